@@ -1,0 +1,321 @@
+//! ArxRange: range index of garbled circuits chained down a history-independent treap (Arx, VLDB'19, §4),
+//! with buckets.
+//!
+//! *Shape.* Entries are `key || tie-break`, fixed width, compared as big-endian byte strings. A pseudorandom
+//! one in `B` is a *separator*: it has a [`NodeId`], a place in the treap, and the bucket of the entries from
+//! itself up to the next separator. [`NodeId::HEAD`] is the bucket below the first separator. Buckets form a
+//! doubly linked list in key order. The separators of highest priority are *top nodes*: the client holds
+//! them in the clear, no circuit exists for them, and what lies between two of them is one tree of the forest.
+//! The *gap* of a top node (or of `HEAD`) is the root of the tree right after it.
+//!
+//! *Circuits.* Each tree node has two, one for each side of a range ([`Side`]), so that both bounds walk at
+//! once. A circuit compares the input `a` with its hidden separator `v`: outcome `a < v` goes left, else
+//! right. It may be evaluated once. Circuits are soft state: written relaxed, remade by the client.
+//!
+//! *Leakage.* Snapshot: number of buckets and their padded sizes, treap shape. Search: bucket ranks of the
+//! bounds, the buckets returned. Insert and remove: rank of the bucket.
+
+use crate::bytes::Blob;
+use crate::channel::{Protocol, ProtocolId};
+use crate::ids::{IndexId, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// The protocol.
+#[derive(Debug)]
+pub struct ArxRange;
+
+/// Which of a node's two circuits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Side {
+    /// Walks to a range's lower bound; also used by inserts and removals.
+    Lower,
+    /// Walks to a range's upper bound.
+    Upper,
+}
+
+/// Name of one garbling of one circuit: the client never opens labels under a nonce twice. Its first 8 bytes
+/// are the epoch (big endian), the rest a counter within it. Also the AES key of the circuit's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CircuitNonce(pub [u8; 16]);
+
+/// What the outcome of a circuit unlocks for one child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// The garbling of the child's circuit (same side) whose input labels are unlocked.
+    pub child: CircuitNonce,
+    /// 16 bytes for each input bit, least significant bit of the key first: child label xor own label,
+    /// encrypted under the outcome label.
+    pub rows: Blob,
+}
+
+/// One garbled comparator of `n` input bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Circuit {
+    /// Which garbling this is.
+    pub nonce: CircuitNonce,
+    /// The select bit (least significant bit) that the outcome label for "right" (`a >= v`) carries.
+    pub right_select: bool,
+    /// Label of the constant-zero carry input, 16 bytes.
+    pub carry: [u8; 16],
+    /// Half-gates: 2 x 16 bytes a bit (generator half, evaluator half), least significant bit first.
+    pub gates: Blob,
+    /// For the left child, where there is one.
+    pub left: Option<Transition>,
+    /// For the right child, where there is one.
+    pub right: Option<Transition>,
+}
+
+/// Structure of a tree node: durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeNode {
+    /// Left child.
+    pub left: Option<NodeId>,
+    /// Right child.
+    pub right: Option<NodeId>,
+    /// Sealed separator and partial aggregates of the bucket and of both subtrees.
+    pub sealed: Blob,
+}
+
+/// A top node: durable. Its place among the others is known to the client only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopNode {
+    /// Root of the tree right after it.
+    pub gap: Option<NodeId>,
+    /// Sealed separator and partial aggregates of the bucket and of the gap's tree.
+    pub sealed: Blob,
+}
+
+/// A bucket: durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// The bucket before; none for `HEAD`.
+    pub previous: Option<NodeId>,
+    /// The bucket after.
+    pub next: Option<NodeId>,
+    /// Sealed entries, padded in steps.
+    pub sealed: Blob,
+}
+
+/// Where a range ends: at a bucket the client knows, or wherever a walk leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// This bucket.
+    Bucket(NodeId),
+    /// The bucket a walk ends in.
+    Walk(Walk),
+}
+
+/// A walk down one tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    /// Where to start.
+    pub root: NodeId,
+    /// Which circuits to use.
+    pub side: Side,
+    /// The garbling of the root's circuit the labels are for; the server answers
+    /// [`crate::Refusal::Stale`] if it holds another.
+    pub nonce: CircuitNonce,
+    /// Active input labels, 16 bytes a bit, least significant bit of the key first. One-shot capability.
+    pub labels: Blob,
+    /// The bucket the walk ends in if it only ever goes left: that of the top node before the tree, or `HEAD`.
+    pub before: NodeId,
+}
+
+/// Which buckets to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// From the lower bound's bucket up to the upper bound's.
+    Ascending,
+    /// From the upper bound's bucket down to the lower bound's.
+    Descending,
+}
+
+/// What may be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The head's gap and all top nodes: the client's directory.
+    LoadTop {
+        /// Where.
+        index: IndexId,
+    },
+    /// All nodes of some trees (to remake their circuits, or to place many entries at once).
+    LoadTrees {
+        /// Where.
+        index: IndexId,
+        /// Their roots.
+        roots: Vec<NodeId>,
+    },
+    /// Buckets by name.
+    Buckets {
+        /// Where.
+        index: IndexId,
+        /// Which, in the order in which they are to come.
+        nodes: Vec<NodeId>,
+    },
+    /// Finds both bounds and returns the buckets between, bounds included.
+    Search {
+        /// Where.
+        index: IndexId,
+        /// Lower end.
+        lower: Bound,
+        /// Upper end.
+        upper: Bound,
+        /// From which end, if cut.
+        order: Order,
+        /// Most buckets in the reply; it may hold fewer ([`crate::limits::REPLY_BYTES_SOFT`]). With 0 the two
+        /// bounding buckets only are returned (both once if they are one): what an aggregate needs.
+        buckets_max: u32,
+    },
+    /// Further buckets of a search that was cut.
+    Continue {
+        /// Where.
+        index: IndexId,
+        /// First bucket to return.
+        from: NodeId,
+        /// Last bucket to return.
+        until: NodeId,
+        /// Direction.
+        order: Order,
+        /// Most buckets in the reply.
+        buckets_max: u32,
+    },
+}
+
+/// One node of a walked path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStep {
+    /// The node.
+    pub node: NodeId,
+    /// Its stored structure.
+    pub record: TreeNode,
+    /// True if the walk went right (`a >= v`).
+    pub went_right: bool,
+    /// Current garblings (lower, upper) of the left child's circuits, if it exists and has them.
+    pub left_nonces: Option<(CircuitNonce, CircuitNonce)>,
+    /// The same for the right child.
+    pub right_nonces: Option<(CircuitNonce, CircuitNonce)>,
+}
+
+/// A bucket in a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundBucket {
+    /// Its name.
+    pub node: NodeId,
+    /// The bucket.
+    pub bucket: Bucket,
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// To `LoadTop`.
+    Top {
+        /// Root of the tree before the first top node.
+        head_gap: Option<NodeId>,
+        /// Sealed aggregates of the head bucket and of the head gap's tree; as last written.
+        head_sealed: Blob,
+        /// The top nodes, in no order that means anything.
+        nodes: Vec<(NodeId, TopNode)>,
+    },
+    /// To `LoadTrees`: for each root, its tree's nodes, parents before children.
+    Trees(Vec<Vec<(NodeId, TreeNode)>>),
+    /// To `Buckets`.
+    Buckets(Vec<FoundBucket>),
+    /// To `Search` and `Continue`.
+    Found {
+        /// Path of the lower bound's walk from its root, if it walked.
+        lower: Vec<PathStep>,
+        /// The bucket the lower bound is in.
+        lower_bucket: NodeId,
+        /// Path of the upper bound's walk.
+        upper: Vec<PathStep>,
+        /// The bucket the upper bound is in.
+        upper_bucket: NodeId,
+        /// Buckets in the order asked for.
+        buckets: Vec<FoundBucket>,
+        /// Where to continue if the reply was cut.
+        next: Option<NodeId>,
+    },
+}
+
+/// A change, as a step of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// Makes an index with an empty head bucket; no effect if it exists.
+    CreateIndex {
+        /// Its name.
+        index: IndexId,
+        /// Width of a key with its tie-break, in bytes.
+        key_bytes: u8,
+        /// The empty head bucket, sealed.
+        head_bucket: Blob,
+        /// The head's sealed aggregates.
+        head_sealed: Blob,
+    },
+    /// Drops an index.
+    DropIndex {
+        /// Its name.
+        index: IndexId,
+    },
+    /// Root of the tree before the first top node, and the head's sealed aggregates.
+    PutHead {
+        /// Where.
+        index: IndexId,
+        /// The root.
+        gap: Option<NodeId>,
+        /// Sealed aggregates.
+        sealed: Blob,
+    },
+    /// Stores a top node (and removes a tree node of that name).
+    PutTop {
+        /// Where.
+        index: IndexId,
+        /// Which.
+        node: NodeId,
+        /// The node.
+        record: TopNode,
+    },
+    /// Stores a tree node (and removes a top node of that name).
+    PutNode {
+        /// Where.
+        index: IndexId,
+        /// Which.
+        node: NodeId,
+        /// The node.
+        record: TreeNode,
+    },
+    /// Removes a node, its bucket and its circuits.
+    RemoveNode {
+        /// Where.
+        index: IndexId,
+        /// Which.
+        node: NodeId,
+    },
+    /// Stores a bucket.
+    PutBucket {
+        /// Where.
+        index: IndexId,
+        /// Which.
+        node: NodeId,
+        /// The bucket.
+        bucket: Bucket,
+    },
+    /// Stores one circuit of a tree node. Steps of this kind alone make up relaxed writes.
+    PutCircuit {
+        /// Where.
+        index: IndexId,
+        /// Which node.
+        node: NodeId,
+        /// Which of its two.
+        side: Side,
+        /// The circuit.
+        circuit: Circuit,
+    },
+}
+
+impl Protocol for ArxRange {
+    const ID: ProtocolId = ProtocolId(6);
+    const NAME: &'static str = "arx_range";
+    type Request = Request;
+    type Response = Response;
+}

@@ -1,0 +1,36 @@
+//! First call on every connection: do the peers speak the same version, and is this the same database?
+
+use crate::channel::{Protocol, ProtocolId};
+use serde::{Deserialize, Serialize};
+
+/// The handshake.
+#[derive(Debug)]
+pub struct Hello;
+
+/// The proxy's greeting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`crate::limits::PROTOCOL_VERSION`] of the proxy.
+    pub protocol_version: u16,
+}
+
+/// The server's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Response {
+    /// [`crate::limits::PROTOCOL_VERSION`] of the server.
+    pub protocol_version: u16,
+    /// Random, made with the data directory: a proxy refuses a server with another database.
+    pub database: [u8; 16],
+    /// Rises durably with every start of the server. When it changes, garbled circuits that were stored with
+    /// relaxed durability may have been rolled back: the proxy starts a new epoch of nonces.
+    pub incarnation: u64,
+    /// The storage engine's name and version, for `doctor` and logs.
+    pub engine: String,
+}
+
+impl Protocol for Hello {
+    const ID: ProtocolId = ProtocolId(1);
+    const NAME: &'static str = "hello";
+    type Request = Request;
+    type Response = Response;
+}

@@ -1,0 +1,106 @@
+//! Leakage as values: each protocol states once, in code, what an attacker learns. The planner compares and
+//! prints these; the documentation's table is made from them.
+
+/// One thing an attacker learns. Ordered from the least to the most telling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// Number and lengths of stored items.
+    Size,
+    /// The index's shape, a function of the set alone (history independent).
+    Shape,
+    /// How many items an operation asked for.
+    Limit,
+    /// How many items an operation returned.
+    Volume,
+    /// Which stored items an operation touched.
+    AccessPattern,
+    /// Which operations searched for the same value.
+    SearchPattern,
+    /// Which writes concerned a value that is now searched for.
+    WriteHistory,
+    /// Ranks, in buckets, of a range's bounds.
+    BucketRank,
+    /// Which stored items have equal values.
+    Frequency,
+    /// The order of all stored values.
+    Order,
+}
+
+impl Pattern {
+    /// The pattern in words, for plans and tables.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Size => "number and lengths of stored items",
+            Self::Shape => "history-independent index shape",
+            Self::Limit => "the limit asked for",
+            Self::Volume => "number of results",
+            Self::AccessPattern => "which stored items are touched",
+            Self::SearchPattern => "which queries look for the same value",
+            Self::WriteHistory => "which writes concerned the value looked for",
+            Self::BucketRank => "bucket ranks of the bounds",
+            Self::Frequency => "which stored items have equal values",
+            Self::Order => "the order of all stored values",
+        }
+    }
+}
+
+/// What a protocol leaks: to an attacker with one copy of the store, and added by each operation to one who
+/// watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leakage {
+    /// The protocol's name.
+    pub protocol: &'static str,
+    /// Learned from one copy of the server's store.
+    pub snapshot: &'static [Pattern],
+    /// Added by each search to what a persistent attacker knows.
+    pub search: &'static [Pattern],
+    /// Added by each insert or removal.
+    pub update: &'static [Pattern],
+    /// Published attacks that apply, with what they need.
+    pub attacks: &'static [&'static str],
+}
+
+impl Leakage {
+    /// The most telling pattern an operation adds: how two protocols are ranked.
+    #[must_use]
+    pub fn worst(&self) -> Option<Pattern> {
+        self.snapshot.iter().chain(self.search).chain(self.update).copied().max()
+    }
+}
+
+/// Sealed documents read by scan: nothing beyond sizes.
+pub const SCAN: Leakage = Leakage {
+    protocol: "scan",
+    snapshot: &[Pattern::Size],
+    search: &[],
+    update: &[Pattern::AccessPattern],
+    attacks: &[],
+};
+
+/// EQunique (deterministic labels of unique values).
+pub const UNIQUE: Leakage = Leakage {
+    protocol: "eq_unique",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::AccessPattern, Pattern::SearchPattern],
+    update: &[Pattern::SearchPattern],
+    attacks: &["known-query attacks on the search pattern (persistent attacker with auxiliary queries)"],
+};
+
+/// ArxEq.
+pub const ARX_EQ: Leakage = Leakage {
+    protocol: "arx_eq",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
+    update: &[],
+    attacks: &["count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)"],
+};
+
+/// ArxRange with buckets.
+pub const ARX_RANGE: Leakage = Leakage {
+    protocol: "arx_range",
+    snapshot: &[Pattern::Size, Pattern::Shape],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
+    update: &[Pattern::BucketRank],
+    attacks: &["reconstruction from many range queries' access patterns (persistent attacker, known query distribution)"],
+};

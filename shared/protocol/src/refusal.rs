@@ -1,0 +1,50 @@
+//! Why the server declined a request. Carries no plaintext: the server has none.
+
+use crate::ids::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// The server's refusal, assigning blame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// The peer speaks another version of the protocol.
+    #[error("protocol version {asked} is not served here (version {served} is)")]
+    Version {
+        /// The version asked for.
+        asked: u16,
+        /// The version served.
+        served: u16,
+    },
+    /// The request does not parse or breaks a rule of its protocol.
+    #[error("malformed request: {0}")]
+    Malformed(String),
+    /// A bound of [`crate::limits`] is exceeded.
+    #[error("over a limit: {0}")]
+    Limit(String),
+    /// No such collection.
+    #[error("unknown collection")]
+    UnknownCollection,
+    /// No such index.
+    #[error("unknown index")]
+    UnknownIndex,
+    /// A step asked for a row or label that must not exist yet, and it does. Nothing of the write was applied.
+    #[error("step {step} conflicts with what is stored")]
+    Conflict {
+        /// Position of the step in the write.
+        step: u32,
+    },
+    /// A circuit is not the one the labels are for (a repair was lost). Nothing was evaluated from there on.
+    #[error("stale circuit")]
+    Stale {
+        /// Where.
+        node: NodeId,
+    },
+    /// The index's stored structure contradicts itself.
+    #[error("damaged index: {0}")]
+    Damaged(String),
+    /// The store failed; the write was not applied.
+    #[error("storage: {0}")]
+    Storage(String),
+    /// The server is stopping.
+    #[error("the server is stopping")]
+    Stopping,
+}

@@ -1,0 +1,124 @@
+//! Ordered transactional key-value storage, the interface both processes stand on, with two
+//! implementations: in memory, and embedded (durable, crash safe).
+//!
+//! Tables are ordered byte-string maps. A transaction sees a snapshot; one writer at a time. A commit is
+//! [`Durability::Durable`] (survives a crash of process and machine once it returns) or
+//! [`Durability::Relaxed`] (atomic and ordered, but the latest ones may be lost together by a crash; any later
+//! durable commit makes them durable).
+#![forbid(unsafe_code)]
+
+use std::ops::{Bound, ControlFlow};
+
+/// Name of a table. Tables exist once named; an unwritten one is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Table(pub &'static str);
+
+/// When a commit survives a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once the commit has returned.
+    Durable,
+    /// Once a later durable commit has returned.
+    Relaxed,
+}
+
+/// Direction of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the lowest key.
+    Ascending,
+    /// From the highest key.
+    Descending,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The environment failed (disk full, permission, device).
+    #[error("{0}")]
+    Environment(String),
+    /// The stored bytes are not what this engine wrote.
+    #[error("the data files are damaged: {0}")]
+    Damaged(String),
+    /// Another process has the data directory open.
+    #[error("the data directory is in use by another process")]
+    InUse,
+}
+
+/// Range of keys: lower and upper bound.
+pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
+/// A view of the tables.
+pub trait Read {
+    /// The value of `key`, if any.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError>;
+
+    /// Visits keys and values in `range` in `direction` until `visit` breaks.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StorageError>;
+}
+
+/// A write transaction: sees its own changes; dropped without [`Write::commit`] it leaves nothing.
+pub trait Write: Read {
+    /// Sets the value of `key`.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError>;
+
+    /// Removes `key`; true if it was there.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError>;
+
+    /// Removes every key that starts with `prefix`; how many there were.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError>;
+
+    /// Makes the changes visible, all at once.
+    ///
+    /// # Errors
+    /// [`StorageError`]; nothing became visible.
+    fn commit(self, durability: Durability) -> Result<(), StorageError>;
+}
+
+/// A store.
+pub trait Storage: Send + Sync + 'static {
+    /// A snapshot.
+    type Reader<'a>: Read
+    where
+        Self: 'a;
+    /// A write transaction.
+    type Writer<'a>: Write
+    where
+        Self: 'a;
+
+    /// Opens a snapshot of what is committed.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn read(&self) -> Result<Self::Reader<'_>, StorageError>;
+
+    /// Begins a write transaction, waiting for the one under way.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn write(&self) -> Result<Self::Writer<'_>, StorageError>;
+
+    /// The engine's name and version.
+    fn engine(&self) -> String;
+}
