@@ -1,0 +1,257 @@
+//! What a front end may ask of the trusted side's data service, in logical terms: plaintext documents in,
+//! plaintext documents out. Declared here so that front ends, which cannot see keys, depend on nothing that
+//! can; implemented by `trusted/proxy` over the encrypted indexes, and in plain memory as a baseline.
+
+use crate::explain::Explanation;
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_documents::update::Update;
+use bson::{Bson, Document};
+use std::future::Future;
+
+/// A database and a collection in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    /// Database name.
+    pub database: String,
+    /// Collection name.
+    pub collection: String,
+}
+
+/// An error with MongoDB's code, code name and wording; front ends of other protocols map the code.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// MongoDB's error code.
+    pub code: i32,
+    /// Its name.
+    pub code_name: &'static str,
+    /// One line a person can act on; holds no sensitive value.
+    pub message: String,
+    /// For duplicate keys: the index's key pattern and the offending values, as MongoDB reports them to the
+    /// client that sent them.
+    pub details: Option<Document>,
+}
+
+impl From<arras_documents::QueryError> for StoreError {
+    fn from(error: arras_documents::QueryError) -> Self {
+        Self { code: error.code, code_name: error.code_name, message: error.message, details: None }
+    }
+}
+
+/// A read: what to return, in which order, how much of it.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Which documents.
+    pub filter: Filter,
+    /// Order; natural (insertion) order if empty.
+    pub sort: Sort,
+    /// Documents to pass over.
+    pub skip: u64,
+    /// Most documents to return.
+    pub limit: Option<u64>,
+    /// Name or key pattern of the index to use; [`StoreError`] if there is none such.
+    pub hint: Option<Bson>,
+}
+
+/// An insert, update or delete that failed for one of its documents.
+#[derive(Clone, Debug)]
+pub struct WriteFailure {
+    /// Position of the document (or statement) in the request.
+    pub index: usize,
+    /// Why.
+    pub error: StoreError,
+}
+
+/// Outcome of an insert.
+#[derive(Clone, Debug, Default)]
+pub struct Inserted {
+    /// How many are durably stored.
+    pub count: u64,
+    /// The others.
+    pub failures: Vec<WriteFailure>,
+}
+
+/// An update statement.
+#[derive(Clone, Debug)]
+pub struct UpdateStatement {
+    /// Which documents.
+    pub filter: Filter,
+    /// What to do with them.
+    pub update: Update,
+    /// All of them, not only the first.
+    pub multi: bool,
+    /// Insert one if there is none.
+    pub upsert: bool,
+}
+
+/// Outcome of an update.
+#[derive(Clone, Debug, Default)]
+pub struct Updated {
+    /// Documents that matched.
+    pub matched: u64,
+    /// Documents that are now different.
+    pub modified: u64,
+    /// `_id` of the document an upsert inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// What `findAndModify` does with the document it finds.
+#[derive(Clone, Debug)]
+pub enum Modification {
+    /// Changes it.
+    Update {
+        /// How.
+        update: Update,
+        /// Insert if there is none.
+        upsert: bool,
+        /// Return the document after the change.
+        return_new: bool,
+    },
+    /// Removes it.
+    Remove,
+}
+
+/// Outcome of `findAndModify`.
+#[derive(Clone, Debug, Default)]
+pub struct FoundAndModified {
+    /// The document, before or after as asked.
+    pub document: Option<Document>,
+    /// True if a document existed and was updated or removed.
+    pub existing: bool,
+    /// `_id` of the document an upsert inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// An index as the application asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexRequest {
+    /// Its name.
+    pub name: String,
+    /// Field to 1 or -1, in order. Other kinds ("text", "2dsphere", …) are refused by the store.
+    pub key: Document,
+    /// Values are unique.
+    pub unique: bool,
+    /// Documents without the field are not indexed.
+    pub sparse: bool,
+    /// Further options as sent (stored and listed back; refused if they would change results).
+    pub options: Document,
+}
+
+/// A sum, average, minimum, maximum or count over a filter, by name of the result field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// Result field.
+    pub name: String,
+    /// Which function.
+    pub function: AggregateFunction,
+}
+
+/// An aggregate that a range index can answer from sealed partials.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AggregateFunction {
+    /// Number of documents.
+    Count,
+    /// Sum of a field.
+    Sum(String),
+    /// Average of a field.
+    Average(String),
+}
+
+/// Size of a collection, for `collStats` and `dbStats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectionSize {
+    /// Documents.
+    pub document_count: u64,
+}
+
+/// A result that is fetched in batches.
+pub trait Cursor: Send + 'static {
+    /// The next documents: at most `documents_max` and about `bytes_max` bytes (at least one document if any
+    /// is left). Empty: the end.
+    fn next_batch(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<Vec<Document>, StoreError>> + Send;
+}
+
+/// The data service. A collection that does not exist reads as empty and is made by the first write.
+pub trait Store: Send + Sync + 'static {
+    /// Its cursors.
+    type Cursor: Cursor;
+
+    /// Databases that have collections.
+    fn databases(&self) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    /// Collections of a database.
+    fn collections(&self, database: &str) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    /// Makes a collection. Error 48 `NamespaceExists` if it exists.
+    fn create_collection(&self, ns: &Namespace) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Drops a collection; false if there was none.
+    fn drop_collection(&self, ns: &Namespace) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    /// Size of a collection.
+    fn size(&self, ns: &Namespace) -> impl Future<Output = Result<CollectionSize, StoreError>> + Send;
+
+    /// Makes indexes over existing and future documents; returns how many there were before and after (the
+    /// `_id` index included). An identical one is kept; error 85/86 on a conflicting one.
+    fn create_indexes(
+        &self,
+        ns: &Namespace,
+        indexes: Vec<IndexRequest>,
+    ) -> impl Future<Output = Result<(usize, usize), StoreError>> + Send;
+    /// Indexes of a collection, the `_id` index first. Error 26 `NamespaceNotFound` if there is no collection.
+    fn indexes(&self, ns: &Namespace) -> impl Future<Output = Result<Vec<IndexRequest>, StoreError>> + Send;
+    /// Drops an index by name. Error 27 `IndexNotFound`, 72 for the `_id` index.
+    fn drop_index(&self, ns: &Namespace, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Inserts documents (each has an `_id`). Ordered: stops at the first failure.
+    fn insert(
+        &self,
+        ns: &Namespace,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> impl Future<Output = Result<Inserted, StoreError>> + Send;
+    /// Finds documents.
+    fn find(
+        &self,
+        ns: &Namespace,
+        query: Query,
+    ) -> impl Future<Output = Result<Self::Cursor, StoreError>> + Send;
+    /// Number of documents that match (with the query's skip and limit).
+    fn count(&self, ns: &Namespace, query: Query) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// Answers aggregates over a filter from an index alone; `None` if no index covers it exactly.
+    fn aggregate(
+        &self,
+        ns: &Namespace,
+        filter: &Filter,
+        aggregates: &[Aggregate],
+    ) -> impl Future<Output = Result<Option<Document>, StoreError>> + Send;
+    /// Changes documents.
+    fn update(
+        &self,
+        ns: &Namespace,
+        statement: UpdateStatement,
+    ) -> impl Future<Output = Result<Updated, StoreError>> + Send;
+    /// Removes the documents that match, or the first; how many.
+    fn delete(
+        &self,
+        ns: &Namespace,
+        filter: Filter,
+        multi: bool,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// Finds the first document in the query's order and changes or removes it.
+    fn find_and_modify(
+        &self,
+        ns: &Namespace,
+        query: Query,
+        modification: Modification,
+    ) -> impl Future<Output = Result<FoundAndModified, StoreError>> + Send;
+    /// How a query would run (and, with `aggregates`, how they would be answered): index, rounds, cost,
+    /// leakage.
+    fn explain(
+        &self,
+        ns: &Namespace,
+        query: Query,
+        aggregates: &[Aggregate],
+    ) -> impl Future<Output = Result<Explanation, StoreError>> + Send;
+}
