@@ -1,0 +1,100 @@
+//! Keyless half of ArxEq (Arx, VLDB'19, §5): expands covering sets into leaves and looks each up.
+
+use crate::backend::storage;
+use crate::keyspace::key;
+use arras_primitives::ggm;
+use arras_protocol::arx_eq::{Change, Label, Matches, Request, Response, SearchToken};
+use arras_protocol::limits::{ARX_EQ_LEVELS, STEPS_MAX};
+use arras_protocol::{IndexId, Refusal, RowId};
+use arras_storage::{Read, Storage, Table, Write};
+use std::ops::ControlFlow;
+
+/// Index id to nothing: which indexes there are.
+const INDEXES: Table = Table("arx_eq_indexes");
+/// Index id and label to masked row id.
+const ENTRIES: Table = Table("arx_eq");
+
+fn entry(index: IndexId, label: Label) -> Vec<u8> {
+    key(&[index.as_bytes(), &label.0])
+}
+
+fn exists(reader: &impl Read, index: IndexId) -> Result<(), Refusal> {
+    reader.get(INDEXES, index.as_bytes()).map_err(storage)?.map(drop).ok_or(Refusal::UnknownIndex)
+}
+
+/// Bounds the leaves a request makes the server derive.
+fn check(values: &[Vec<SearchToken>]) -> Result<(), Refusal> {
+    let mut leaves = 0_u64;
+    for token in values.iter().flatten() {
+        if token.height > ARX_EQ_LEVELS {
+            return Err(Refusal::Malformed("a token above the root".into()));
+        }
+        leaves = leaves.saturating_add(1 << token.height);
+    }
+    let limit = u64::try_from(STEPS_MAX).unwrap_or(u64::MAX);
+    if leaves > limit { Err(Refusal::Limit(format!("{leaves} counters in one search"))) } else { Ok(()) }
+}
+
+/// Answers a search.
+pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Response, Refusal> {
+    check(&request.values)?;
+    let reader = store.read().map_err(storage)?;
+    exists(&reader, request.index)?;
+    let values =
+        request.values.iter().map(|cover| find(&reader, request.index, cover)).collect::<Result<_, _>>()?;
+    Ok(Response { values })
+}
+
+/// The rows of one value.
+fn find(reader: &impl Read, index: IndexId, cover: &[SearchToken]) -> Result<Matches, Refusal> {
+    let mut matches = Matches { rows: Vec::new(), missing: 0 };
+    for token in cover {
+        let mut failure = None;
+        ggm::expand(&token.node, token.height, &mut |leaf| {
+            match lookup(reader, index, leaf) {
+                Ok(Some(row)) => matches.rows.push(row),
+                Ok(None) => matches.missing = matches.missing.saturating_add(1),
+                Err(refusal) => {
+                    failure = Some(refusal);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let Some(refusal) = failure {
+            return Err(refusal);
+        }
+    }
+    Ok(matches)
+}
+
+/// The row stored for one leaf, unmasked.
+fn lookup(reader: &impl Read, index: IndexId, leaf: &[u8; 16]) -> Result<Option<RowId>, Refusal> {
+    let Some(masked) = reader.get(ENTRIES, &entry(index, Label(ggm::leaf_label(leaf)))).map_err(storage)? else {
+        return Ok(None);
+    };
+    let mut row: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
+    for (byte, mask) in row.iter_mut().zip(ggm::leaf_mask(leaf)) {
+        *byte ^= mask;
+    }
+    Ok(Some(RowId(row)))
+}
+
+/// Applies a step of a write.
+pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
+    match *change {
+        Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
+        Change::DropIndex { index } => {
+            writer.delete(INDEXES, index.as_bytes()).map_err(storage)?;
+            writer.delete_prefix(ENTRIES, index.as_bytes()).map_err(storage).map(drop)
+        }
+        Change::Insert { index, label, row } => {
+            exists(writer, index)?;
+            writer.put(ENTRIES, &entry(index, label), &row.0).map_err(storage)
+        }
+        Change::Remove { index, label } => {
+            exists(writer, index)?;
+            writer.delete(ENTRIES, &entry(index, label)).map_err(storage).map(drop)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The keyless halves over one store: a request of any protocol in, its encoded response out.
+
+use crate::{arx_eq, arx_range, documents, hello, unique, write};
+use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
+use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
+
+/// Facts about the store itself.
+const META: Table = Table("meta");
+const DATABASE_KEY: &[u8] = b"database";
+const INCARNATION_KEY: &[u8] = b"incarnation";
+
+/// The server's state: a store, and who it is.
+#[derive(Debug)]
+pub struct Backend<S> {
+    store: S,
+    identity: hello::Identity,
+}
+
+/// A storage failure as the proxy hears of it.
+pub(crate) fn storage(error: StorageError) -> Refusal {
+    Refusal::Storage(error.to_string())
+}
+
+/// Decodes a request, or refuses it as malformed.
+fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
+    codec::decode(body).map_err(|_| Refusal::Malformed(format!("not a request of {}", P::NAME)))
+}
+
+impl<S: Storage> Backend<S> {
+    /// Opens the server's state in `store`: names a new database (`fresh_name` must be random), or counts one
+    /// more start of the one that is there.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the store fails or holds something else.
+    pub fn open(store: S, fresh_name: [u8; 16]) -> Result<Self, StorageError> {
+        let mut writer = store.write()?;
+        let database = match writer.get(META, DATABASE_KEY)? {
+            Some(bytes) => bytes
+                .try_into()
+                .map_err(|_| StorageError::Damaged("the database name is not 16 bytes".into()))?,
+            None => fresh_name,
+        };
+        let incarnation = match writer.get(META, INCARNATION_KEY)? {
+            Some(bytes) => u64::from_be_bytes(
+                bytes
+                    .try_into()
+                    .map_err(|_| StorageError::Damaged("the incarnation is not 8 bytes".into()))?,
+            ),
+            None => 0,
+        }
+        .saturating_add(1);
+        writer.put(META, DATABASE_KEY, &database)?;
+        writer.put(META, INCARNATION_KEY, &incarnation.to_be_bytes())?;
+        writer.commit(Durability::Durable)?;
+        let engine = store.engine();
+        Ok(Self { store, identity: hello::Identity { database, incarnation, engine } })
+    }
+
+    /// The store, for measurements.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// [`Refusal`]; a refused write changed nothing.
+    pub fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        type Hello = arras_protocol::hello::Hello;
+        type Documents = arras_protocol::documents::Documents;
+        type WriteProtocol = arras_protocol::write::Write;
+        type Unique = arras_protocol::unique::Unique;
+        type ArxEq = arras_protocol::arx_eq::ArxEq;
+        type ArxRange = arras_protocol::arx_range::ArxRange;
+        let store = &self.store;
+        match protocol {
+            Hello::ID => Ok(codec::encode(&hello::answer(&self.identity, &request::<Hello>(body)?)?)),
+            Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
+            WriteProtocol::ID => Ok(codec::encode(&write::answer(store, request::<WriteProtocol>(body)?)?)),
+            Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
+            ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
+            ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
+            ProtocolId(other) => Err(Refusal::Malformed(format!("no protocol {other}"))),
+        }
+    }
+}

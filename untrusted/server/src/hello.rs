@@ -1,0 +1,29 @@
+//! Who this server is.
+
+use arras_protocol::Refusal;
+use arras_protocol::hello::{Request, Response};
+use arras_protocol::limits::PROTOCOL_VERSION;
+
+/// What the handshake tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Name of the database in the data directory.
+    pub(crate) database: [u8; 16],
+    /// Which start of it this is.
+    pub(crate) incarnation: u64,
+    /// Storage engine.
+    pub(crate) engine: String,
+}
+
+/// Answers the handshake.
+pub(crate) fn answer(identity: &Identity, request: &Request) -> Result<Response, Refusal> {
+    if request.protocol_version != PROTOCOL_VERSION {
+        return Err(Refusal::Version { asked: request.protocol_version, served: PROTOCOL_VERSION });
+    }
+    Ok(Response {
+        protocol_version: PROTOCOL_VERSION,
+        database: identity.database,
+        incarnation: identity.incarnation,
+        engine: identity.engine.clone(),
+    })
+}

@@ -1,0 +1,66 @@
+//! The write path: steps of one write in one storage transaction, at most once.
+
+use crate::backend::storage;
+use crate::{arx_eq, arx_range, documents, unique};
+use arras_protocol::limits::STEPS_MAX;
+use arras_protocol::write::{Request, Response, Step};
+use arras_protocol::{OperationId, Refusal, arx_range::Change};
+use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
+use std::ops::{Bound, ControlFlow};
+
+/// Operation id (epoch and sequence, big endian) of every durable write the proxy may still replay.
+const OPERATIONS: Table = Table("operations");
+
+fn name(operation: OperationId) -> [u8; 16] {
+    ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
+}
+
+/// Applies a write, all or nothing.
+pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
+    if request.steps.len() > STEPS_MAX {
+        return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
+    }
+    let relaxed = request.operation.is_none();
+    if relaxed && !request.steps.iter().all(|step| matches!(step, Step::ArxRange(Change::PutCircuit { .. }))) {
+        return Err(Refusal::Malformed("a relaxed write may only store circuits".into()));
+    }
+    let mut writer = store.write().map_err(storage)?;
+    if let Some(operation) = request.operation {
+        if writer.get(OPERATIONS, &name(operation)).map_err(storage)?.is_some() {
+            return Ok(Response { applied: false });
+        }
+        forget(&mut writer, request.finished_below)?;
+        writer.put(OPERATIONS, &name(operation), &[]).map_err(storage)?;
+    }
+    for (step, position) in request.steps.into_iter().zip(0_u32..) {
+        apply(&mut writer, position, step)?;
+    }
+    let durability = if relaxed { Durability::Relaxed } else { Durability::Durable };
+    writer.commit(durability).map_err(storage)?;
+    Ok(Response { applied: true })
+}
+
+fn apply(writer: &mut impl Write, position: u32, step: Step) -> Result<(), Refusal> {
+    match step {
+        Step::Documents(change) => documents::apply(writer, position, change),
+        Step::Unique(change) => unique::apply(writer, position, &change),
+        Step::ArxEq(change) => arx_eq::apply(writer, &change),
+        Step::ArxRange(change) => arx_range::apply(writer, &change),
+    }
+}
+
+/// Forgets the ids of operations the proxy has finished with.
+fn forget(writer: &mut impl Write, below: OperationId) -> Result<(), Refusal> {
+    let end = name(below);
+    let mut finished = Vec::new();
+    writer
+        .scan(OPERATIONS, (Bound::Unbounded, Bound::Excluded(&end)), Direction::Ascending, &mut |id, _| {
+            finished.push(id.to_vec());
+            ControlFlow::Continue(())
+        })
+        .map_err(storage)?;
+    for id in finished {
+        writer.delete(OPERATIONS, &id).map_err(storage)?;
+    }
+    Ok(())
+}
