@@ -1,1 +1,11 @@
-//! Stub.
+//! The keyed half of every scheme and protocol, free of I/O: requests out through a `Channel`, replies in.
+#![forbid(unsafe_code)]
+
+pub mod arx_eq;
+pub mod arx_range;
+pub mod document;
+pub mod error;
+pub mod unique;
+
+pub use document::{DocumentSealer, IndexTerms, OpenDocument};
+pub use error::{IndexError, OpenFailed};

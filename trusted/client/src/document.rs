@@ -1,0 +1,202 @@
+//! Documents as the server stores them: one AEAD ciphertext a top-level field (Arx's BASE), and a sealed
+//! header.
+//!
+//! *Parameters.* AES-256-GCM-SIV under one key a field, derived from the collection's key; associated data is
+//! (collection, row, field label, version), so a ciphertext moved to another document or field, or mixed with
+//! those of another version of the same document, does not open.
+//!
+//! *Leakage.* Snapshot: number of fields, length of each. Row ids are a deterministic function of `_id`
+//! (EQunique): unique by definition, so they show no frequency, but an attacker who sees the same `_id`
+//! come back sees that it did.
+
+use crate::error::OpenFailed;
+use arras_documents::order;
+use arras_keys::Key;
+use arras_primitives::aead::{Aead, NONCE_BYTES};
+use arras_primitives::det_aead::DetAead;
+use arras_protocol::documents::SealedDocument;
+use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, RowId, codec};
+use bson::{Bson, Document};
+use rand::CryptoRng;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+/// Fields whose ciphers are kept ready; past this number the least costly thing is to start over.
+const FIELDS_KEPT: usize = 4096;
+
+/// What the indexes hold for a document, so that a later removal finds it: for each ArxEq index the counters
+/// its values were entered under, in the order of the document's sorted distinct values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexTerms {
+    /// Index and counters.
+    pub counters: Vec<(IndexId, Vec<u32>)>,
+}
+
+impl IndexTerms {
+    /// The counters of one index; empty if the document is not in it.
+    #[must_use]
+    pub fn of(&self, index: IndexId) -> &[u32] {
+        self.counters.iter().find(|(id, _)| *id == index).map_or(&[], |(_, counters)| counters)
+    }
+}
+
+/// A document out of the server's store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenDocument {
+    /// Its name there.
+    pub row: RowId,
+    /// Its place in insertion order.
+    pub sequence: u64,
+    /// What the indexes hold for it.
+    pub terms: IndexTerms,
+    /// The document.
+    pub document: Document,
+}
+
+/// The sealed header: what a document's fields cannot say themselves.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: [u8; 8],
+    sequence: u64,
+    names: Vec<String>,
+    terms: IndexTerms,
+}
+
+/// Cipher and label of one field.
+struct FieldCipher {
+    label: FieldLabel,
+    aead: Aead,
+}
+
+/// Seals and opens the documents of one collection.
+pub struct DocumentSealer {
+    collection: CollectionId,
+    rows: DetAead,
+    labels: DetAead,
+    header: Aead,
+    fields_key: Key,
+    fields: RwLock<HashMap<String, Arc<FieldCipher>>>,
+}
+
+impl std::fmt::Debug for DocumentSealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DocumentSealer({:?})", self.collection)
+    }
+}
+
+impl DocumentSealer {
+    /// Derives the ciphers of a collection from its key.
+    #[must_use]
+    pub fn new(collection: CollectionId, key: &Key) -> Self {
+        Self {
+            collection,
+            rows: DetAead::new(key.derive(&[b"row id"]).expose()),
+            labels: DetAead::new(key.derive(&[b"field label"]).expose()),
+            header: Aead::new(key.derive(&[b"header"]).expose()),
+            fields_key: key.derive(&[b"fields"]),
+            fields: RwLock::default(),
+        }
+    }
+
+    /// The row of a document, from its `_id`. Ids that are equal in MongoDB's sense (1 and 1.0) meet.
+    #[must_use]
+    pub fn row_id(&self, id: &Bson) -> RowId {
+        RowId(self.rows.tag(&[self.collection.as_bytes()], &order::canonical(id)))
+    }
+
+    /// Seals a document.
+    pub fn seal(
+        &self,
+        row: RowId,
+        sequence: u64,
+        terms: IndexTerms,
+        document: &Document,
+        rng: &mut impl CryptoRng,
+    ) -> SealedDocument {
+        let mut version = [0; 8];
+        rng.fill_bytes(&mut version);
+        let mut fields: Vec<(FieldLabel, Blob)> = document
+            .iter()
+            .map(|(name, value)| {
+                let cipher = self.cipher(name);
+                let associated = self.associated(row, &cipher.label.0, version);
+                (cipher.label, cipher.aead.seal(&nonce(rng), &associated, &value_bytes(value)).into())
+            })
+            .collect();
+        fields.sort_unstable_by_key(|(label, _)| *label);
+        let header = Header { version, sequence, names: document.keys().cloned().collect(), terms };
+        let associated = self.associated(row, b"header", [0; 8]);
+        let header = self.header.seal(&nonce(rng), &associated, &codec::encode(&header)).into();
+        SealedDocument { row, header, fields }
+    }
+
+    /// Opens a document.
+    ///
+    /// # Errors
+    /// [`OpenFailed`] if anything is not what [`Self::seal`] made for this collection and row.
+    pub fn open(&self, sealed: &SealedDocument) -> Result<OpenDocument, OpenFailed> {
+        let associated = self.associated(sealed.row, b"header", [0; 8]);
+        let header = self.header.open(&associated, sealed.header.as_slice()).map_err(|_| OpenFailed)?;
+        let header: Header = codec::decode(&header).map_err(|_| OpenFailed)?;
+        if header.names.len() != sealed.fields.len() {
+            return Err(OpenFailed);
+        }
+        let mut document = Document::new();
+        for name in &header.names {
+            let cipher = self.cipher(name);
+            let place = sealed.fields.binary_search_by_key(&cipher.label, |(label, _)| *label);
+            let (_, value) = place.ok().and_then(|place| sealed.fields.get(place)).ok_or(OpenFailed)?;
+            let associated = self.associated(sealed.row, &cipher.label.0, header.version);
+            let value = cipher.aead.open(&associated, value.as_slice()).map_err(|_| OpenFailed)?;
+            document.insert(name.clone(), value_from_bytes(&value)?);
+        }
+        Ok(OpenDocument { row: sealed.row, sequence: header.sequence, terms: header.terms, document })
+    }
+
+    fn associated(&self, row: RowId, field: &[u8], version: [u8; 8]) -> Vec<u8> {
+        [self.collection.as_bytes(), row.as_bytes().as_slice(), field, &version].concat()
+    }
+
+    /// The cipher of a field, derived on first use.
+    fn cipher(&self, name: &str) -> Arc<FieldCipher> {
+        if let Some(cipher) = self.fields.read().ok().and_then(|fields| fields.get(name).cloned()) {
+            return cipher;
+        }
+        let mut label = [0; FieldLabel::BYTES];
+        let tag = self.labels.tag(&[self.collection.as_bytes()], name.as_bytes());
+        label.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
+        let aead = Aead::new(self.fields_key.derive(&[name.as_bytes()]).expose());
+        let cipher = Arc::new(FieldCipher { label: FieldLabel(label), aead });
+        if let Ok(mut fields) = self.fields.write() {
+            if fields.len() >= FIELDS_KEPT {
+                fields.clear();
+            }
+            fields.insert(name.to_owned(), Arc::clone(&cipher));
+        }
+        cipher
+    }
+}
+
+fn nonce(rng: &mut impl CryptoRng) -> [u8; NONCE_BYTES] {
+    let mut nonce = [0; NONCE_BYTES];
+    rng.fill_bytes(&mut nonce);
+    nonce
+}
+
+/// A value as bytes: a BSON document with one unnamed element.
+fn value_bytes(value: &Bson) -> Vec<u8> {
+    let mut document = Document::new();
+    document.insert("", value.clone());
+    // A document of valid BSON values always serialises; an empty plaintext would fail to open, loudly.
+    document.to_vec().unwrap_or_default()
+}
+
+fn value_from_bytes(bytes: &[u8]) -> Result<Bson, OpenFailed> {
+    let mut document = Document::from_reader(bytes).map_err(|_| OpenFailed)?;
+    document.remove("").ok_or(OpenFailed)
+}
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;

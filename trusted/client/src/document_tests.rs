@@ -1,0 +1,72 @@
+use super::*;
+use bson::doc;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+fn sealer() -> (DocumentSealer, StdRng) {
+    (DocumentSealer::new(CollectionId([7; 8]), &Key::generate()), StdRng::seed_from_u64(1))
+}
+
+fn sample() -> Document {
+    doc! { "_id": 1, "name": "Ada", "nested": { "list": [1, 2.5, "three"] }, "nothing": Bson::Null }
+}
+
+#[test]
+fn a_sealed_document_opens_to_itself_in_field_order() {
+    let (sealer, mut rng) = sealer();
+    let row = sealer.row_id(&Bson::Int32(1));
+    let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![3, 4])] };
+    let sealed = sealer.seal(row, 42, terms.clone(), &sample(), &mut rng);
+    let opened = sealer.open(&sealed).expect("opens");
+    assert_eq!(opened, OpenDocument { row, sequence: 42, terms, document: sample() });
+}
+
+#[test]
+fn ids_that_are_equal_across_number_types_share_a_row() {
+    let (sealer, _) = sealer();
+    assert_eq!(sealer.row_id(&Bson::Int32(1)), sealer.row_id(&Bson::Double(1.0)));
+    assert_ne!(sealer.row_id(&Bson::Int32(1)), sealer.row_id(&Bson::String("1".into())));
+}
+
+#[test]
+fn sealing_twice_repeats_no_ciphertext() {
+    let (sealer, mut rng) = sealer();
+    let row = sealer.row_id(&Bson::Int32(1));
+    let first = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng);
+    let second = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng);
+    assert_ne!(first.header, second.header);
+    for ((_, one), (_, other)) in first.fields.iter().zip(&second.fields) {
+        assert_ne!(one, other);
+    }
+}
+
+#[test]
+fn moved_mixed_and_altered_ciphertexts_are_refused() {
+    let (sealer, mut rng) = sealer();
+    let row = sealer.row_id(&Bson::Int32(1));
+    let sealed = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng);
+    let later = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng);
+
+    let mut elsewhere = sealed.clone();
+    elsewhere.row = sealer.row_id(&Bson::Int32(2));
+    assert!(sealer.open(&elsewhere).is_err());
+
+    let mut swapped = sealed.clone();
+    let (one, other) = (swapped.fields[0].1.clone(), swapped.fields[1].1.clone());
+    (swapped.fields[0].1, swapped.fields[1].1) = (other, one);
+    assert!(sealer.open(&swapped).is_err());
+
+    let mut mixed = sealed.clone();
+    mixed.fields[0] = later.fields[0].clone();
+    assert!(sealer.open(&mixed).is_err());
+
+    let mut shorter = sealed.clone();
+    shorter.fields.pop();
+    assert!(sealer.open(&shorter).is_err());
+
+    for position in 0..sealed.header.len() {
+        let mut flipped = sealed.clone();
+        flipped.header.0[position] ^= 1;
+        assert!(sealer.open(&flipped).is_err());
+    }
+}
