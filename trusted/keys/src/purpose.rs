@@ -1,0 +1,104 @@
+//! The derivation tree.
+//!
+//! ```text
+//! root (one a version, random, in the keyring)
+//! |-- ProxyStoreSeal                      AEAD of every record in the proxy's own store
+//! |-- ProxyStoreSlotNames                 PRF: names of the records in the proxy's own store
+//! |-- Collection(id)                      one a collection; id is the collection's random 8 bytes
+//! |   |-- CollectionRowId                 deterministic AEAD of the canonical `_id`; its tag is the row id
+//! |   |-- CollectionFieldLabels           PRF: field name -> field label
+//! |   |-- CollectionHeaderSeal            AEAD of a document's header
+//! |   `-- CollectionFieldSeal(name)       AEAD of one field's values, a key for each field name
+//! `-- Index(id)                           one an index; id is the index's random 8 bytes
+//!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
+//!     |-- ArxEqCounterSlots               arx_eq: PRF, value -> name of its counter in the proxy's store
+//!     |-- ArxEqValueRoots                 arx_eq: PRF, value -> root of its token tree
+//!     |-- RangePrefix                     range indexes: PRF, leading equality values -> key prefix
+//!     |-- ArxRangeSeal                    arx_range: AEAD of node records and buckets
+//!     |-- ArxRangeSeparator               arx_range: PRF that picks the separators
+//!     |-- ArxRangePriority                arx_range: PRF, separator -> treap priority
+//!     |-- ArxRangeTie                     arx_range: PRF, row id -> tie-break
+//!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
+//!     `-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
+//! ```
+//! An index is of one kind for life and its id is never used again, so kinds could share a key; they do not.
+//! Names below are part of the stored format: changing one loses the data under it.
+
+use crate::key::Key;
+
+/// What a key is for: one step down the tree drawn above. The comment of each variant names the key it is
+/// taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose<'a> {
+    /// From `Index`.
+    ArxEqCounterSlots,
+    /// From `Index`.
+    ArxEqValueRoots,
+    /// From `Index`.
+    ArxRangeDelta,
+    /// From `Index`.
+    ArxRangeLabel,
+    /// From `Index`.
+    ArxRangePriority,
+    /// From `Index`.
+    ArxRangeSeal,
+    /// From `Index`.
+    ArxRangeSeparator,
+    /// From `Index`.
+    ArxRangeTie,
+    /// From a root, with the collection's id.
+    Collection(&'a [u8; 8]),
+    /// From `Collection`.
+    CollectionFieldLabels,
+    /// From `Collection`, with the field's name.
+    CollectionFieldSeal(&'a str),
+    /// From `Collection`.
+    CollectionHeaderSeal,
+    /// From `Collection`. All 32 bytes are used (AES-SIV takes two AES-128 keys).
+    CollectionRowId,
+    /// From a root, with the index's id.
+    Index(&'a [u8; 8]),
+    /// From a root.
+    ProxyStoreSeal,
+    /// From a root.
+    ProxyStoreSlotNames,
+    /// From `Index`.
+    RangePrefix,
+    /// From `Index`.
+    UniqueLabel,
+}
+
+impl<'a> Purpose<'a> {
+    /// The step's name and, for steps that fan out, which one.
+    fn path(&self) -> (&'static str, &'a [u8]) {
+        match *self {
+            Self::ArxEqCounterSlots => ("arx_eq counter slots", b""),
+            Self::ArxEqValueRoots => ("arx_eq value roots", b""),
+            Self::ArxRangeDelta => ("arx_range delta", b""),
+            Self::ArxRangeLabel => ("arx_range label", b""),
+            Self::ArxRangePriority => ("arx_range priority", b""),
+            Self::ArxRangeSeal => ("arx_range seal", b""),
+            Self::ArxRangeSeparator => ("arx_range separator", b""),
+            Self::ArxRangeTie => ("arx_range tie", b""),
+            Self::Collection(id) => ("collection", id),
+            Self::CollectionFieldLabels => ("collection field labels", b""),
+            Self::CollectionFieldSeal(name) => ("collection field seal", name.as_bytes()),
+            Self::CollectionHeaderSeal => ("collection header seal", b""),
+            Self::CollectionRowId => ("collection row id", b""),
+            Self::Index(id) => ("index", id),
+            Self::ProxyStoreSeal => ("proxy store seal", b""),
+            Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
+            Self::RangePrefix => ("range prefix", b""),
+            Self::UniqueLabel => ("eq_unique label", b""),
+        }
+    }
+}
+
+impl Key {
+    /// The key one step further down the tree.
+    #[must_use]
+    pub fn child(&self, purpose: Purpose<'_>) -> Self {
+        let (name, which) = purpose.path();
+        self.derive(&[name.as_bytes(), which])
+    }
+}
