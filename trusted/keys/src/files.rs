@@ -1,0 +1,133 @@
+//! Private files: read only if nobody else may, written whole or not at all.
+
+use crate::error::KeyringError;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// More than any keyring or key file holds, in bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> KeyringError + '_ {
+    move |source| KeyringError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
+/// Reads a file that only its owner may read or write.
+pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyringError> {
+    let mut file = File::open(path).map_err(io_error(path))?;
+    let metadata = file.metadata().map_err(io_error(path))?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(KeyringError::Permissions {
+            path: path.to_path_buf(),
+            mode,
+        });
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(KeyringError::Damaged {
+            path: path.to_path_buf(),
+            what: "too long",
+        });
+    }
+    // Room for all of it at once: a growing buffer would leave copies of a secret behind.
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+    file.by_ref()
+        .take(FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(io_error(path))?;
+    Ok(bytes)
+}
+
+/// Creates a file that must not exist yet; durable once this returns.
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
+    let temporary = write_beside(path, bytes)?;
+    // A link, unlike a rename, fails if the name is taken.
+    let linked = fs::hard_link(&temporary, path);
+    fs::remove_file(&temporary).map_err(io_error(&temporary))?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(KeyringError::Exists {
+            path: path.to_path_buf(),
+        }),
+        Err(error) => Err(io_error(path)(error)),
+        Ok(()) => sync_parent(path),
+    }
+}
+
+/// Replaces a file; after a crash it holds either the old bytes or the new ones.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
+    let temporary = write_beside(path, bytes)?;
+    fs::rename(&temporary, path).map_err(io_error(path))?;
+    sync_parent(path)
+}
+
+/// Holds other processes off this directory's files until the returned handle is dropped.
+pub(crate) fn lock_parent(path: &Path) -> Result<File, KeyringError> {
+    let directory = File::open(parent(path)).map_err(io_error(path))?;
+    directory.lock().map_err(io_error(path))?;
+    Ok(directory)
+}
+
+fn write_beside(path: &Path, bytes: &[u8]) -> Result<PathBuf, KeyringError> {
+    let mut suffix = [0; 8];
+    getrandom::fill(&mut suffix).map_err(|error| io_error(path)(io::Error::other(error)))?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.new", to_hex(&suffix)));
+    let temporary = path.with_file_name(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .map_err(io_error(&temporary))?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(io_error(&temporary)(error));
+    }
+    Ok(temporary)
+}
+
+fn sync_parent(path: &Path) -> Result<(), KeyringError> {
+    File::open(parent(path))
+        .and_then(|directory| directory.sync_all())
+        .map_err(io_error(path))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+/// Bytes of lower-case hexadecimal; `None` for anything else.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for [high, low] in pairs {
+        bytes.push(digit(*high)? << 4 | digit(*low)?);
+    }
+    Some(bytes)
+}

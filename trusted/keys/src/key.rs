@@ -1,0 +1,84 @@
+//! A secret of 32 bytes.
+
+use arras_primitives::kdf::hkdf_sha256;
+use std::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Salt of every derivation: binds the tree to this product and to this version of the tree.
+const DERIVATION_SALT: &[u8] = b"arras key tree 1";
+
+/// A secret key of 32 bytes: a root, or a key derived from one.
+///
+/// It cannot be copied, compared, printed or serialised, and is wiped when dropped.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Key([u8; Key::BYTES]);
+
+impl Key {
+    /// Length in bytes.
+    pub const BYTES: usize = 32;
+
+    /// Makes a key from the operating system's randomness.
+    ///
+    /// # Panics
+    /// If the operating system has no randomness to give: nothing secret can be made then.
+    #[must_use]
+    pub fn generate() -> Self {
+        let mut key = Self([0; Self::BYTES]);
+        #[allow(
+            clippy::expect_used,
+            reason = "without randomness there is no safe way to go on"
+        )]
+        getrandom::fill(&mut key.0).expect("the operating system's random generator failed");
+        key
+    }
+
+    /// Takes a key out of a buffer and wipes the buffer. For keys that come from elsewhere: the keyring file,
+    /// a replayed run of the lab.
+    #[must_use]
+    pub fn take_from(material: &mut [u8; Self::BYTES]) -> Self {
+        let key = Self(*material);
+        material.zeroize();
+        key
+    }
+
+    /// Derives a key: HKDF-SHA256 of this one, with `path` as context. Parts are length-prefixed, so different
+    /// paths never meet.
+    ///
+    /// The paths from a root are those of [`crate::Purpose`], by [`Key::child`]; call this directly only below
+    /// its leaves.
+    #[must_use]
+    pub fn derive(&self, path: &[&[u8]]) -> Self {
+        let mut key = Self([0; Self::BYTES]);
+        hkdf_sha256(&self.0, DERIVATION_SALT, path, &mut key.0);
+        key
+    }
+
+    /// The key's bytes, to be handed to a primitive at once and kept nowhere.
+    #[must_use]
+    pub fn expose(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+
+    /// The first 16 bytes, for primitives of that size (AES-128). A key is used by [`Key::expose`] or by this,
+    /// never by both.
+    #[must_use]
+    pub fn expose_16(&self) -> &[u8; 16] {
+        let (halves, _) = self.0.as_chunks::<16>();
+        &halves[0]
+    }
+
+    /// Room for a key that is written in place.
+    pub(crate) fn write_with<E>(
+        write: impl FnOnce(&mut [u8; Self::BYTES]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut key = Self([0; Self::BYTES]);
+        write(&mut key.0)?;
+        Ok(key)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(secret)")
+    }
+}
