@@ -1,0 +1,285 @@
+//! The boundary rules, one table.
+
+use super::graph::{Crate, Graph};
+use crate::report::Finding;
+
+/// A rule.
+pub(super) struct Rule {
+    /// Its name in messages.
+    pub(super) name: &'static str,
+    /// Every breach of it.
+    pub(super) check: fn(&Graph) -> Vec<Finding>,
+}
+
+/// Every rule. The first six forbid that one crate reach another by any number of edges of any kind.
+pub(super) const RULES: [Rule; 10] = [
+    Rule {
+        name: "protocol-keyless",
+        check: protocol_keyless,
+    },
+    Rule {
+        name: "shared-reaches-shared",
+        check: shared_reaches_shared,
+    },
+    Rule {
+        name: "untrusted-keyless",
+        check: untrusted_keyless,
+    },
+    Rule {
+        name: "front-ends-keyless",
+        check: front_ends_keyless,
+    },
+    Rule {
+        name: "enclave-small",
+        check: enclave_small,
+    },
+    Rule {
+        name: "halves-meet-in-lab",
+        check: halves_meet_in_lab,
+    },
+    Rule {
+        name: "holders-of-keys",
+        check: holders_of_keys,
+    },
+    Rule {
+        name: "features-widen-nothing",
+        check: features_widen_nothing,
+    },
+    Rule {
+        name: "known-zones",
+        check: known_zones,
+    },
+    Rule {
+        name: "known-sources",
+        check: known_sources,
+    },
+];
+
+/// The zones: every crate's path begins with one.
+const ZONES: [&str; 7] = [
+    "shared",
+    "trusted",
+    "enclave",
+    "untrusted",
+    "lab",
+    "xtask",
+    "fuzz",
+];
+
+/// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
+const HOLDERS: [&str; 5] = ["trusted/client", "trusted/proxy", "enclave/iee", "lab", "fuzz"];
+
+fn protocol_keyless(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "protocol-keyless",
+        "the contract must not know secret types: a message cannot have a key-typed field",
+        "move the secret to trusted/client and send the server a capability made from it",
+        |from, to| from.folder == "shared/protocol" && to.folder == "trusted/keys",
+    )
+}
+
+fn shared_reaches_shared(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "shared-reaches-shared",
+        "what any process may link must not pull in code of a trust zone, the lab or xtask",
+        "move the code that needs the dependency into that zone, or a two-party test into lab/",
+        |from, to| from.zone() == "shared" && to.zone() != "shared",
+    )
+}
+
+fn untrusted_keyless(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "untrusted-keyless",
+        "the untrusted side holds capabilities it was sent and nothing from which they are made; \
+         dev- and build-dependencies count",
+        "put what both sides need into shared/, and a test that needs both halves into lab/",
+        |from, to| from.zone() == "untrusted" && !["shared", "untrusted"].contains(&to.zone()),
+    )
+}
+
+fn front_ends_keyless(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "front-ends-keyless",
+        "front ends and planner work on values and plans; they see no key, no keyed half and no primitive",
+        "declare a trait in trusted/planner and implement it in trusted/proxy",
+        |from, to| {
+            let keyless = from.zone() == "trusted"
+                && from.folder != "trusted/keys"
+                && !HOLDERS.contains(&from.folder.as_str());
+            let keyed = ["trusted/keys", "trusted/client", "shared/primitives"].contains(&to.folder.as_str());
+            keyless && keyed
+        },
+    )
+}
+
+fn enclave_small(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "enclave-small",
+        "measured code must stay small enough to read in a day and trust nothing on its host",
+        "let it use shared/, trusted/keys and trusted/client only",
+        |from, to| {
+            let allowed = ["shared", "enclave"].contains(&to.zone())
+                || ["trusted/keys", "trusted/client"].contains(&to.folder.as_str());
+            from.zone() == "enclave" && !allowed
+        },
+    )
+}
+
+fn halves_meet_in_lab(graph: &Graph) -> Vec<Finding> {
+    reach(
+        graph,
+        "halves-meet-in-lab",
+        "the trusted and the untrusted half meet in one process only in lab/ (and fuzz/), and nothing \
+         that ships depends on either",
+        "move the code or the test that needs both halves into lab/",
+        |from, to| from.zone() == "trusted" && !["shared", "trusted"].contains(&to.zone()),
+    )
+}
+
+/// A breach for every pair of crates that `forbidden` names and some way connects. The longer ways of a
+/// breach that a dependency already commits are left out: fixing that one fixes them.
+fn reach(
+    graph: &Graph,
+    rule: &'static str,
+    wrong: &str,
+    fix: &str,
+    forbidden: fn(&Crate, &Crate) -> bool,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (start, from) in graph.crates.iter().enumerate() {
+        for (end, way) in graph.ways_from(start) {
+            if !forbidden(from, &graph.crates[end]) {
+                continue;
+            }
+            let inner = way.split_last().is_some_and(|(_, before)| {
+                before
+                    .iter()
+                    .any(|offset| forbidden(from, &graph.crates[graph.edges[*offset].to]))
+            });
+            if !inner {
+                findings.push(Finding {
+                    rule,
+                    place: graph.describe(&way),
+                    wrong: wrong.into(),
+                    fix: fix.into(),
+                });
+            }
+        }
+    }
+    findings
+}
+
+fn holders_of_keys(graph: &Graph) -> Vec<Finding> {
+    let breach = |edge: &&super::graph::Edge| {
+        let (from, to) = (&graph.crates[edge.from], &graph.crates[edge.to]);
+        to.folder == "trusted/keys" && !HOLDERS.contains(&from.folder.as_str())
+    };
+    let finding = |edge: &super::graph::Edge| Finding {
+        rule: "holders-of-keys",
+        place: format!(
+            "{} -> trusted/keys ({})",
+            graph.crates[edge.from].folder, edge.kind
+        ),
+        wrong: format!("only {} may depend on trusted/keys", HOLDERS.join(", ")),
+        fix: "take the operation through a trait that trusted/planner declares and trusted/proxy implements"
+            .into(),
+    };
+    graph.edges.iter().filter(breach).map(finding).collect()
+}
+
+fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
+    let rule = "features-widen-nothing";
+    let fix = "make it an ordinary dependency that the other rules judge, or a crate of its own";
+    let mut findings = Vec::new();
+    for edge in graph.edges.iter().filter(|edge| edge.optional) {
+        findings.push(Finding {
+            rule,
+            place: format!(
+                "{} -> {} (optional)",
+                graph.crates[edge.from].folder, graph.crates[edge.to].folder
+            ),
+            wrong: "an optional dependency lets a cargo feature widen what a crate reaches".into(),
+            fix: fix.into(),
+        });
+    }
+    for (at, member) in graph.crates.iter().enumerate() {
+        let aliases: Vec<&str> = graph
+            .edges
+            .iter()
+            .filter(|edge| edge.from == at)
+            .map(|edge| edge.alias.as_str())
+            .collect();
+        for (feature, parts) in &member.features {
+            for part in parts {
+                let named = part
+                    .trim_start_matches("dep:")
+                    .split(['/', '?'])
+                    .next()
+                    .unwrap_or_default();
+                if aliases.contains(&named) {
+                    findings.push(Finding {
+                        rule,
+                        place: format!("{} [features] {feature} = [\"{part}\"]", member.folder),
+                        wrong:
+                            "a cargo feature that reaches into another of our crates widens trust by a flag"
+                                .into(),
+                        fix: fix.into(),
+                    });
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn known_zones(graph: &Graph) -> Vec<Finding> {
+    let shape = |member: &&Crate| {
+        let depth = member.folder.split('/').count();
+        let expected = if ["lab", "xtask", "fuzz"].contains(&member.zone()) {
+            1
+        } else {
+            2
+        };
+        !ZONES.contains(&member.zone()) || depth != expected
+    };
+    let finding = |member: &Crate| Finding {
+        rule: "known-zones",
+        place: member.folder.clone(),
+        wrong: format!("{} lies in no trust zone", member.name),
+        fix: format!("move it directly below one of: {}", ZONES.join("/, ")),
+    };
+    graph.crates.iter().filter(shape).map(finding).collect()
+}
+
+fn known_sources(graph: &Graph) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, member) in graph.crates.iter().enumerate() {
+        for dependency in &member.dependencies {
+            let ours = graph.edges.iter().any(|edge| {
+                edge.from == at && dependency.path.is_some() && graph.crates[edge.to].name == dependency.name
+            });
+            let registry = dependency
+                .source
+                .as_deref()
+                .is_some_and(|source| source.starts_with("registry+"));
+            if !ours && !registry {
+                let from = dependency
+                    .source
+                    .as_deref()
+                    .unwrap_or("a folder that is no workspace member");
+                findings.push(Finding {
+                    rule: "known-sources",
+                    place: format!("{} -> {}", member.folder, dependency.name),
+                    wrong: format!("it comes from {from}, where no rule judges it"),
+                    fix: "depend on a workspace member or on a release in the registry".into(),
+                });
+            }
+        }
+    }
+    findings
+}
