@@ -1,1 +1,30 @@
-//! Stub.
+//! Cryptographic primitives over maintained crates: bytes in, bytes out.
+//!
+//! Nothing here holds a policy, names a trust zone or does I/O. Types that expand a secret (a cipher's key
+//! schedule, a generator's state) are wiped on drop and show nothing in `Debug`; what a caller does with the
+//! bytes it passes in is the caller's business (`trusted/keys` defines the secret types).
+//!
+//! `unsafe` lives in [`lanes`] only, where AES instructions are called through `core::arch`.
+
+pub mod aead;
+pub mod ct;
+pub mod det_aead;
+pub mod garble;
+pub mod ggm;
+pub mod hash;
+pub mod kdf;
+pub mod lanes;
+pub mod prf;
+pub mod prg;
+
+/// One AES block, wire label or tree node: 16 bytes.
+pub type Block = [u8; 16];
+
+/// Bytes in a [`Block`].
+pub const BLOCK_BYTES: usize = 16;
+
+/// Opening failed: what was sealed, its associated data or the material are not the ones it was made with.
+/// Deliberately says no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("failed to open")]
+pub struct OpenError;

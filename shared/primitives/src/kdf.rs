@@ -1,0 +1,36 @@
+//! Derivation of independent materials from one: HKDF with SHA-256 (RFC 5869).
+
+use hkdf::Hkdf;
+use sha2::Sha256;
+
+/// Most bytes one derivation gives: 255 hashes.
+pub const OUTPUT_BYTES_MAX: usize = 255 * 32;
+
+/// Fills `out` from `material`. Each string of `info` is preceded by its length as a big-endian 64-bit
+/// integer, so different lists derive independently. An empty `salt` is RFC 5869's default.
+///
+/// # Panics
+///
+/// If `out` is longer than [`OUTPUT_BYTES_MAX`].
+pub fn hkdf_sha256(material: &[u8], salt: &[u8], info: &[&[u8]], out: &mut [u8]) {
+    let lengths: Vec<[u8; 8]> = info
+        .iter()
+        .map(|part| (part.len() as u64).to_be_bytes())
+        .collect();
+    let framed: Vec<&[u8]> = lengths
+        .iter()
+        .zip(info)
+        .flat_map(|(length, part)| [length.as_slice(), part])
+        .collect();
+    extract_expand(material, salt, &framed, out);
+}
+
+/// RFC 5869 as written: `info` is the concatenation of its parts.
+fn extract_expand(material: &[u8], salt: &[u8], info: &[&[u8]], out: &mut [u8]) {
+    Hkdf::<Sha256>::new(Some(salt), material)
+        .expand_multi_info(info, out)
+        .expect("at most 255 hashes are asked for");
+}
+
+#[cfg(test)]
+mod tests;
