@@ -1,15 +1,44 @@
 //! Ordered transactional key-value storage, the interface both processes stand on, with two
-//! implementations: in memory, and embedded (durable, crash safe).
+//! implementations: [`Memory`], and [`Embedded`] (durable, crash safe).
 //!
-//! Tables are ordered byte-string maps. A transaction sees a snapshot; one writer at a time. A commit is
-//! [`Durability::Durable`] (survives a crash of process and machine once it returns) or
+//! Tables are ordered byte-string maps. A transaction sees a snapshot; one writer at a time, readers never
+//! wait. A commit is [`Durability::Durable`] (survives a crash of process and machine once it returns) or
 //! [`Durability::Relaxed`] (atomic and ordered, but the latest ones may be lost together by a crash; any later
-//! durable commit makes them durable).
+//! durable commit makes them durable). What a crash leaves is always the state after some prefix of the commits,
+//! none of them in part.
+//!
+//! A write transaction is held in memory until it commits ([`Staged`]), so a bulk load commits in batches.
+//!
+//! [`Accounted`] counts what passes, [`Failing`] lets a test inject faults, and [`conformance`] is the test body
+//! every implementation passes. Why the embedded engine is what it is, and what deletion leaves on the disk:
+//! `docs/storage.md`.
+//!
+//! # Security
+//! Nothing here encrypts or authenticates. What is stored is shown to whoever reads the files, with its history:
+//! overwritten and deleted bytes stay in the files until their space is used again.
 #![forbid(unsafe_code)]
+
+mod accounting;
+pub mod conformance;
+mod embedded;
+mod failing;
+mod memory;
+mod range;
+mod staged;
+#[cfg(test)]
+mod tests;
+
+pub use accounting::{Accounted, Counts, Tally};
+pub use embedded::Embedded;
+pub use failing::{Failing, Faults};
+pub use memory::Memory;
+pub use range::{prefix_range, selects_nothing};
+pub use staged::{Changes, Engine, Staged, Turn};
 
 use std::ops::{Bound, ControlFlow};
 
-/// Name of a table. Tables exist once named; an unwritten one is empty.
+/// Name of a table. Tables exist once named; an unwritten one is empty. Names are the program's own, never a
+/// user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Table(pub &'static str);
 
@@ -45,10 +74,13 @@ pub enum StorageError {
     InUse,
 }
 
-/// Range of keys: lower and upper bound.
+/// Range of keys: lower and upper bound. One whose bounds cross selects nothing. See [`prefix_range`].
 pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
-/// A view of the tables.
+/// What a scan does with each key and value, and whether it goes on.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// A view of the tables. Keys order as byte strings; keys and values may be empty.
 pub trait Read {
     /// The value of `key`, if any.
     ///
@@ -56,7 +88,7 @@ pub trait Read {
     /// [`StorageError`] if the engine fails.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError>;
 
-    /// Visits keys and values in `range` in `direction` until `visit` breaks.
+    /// Visits keys and values in `range` in `direction` until `visit` breaks. `visit` may read the same view.
     ///
     /// # Errors
     /// [`StorageError`] if the engine fails.
@@ -65,7 +97,7 @@ pub trait Read {
         table: Table,
         range: KeyRange<'_>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), StorageError>;
 }
 
@@ -89,10 +121,12 @@ pub trait Write: Read {
     /// [`StorageError`] if the engine fails.
     fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError>;
 
-    /// Makes the changes visible, all at once.
+    /// Makes the changes visible, all at once. Without changes, a durable commit still makes every earlier one
+    /// durable.
     ///
     /// # Errors
-    /// [`StorageError`]; nothing became visible.
+    /// [`StorageError`]; nothing became visible. After a failed durable commit, whether a crash leaves it is open,
+    /// as with any write whose acknowledgement was lost.
     fn commit(self, durability: Durability) -> Result<(), StorageError>;
 }
 
@@ -113,7 +147,7 @@ pub trait Storage: Send + Sync + 'static {
     /// [`StorageError`] if the engine fails.
     fn read(&self) -> Result<Self::Reader<'_>, StorageError>;
 
-    /// Begins a write transaction, waiting for the one under way.
+    /// Begins a write transaction, waiting for the one under way (forever, if the same thread holds it).
     ///
     /// # Errors
     /// [`StorageError`] if the engine fails.

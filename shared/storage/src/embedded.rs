@@ -1,0 +1,295 @@
+//! The embedded, durable implementation: one `redb` file in a directory. `docs/storage.md` has the measurements
+//! that chose the engine.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::{Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::staged::{Changes, Engine, Staged, Turn};
+use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
+
+/// The file inside the data directory.
+const FILE: &str = "arras.redb";
+
+/// Memory for pages read and for pages not yet written, in bytes. The engine's own default, 1 GiB, is too much for
+/// a process that shares its machine with the application.
+const CACHE_BYTES: usize = 256 << 20;
+
+/// A durable store in one file of a directory.
+///
+/// A relaxed commit makes no system call that waits for the device: its pages stay in memory or in free pages of
+/// the file until the next durable commit, which writes them, waits for the device, and then names them in the
+/// file's header. Whatever instant a crash picks, the header names a complete state.
+///
+/// # Security
+/// Pages are copied on write, and freed pages are not wiped: see `docs/storage.md`.
+#[derive(Debug)]
+pub struct Embedded {
+    database: Database,
+    turn: Turn,
+    broken: AtomicBool,
+}
+
+impl Embedded {
+    /// Opens the store in `directory`, which is made if it does not exist.
+    ///
+    /// After an unclean end the engine first checks what it needs of the file.
+    ///
+    /// # Errors
+    /// [`StorageError::InUse`] while another store has the directory open, in this process or another;
+    /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
+    /// directory cannot be used.
+    pub fn open(directory: &Path) -> Result<Self, StorageError> {
+        std::fs::create_dir_all(directory).map_err(environment)?;
+        let path = directory.join(FILE);
+        let created = !path.exists();
+        let database = contained(|| opening().create(&path).map_err(|error| opened(&error)))?;
+        if created {
+            sync_entry(directory)?;
+        }
+        Ok(Self::over(database))
+    }
+
+    fn over(database: Database) -> Self {
+        Self {
+            database,
+            turn: Turn::default(),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Opens the store in the file behind `backend`.
+    #[cfg(test)]
+    pub(crate) fn open_backend(backend: impl redb::StorageBackend) -> Result<Self, StorageError> {
+        contained(|| {
+            opening()
+                .create_with_backend(backend)
+                .map_err(|error| opened(&error))
+        })
+        .map(Self::over)
+    }
+
+    /// Checks every page in use against its checksum.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`] if one does not match.
+    pub fn verify(&mut self) -> Result<(), StorageError> {
+        let sound = contained(|| self.database.check_integrity().map_err(|error| opened(&error)));
+        match sound {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StorageError::Damaged(
+                "pages do not match their checksums".to_owned(),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives space back to the file system by moving pages down and cutting the file; true if anything moved.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    pub fn compact(&mut self) -> Result<bool, StorageError> {
+        contained(|| self.database.compact().map_err(|error| failed(error.into())))
+    }
+
+    /// Runs engine code. A panic inside it is the engine's way of saying that the file contradicts itself; nothing
+    /// runs after one.
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, StorageError> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(StorageError::Damaged(
+                "the engine stopped at an earlier contradiction".to_owned(),
+            ));
+        }
+        contained(|| run().map_err(failed)).inspect_err(|error| {
+            if matches!(error, StorageError::Damaged(_)) {
+                self.broken.store(true, Ordering::Release);
+            }
+        })
+    }
+}
+
+fn opening() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+/// Makes a new file's entry in `directory`, and the directory's own, survive a power loss.
+fn sync_entry(directory: &Path) -> Result<(), StorageError> {
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for directory in std::iter::once(directory).chain(parent) {
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(environment)?;
+    }
+    Ok(())
+}
+
+fn contained<T>(run: impl FnOnce() -> Result<T, StorageError>) -> Result<T, StorageError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(StorageError::Damaged(format!("the engine stopped: {message}")))
+    })
+}
+
+fn environment(error: io::Error) -> StorageError {
+    StorageError::Environment(error.to_string())
+}
+
+/// Blame for a failed opening.
+fn opened(error: &redb::DatabaseError) -> StorageError {
+    match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => StorageError::InUse,
+        redb::DatabaseError::Storage(redb::StorageError::Io(error)) => read_failed(error),
+        redb::DatabaseError::Storage(redb::StorageError::Corrupted(_))
+        | redb::DatabaseError::RepairAborted
+        | redb::DatabaseError::UpgradeRequired(_) => StorageError::Damaged(error.to_string()),
+        _ => StorageError::Environment(error.to_string()),
+    }
+}
+
+/// Blame for a failed operation.
+fn failed(error: redb::Error) -> StorageError {
+    match error {
+        redb::Error::Io(error) => read_failed(&error),
+        redb::Error::Corrupted(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TypeDefinitionChanged { .. } => StorageError::Damaged(error.to_string()),
+        _ => StorageError::Environment(error.to_string()),
+    }
+}
+
+fn read_failed(error: &io::Error) -> StorageError {
+    match error.kind() {
+        // A foreign or cut file.
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
+            StorageError::Damaged(error.to_string())
+        }
+        _ => StorageError::Environment(error.to_string()),
+    }
+}
+
+fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(table.0)
+}
+
+type ReadOnlyTable = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// A snapshot of an [`Embedded`].
+pub struct EmbeddedSnapshot<'a> {
+    store: &'a Embedded,
+    transaction: ReadTransaction,
+}
+
+impl EmbeddedSnapshot<'_> {
+    fn table(&self, table: Table) -> Result<Option<ReadOnlyTable>, redb::Error> {
+        match self.transaction.open_table(definition(table)) {
+            Ok(table) => Ok(Some(table)),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Read for EmbeddedSnapshot<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        self.store.guarded(|| {
+            let Some(table) = self.table(table)? else {
+                return Ok(None);
+            };
+            Ok(ReadableTable::get(&table, key)?.map(|value| value.value().to_vec()))
+        })
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        if selects_nothing(&range) {
+            return Ok(());
+        }
+        let Some(table) = self.store.guarded(|| self.table(table))? else {
+            return Ok(());
+        };
+        let mut entries = self
+            .store
+            .guarded(|| Ok(ReadableTable::range::<&[u8]>(&table, range)?))?;
+        // `visit` runs outside the guard: its panics are not the engine's.
+        while let Some((key, value)) = self.store.guarded(|| {
+            let next = match direction {
+                Direction::Ascending => entries.next(),
+                Direction::Descending => entries.next_back(),
+            };
+            Ok(next.transpose()?)
+        })? {
+            if visit(key.value(), value.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Embedded {
+    type Snapshot<'a> = EmbeddedSnapshot<'a>;
+
+    fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
+        let transaction = self.guarded(|| Ok(self.database.begin_read()?))?;
+        Ok(EmbeddedSnapshot {
+            store: self,
+            transaction,
+        })
+    }
+
+    fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError> {
+        if changes.is_empty() && durability == Durability::Relaxed {
+            return Ok(());
+        }
+        self.guarded(|| {
+            let mut transaction = self.database.begin_write()?;
+            transaction.set_durability(match durability {
+                Durability::Durable => redb::Durability::Immediate,
+                Durability::Relaxed => redb::Durability::None,
+            })?;
+            for (table, changes) in &changes {
+                let mut table = transaction.open_table(definition(*table))?;
+                for (key, value) in changes {
+                    match value {
+                        Some(value) => table.insert(key.as_slice(), value.as_slice())?,
+                        None => table.remove(key.as_slice())?,
+                    };
+                }
+            }
+            Ok(transaction.commit()?)
+        })
+    }
+}
+
+impl Storage for Embedded {
+    type Reader<'a> = EmbeddedSnapshot<'a>;
+    type Writer<'a> = Staged<'a, Self>;
+
+    fn read(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
+        self.snapshot()
+    }
+
+    fn write(&self) -> Result<Staged<'_, Self>, StorageError> {
+        Staged::begin(self, &self.turn)
+    }
+
+    fn engine(&self) -> String {
+        "redb 4.4".to_owned()
+    }
+}

@@ -1,0 +1,186 @@
+//! Faults on demand, for the tests of what stands on a store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
+
+#[derive(Debug, Default)]
+struct Plan {
+    operations: u64,
+    commits: u64,
+    operation: Option<u64>,
+    commit: Option<u64>,
+    down: bool,
+}
+
+/// A handle to the faults of a [`Failing`] store. Each call that reaches the store counts as an operation: the
+/// opening of a transaction, `get`, `scan`, `put`, `delete`, `delete_prefix`, `commit`.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<Plan>>);
+
+impl Faults {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails the operation after the next `passing` ones, once.
+    pub fn fail_operation_after(&self, passing: u64) {
+        let mut plan = self.plan();
+        plan.operation = Some(plan.operations + passing);
+    }
+
+    /// Fails the commit after the next `passing` ones, once; nothing of it becomes visible.
+    pub fn fail_commit_after(&self, passing: u64) {
+        let mut plan = self.plan();
+        plan.commit = Some(plan.commits + passing);
+    }
+
+    /// Fails every operation from now on, as a device that went away, until [`Faults::heal`].
+    pub fn fail_all(&self) {
+        self.plan().down = true;
+    }
+
+    /// Forgets every fault planned.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        *plan = Plan {
+            operations: plan.operations,
+            commits: plan.commits,
+            ..Plan::default()
+        };
+    }
+
+    /// Operations so far, failed ones too: a test that fails each in turn reads its limit here.
+    pub fn operations(&self) -> u64 {
+        self.plan().operations
+    }
+
+    /// Commits so far, failed ones too.
+    pub fn commits(&self) -> u64 {
+        self.plan().commits
+    }
+
+    fn operation(&self) -> Result<(), StorageError> {
+        let mut plan = self.plan();
+        let number = plan.operations;
+        plan.operations += 1;
+        if plan.down || plan.operation.take_if(|planned| *planned == number).is_some() {
+            return Err(StorageError::Environment(format!(
+                "injected fault at operation {number}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), StorageError> {
+        self.operation()?;
+        let mut plan = self.plan();
+        let number = plan.commits;
+        plan.commits += 1;
+        if plan.commit.take_if(|planned| *planned == number).is_some() {
+            return Err(StorageError::Environment(format!(
+                "injected fault at commit {number}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A store whose operations fail as its [`Faults`] say.
+#[derive(Debug)]
+pub struct Failing<S> {
+    store: S,
+    faults: Faults,
+}
+
+impl<S> Failing<S> {
+    /// Wraps `store`; without a planned fault nothing changes.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            faults: Faults::default(),
+        }
+    }
+
+    /// The faults.
+    pub fn faults(&self) -> Faults {
+        self.faults.clone()
+    }
+
+    /// The store inside.
+    pub fn into_inner(self) -> S {
+        self.store
+    }
+}
+
+/// A transaction of a [`Failing`] store.
+#[derive(Debug)]
+pub struct FailingTransaction<T> {
+    transaction: T,
+    faults: Faults,
+}
+
+impl<T: Read> Read for FailingTransaction<T> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        self.faults.operation()?;
+        self.transaction.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        self.faults.operation()?;
+        self.transaction.scan(table, range, direction, visit)
+    }
+}
+
+impl<T: Write> Write for FailingTransaction<T> {
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+        self.faults.operation()?;
+        self.transaction.put(table, key, value)
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError> {
+        self.faults.operation()?;
+        self.transaction.delete(table, key)
+    }
+
+    fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError> {
+        self.faults.operation()?;
+        self.transaction.delete_prefix(table, prefix)
+    }
+
+    fn commit(self, durability: Durability) -> Result<(), StorageError> {
+        self.faults.commit()?;
+        self.transaction.commit(durability)
+    }
+}
+
+impl<S: Storage> Storage for Failing<S> {
+    type Reader<'a> = FailingTransaction<S::Reader<'a>>;
+    type Writer<'a> = FailingTransaction<S::Writer<'a>>;
+
+    fn read(&self) -> Result<Self::Reader<'_>, StorageError> {
+        self.faults.operation()?;
+        Ok(FailingTransaction {
+            transaction: self.store.read()?,
+            faults: self.faults(),
+        })
+    }
+
+    fn write(&self) -> Result<Self::Writer<'_>, StorageError> {
+        self.faults.operation()?;
+        Ok(FailingTransaction {
+            transaction: self.store.write()?,
+            faults: self.faults(),
+        })
+    }
+
+    fn engine(&self) -> String {
+        self.store.engine()
+    }
+}
