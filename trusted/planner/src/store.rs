@@ -5,7 +5,7 @@
 use crate::explain::Explanation;
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
-use arras_documents::update::Update;
+use arras_documents::update::{ArrayFilters, Update};
 use bson::{Bson, Document};
 use std::future::Future;
 
@@ -79,6 +79,8 @@ pub struct UpdateStatement {
     pub filter: Filter,
     /// What to do with them.
     pub update: Update,
+    /// Conditions on the array elements that `$[identifier]` in the update stands for.
+    pub array_filters: ArrayFilters,
     /// All of them, not only the first.
     pub multi: bool,
     /// Insert one if there is none.
@@ -103,6 +105,8 @@ pub enum Modification {
     Update {
         /// How.
         update: Update,
+        /// Conditions on the array elements that `$[identifier]` in the update stands for.
+        array_filters: ArrayFilters,
         /// Insert if there is none.
         upsert: bool,
         /// Return the document after the change.
