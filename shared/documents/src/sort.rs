@@ -1,0 +1,141 @@
+//! Sort specifications.
+
+use crate::{QueryError, order, path};
+use bson::{Bson, Document};
+use std::cmp::Ordering;
+
+/// One key of a sort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// Dotted path.
+    pub path: String,
+    /// From the highest value.
+    pub descending: bool,
+}
+
+/// A sort specification: keys in order of weight. Empty: any order will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sort {
+    keys: Vec<SortKey>,
+}
+
+impl Sort {
+    /// Reads a sort document such as `{a: 1, "b.c": -1}`.
+    ///
+    /// # Errors
+    /// 15974/15975 and 2 as MongoDB for directions other than 1 and -1 and for malformed paths; `$meta` is not
+    /// supported.
+    pub fn parse(specification: &Document) -> Result<Self, QueryError> {
+        let mut keys = Vec::with_capacity(specification.len());
+        for (name, direction) in specification {
+            path::check(name)?;
+            if matches!(direction, Bson::Document(_)) {
+                return Err(QueryError::unsupported(format!("$meta in the sort key '{name}'")));
+            }
+            let descending = match order::as_exact_i64(direction) {
+                Some(1) => false,
+                Some(-1) => true,
+                _ => {
+                    return Err(crate::error::location!(
+                        15975,
+                        "$sort key ordering must be 1 (for ascending) or -1 (for descending)"
+                    ));
+                }
+            };
+            keys.push(SortKey {
+                path: name.clone(),
+                descending,
+            });
+        }
+        Ok(Sort { keys })
+    }
+
+    /// A sort by these keys.
+    pub fn by(keys: Vec<SortKey>) -> Self {
+        Sort { keys }
+    }
+
+    /// The keys, the weightiest first.
+    pub fn keys(&self) -> &[SortKey] {
+        &self.keys
+    }
+
+    /// True if there are no keys: documents stay as they come.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Compares two documents. An array counts as its least element when ascending, its greatest when
+    /// descending; a missing field as null; an empty array as less than null.
+    pub fn compare(&self, left: &Document, right: &Document) -> Ordering {
+        self.keys
+            .iter()
+            .map(|key| {
+                let ordering = order::compare(&sort_value(left, key), &sort_value(right, key));
+                if key.descending {
+                    ordering.reverse()
+                } else {
+                    ordering
+                }
+            })
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+
+    /// The values documents are compared by, one a key: worth keeping when a document is compared often.
+    pub fn values(&self, document: &Document) -> Vec<Bson> {
+        self.keys.iter().map(|key| sort_value(document, key)).collect()
+    }
+
+    /// Compares two results of [`Sort::values`].
+    pub fn compare_values(&self, left: &[Bson], right: &[Bson]) -> Ordering {
+        self.keys
+            .iter()
+            .zip(left.iter().zip(right))
+            .map(|(key, (left, right))| {
+                let ordering = order::compare(left, right);
+                if key.descending {
+                    ordering.reverse()
+                } else {
+                    ordering
+                }
+            })
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+
+    /// Sorts documents; equal ones keep their order.
+    pub fn sort(&self, documents: Vec<Document>) -> Vec<Document> {
+        if self.keys.is_empty() {
+            return documents;
+        }
+        let mut keyed: Vec<(Vec<Bson>, Document)> = documents
+            .into_iter()
+            .map(|document| (self.values(&document), document))
+            .collect();
+        keyed.sort_by(|left, right| self.compare_values(&left.0, &right.0));
+        keyed.into_iter().map(|(_, document)| document).collect()
+    }
+}
+
+fn sort_value(document: &Document, key: &SortKey) -> Bson {
+    let mut best: Option<&Bson> = None;
+    path::visit_index_values(document, &key.path, &mut |value| {
+        let candidate = value.unwrap_or(&Bson::Null);
+        let better = best.is_none_or(|best| {
+            let ordering = order::compare(candidate, best);
+            if key.descending {
+                ordering.is_gt()
+            } else {
+                ordering.is_lt()
+            }
+        });
+        if better {
+            best = Some(candidate);
+        }
+    });
+    best.cloned().unwrap_or(Bson::Null)
+}
+
+#[cfg(test)]
+mod tests;
