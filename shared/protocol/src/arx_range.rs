@@ -12,6 +12,10 @@
 //! once. A circuit compares the input `a` with its hidden separator `v`: outcome `a < v` goes left, else
 //! right. It may be evaluated once. Circuits are soft state: written relaxed, remade by the client.
 //!
+//! *Links.* A circuit names the garblings of the children it leads to, under a tag only the client can make
+//! ([`Links`]). The client knows the roots' garblings; so a path reported from a root is authenticated down to
+//! the garblings of the siblings it passes, and no server can make the client lead two walks into one circuit.
+//!
 //! *Leakage.* Snapshot: number of buckets and their padded sizes, treap shape. Search: bucket ranks of the
 //! bounds, the buckets returned. Insert and remove: rank of the bucket.
 
@@ -63,6 +67,34 @@ pub struct Circuit {
     pub left: Option<Transition>,
     /// For the right child, where there is one.
     pub right: Option<Transition>,
+    /// The client's tag over node, side and garblings named here ([`Links::tag`]).
+    pub tag: [u8; 16],
+}
+
+/// What a circuit leads to: its garbling and the children's, authenticated by the client to itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// The circuit's own garbling.
+    pub nonce: CircuitNonce,
+    /// The left child's (same side), where there is one.
+    pub left: Option<CircuitNonce>,
+    /// The right child's.
+    pub right: Option<CircuitNonce>,
+    /// The client's tag over index, node, side and the garblings.
+    pub tag: [u8; 16],
+}
+
+impl Circuit {
+    /// What the circuit leads to.
+    #[must_use]
+    pub fn links(&self) -> Links {
+        Links {
+            nonce: self.nonce,
+            left: self.left.as_ref().map(|transition| transition.child),
+            right: self.right.as_ref().map(|transition| transition.child),
+            tag: self.tag,
+        }
+    }
 }
 
 /// Structure of a tree node: durable.
@@ -117,6 +149,9 @@ pub struct Walk {
     pub nonce: CircuitNonce,
     /// Active input labels, 16 bytes a bit, least significant bit of the key first. One-shot capability.
     pub labels: Blob,
+    /// Report the links of both of a node's circuits, not only of the one walked: what a change of the tree
+    /// needs.
+    pub both_sides: bool,
     /// The bucket the walk ends in if it only ever goes left: that of the top node before the tree, or `HEAD`.
     pub before: NodeId,
 }
@@ -137,13 +172,17 @@ pub enum Request {
     LoadTop {
         /// Where.
         index: IndexId,
+        /// Only those named after this one (a reply that was cut is continued so).
+        after: Option<NodeId>,
     },
-    /// All nodes of some trees (to remake their circuits, or to place many entries at once).
+    /// Nodes of some trees (to remake their circuits, or to place many entries at once).
     LoadTrees {
         /// Where.
         index: IndexId,
-        /// Their roots.
+        /// Their roots; any node will do as the root of its subtree.
         roots: Vec<NodeId>,
+        /// Levels to return: 1 is the roots alone.
+        depth: u32,
     },
     /// Buckets by name.
     Buckets {
@@ -158,8 +197,8 @@ pub enum Request {
         index: IndexId,
         /// Lower end.
         lower: Bound,
-        /// Upper end.
-        upper: Bound,
+        /// Upper end; none if it is the lower end's bucket (a point).
+        upper: Option<Bound>,
         /// From which end, if cut.
         order: Order,
         /// Most buckets in the reply; it may hold fewer ([`crate::limits::REPLY_BYTES_SOFT`]). With 0 the two
@@ -190,10 +229,10 @@ pub struct PathStep {
     pub record: TreeNode,
     /// True if the walk went right (`a >= v`).
     pub went_right: bool,
-    /// Current garblings (lower, upper) of the left child's circuits, if it exists and has them.
-    pub left_nonces: Option<(CircuitNonce, CircuitNonce)>,
-    /// The same for the right child.
-    pub right_nonces: Option<(CircuitNonce, CircuitNonce)>,
+    /// What its circuit for lower bounds leads to, if it was walked or asked for, and exists.
+    pub lower: Option<Links>,
+    /// The same of its circuit for upper bounds.
+    pub upper: Option<Links>,
 }
 
 /// A bucket in a reply.
@@ -216,10 +255,13 @@ pub enum Response {
         head_sealed: Blob,
         /// The top nodes, in no order that means anything.
         nodes: Vec<(NodeId, TopNode)>,
+        /// True if the reply was cut and there are further ones.
+        more: bool,
     },
-    /// To `LoadTrees`: for each root, its tree's nodes, parents before children.
-    Trees(Vec<Vec<(NodeId, TreeNode)>>),
-    /// To `Buckets`.
+    /// To `LoadTrees`: parents before children, at least one node. A reply at
+    /// [`crate::limits::REPLY_BYTES_SOFT`] is cut: what is missing is asked for again.
+    Trees(Vec<(NodeId, TreeNode)>),
+    /// To `Buckets`: the first of those asked for, at least one.
     Buckets(Vec<FoundBucket>),
     /// To `Search` and `Continue`.
     Found {
@@ -291,14 +333,23 @@ pub enum Change {
         /// Which.
         node: NodeId,
     },
-    /// Stores a bucket.
+    /// Stores a bucket's entries; its place among the others stays.
     PutBucket {
         /// Where.
         index: IndexId,
         /// Which.
         node: NodeId,
-        /// The bucket.
-        bucket: Bucket,
+        /// Sealed entries.
+        sealed: Blob,
+    },
+    /// Makes two stored buckets neighbours.
+    LinkBuckets {
+        /// Where.
+        index: IndexId,
+        /// The one before.
+        left: NodeId,
+        /// The one after; none if `left` is the last.
+        right: Option<NodeId>,
     },
     /// Stores one circuit of a tree node. Steps of this kind alone make up relaxed writes.
     PutCircuit {
