@@ -12,13 +12,12 @@
 //! *Deviations.* Deletions leave holes (the paper's cleanup of §5.3 is not done yet): answers stay right, a
 //! later search shows how many occurrences were removed.
 
-use arras_keys::Key;
+use arras_keys::{Key, Purpose};
 use arras_primitives::ggm;
 use arras_primitives::prf::Prf;
 use arras_protocol::arx_eq::{Change, Label, MaskedRow, SearchToken};
 use arras_protocol::limits::ARX_EQ_LEVELS;
 use arras_protocol::{IndexId, RowId};
-use zeroize::Zeroizing;
 
 /// Name of a value's counter in the client's state: says nothing of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,18 +36,15 @@ impl std::fmt::Debug for ArxEq {
     }
 }
 
-fn prf(key: &Key, purpose: &[u8]) -> Prf {
-    let derived = key.derive(&[purpose]);
-    let mut material = Zeroizing::new([0; 16]);
-    material.copy_from_slice(&derived.expose()[..16]);
-    Prf::new(&material)
-}
-
 impl ArxEq {
     /// Derives the index's functions from its key.
     #[must_use]
     pub fn new(index: IndexId, key: &Key) -> Self {
-        Self { index, roots: prf(key, b"arx_eq roots"), slots: prf(key, b"arx_eq counter slots") }
+        Self {
+            index,
+            roots: Prf::new(key.child(Purpose::ArxEqValueRoots).expose_16()),
+            slots: Prf::new(key.child(Purpose::ArxEqCounterSlots).expose_16()),
+        }
     }
 
     /// The index.

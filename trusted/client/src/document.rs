@@ -11,9 +11,10 @@
 
 use crate::error::OpenFailed;
 use arras_documents::order;
-use arras_keys::Key;
+use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
+use arras_primitives::prf::Prf;
 use arras_protocol::documents::SealedDocument;
 use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, RowId, codec};
 use bson::{Bson, Document};
@@ -73,9 +74,9 @@ struct FieldCipher {
 pub struct DocumentSealer {
     collection: CollectionId,
     rows: DetAead,
-    labels: DetAead,
+    labels: Prf,
     header: Aead,
-    fields_key: Key,
+    key: Key,
     fields: RwLock<HashMap<String, Arc<FieldCipher>>>,
 }
 
@@ -88,13 +89,13 @@ impl std::fmt::Debug for DocumentSealer {
 impl DocumentSealer {
     /// Derives the ciphers of a collection from its key.
     #[must_use]
-    pub fn new(collection: CollectionId, key: &Key) -> Self {
+    pub fn new(collection: CollectionId, key: Key) -> Self {
         Self {
             collection,
-            rows: DetAead::new(key.derive(&[b"row id"]).expose()),
-            labels: DetAead::new(key.derive(&[b"field label"]).expose()),
-            header: Aead::new(key.derive(&[b"header"]).expose()),
-            fields_key: key.derive(&[b"fields"]),
+            rows: DetAead::new(key.child(Purpose::CollectionRowId).expose()),
+            labels: Prf::new(key.child(Purpose::CollectionFieldLabels).expose_16()),
+            header: Aead::new(key.child(Purpose::CollectionHeaderSeal).expose()),
+            key,
             fields: RwLock::default(),
         }
     }
@@ -164,9 +165,9 @@ impl DocumentSealer {
             return cipher;
         }
         let mut label = [0; FieldLabel::BYTES];
-        let tag = self.labels.tag(&[self.collection.as_bytes()], name.as_bytes());
+        let tag = self.labels.mac(name.as_bytes());
         label.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
-        let aead = Aead::new(self.fields_key.derive(&[name.as_bytes()]).expose());
+        let aead = Aead::new(self.key.child(Purpose::CollectionFieldSeal(name)).expose());
         let cipher = Arc::new(FieldCipher { label: FieldLabel(label), aead });
         if let Ok(mut fields) = self.fields.write() {
             if fields.len() >= FIELDS_KEPT {

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 fn sealer() -> (DocumentSealer, StdRng) {
-    (DocumentSealer::new(CollectionId([7; 8]), &Key::generate()), StdRng::seed_from_u64(1))
+    (DocumentSealer::new(CollectionId([7; 8]), Key::generate()), StdRng::seed_from_u64(1))
 }
 
 fn sample() -> Document {

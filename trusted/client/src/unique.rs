@@ -1,6 +1,6 @@
 //! EQunique: labels of unique values (Arx §3, §5.1).
 
-use arras_keys::Key;
+use arras_keys::{Key, Purpose};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::IndexId;
 use arras_protocol::unique::Label;
@@ -21,7 +21,7 @@ impl UniqueLabels {
     /// Derives the index's cipher from its key.
     #[must_use]
     pub fn new(index: IndexId, key: &Key) -> Self {
-        Self { index, labels: DetAead::new(key.derive(&[b"unique label"]).expose()) }
+        Self { index, labels: DetAead::new(key.child(Purpose::UniqueLabel).expose()) }
     }
 
     /// The label of a value in canonical form: equal values, equal labels.

@@ -18,7 +18,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> KeyringError + '_ {
 
 /// Reads a file that only its owner may read or write.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyringError> {
-    let mut file = File::open(path).map_err(io_error(path))?;
+    let file = File::open(path).map_err(io_error(path))?;
     let metadata = file.metadata().map_err(io_error(path))?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
@@ -35,8 +35,7 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyringError> {
     }
     // Room for all of it at once: a growing buffer would leave copies of a secret behind.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-    file.by_ref()
-        .take(FILE_BYTES_MAX)
+    file.take(FILE_BYTES_MAX)
         .read_to_end(&mut bytes)
         .map_err(io_error(path))?;
     Ok(bytes)

@@ -82,3 +82,6 @@ impl fmt::Debug for Key {
         f.write_str("Key(secret)")
     }
 }
+
+#[cfg(test)]
+mod tests;

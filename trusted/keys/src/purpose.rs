@@ -13,7 +13,6 @@
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
 //!     |-- ArxEqCounterSlots               arx_eq: PRF, value -> name of its counter in the proxy's store
 //!     |-- ArxEqValueRoots                 arx_eq: PRF, value -> root of its token tree
-//!     |-- RangePrefix                     range indexes: PRF, leading equality values -> key prefix
 //!     |-- ArxRangeSeal                    arx_range: AEAD of node records and buckets
 //!     |-- ArxRangeSeparator               arx_range: PRF that picks the separators
 //!     |-- ArxRangePriority                arx_range: PRF, separator -> treap priority
@@ -63,8 +62,6 @@ pub enum Purpose<'a> {
     /// From a root.
     ProxyStoreSlotNames,
     /// From `Index`.
-    RangePrefix,
-    /// From `Index`.
     UniqueLabel,
 }
 
@@ -88,7 +85,6 @@ impl<'a> Purpose<'a> {
             Self::Index(id) => ("index", id),
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
-            Self::RangePrefix => ("range prefix", b""),
             Self::UniqueLabel => ("eq_unique label", b""),
         }
     }

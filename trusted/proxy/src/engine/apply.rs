@@ -1,0 +1,276 @@
+//! One write: what a set of document changes does to documents, indexes and counters, as one intent.
+
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{Half, Part};
+use super::intents::WriteError;
+use super::local::Change;
+use super::terms::{self, Terms};
+use super::{Shared, catalog, error};
+use arras_client::arx_eq::ArxEq;
+use arras_client::arx_range::RangeEntry;
+use arras_client::{IndexTerms, OpenDocument};
+use arras_documents::limits;
+use arras_planner::store::StoreError;
+use arras_protocol::write::Step;
+use arras_protocol::{IndexId, RowId, documents, unique};
+use arras_storage::{Storage, Table};
+use bson::Document;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Index id and counter slot to the number of counters used.
+pub(super) const COUNTERS: Table = Table("counters");
+
+/// A change of one document.
+pub(super) struct Revision {
+    /// Which.
+    pub(super) row: RowId,
+    /// Its place in insertion order.
+    pub(super) sequence: u64,
+    /// As it is stored; none if it is new.
+    pub(super) old: Option<OpenDocument>,
+    /// As it will be; none if it goes.
+    pub(super) new: Option<Document>,
+}
+
+/// What a revision adds to and takes from one index.
+struct Difference {
+    old: Terms,
+    new: Terms,
+}
+
+/// Steps in the order in which they take effect: entries before the document, and out after it.
+#[derive(Default)]
+struct Steps {
+    freed: Vec<Step>,
+    entries: Vec<Step>,
+    documents: Vec<Step>,
+    removed: Vec<Step>,
+}
+
+impl Steps {
+    fn in_order(self) -> Vec<Step> {
+        [self.freed, self.entries, self.documents, self.removed].into_iter().flatten().collect()
+    }
+}
+
+/// Counters of one write: read once, recorded with the intent.
+#[derive(Default)]
+struct Counters {
+    next: HashMap<Vec<u8>, u32>,
+}
+
+pub(super) fn counter_name(index: IndexId, slot: &[u8; 16]) -> Vec<u8> {
+    [index.as_bytes().as_slice(), slot].concat()
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Applies revisions atomically and durably. The caller holds the collection's write lock and has checked
+    /// uniqueness.
+    pub(super) async fn apply(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
+        let parts = collection.parts();
+        let mut steps = Steps::default();
+        let mut counters = Counters::default();
+        let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
+        let mut staged = Vec::new();
+        let mut raised = Vec::new();
+        for part in &parts {
+            let differences = differences(part, &revisions)?;
+            raised.extend(flags_to_raise(part, &differences));
+            match &part.half {
+                Half::Unique(labels) => {
+                    unique_steps(part.id, labels, &revisions, &differences, &mut steps);
+                }
+                Half::Eq(half) => {
+                    self.eq_steps(half, &revisions, &differences, &mut headers, &mut counters, &mut steps)?;
+                }
+                Half::Range(index) => {
+                    let (insert, remove) = range_entries(&revisions, differences);
+                    if !insert.is_empty() || !remove.is_empty() {
+                        let mut stage = index.stage(insert, remove).await.map_err(error::index)?;
+                        steps.entries.append(&mut stage.steps);
+                        staged.push(stage);
+                    }
+                }
+            }
+        }
+        document_steps(collection, revisions, headers, &mut steps)?;
+        let mut changes = self.counter_changes(&counters);
+        if !raised.is_empty() {
+            raised.iter().for_each(|flag| flag.set(true));
+            changes.push(catalog::record(&self.local, &collection.record()));
+        }
+        let performed = self.intents.perform(&*self.channel, steps.in_order(), changes).await;
+        if matches!(performed, Err(WriteError::Local(_))) {
+            // Nothing was recorded or sent: the next document that raises a flag must record it.
+            raised.iter().for_each(|flag| flag.set(false));
+        }
+        // A staged change that is dropped makes its index load itself again before the next use.
+        performed.map_err(error::write)?;
+        for stage in staged {
+            tokio::spawn(stage.commit().run());
+        }
+        Ok(())
+    }
+
+    /// Counters for new values, entries for them, removal of old ones.
+    fn eq_steps(
+        &self,
+        half: &ArxEq,
+        revisions: &[Revision],
+        differences: &[Difference],
+        headers: &mut [IndexTerms],
+        counters: &mut Counters,
+        steps: &mut Steps,
+    ) -> Result<(), StoreError> {
+        for ((revision, difference), header) in revisions.iter().zip(differences).zip(headers) {
+            let held = revision.old.as_ref().map(|old| old.terms.of(half.index())).unwrap_or_default();
+            let held: BTreeMap<&Vec<u8>, u32> =
+                difference.old.values.iter().zip(held.iter().copied()).collect();
+            let mut now = Vec::with_capacity(difference.new.values.len());
+            for value in &difference.new.values {
+                let counter = match held.get(value) {
+                    Some(counter) => *counter,
+                    None => {
+                        let counter = self.take_counter(half, value, counters)?;
+                        steps.entries.push(Step::ArxEq(half.insert(value, counter, revision.row)));
+                        counter
+                    }
+                };
+                now.push(counter);
+            }
+            for (value, counter) in held {
+                if !difference.new.values.contains(value) {
+                    steps.removed.push(Step::ArxEq(half.remove(value, counter)));
+                }
+            }
+            if !now.is_empty() {
+                header.counters.push((half.index(), now));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_counter(&self, half: &ArxEq, value: &[u8], counters: &mut Counters) -> Result<u32, StoreError> {
+        let name = counter_name(half.index(), &half.slot(value).0);
+        let next = match counters.next.get(&name) {
+            Some(next) => *next,
+            None => self.local.get_as_named(COUNTERS, &name).map_err(error::local)?.unwrap_or(0),
+        };
+        let after = next.checked_add(1).ok_or_else(|| {
+            error::of(8, "UnknownError", "a value has used all its counters; rebuild the index")
+        })?;
+        counters.next.insert(name, after);
+        Ok(next)
+    }
+
+    fn counter_changes(&self, counters: &Counters) -> Vec<Change> {
+        let set = |(name, next): (&Vec<u8>, &u32)| self.local.set_as_named(COUNTERS, name.clone(), next);
+        counters.next.iter().map(set).collect()
+    }
+}
+
+fn differences<C>(part: &Arc<Part<C>>, revisions: &[Revision]) -> Result<Vec<Difference>, StoreError> {
+    let terms = |document: Option<&Document>| match document {
+        Some(document) => terms::of(part, document).map_err(|error| error::too_many_entries(&error)),
+        None => Ok(Terms::default()),
+    };
+    revisions
+        .iter()
+        .map(|revision| {
+            let old = terms(revision.old.as_ref().map(|old| &old.document))?;
+            Ok(Difference { old, new: terms(revision.new.as_ref())? })
+        })
+        .collect()
+}
+
+/// A fact about an index that the planner must know before documents that make it true are stored.
+struct Flag<C> {
+    part: Arc<Part<C>>,
+    multikey: bool,
+}
+
+impl<C> Flag<C> {
+    fn set(&self, value: bool) {
+        let flag = if self.multikey { &self.part.multikey } else { &self.part.inexact };
+        flag.store(value, Ordering::SeqCst);
+    }
+}
+
+/// The facts that the new documents make true.
+fn flags_to_raise<C>(part: &Arc<Part<C>>, differences: &[Difference]) -> Vec<Flag<C>> {
+    let multikey = differences.iter().any(|difference| difference.new.multikey);
+    let inexact = differences.iter().any(|difference| difference.new.inexact);
+    let mut flags = Vec::new();
+    if multikey && !part.multikey.load(Ordering::SeqCst) {
+        flags.push(Flag { part: Arc::clone(part), multikey: true });
+    }
+    if inexact && !part.inexact.load(Ordering::SeqCst) {
+        flags.push(Flag { part: Arc::clone(part), multikey: false });
+    }
+    flags
+}
+
+fn unique_steps(
+    index: IndexId,
+    labels: &arras_client::unique::UniqueLabels,
+    revisions: &[Revision],
+    differences: &[Difference],
+    steps: &mut Steps,
+) {
+    for (revision, Difference { old, new }) in revisions.iter().zip(differences) {
+        for value in old.values.difference(&new.values) {
+            let label = labels.label(value);
+            steps.freed.push(Step::Unique(unique::Change::Remove { index, label }));
+        }
+        for value in new.values.difference(&old.values) {
+            let label = labels.label(value);
+            let row = revision.row;
+            steps.entries.push(Step::Unique(unique::Change::Insert { index, label, row }));
+        }
+    }
+}
+
+/// Entries to add and to remove; one whose sums change is both.
+fn range_entries(revisions: &[Revision], differences: Vec<Difference>) -> (Vec<RangeEntry>, Vec<RangeEntry>) {
+    let (mut insert, mut remove) = (Vec::new(), Vec::new());
+    for (revision, Difference { mut old, mut new }) in revisions.iter().zip(differences) {
+        old.keys.retain(|key, sums| {
+            let same = new.keys.get(key) == Some(sums);
+            if same {
+                new.keys.remove(key);
+            }
+            !same
+        });
+        let entry = |(key, sums)| RangeEntry { key, row: revision.row, sums };
+        remove.extend(old.keys.into_iter().map(entry));
+        insert.extend(new.keys.into_iter().map(entry));
+    }
+    (insert, remove)
+}
+
+fn document_steps<C: ServerChannel>(
+    collection: &Collection<C>,
+    revisions: Vec<Revision>,
+    headers: Vec<IndexTerms>,
+    steps: &mut Steps,
+) -> Result<(), StoreError> {
+    let mut rng = rand::rng();
+    let id = collection.id;
+    for (revision, header) in revisions.into_iter().zip(headers) {
+        let change = match revision.new {
+            Some(document) => {
+                limits::check_built(&document)?;
+                let insert = revision.old.is_none();
+                let sealed =
+                    collection.sealer.seal(revision.row, revision.sequence, header, &document, &mut rng);
+                documents::Change::Put { collection: id, document: sealed, insert }
+            }
+            None => documents::Change::Delete { collection: id, row: revision.row },
+        };
+        steps.documents.push(Step::Documents(change));
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Failures as MongoDB reports them: its codes where it has one for the case.
+
+use super::intents::WriteError;
+use super::local::LocalError;
+use super::terms::TooManyEntries;
+use arras_client::error::IndexError;
+use arras_client::OpenFailed;
+use arras_planner::store::StoreError;
+use arras_protocol::ChannelError;
+
+/// An error without details.
+pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
+    StoreError { code, code_name, message: message.into(), details: None }
+}
+
+pub(super) fn channel(error: ChannelError) -> StoreError {
+    match &error {
+        ChannelError::Lost(_) => of(6, "HostUnreachable", error.to_string()),
+        ChannelError::Deadline(_) => of(89, "NetworkTimeout", error.to_string()),
+        ChannelError::TooLarge { .. } => of(10334, "BSONObjectTooLarge", error.to_string()),
+        ChannelError::Refused(_) | ChannelError::Malformed(_) => of(8, "UnknownError", error.to_string()),
+    }
+}
+
+pub(super) fn index(error: IndexError) -> StoreError {
+    match error {
+        IndexError::Channel(error) => channel(error),
+        other => of(8, "UnknownError", other.to_string()),
+    }
+}
+
+pub(super) fn open(error: OpenFailed) -> StoreError {
+    of(8, "UnknownError", error.to_string())
+}
+
+pub(super) fn local(error: LocalError) -> StoreError {
+    of(8, "UnknownError", error.to_string())
+}
+
+pub(super) fn write(error: WriteError) -> StoreError {
+    match error {
+        WriteError::InDoubt(_) => of(6, "HostUnreachable", error.to_string()),
+        WriteError::NotSent(error) => channel(error),
+        other => of(8, "UnknownError", other.to_string()),
+    }
+}
+
+pub(super) fn too_many_entries(error: &TooManyEntries) -> StoreError {
+    of(171, "CannotIndexParallelArrays", error.to_string())
+}

@@ -1,0 +1,141 @@
+//! Indexes in memory: the definition, and the keyed halves that serve it.
+
+use super::catalog::{IndexRecord, PartRecord};
+use super::channel::ServerChannel;
+use arras_client::arx_eq::ArxEq;
+use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs};
+use arras_client::error::IndexError;
+use arras_client::unique::UniqueLabels;
+use arras_keys::{Key, Purpose};
+use arras_planner::physical::PhysicalIndex;
+use arras_planner::store::IndexRequest;
+use arras_protocol::write::Step;
+use arras_protocol::{IndexId, arx_eq, unique};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Settings of every ArxRange index that the schema does not set.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeSettings {
+    /// `B`: mean entries a bucket.
+    pub bucket_factor: u64,
+    /// `c`: separators the proxy keeps in the clear.
+    pub top_nodes: usize,
+}
+
+impl Default for RangeSettings {
+    fn default() -> Self {
+        Self { bucket_factor: 16, top_nodes: 1024 }
+    }
+}
+
+/// An index the application asked for.
+pub struct LiveIndex<C> {
+    /// The request.
+    pub request: IndexRequest,
+    /// What serves it.
+    pub parts: Vec<Arc<Part<C>>>,
+    /// False while it is being filled: written to, not read.
+    pub ready: bool,
+}
+
+/// One encrypted index.
+pub struct Part<C> {
+    /// Its name on the server.
+    pub id: IndexId,
+    /// What it holds.
+    pub physical: PhysicalIndex,
+    /// Documents without the field are left out.
+    pub sparse: bool,
+    /// A document has several entries. Set before such a document is written, recorded with it.
+    pub multikey: AtomicBool,
+    /// A key stands for more than one value. Set and recorded likewise.
+    pub inexact: AtomicBool,
+    /// The keyed half.
+    pub half: Half<C>,
+}
+
+/// The keyed half of an index.
+pub enum Half<C> {
+    /// Unique values.
+    Unique(UniqueLabels),
+    /// Equality.
+    Eq(ArxEq),
+    /// Ranges.
+    Range(Arc<ArxRange<C>>),
+}
+
+/// Parameters of a range index; none for the others.
+fn parameters(physical: &PhysicalIndex, settings: RangeSettings) -> Option<ArxRangeParameters> {
+    let PhysicalIndex::Range { sums, .. } = physical else { return None };
+    Some(ArxRangeParameters {
+        key_bytes: physical.key_bytes()?,
+        bucket_factor: settings.bucket_factor,
+        top_nodes: settings.top_nodes,
+        sums: sums.len(),
+        aggregates: !sums.is_empty(),
+    })
+}
+
+/// The steps that make an empty index on the server.
+pub fn create_steps(part: &PartRecord, root: &Key, settings: RangeSettings) -> Vec<Step> {
+    let index = part.id;
+    match &part.physical {
+        PhysicalIndex::Unique { .. } => vec![Step::Unique(unique::Change::CreateIndex { index })],
+        PhysicalIndex::Eq { .. } => vec![Step::ArxEq(arx_eq::Change::CreateIndex { index })],
+        PhysicalIndex::Range { .. } => {
+            let key = root.child(Purpose::Index(&index.0));
+            parameters(&part.physical, settings)
+                .map(|parameters| ArxRange::<()>::create(index, &key, parameters))
+                .unwrap_or_default()
+        }
+    }
+}
+
+/// The step that drops an index on the server.
+pub fn drop_step(part: &PartRecord) -> Step {
+    let index = part.id;
+    match part.physical {
+        PhysicalIndex::Unique { .. } => Step::Unique(unique::Change::DropIndex { index }),
+        PhysicalIndex::Eq { .. } => Step::ArxEq(arx_eq::Change::DropIndex { index }),
+        PhysicalIndex::Range { .. } => {
+            Step::ArxRange(arras_protocol::arx_range::Change::DropIndex { index })
+        }
+    }
+}
+
+/// Takes up a recorded index.
+///
+/// # Errors
+/// [`IndexError`] if a part's client state cannot be loaded from the server.
+pub async fn open<C: ServerChannel>(
+    record: &IndexRecord,
+    request: IndexRequest,
+    root: &Key,
+    channel: &Arc<C>,
+    epochs: &Arc<Epochs>,
+    settings: RangeSettings,
+) -> Result<LiveIndex<C>, IndexError> {
+    let mut parts = Vec::with_capacity(record.parts.len());
+    for part in &record.parts {
+        let key = root.child(Purpose::Index(&part.id.0));
+        let half = match parameters(&part.physical, settings) {
+            None if matches!(part.physical, PhysicalIndex::Unique { .. }) => {
+                Half::Unique(UniqueLabels::new(part.id, &key))
+            }
+            None => Half::Eq(ArxEq::new(part.id, &key)),
+            Some(parameters) => Half::Range(
+                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs)).await?,
+            ),
+        };
+        parts.push(Arc::new(Part {
+            id: part.id,
+            physical: part.physical.clone(),
+            sparse: request.sparse,
+            multikey: AtomicBool::new(part.multikey),
+            inexact: AtomicBool::new(part.inexact),
+            half,
+        }));
+    }
+    Ok(LiveIndex { request, parts, ready: record.ready })
+}

@@ -1,0 +1,193 @@
+//! Writes that survive a crash of either side.
+//!
+//! A write is recorded in the proxy's own store (with the counters it takes) before it is sent, under an
+//! operation id the server applies at most once. After a crash, or when the outcome is unknown, what is
+//! recorded is sent again as it was; so an acknowledged write is never lost, a write that was never
+//! acknowledged is wholly there or wholly not, and no counter serves two entries.
+
+use super::local::{Change, LocalError, LocalStore};
+use arras_protocol::write::{Request, Step, Write};
+use arras_protocol::{Channel, ChannelError, OperationId};
+use arras_storage::{Durability, Storage, Table};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Operation id to steps.
+const INTENTS: Table = Table("intents");
+/// Waits between attempts grow to this.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Why a write is not acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The server refused it; nothing was applied.
+    #[error("{0}")]
+    Refused(#[from] arras_protocol::Refusal),
+    /// The server cannot be reached; the write is recorded and will be applied (once) when it is back.
+    #[error(
+        "the server cannot be reached ({0}); the write is recorded in the proxy and will be completed when \
+         the server is back"
+    )]
+    InDoubt(String),
+    /// The request cannot be sent at all; nothing was applied.
+    #[error("{0}")]
+    NotSent(ChannelError),
+    /// The proxy's own store failed; nothing was sent.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+}
+
+/// Writes that are recorded and not known to be applied.
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    /// `true`: its outcome is unknown and nobody is waiting for it any more.
+    operations: BTreeMap<OperationId, bool>,
+}
+
+/// The intent log.
+#[derive(Debug)]
+pub struct Intents<S> {
+    local: Arc<LocalStore<S>>,
+    epoch: u64,
+    open: Mutex<Open>,
+    /// One settling at a time.
+    settling: tokio::sync::Mutex<()>,
+    patience: Duration,
+}
+
+fn name(operation: OperationId) -> [u8; 16] {
+    ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
+}
+
+impl<S: Storage> Intents<S> {
+    /// Takes up the log under this start's `epoch`; what an earlier start left is in doubt until
+    /// [`Self::settle`]. A write is tried for `patience` before it is reported in doubt.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the log cannot be read.
+    pub fn open(local: Arc<LocalStore<S>>, epoch: u64, patience: Duration) -> Result<Self, LocalError> {
+        let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
+        let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
+        let open = Mutex::new(Open { next: 0, operations });
+        Ok(Self { local, epoch, open, settling: tokio::sync::Mutex::default(), patience })
+    }
+
+    fn open_writes(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a write with the changes of the proxy's state it depends on, sends it, and returns once it is
+    /// durable on the server.
+    ///
+    /// # Errors
+    /// [`WriteError`]; only [`WriteError::InDoubt`] leaves the write to be applied later.
+    pub async fn perform<C: Channel<Write>>(
+        &self,
+        channel: &C,
+        steps: Vec<Step>,
+        mut changes: Vec<Change>,
+    ) -> Result<(), WriteError> {
+        let (operation, finished_below) = {
+            let mut open = self.open_writes();
+            let operation = OperationId { epoch: self.epoch, sequence: open.next };
+            open.next += 1;
+            open.operations.insert(operation, false);
+            // Everything below was struck before the durable commit that follows, so its strike is durable too
+            // when the server hears of it: the server may forget what this log can no longer replay.
+            (operation, open.operations.keys().next().copied().unwrap_or(operation))
+        };
+        changes.push(self.local.set(INTENTS, &name(operation), &(operation, &steps)));
+        if let Err(error) = self.apply(changes, Durability::Durable).await {
+            self.open_writes().operations.remove(&operation);
+            return Err(error.into());
+        }
+        let outcome = self.send(channel, operation, finished_below, steps).await;
+        match &outcome {
+            Err(WriteError::InDoubt(_)) => {
+                self.open_writes().operations.insert(operation, true);
+            }
+            _ => self.finish(operation).await?,
+        }
+        outcome
+    }
+
+    /// True if a write is recorded whose outcome nobody knows: [`Self::settle`] before anything else.
+    pub fn in_doubt(&self) -> bool {
+        self.open_writes().operations.values().any(|in_doubt| *in_doubt)
+    }
+
+    /// Sends again, in order, what is in doubt; how many writes that were.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the server cannot be reached.
+    pub async fn settle<C: Channel<Write>>(&self, channel: &C) -> Result<usize, WriteError> {
+        let _one_at_a_time = self.settling.lock().await;
+        let in_doubt: Vec<OperationId> =
+            self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
+        for operation in &in_doubt {
+            let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
+            if let Some((_, steps)) = intent {
+                match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps).await {
+                    Ok(()) => {}
+                    // It was refused whole when first sent too: there is nothing to complete.
+                    Err(WriteError::Refused(refusal)) => {
+                        tracing::warn!(?operation, %refusal, "a recorded write was refused by the server");
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            self.finish(*operation).await?;
+        }
+        Ok(in_doubt.len())
+    }
+
+    /// Sends until the outcome is known or patience ends.
+    async fn send<C: Channel<Write>>(
+        &self,
+        channel: &C,
+        operation: OperationId,
+        finished_below: OperationId,
+        steps: Vec<Step>,
+    ) -> Result<(), WriteError> {
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
+            match channel.call(request).await {
+                Ok(_) => return Ok(()),
+                Err(ChannelError::Refused(refusal @ arras_protocol::Refusal::Stopping)) => {
+                    if began.elapsed() >= self.patience {
+                        return Err(WriteError::InDoubt(refusal.to_string()));
+                    }
+                }
+                Err(ChannelError::Refused(refusal)) => return Err(refusal.into()),
+                Err(error) if error.outcome_unknown() => {
+                    if began.elapsed() >= self.patience {
+                        return Err(WriteError::InDoubt(error.to_string()));
+                    }
+                }
+                Err(error) => return Err(WriteError::NotSent(error)),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Strikes a write whose outcome is known. Relaxed: if the strike is lost, the replay changes nothing.
+    async fn finish(&self, operation: OperationId) -> Result<(), LocalError> {
+        let strike = vec![self.local.unset(INTENTS, &name(operation))];
+        self.apply(strike, Durability::Relaxed).await?;
+        self.open_writes().operations.remove(&operation);
+        Ok(())
+    }
+
+    async fn apply(&self, changes: Vec<Change>, durability: Durability) -> Result<(), LocalError> {
+        let local = Arc::clone(&self.local);
+        let written = tokio::task::spawn_blocking(move || local.apply(&changes, durability)).await;
+        written.unwrap_or_else(|error| {
+            Err(arras_storage::StorageError::Environment(format!("the writing task failed: {error}")).into())
+        })
+    }
+}

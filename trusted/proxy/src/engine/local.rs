@@ -1,0 +1,180 @@
+//! The proxy's own store: catalog, counters, intents and epoch, durable and sealed under the keyring.
+//!
+//! Names are labels (deterministic AEAD tags), values AEAD ciphertexts bound to their table and name, so a
+//! copy of the directory shows sizes only.
+
+use arras_keys::{Key, Purpose};
+use arras_primitives::aead::{Aead, NONCE_BYTES};
+use arras_primitives::det_aead::DetAead;
+use arras_protocol::codec;
+use arras_storage::{Direction, Durability, Read, Storage, StorageError, Table, Write};
+use rand::Rng;
+use serde::{Serialize, de::DeserializeOwned};
+use std::ops::{Bound, ControlFlow};
+
+/// What keeps the proxy's store from being used.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The engine failed.
+    #[error("the proxy's data directory: {0}")]
+    Storage(#[from] StorageError),
+    /// The keyring is another one.
+    #[error("this keyring is not the one the proxy's data directory was made with")]
+    WrongKeyring,
+    /// A record does not open or parse.
+    #[error("the proxy's data directory is damaged: a record of {0} does not open")]
+    Damaged(&'static str),
+}
+
+/// Facts about the store itself.
+const META: Table = Table("meta");
+/// Opens only under the right keyring.
+const CHECK: &[u8] = b"check";
+
+/// A record to write (or, without a value, to remove) in a transaction of the store.
+#[derive(Debug)]
+pub struct Change {
+    table: Table,
+    name: Vec<u8>,
+    sealed: Option<Vec<u8>>,
+}
+
+/// The sealed store.
+pub struct LocalStore<S> {
+    store: S,
+    names: DetAead,
+    values: Aead,
+}
+
+impl<S> std::fmt::Debug for LocalStore<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LocalStore")
+    }
+}
+
+impl<S: Storage> LocalStore<S> {
+    /// Opens the store under a root `key`; a fresh one is marked with it.
+    ///
+    /// # Errors
+    /// [`LocalError::WrongKeyring`] if the store was made under another key.
+    pub fn open(store: S, key: &Key) -> Result<Self, LocalError> {
+        let local = Self {
+            store,
+            names: DetAead::new(key.child(Purpose::ProxyStoreSlotNames).expose()),
+            values: Aead::new(key.child(Purpose::ProxyStoreSeal).expose()),
+        };
+        let marked = local.store.read()?.get(META, CHECK)?;
+        match marked {
+            Some(sealed) => {
+                local.values.open(CHECK, &sealed).map_err(|_| LocalError::WrongKeyring)?;
+            }
+            None => {
+                let sealed = local.values.seal(&nonce(), CHECK, CHECK);
+                let mut writer = local.store.write()?;
+                writer.put(META, CHECK, &sealed)?;
+                writer.commit(Durability::Durable)?;
+            }
+        }
+        Ok(local)
+    }
+
+    /// A change that sets a record.
+    pub fn set<T: Serialize>(&self, table: Table, name: &[u8], value: &T) -> Change {
+        let name = self.label(table, name);
+        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
+        Change { table, name, sealed: Some(sealed) }
+    }
+
+    /// A change that removes a record.
+    pub fn unset(&self, table: Table, name: &[u8]) -> Change {
+        Change { table, name: self.label(table, name), sealed: None }
+    }
+
+    /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
+    pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
+        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
+        Change { table, name, sealed: Some(sealed) }
+    }
+
+    /// A record set by [`Self::set_as_named`].
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or the record does not open.
+    pub fn get_as_named<T: DeserializeOwned>(&self, table: Table, name: &[u8]) -> Result<Option<T>, LocalError> {
+        let sealed = self.store.read()?.get(table, name)?;
+        sealed.map(|sealed| self.open_record(table, name, &sealed)).transpose()
+    }
+
+    /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails.
+    pub fn remove_as_named(&self, table: Table, prefix: &[u8]) -> Result<(), LocalError> {
+        let mut writer = self.store.write()?;
+        writer.delete_prefix(table, prefix)?;
+        Ok(writer.commit(Durability::Relaxed)?)
+    }
+
+    /// Applies changes, all or nothing.
+    ///
+    /// # Errors
+    /// [`LocalError::Storage`]; nothing changed.
+    pub fn apply(&self, changes: &[Change], durability: Durability) -> Result<(), LocalError> {
+        let mut writer = self.store.write()?;
+        for change in changes {
+            match &change.sealed {
+                Some(sealed) => writer.put(change.table, &change.name, sealed)?,
+                None => drop(writer.delete(change.table, &change.name)?),
+            }
+        }
+        Ok(writer.commit(durability)?)
+    }
+
+    /// A record.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or the record does not open.
+    pub fn get<T: DeserializeOwned>(&self, table: Table, name: &[u8]) -> Result<Option<T>, LocalError> {
+        let name = self.label(table, name);
+        let sealed = self.store.read()?.get(table, &name)?;
+        sealed.map(|sealed| self.open_record(table, &name, &sealed)).transpose()
+    }
+
+    /// Every record of a table, in no order that means anything.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or a record does not open.
+    pub fn all<T: DeserializeOwned>(&self, table: Table) -> Result<Vec<T>, LocalError> {
+        let mut records = Vec::new();
+        self.store.read()?.scan(
+            table,
+            (Bound::Unbounded, Bound::Unbounded),
+            Direction::Ascending,
+            &mut |name, sealed| {
+                records.push((name.to_vec(), sealed.to_vec()));
+                ControlFlow::Continue(())
+            },
+        )?;
+        records.iter().map(|(name, sealed)| self.open_record(table, name, sealed)).collect()
+    }
+
+    fn open_record<T: DeserializeOwned>(&self, table: Table, name: &[u8], sealed: &[u8]) -> Result<T, LocalError> {
+        let damaged = || LocalError::Damaged(table.0);
+        let value = self.values.open(&associated(table, name), sealed).map_err(|_| damaged())?;
+        codec::decode(&value).map_err(|_| damaged())
+    }
+
+    fn label(&self, table: Table, name: &[u8]) -> Vec<u8> {
+        self.names.tag(&[table.0.as_bytes()], name).to_vec()
+    }
+}
+
+fn associated(table: Table, name: &[u8]) -> Vec<u8> {
+    [table.0.as_bytes(), b"\0", name].concat()
+}
+
+fn nonce() -> [u8; NONCE_BYTES] {
+    let mut nonce = [0; NONCE_BYTES];
+    rand::rng().fill_bytes(&mut nonce);
+    nonce
+}

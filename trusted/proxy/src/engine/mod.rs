@@ -1,0 +1,226 @@
+//! The data service over encrypted indexes: plans a request, asks the keyless halves, opens what comes back,
+//! checks it again in plaintext, and writes through the intent log.
+
+mod apply;
+pub mod catalog;
+pub mod channel;
+mod collection;
+mod definition;
+mod error;
+pub mod index;
+pub mod intents;
+pub mod local;
+mod read;
+mod service;
+mod terms;
+mod write;
+
+use arras_client::arx_range::Epochs;
+use arras_client::error::IndexError;
+use arras_keys::Keyring;
+use arras_planner::schema::Schema;
+use arras_planner::store::{Namespace, StoreError};
+use arras_storage::{Durability, Storage, Table};
+use catalog::CollectionRecord;
+use channel::ServerChannel;
+use collection::Collection;
+use index::RangeSettings;
+use intents::Intents;
+use local::{LocalError, LocalStore};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+pub use service::EngineCursor;
+
+/// Facts about the proxy's own state.
+const STATE: Table = Table("state");
+const EPOCH: &[u8] = b"epoch";
+const DATABASE: &[u8] = b"database";
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the administrator declared.
+    pub schema: Schema,
+    /// Parameters of range indexes.
+    pub range: RangeSettings,
+    /// How long a write is tried before it is reported in doubt.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { schema: Schema::default(), range: RangeSettings::default(), patience: Duration::from_secs(10) }
+    }
+}
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The proxy's own store.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// The server.
+    #[error("the server: {0}")]
+    Index(#[from] IndexError),
+    /// A write an earlier start left cannot be completed.
+    #[error("completing what an earlier start left: {0}")]
+    Intent(#[from] intents::WriteError),
+    /// The server's data directory is another one.
+    #[error(
+        "the server holds another database than this proxy's data directory belongs to; point the proxy at \
+         the right server, or start it with an empty data directory"
+    )]
+    OtherDatabase,
+    /// A collection was made under a root the keyring no longer has.
+    #[error("the keyring has no root of version {0}, which a collection was made under")]
+    KeyVersion(u32),
+}
+
+/// The data service.
+pub struct Engine<S: Storage, C: ServerChannel> {
+    shared: Arc<Shared<S, C>>,
+}
+
+impl<S: Storage, C: ServerChannel> Clone for Engine<S, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S: Storage, C: ServerChannel> std::fmt::Debug for Engine<S, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+/// What every operation shares.
+struct Shared<S, C> {
+    keyring: Keyring,
+    local: Arc<LocalStore<S>>,
+    intents: Intents<S>,
+    channel: Arc<C>,
+    epochs: Arc<Epochs>,
+    settings: Settings,
+    collections: RwLock<BTreeMap<Namespace, Arc<Collection<C>>>>,
+    /// One change of the catalog at a time.
+    definitions: tokio::sync::Mutex<()>,
+    /// Insertion order: this start's epoch in the high bits, so that it rises across starts.
+    sequence: AtomicU64,
+}
+
+impl<S: Storage, C: ServerChannel> Engine<S, C> {
+    /// Takes up the state in `local`: starts a new epoch, completes what an earlier start left, drops
+    /// unfinished indexes and loads the others. `database` is the server's name for its data.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(
+        local: S,
+        keyring: Keyring,
+        channel: Arc<C>,
+        database: [u8; 16],
+        settings: Settings,
+    ) -> Result<Self, OpenError> {
+        let (_, root) = keyring.first();
+        let local = Arc::new(LocalStore::open(local, root)?);
+        match local.get::<[u8; 16]>(STATE, DATABASE)? {
+            Some(known) if known != database => return Err(OpenError::OtherDatabase),
+            _ => {}
+        }
+        let epoch = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0).saturating_add(1);
+        let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &database)];
+        local.apply(&changes, Durability::Durable)?;
+        let intents = Intents::open(Arc::clone(&local), epoch, settings.patience)?;
+        let completed = intents.settle(&*channel).await?;
+        if completed > 0 {
+            tracing::info!(writes = completed, "completed the writes an earlier start left");
+        }
+        let shared = Arc::new(Shared {
+            keyring,
+            local,
+            intents,
+            channel,
+            epochs: Arc::new(Epochs::new(epoch)),
+            settings,
+            collections: RwLock::default(),
+            definitions: tokio::sync::Mutex::default(),
+            sequence: AtomicU64::new(epoch << 40),
+        });
+        for record in catalog::all(&shared.local)? {
+            let record = shared.drop_unfinished(record).await?;
+            let collection = shared.load(&record).await?;
+            shared.register(collection);
+        }
+        Ok(Self { shared })
+    }
+
+    /// Tells the range indexes that the server has restarted: their circuits are remade before the next use.
+    pub async fn server_restarted(&self) {
+        let collections = self.shared.all_collections();
+        for collection in collections {
+            collection.new_epoch().await;
+        }
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    fn all_collections(&self) -> Vec<Arc<Collection<C>>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn collection(&self, ns: &Namespace) -> Option<Arc<Collection<C>>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(ns).cloned()
+    }
+
+    fn register(&self, collection: Arc<Collection<C>>) {
+        let ns = collection.ns.clone();
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(ns, collection);
+    }
+
+    fn unregister(&self, ns: &Namespace) {
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).remove(ns);
+    }
+
+    /// Completes writes whose outcome is unknown before anything else is asked of the server.
+    async fn settled(&self) -> Result<(), StoreError> {
+        if self.intents.in_doubt() {
+            self.intents.settle(&*self.channel).await.map_err(error::write)?;
+        }
+        Ok(())
+    }
+
+    fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Builds a collection's keyed halves.
+    async fn load(&self, record: &CollectionRecord) -> Result<Arc<Collection<C>>, OpenError> {
+        let root = self.keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
+        let mut indexes = Vec::with_capacity(record.indexes.len());
+        for index in &record.indexes {
+            let (channel, epochs) = (&self.channel, &self.epochs);
+            let request = index.request()?;
+            indexes.push(index::open(index, request, root, channel, epochs, self.settings.range).await?);
+        }
+        Ok(Arc::new(Collection::new(record, root, indexes)))
+    }
+
+    /// Removes indexes that were being filled when an earlier start ended.
+    async fn drop_unfinished(&self, mut record: CollectionRecord) -> Result<CollectionRecord, OpenError> {
+        let (ready, unfinished): (Vec<_>, Vec<_>) = record.indexes.into_iter().partition(|index| index.ready);
+        record.indexes = ready;
+        if !unfinished.is_empty() {
+            let steps = unfinished.iter().flat_map(|index| index.parts.iter().map(index::drop_step)).collect();
+            let changes = vec![catalog::record(&self.local, &record)];
+            self.intents.perform(&*self.channel, steps, changes).await?;
+            tracing::warn!(
+                collection = %format_args!("{}.{}", record.database, record.collection),
+                "dropped an index that was not finished when the proxy stopped; create it again"
+            );
+        }
+        Ok(record)
+    }
+}

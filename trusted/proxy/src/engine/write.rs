@@ -1,0 +1,359 @@
+//! Inserts, updates and deletes.
+
+use super::apply::Revision;
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::Half;
+use super::read::Selection;
+use super::{Shared, error, terms};
+use arras_client::OpenDocument;
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_documents::limits;
+use arras_planner::store::{
+    FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement, Updated, WriteFailure,
+};
+use arras_protocol::{Channel, IndexId, RowId, documents, unique};
+use arras_storage::Storage;
+use bson::oid::ObjectId;
+use bson::{Bson, Document, doc};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Documents of one intent.
+const DOCUMENTS_PER_WRITE: usize = 1000;
+/// Bytes of documents of one intent, about.
+const BYTES_PER_WRITE: usize = 4 * 1024 * 1024;
+
+/// Labels and rows that a write has claimed so far.
+#[derive(Default)]
+struct Claims {
+    rows: HashSet<RowId>,
+    labels: HashMap<(IndexId, unique::Label), RowId>,
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Inserts documents that have an `_id`.
+    pub(super) async fn insert(
+        &self,
+        collection: &Collection<C>,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> Result<Inserted, StoreError> {
+        let _one_writer = collection.writes.lock().await;
+        let mut outcome = Inserted::default();
+        let mut documents = documents.into_iter().enumerate().peekable();
+        while documents.peek().is_some() {
+            let (mut chunk, mut bytes) = (Vec::new(), 0);
+            while chunk.len() < DOCUMENTS_PER_WRITE && bytes < BYTES_PER_WRITE {
+                let Some((index, document)) = documents.next() else { break };
+                match limits::check_built(&document) {
+                    Ok(length) => bytes += length,
+                    Err(error) => {
+                        outcome.failures.push(WriteFailure { index, error: error.into() });
+                        if ordered {
+                            documents = Vec::new().into_iter().enumerate().peekable();
+                            break;
+                        }
+                        continue;
+                    }
+                }
+                chunk.push((index, document));
+            }
+            if !self.insert_chunk(collection, chunk, ordered, &mut outcome).await? {
+                break;
+            }
+        }
+        outcome.failures.sort_by_key(|failure| failure.index);
+        Ok(outcome)
+    }
+
+    /// Inserts one intent's documents; false if an ordered insert must stop.
+    async fn insert_chunk(
+        &self,
+        collection: &Collection<C>,
+        chunk: Vec<(usize, Document)>,
+        ordered: bool,
+        outcome: &mut Inserted,
+    ) -> Result<bool, StoreError> {
+        let (positions, revisions): (Vec<usize>, Vec<Revision>) = chunk
+            .into_iter()
+            .map(|(index, document)| {
+                let id = document.get("_id").unwrap_or(&Bson::Null);
+                let row = collection.sealer.row_id(id);
+                (index, Revision { row, sequence: self.next_sequence(), old: None, new: Some(document) })
+            })
+            .unzip();
+        let conflicts = self.conflicts(collection, &revisions).await?;
+        let mut accepted = Vec::with_capacity(revisions.len());
+        let mut go_on = true;
+        for ((index, revision), conflict) in positions.into_iter().zip(revisions).zip(conflicts) {
+            match conflict {
+                None => accepted.push(revision),
+                Some(error) => {
+                    outcome.failures.push(WriteFailure { index, error });
+                    if ordered {
+                        go_on = false;
+                        break;
+                    }
+                }
+            }
+        }
+        let count = accepted.len() as u64;
+        if count > 0 {
+            self.apply(collection, accepted).await?;
+        }
+        outcome.count += count;
+        Ok(go_on)
+    }
+
+    /// For each revision, the uniqueness it would break, given that those before it without a conflict are
+    /// applied.
+    async fn conflicts(
+        &self,
+        collection: &Collection<C>,
+        revisions: &[Revision],
+    ) -> Result<Vec<Option<StoreError>>, StoreError> {
+        let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
+        let mut claims = Claims { rows: self.existing_rows(collection, new_rows).await?, ..Claims::default() };
+        let mut conflicts: Vec<Option<StoreError>> = Vec::with_capacity(revisions.len());
+        let mut labelled = Vec::new();
+        for index in collection.indexes().iter() {
+            for part in &index.parts {
+                let Half::Unique(labels) = &part.half else { continue };
+                let mut of_revisions = Vec::with_capacity(revisions.len());
+                for revision in revisions {
+                    let terms = revision.new.as_ref().map(|document| terms::of(part, document)).transpose();
+                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
+                    of_revisions.push(terms.values.iter().map(|v| labels.label(v)).collect::<Vec<_>>());
+                }
+                self.claim_stored(part.id, &of_revisions, &mut claims).await?;
+                labelled.push((Arc::clone(index), part.id, of_revisions));
+            }
+        }
+        for (position, revision) in revisions.iter().enumerate() {
+            conflicts.push(conflict(collection, position, revision, &labelled, &mut claims));
+        }
+        Ok(conflicts)
+    }
+
+    /// Which of `rows` exist.
+    async fn existing_rows(
+        &self,
+        collection: &Collection<C>,
+        rows: Vec<RowId>,
+    ) -> Result<HashSet<RowId>, StoreError> {
+        let mut existing = HashSet::new();
+        let mut rest = rows.as_slice();
+        while !rest.is_empty() {
+            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
+            let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
+            let documents::Response::Documents { documents, served, more } = reply.map_err(error::channel)? else {
+                return Err(error::of(8, "UnknownError", "the server answered a read with something else"));
+            };
+            existing.extend(documents.iter().map(|document| document.row));
+            rest = rest.get(usize::try_from(served).unwrap_or(usize::MAX)..).unwrap_or_default();
+            if !more {
+                break;
+            }
+        }
+        Ok(existing)
+    }
+
+    /// Notes which rows hold the labels on the server.
+    async fn claim_stored(
+        &self,
+        index: IndexId,
+        labels: &[Vec<unique::Label>],
+        claims: &mut Claims,
+    ) -> Result<(), StoreError> {
+        let labels: Vec<unique::Label> = labels.iter().flatten().copied().collect();
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let request = unique::Request { index, labels: labels.clone() };
+        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
+        for (label, row) in labels.into_iter().zip(reply.rows) {
+            if let Some(row) = row {
+                claims.labels.insert((index, label), row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the documents that match.
+    pub(super) async fn update(
+        &self,
+        collection: &Arc<Collection<C>>,
+        statement: UpdateStatement,
+    ) -> Result<Updated, StoreError> {
+        let _one_writer = collection.writes.lock().await;
+        let limit = (!statement.multi).then_some(1);
+        let selection = Selection { filter: &statement.filter, sort: &Sort::default(), skip: 0, limit, hint: None };
+        let found = self.select(collection, selection).await?;
+        if found.is_empty() && statement.upsert {
+            let (upserted, _) = self.upsert(collection, &statement.filter, &statement.update).await?;
+            return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
+        }
+        let mut outcome = Updated { matched: found.len() as u64, ..Updated::default() };
+        let mut revisions = Vec::new();
+        for old in found {
+            if let Some(new) = statement.update.apply(&old.document, Some(&statement.filter))? {
+                revisions.push(Revision { row: old.row, sequence: old.sequence, old: Some(old), new: Some(new) });
+            }
+        }
+        outcome.modified = revisions.len() as u64;
+        self.revise(collection, revisions).await?;
+        Ok(outcome)
+    }
+
+    /// Applies revisions of existing documents in as many intents as they need.
+    async fn revise(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
+        let mut revisions = revisions.into_iter().peekable();
+        while revisions.peek().is_some() {
+            let chunk: Vec<Revision> = revisions.by_ref().take(DOCUMENTS_PER_WRITE).collect();
+            let conflicts = self.conflicts(collection, &chunk).await?;
+            let failure = conflicts.iter().position(Option::is_some);
+            let accepted: Vec<Revision> = match failure {
+                Some(position) => chunk.into_iter().take(position).collect(),
+                None => chunk,
+            };
+            if !accepted.is_empty() {
+                self.apply(collection, accepted).await?;
+            }
+            if let Some(error) = conflicts.into_iter().flatten().next() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts what an upsert makes of its filter and update; its `_id` and the document.
+    async fn upsert(
+        &self,
+        collection: &Collection<C>,
+        filter: &Filter,
+        update: &arras_documents::update::Update,
+    ) -> Result<(Bson, Document), StoreError> {
+        let mut document = update.upsert_document(filter)?;
+        if !document.contains_key("_id") {
+            let mut with_id = doc! { "_id": ObjectId::new() };
+            with_id.extend(document);
+            document = with_id;
+        }
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        let row = collection.sealer.row_id(&id);
+        let sequence = self.next_sequence();
+        self.revise(collection, vec![Revision { row, sequence, old: None, new: Some(document.clone()) }]).await?;
+        Ok((id, document))
+    }
+
+    /// Removes the documents that match, or the first of them.
+    pub(super) async fn delete(
+        &self,
+        collection: &Arc<Collection<C>>,
+        filter: &Filter,
+        multi: bool,
+    ) -> Result<u64, StoreError> {
+        let _one_writer = collection.writes.lock().await;
+        let limit = (!multi).then_some(1);
+        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None };
+        let found = self.select(collection, selection).await?;
+        let count = found.len() as u64;
+        self.revise(collection, found.into_iter().map(removal).collect()).await?;
+        Ok(count)
+    }
+
+    /// Changes or removes the first document in the query's order.
+    pub(super) async fn find_and_modify(
+        &self,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, StoreError> {
+        let _one_writer = collection.writes.lock().await;
+        let selection = Selection { limit: Some(1), ..Selection::of(query) };
+        let found = self.select(collection, selection).await?.pop();
+        match (found, modification) {
+            (None, Modification::Update { update, upsert: true, return_new }) => {
+                let (id, document) = self.upsert(collection, &query.filter, &update).await?;
+                let document = return_new.then_some(document);
+                Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
+            }
+            (None, _) => Ok(FoundAndModified::default()),
+            (Some(old), Modification::Remove) => {
+                let document = Some(old.document.clone());
+                self.revise(collection, vec![removal(old)]).await?;
+                Ok(FoundAndModified { document, existing: true, upserted: None })
+            }
+            (Some(old), Modification::Update { update, return_new, .. }) => {
+                let new = update.apply(&old.document, Some(&query.filter))?;
+                let before = old.document.clone();
+                let after = new.clone().unwrap_or_else(|| before.clone());
+                if new.is_some() {
+                    let revision = Revision { row: old.row, sequence: old.sequence, old: Some(old), new };
+                    self.revise(collection, vec![revision]).await?;
+                }
+                let document = Some(if return_new { after } else { before });
+                Ok(FoundAndModified { document, existing: true, upserted: None })
+            }
+        }
+    }
+}
+
+fn removal(old: OpenDocument) -> Revision {
+    Revision { row: old.row, sequence: old.sequence, old: Some(old), new: None }
+}
+
+type Labelled<C> = (Arc<super::index::LiveIndex<C>>, IndexId, Vec<Vec<unique::Label>>);
+
+/// The uniqueness one revision breaks; if none, its claims are noted.
+fn conflict<C: ServerChannel>(
+    collection: &Collection<C>,
+    position: usize,
+    revision: &Revision,
+    labelled: &[Labelled<C>],
+    claims: &mut Claims,
+) -> Option<StoreError> {
+    let document = revision.new.as_ref()?;
+    if revision.old.is_none() && claims.rows.contains(&revision.row) {
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
+    }
+    let of_revision = |labels: &Vec<Vec<unique::Label>>| labels.get(position).cloned().unwrap_or_default();
+    for (index, id, labels) in labelled {
+        let taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
+        if of_revision(labels).into_iter().any(taken) {
+            let values = index.request.key.keys().map(|field| {
+                let path: Vec<&str> = field.split('.').collect();
+                (field.clone(), arras_documents::path::exact(document, &path).cloned().unwrap_or(Bson::Null))
+            });
+            let (name, key) = (&index.request.name, index.request.key.clone());
+            return Some(duplicate(&collection.ns, name, key, values.collect()));
+        }
+    }
+    claims.rows.insert(revision.row);
+    for (_, id, labels) in labelled {
+        for label in of_revision(labels) {
+            claims.labels.insert((*id, label), revision.row);
+        }
+    }
+    None
+}
+
+/// MongoDB's duplicate-key error.
+fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> StoreError {
+    let values: Vec<String> = key_value.iter().map(|(field, value)| format!("{field}: {value}")).collect();
+    StoreError {
+        code: 11000,
+        code_name: "DuplicateKey",
+        message: format!(
+            "E11000 duplicate key error collection: {}.{} index: {index} dup key: {{ {} }}",
+            ns.database,
+            ns.collection,
+            values.join(", ")
+        ),
+        details: Some(doc! { "keyPattern": key_pattern, "keyValue": key_value }),
+    }
+}
+
