@@ -326,7 +326,7 @@ fn key_files_of_another_form_are_refused() {
     for content in ["", "00", "zz", &"0".repeat(63), &"0".repeat(66), &"A".repeat(64)] {
         let (directory, path, _) = with_key_file();
         let file = directory.path().join("bad");
-        crate::files::create(&file, content.as_bytes()).unwrap();
+        files::create(&file, content.as_bytes()).unwrap();
         let opened = Keyring::open(&path, Unlock::KeyFile(file));
         assert!(matches!(opened, Err(KeyringError::KeyFile { .. })), "{content:?}");
     }
