@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::boundary;
+use xtask::{boundary, tidy};
 
 /// Checks on the code itself, and every test in one command.
 #[derive(Debug, Parser)]
@@ -17,11 +17,14 @@ struct Arguments {
 enum Command {
     /// Checks that no dependency crosses a trust boundary.
     Boundary,
+    /// Checks files: dead ones, lengths, secret types, names, links.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Boundary => boundary::run().map(|report| report.print()),
+        Command::Tidy => tidy::run().map(|report| report.print()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -98,3 +98,26 @@ pub fn load(manifest: &Path) -> Result<Metadata, String> {
     }
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
+
+/// The workspace at `root`, and beside its members every crate of the repository that is a workspace of its own
+/// (`fuzz`, a comparison with rivals).
+///
+/// # Errors
+/// What cargo said, if it could not read a manifest.
+pub fn load_all(root: &Path) -> Result<Metadata, String> {
+    let mut workspace = load(&root.join("Cargo.toml"))?;
+    for path in crate::files::list(root)?
+        .iter()
+        .filter(|path| path.ends_with("/Cargo.toml"))
+    {
+        let manifest = root.join(path);
+        if !workspace
+            .packages
+            .iter()
+            .any(|package| package.manifest_path == manifest)
+        {
+            workspace.packages.extend(load(&manifest)?.packages);
+        }
+    }
+    Ok(workspace)
+}

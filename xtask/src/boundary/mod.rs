@@ -12,18 +12,12 @@ mod tests;
 use crate::metadata::{self, Metadata};
 use crate::report::Report;
 
-/// Judges the workspace in this repository, and the fuzz workspace beside it.
+/// Judges every crate of this repository, those in workspaces of their own too.
 ///
 /// # Errors
 /// If cargo cannot describe a workspace.
 pub fn run() -> Result<Report, String> {
-    let root = metadata::root();
-    let mut workspace = metadata::load(&root.join("Cargo.toml"))?;
-    let fuzz = root.join("fuzz").join("Cargo.toml");
-    if fuzz.exists() {
-        workspace.packages.extend(metadata::load(&fuzz)?.packages);
-    }
-    Ok(judge(&workspace))
+    Ok(judge(&metadata::load_all(&metadata::root())?))
 }
 
 fn judge(workspace: &Metadata) -> Report {
