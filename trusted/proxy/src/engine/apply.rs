@@ -5,7 +5,7 @@ use super::collection::Collection;
 use super::index::{Half, Part};
 use super::intents::WriteError;
 use super::local::Change;
-use super::terms::{self, Terms};
+use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_client::arx_eq::ArxEq;
 use arras_client::arx_range::RangeEntry;
@@ -37,8 +37,8 @@ pub(super) struct Revision {
 
 /// What a revision adds to and takes from one index.
 struct Difference {
-    old: Terms,
-    new: Terms,
+    old: Entries,
+    new: Entries,
 }
 
 /// Steps in the order in which they take effect: entries before the document, and out after it.
@@ -70,6 +70,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Applies revisions atomically and durably. The caller holds the collection's write lock and has checked
     /// uniqueness.
     pub(super) async fn apply(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
+        self.apply_filling(collection, revisions, &[]).await
+    }
+
+    /// The same, taking the documents for new ones in the indexes that are being filled.
+    pub(super) async fn apply_filling(
+        &self,
+        collection: &Collection<C>,
+        revisions: Vec<Revision>,
+        filling: &[IndexId],
+    ) -> Result<(), StoreError> {
         let parts = collection.parts();
         let mut steps = Steps::default();
         let mut counters = Counters::default();
@@ -77,7 +87,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut staged = Vec::new();
         let mut raised = Vec::new();
         for part in &parts {
-            let differences = differences(part, &revisions)?;
+            let differences = differences(part, &revisions, filling.contains(&part.id))?;
             raised.extend(flags_to_raise(part, &differences));
             match &part.half {
                 Half::Unique(labels) => {
@@ -110,7 +120,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
         for stage in staged {
-            tokio::spawn(stage.commit().run());
+            self.repair(stage.commit());
         }
         Ok(())
     }
@@ -172,15 +182,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
-fn differences<C>(part: &Arc<Part<C>>, revisions: &[Revision]) -> Result<Vec<Difference>, StoreError> {
+fn differences<C>(
+    part: &Arc<Part<C>>,
+    revisions: &[Revision],
+    filling: bool,
+) -> Result<Vec<Difference>, StoreError> {
     let terms = |document: Option<&Document>| match document {
         Some(document) => terms::of(part, document).map_err(|error| error::too_many_entries(&error)),
-        None => Ok(Terms::default()),
+        None => Ok(Entries::default()),
     };
     revisions
         .iter()
         .map(|revision| {
-            let old = terms(revision.old.as_ref().map(|old| &old.document))?;
+            let old = terms(revision.old.as_ref().filter(|_| !filling).map(|old| &old.document))?;
             Ok(Difference { old, new: terms(revision.new.as_ref())? })
         })
         .collect()

@@ -122,7 +122,7 @@ mod physical {
     enum Recorded {
         Unique { fields: Vec<String> },
         Eq { fields: Vec<String> },
-        Range { equal: Vec<String>, range: String, width_bits: u32, sums: Vec<String> },
+        Range { equal: Vec<String>, range: String, width_bits: u32, aggregates: Option<Vec<String>> },
     }
 
     fn bits(width: KeyWidth) -> u32 {
@@ -137,8 +137,8 @@ mod physical {
         let recorded = match index.clone() {
             PhysicalIndex::Unique { fields } => Recorded::Unique { fields },
             PhysicalIndex::Eq { fields } => Recorded::Eq { fields },
-            PhysicalIndex::Range { equal, range, width, sums } => {
-                Recorded::Range { equal, range, width_bits: bits(width), sums }
+            PhysicalIndex::Range { equal, range, width, aggregates } => {
+                Recorded::Range { equal, range, width_bits: bits(width), aggregates }
             }
         };
         recorded.serialize(serializer)
@@ -148,9 +148,9 @@ mod physical {
         Ok(match Recorded::deserialize(deserializer)? {
             Recorded::Unique { fields } => PhysicalIndex::Unique { fields },
             Recorded::Eq { fields } => PhysicalIndex::Eq { fields },
-            Recorded::Range { equal, range, width_bits, sums } => {
+            Recorded::Range { equal, range, width_bits, aggregates } => {
                 let width = KeyWidth::from_bits(width_bits).ok_or_else(|| D::Error::custom("key width"))?;
-                PhysicalIndex::Range { equal, range, width, sums }
+                PhysicalIndex::Range { equal, range, width, aggregates }
             }
         })
     }

@@ -37,6 +37,11 @@ impl<C: ServerChannel> Collection<C> {
         }
     }
 
+    /// Its name in logs: names of collections are not secret to the proxy's operator.
+    pub(super) fn id_in_log(&self) -> String {
+        format!("{}.{}", self.ns.database, self.ns.collection)
+    }
+
     /// Its indexes, as they are now.
     pub(super) fn indexes(&self) -> Arc<Vec<Arc<LiveIndex<C>>>> {
         Arc::clone(&self.indexes.read().unwrap_or_else(PoisonError::into_inner))
@@ -85,6 +90,6 @@ fn index_record<C>(index: &LiveIndex<C>) -> IndexRecord {
         })
         .collect();
     let mut record = IndexRecord::new(&index.request, parts);
-    record.ready = index.ready;
+    record.ready = index.ready.load(Ordering::SeqCst);
     record
 }

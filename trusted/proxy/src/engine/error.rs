@@ -2,10 +2,10 @@
 
 use super::intents::WriteError;
 use super::local::LocalError;
-use super::terms::TooManyEntries;
 use arras_client::error::IndexError;
 use arras_client::OpenFailed;
 use arras_planner::store::StoreError;
+use arras_planner::terms::TooManyTerms;
 use arras_protocol::ChannelError;
 
 /// An error without details.
@@ -45,6 +45,6 @@ pub(super) fn write(error: WriteError) -> StoreError {
     }
 }
 
-pub(super) fn too_many_entries(error: &TooManyEntries) -> StoreError {
+pub(super) fn too_many_entries(error: &TooManyTerms) -> StoreError {
     of(171, "CannotIndexParallelArrays", error.to_string())
 }

@@ -36,7 +36,7 @@ pub struct LiveIndex<C> {
     /// What serves it.
     pub parts: Vec<Arc<Part<C>>>,
     /// False while it is being filled: written to, not read.
-    pub ready: bool,
+    pub ready: AtomicBool,
 }
 
 /// One encrypted index.
@@ -67,13 +67,13 @@ pub enum Half<C> {
 
 /// Parameters of a range index; none for the others.
 fn parameters(physical: &PhysicalIndex, settings: RangeSettings) -> Option<ArxRangeParameters> {
-    let PhysicalIndex::Range { sums, .. } = physical else { return None };
+    let PhysicalIndex::Range { aggregates, .. } = physical else { return None };
     Some(ArxRangeParameters {
         key_bytes: physical.key_bytes()?,
         bucket_factor: settings.bucket_factor,
         top_nodes: settings.top_nodes,
-        sums: sums.len(),
-        aggregates: !sums.is_empty(),
+        sums: aggregates.as_ref().map_or(0, Vec::len),
+        aggregates: aggregates.is_some(),
     })
 }
 
@@ -137,5 +137,5 @@ pub async fn open<C: ServerChannel>(
             half,
         }));
     }
-    Ok(LiveIndex { request, parts, ready: record.ready })
+    Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
 }

@@ -10,6 +10,7 @@ mod error;
 pub mod index;
 pub mod intents;
 pub mod local;
+mod planning;
 mod read;
 mod service;
 mod terms;
@@ -124,7 +125,9 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         database: [u8; 16],
         settings: Settings,
     ) -> Result<Self, OpenError> {
-        let (_, root) = keyring.first();
+        // The store is sealed under the oldest root: rotation adds roots for what is made later.
+        let (oldest, _) = keyring.versions().next().unwrap_or_default();
+        let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
         let local = Arc::new(LocalStore::open(local, root)?);
         match local.get::<[u8; 16]>(STATE, DATABASE)? {
             Some(known) if known != database => return Err(OpenError::OtherDatabase),

@@ -109,7 +109,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// For each revision, the uniqueness it would break, given that those before it without a conflict are
     /// applied.
-    async fn conflicts(
+    pub(super) async fn conflicts(
         &self,
         collection: &Collection<C>,
         revisions: &[Revision],

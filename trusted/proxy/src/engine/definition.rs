@@ -1,0 +1,274 @@
+//! Making and dropping collections and indexes.
+
+use super::apply::{COUNTERS, Revision};
+use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{self, LiveIndex};
+use super::read::Scan;
+use super::{OpenError, Shared, error};
+use arras_planner::physical::PhysicalIndex;
+use arras_planner::store::{IndexRequest, Namespace, StoreError};
+use arras_protocol::write::Step;
+use arras_protocol::{CollectionId, IndexId, documents};
+use arras_storage::Storage;
+use bson::doc;
+use rand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Documents of one step of filling an index.
+const DOCUMENTS_PER_STEP: u32 = 1000;
+
+fn random_id() -> [u8; 8] {
+    let mut id = [0; 8];
+    rand::rng().fill_bytes(&mut id);
+    id
+}
+
+fn opening(error: OpenError) -> StoreError {
+    match error {
+        OpenError::Index(error) => error::index(error),
+        other => error::of(8, "UnknownError", other.to_string()),
+    }
+}
+
+/// The `_id` index, which is the document store itself.
+pub(super) fn id_index() -> IndexRequest {
+    IndexRequest {
+        name: "_id_".into(),
+        key: doc! { "_id": 1 },
+        unique: false,
+        sparse: false,
+        options: bson::Document::new(),
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// The collection, made if it is not there.
+    pub(super) async fn ensure_collection(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, StoreError> {
+        if let Some(collection) = self.collection(ns) {
+            return Ok(collection);
+        }
+        let _one_at_a_time = self.definitions.lock().await;
+        match self.collection(ns) {
+            Some(collection) => Ok(collection),
+            None => self.make_collection(ns).await,
+        }
+    }
+
+    /// Makes a collection; error 48 if it exists.
+    pub(super) async fn create_collection(&self, ns: &Namespace) -> Result<(), StoreError> {
+        let _one_at_a_time = self.definitions.lock().await;
+        if self.collection(ns).is_some() {
+            let name = format!("{}.{}", ns.database, ns.collection);
+            return Err(error::of(48, "NamespaceExists", format!("Collection {name} already exists.")));
+        }
+        self.make_collection(ns).await.map(drop)
+    }
+
+    /// Makes a collection with the indexes its schema declares. The caller holds the definitions' lock.
+    async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, StoreError> {
+        let (key_version, root) = self.keyring.current();
+        let id = CollectionId(random_id());
+        let mut record = CollectionRecord {
+            database: ns.database.clone(),
+            collection: ns.collection.clone(),
+            id,
+            key_version,
+            indexes: Vec::new(),
+        };
+        let mut steps = vec![Step::Documents(documents::Change::CreateCollection { collection: id })];
+        if let Some(schema) = self.settings.schema.collection(&ns.database, &ns.collection) {
+            for physical in arras_planner::indexes::physical_indexes(schema) {
+                let request = declared(&physical);
+                let part = new_part(physical);
+                steps.extend(index::create_steps(&part, root, self.settings.range));
+                let mut index = IndexRecord::new(&request, vec![part]);
+                index.ready = true;
+                record.indexes.push(index);
+            }
+        }
+        let changes = vec![catalog::record(&self.local, &record)];
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        let collection = self.load(&record).await.map_err(opening)?;
+        self.register(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Drops a collection; false if there is none.
+    pub(super) async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.definitions.lock().await;
+        let Some(collection) = self.collection(ns) else { return Ok(false) };
+        let _no_writer = collection.writes.lock().await;
+        let record = collection.record();
+        let parts = || record.indexes.iter().flat_map(|index| &index.parts);
+        let mut steps: Vec<Step> = parts().map(index::drop_step).collect();
+        steps.push(Step::Documents(documents::Change::DropCollection { collection: record.id }));
+        self.unregister(ns);
+        let changes = vec![catalog::forget(&self.local, ns)];
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        for part in parts() {
+            self.forget_counters(part.id)?;
+        }
+        Ok(true)
+    }
+
+    fn forget_counters(&self, index: IndexId) -> Result<(), StoreError> {
+        self.local.remove_as_named(COUNTERS, index.as_bytes()).map_err(error::local)
+    }
+
+    /// Makes indexes and fills them; how many there were before and are now.
+    pub(super) async fn create_indexes(
+        &self,
+        ns: &Namespace,
+        requests: Vec<IndexRequest>,
+    ) -> Result<(usize, usize), StoreError> {
+        let collection = self.ensure_collection(ns).await?;
+        let _one_at_a_time = self.definitions.lock().await;
+        let before = collection.indexes().len() + 1;
+        for request in requests {
+            if !exists(&collection, &request)? {
+                self.create_index(&collection, request).await?;
+            }
+        }
+        Ok((before, collection.indexes().len() + 1))
+    }
+
+    /// Makes one index: recorded as unfinished, filled with the collection's documents, recorded as ready.
+    async fn create_index(&self, collection: &Arc<Collection<C>>, request: IndexRequest) -> Result<(), StoreError> {
+        let ns = &collection.ns;
+        let schema = self.settings.schema.collection(&ns.database, &ns.collection);
+        let physical = arras_planner::create_indexes::physical(&request, schema)?;
+        let mut record = collection.record();
+        let root = self.keyring.root(record.key_version).ok_or_else(|| {
+            error::of(8, "UnknownError", OpenError::KeyVersion(record.key_version).to_string())
+        })?;
+        let parts: Vec<PartRecord> = physical.into_iter().map(new_part).collect();
+        let steps = parts.iter().flat_map(|part| index::create_steps(part, root, self.settings.range)).collect();
+        let _no_writer = collection.writes.lock().await;
+        let index = IndexRecord::new(&request, parts);
+        record.indexes.push(index.clone());
+        let changes = vec![catalog::record(&self.local, &record)];
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        let (channel, epochs) = (&self.channel, &self.epochs);
+        let live = index::open(&index, request, root, channel, epochs, self.settings.range);
+        let live = live.await.map_err(error::index)?;
+        let others = collection.indexes();
+        let with = |live: LiveIndex<C>| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
+        collection.set_indexes(with(live));
+        let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
+        if let Err(error) = self.fill(collection, &filling).await {
+            collection.set_indexes(others.to_vec());
+            self.remove_index(collection, &index).await?;
+            return Err(error);
+        }
+        if let Some(index) = collection.indexes().last() {
+            index.ready.store(true, Ordering::SeqCst);
+        }
+        let changes = vec![catalog::record(&self.local, &collection.record())];
+        self.intents.perform(&*self.channel, Vec::new(), changes).await.map_err(error::write)
+    }
+
+    /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
+    async fn fill(&self, collection: &Arc<Collection<C>>, filling: &[IndexId]) -> Result<(), StoreError> {
+        let mut scan = Scan::new(collection, DOCUMENTS_PER_STEP);
+        loop {
+            let documents = scan.next(&*self.channel).await?;
+            if documents.is_empty() {
+                return Ok(());
+            }
+            let revisions: Vec<Revision> = documents
+                .into_iter()
+                .map(|old| {
+                    let new = Some(old.document.clone());
+                    Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
+                })
+                .collect();
+            if let Some(error) = self.conflicts(collection, &revisions).await?.into_iter().flatten().next() {
+                return Err(error);
+            }
+            self.apply_filling(collection, revisions, filling).await?;
+        }
+    }
+
+    /// Drops an index by name.
+    pub(super) async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
+        if name == "_id_" {
+            return Err(error::of(72, "InvalidOptions", "cannot drop _id index"));
+        }
+        let _one_at_a_time = self.definitions.lock().await;
+        let no_such = || error::of(27, "IndexNotFound", format!("index not found with name [{name}]"));
+        let collection = self.collection(ns).ok_or_else(|| {
+            let name = format!("{}.{}", ns.database, ns.collection);
+            error::of(26, "NamespaceNotFound", format!("ns not found {name}"))
+        })?;
+        let _no_writer = collection.writes.lock().await;
+        let record = collection.record();
+        let indexes = collection.indexes();
+        let position = indexes.iter().position(|index| index.request.name == name).ok_or_else(no_such)?;
+        let index = record.indexes.get(position).ok_or_else(no_such)?;
+        let left = indexes.iter().enumerate().filter(|(other, _)| *other != position);
+        collection.set_indexes(left.map(|(_, index)| Arc::clone(index)).collect());
+        self.remove_index(&collection, index).await
+    }
+
+    /// Removes an index that the collection no longer lists.
+    async fn remove_index(&self, collection: &Arc<Collection<C>>, index: &IndexRecord) -> Result<(), StoreError> {
+        let steps = index.parts.iter().map(index::drop_step).collect();
+        let changes = vec![catalog::record(&self.local, &collection.record())];
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        index.parts.iter().try_for_each(|part| self.forget_counters(part.id))
+    }
+}
+
+fn new_part(physical: PhysicalIndex) -> PartRecord {
+    PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false }
+}
+
+/// How an index the schema declares is listed.
+fn declared(physical: &PhysicalIndex) -> IndexRequest {
+    let fields = physical.fields();
+    let kind = match physical {
+        PhysicalIndex::Unique { .. } => "unique",
+        PhysicalIndex::Eq { .. } => "eq",
+        PhysicalIndex::Range { .. } => "range",
+    };
+    IndexRequest {
+        name: format!("arras_{kind}_{}", fields.join("_")),
+        key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
+        unique: matches!(physical, PhysicalIndex::Unique { .. }),
+        sparse: false,
+        options: bson::Document::new(),
+    }
+}
+
+/// True if the same index is there; an error if one of the same name or keys differs.
+fn exists<C: ServerChannel>(collection: &Collection<C>, request: &IndexRequest) -> Result<bool, StoreError> {
+    if request.key == doc! { "_id": 1 } {
+        return Ok(true);
+    }
+    for index in collection.indexes().iter() {
+        let known = &index.request;
+        let same_key = known.key == request.key;
+        if known.name == request.name && !same_key {
+            let message = format!(
+                "An existing index has the same name as the requested index but a different key pattern: {}",
+                known.name
+            );
+            return Err(error::of(86, "IndexKeySpecsConflict", message));
+        }
+        if same_key && (known.unique, known.sparse) != (request.unique, request.sparse) {
+            let message = "An equivalent index already exists with different options";
+            return Err(error::of(85, "IndexOptionsConflict", message));
+        }
+        if same_key && known.name != request.name {
+            let message = format!("Index already exists with a different name: {}", known.name);
+            return Err(error::of(85, "IndexOptionsConflict", message));
+        }
+        if same_key {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

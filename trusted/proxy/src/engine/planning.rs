@@ -1,0 +1,148 @@
+//! The planner's view of a collection, and what it answers from indexes alone.
+
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{Half, LiveIndex};
+use super::read::Selection;
+use super::{Shared, error};
+use arras_documents::filter::Filter;
+use arras_planner::cost::Statistics;
+use arras_planner::explain::Explanation;
+use arras_planner::plan::{AggregateOutput, IndexState, Plan, Planner, Request};
+use arras_planner::schema::{ScanPolicy, Schema};
+use arras_planner::store::{Aggregate, Query, StoreError};
+use arras_storage::Storage;
+use bson::{Bson, Document, doc};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The indexes of a collection as the planner may use them.
+fn states<C: ServerChannel>(collection: &Collection<C>, hint: Option<&Bson>) -> Result<Vec<IndexState>, StoreError> {
+    let indexes = collection.indexes();
+    if let Some(hint) = hint {
+        let known = is_hinted("_id_", &doc! { "_id": 1 }, hint)
+            || is_natural(hint)
+            || indexes.iter().any(|index| is_hinted(&index.request.name, &index.request.key, hint));
+        if !known {
+            let message = "error processing query: hint provided does not correspond to an existing index";
+            return Err(error::of(2, "BadValue", message));
+        }
+    }
+    let usable = |index: &&Arc<LiveIndex<C>>| {
+        index.ready.load(Ordering::SeqCst)
+            && hint.is_none_or(|hint| is_hinted(&index.request.name, &index.request.key, hint))
+    };
+    let of_index = |index: &Arc<LiveIndex<C>>| {
+        let name = index.request.name.clone();
+        let part_state = move |part: &Arc<super::index::Part<C>>| IndexState {
+            id: part.id,
+            name: name.clone(),
+            index: part.physical.clone(),
+            multikey: part.multikey.load(Ordering::SeqCst),
+            inexact: part.inexact.load(Ordering::SeqCst),
+            sparse: part.sparse,
+        };
+        index.parts.iter().map(part_state).collect::<Vec<_>>()
+    };
+    Ok(indexes.iter().filter(usable).flat_map(of_index).collect())
+}
+
+fn is_hinted(name: &str, key: &Document, hint: &Bson) -> bool {
+    match hint {
+        Bson::String(hint) => hint == name,
+        Bson::Document(hint) => hint == key,
+        _ => false,
+    }
+}
+
+/// `{$natural: 1}`: use no index.
+fn is_natural(hint: &Bson) -> bool {
+    matches!(hint, Bson::Document(hint) if hint.contains_key("$natural"))
+}
+
+fn scan_policy<C: ServerChannel>(collection: &Collection<C>, schema: &Schema) -> ScanPolicy {
+    let declared = schema.collection(&collection.ns.database, &collection.ns.collection);
+    declared.map(|declared| declared.scan).unwrap_or_default()
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Plans a selection with the collection's indexes as they are.
+    pub(super) fn plan(&self, collection: &Collection<C>, selection: Selection<'_>) -> Result<Plan, StoreError> {
+        let indexes = states(collection, selection.hint)?;
+        let statistics = Statistics::default();
+        let scan = scan_policy(collection, &self.settings.schema);
+        let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
+        let request = Request { filter: selection.filter.expr(), sort: selection.sort, limit };
+        Ok(Planner { indexes: &indexes, scan, statistics: &statistics }.plan(request)?)
+    }
+
+    /// Answers aggregates from a range index's sealed partials; `None` if no index covers them exactly.
+    pub(super) async fn aggregate(
+        &self,
+        collection: &Arc<Collection<C>>,
+        filter: &Filter,
+        aggregates: &[Aggregate],
+    ) -> Result<Option<Document>, StoreError> {
+        let indexes = states(collection, None)?;
+        let statistics = Statistics::default();
+        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
+        let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else { return Ok(None) };
+        let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
+            return Ok(None);
+        };
+        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.exact_key_bounds(&part.physical)) else {
+            return Ok(None);
+        };
+        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
+        self.repair(repair);
+        if sums.count == 0 {
+            // MongoDB's $group makes no group of nothing: the front end's own aggregation says what that means.
+            return Ok(None);
+        }
+        let value = |output: &AggregateOutput| match output {
+            AggregateOutput::Count => count_value(sums.count),
+            AggregateOutput::Sum(offset) => sums.sums.get(*offset).map_or(Bson::Int32(0), |sum| sum.finish()),
+            AggregateOutput::Average(offset) => sums.sums.get(*offset).map_or(Bson::Null, |sum| sum.average()),
+        };
+        let names = aggregates.iter().map(|aggregate| aggregate.name.clone());
+        Ok(Some(names.zip(plan.outputs.iter().map(value)).collect()))
+    }
+
+    /// How a query would run.
+    pub(super) async fn explain(
+        &self,
+        ns: &arras_planner::store::Namespace,
+        query: &Query,
+        aggregates: &[Aggregate],
+    ) -> Result<Explanation, StoreError> {
+        let Some(collection) = self.collection(ns) else { return Ok(Explanation::missing_collection()) };
+        let indexes = states(&collection, query.hint.as_ref())?;
+        let statistics = Statistics {
+            document_count: self.document_count(collection.id).await?,
+            ..Statistics::default()
+        };
+        let scan = scan_policy(&collection, &self.settings.schema);
+        let planner = Planner { indexes: &indexes, scan, statistics: &statistics };
+        if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
+            return Ok(Explanation::of_aggregates(&plan, &indexes));
+        }
+        let limit = query.limit.map(|limit| limit.saturating_add(query.skip));
+        let request = Request { filter: query.filter.expr(), sort: &query.sort, limit };
+        Ok(Explanation::of_plan(&planner.plan(request)?, &indexes))
+    }
+
+    /// Remakes, behind the results, the circuits they used.
+    pub(super) fn repair(&self, repair: arras_client::arx_range::Repair<C>) {
+        tokio::spawn(async move {
+            if let Err(error) = repair.run().await {
+                // The trees concerned are remade whole before their next use.
+                tracing::debug!(%error, "a repair did not reach the server");
+            }
+        });
+    }
+}
+
+/// A count as MongoDB types it.
+fn count_value(count: u64) -> Bson {
+    i32::try_from(count).map_or_else(|_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)), Bson::Int32)
+}
