@@ -15,12 +15,9 @@
 //!
 //! *Leakage.* Width, and to the evaluator the outcome's select bit.
 
-use crate::lanes::{Backend, Engine, QUAD, Work, lanes_of};
-use crate::prf::Prf;
-use crate::prg::Prg;
+use crate::lanes::{Backend, Engine, QUAD, Work, encrypt_each, lanes_of};
+use crate::prg;
 use crate::{BLOCK_BYTES, Block};
-use aes::Aes128;
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use std::array;
 use std::fmt;
 
@@ -137,11 +134,11 @@ fn xor(left: &Block, right: &Block) -> Block {
 /// seeded with `AES_material(nonce)`.
 #[must_use]
 pub fn derive_labels(material: &[u8; 16], nonce: &Block, bits: usize) -> (Vec<Block>, Block) {
-    let mut generator = Prg::new(&Prf::new(material).block(nonce));
-    let mut labels = vec![[0; BLOCK_BYTES]; bits];
-    generator.fill_blocks(&mut labels);
-    let mut carry = [0; BLOCK_BYTES];
-    generator.fill(&mut carry);
+    let mut seed = [*nonce];
+    encrypt_each(&[*material], &mut seed);
+    let mut labels = vec![[0; BLOCK_BYTES]; bits + 1];
+    prg::stream(&seed[0], &mut labels);
+    let carry = labels.pop().unwrap_or_default();
     (labels, carry)
 }
 
@@ -235,7 +232,37 @@ fn quads_of<T, const QUADS: usize>(circuits: &[T]) -> [[&T; QUAD]; QUADS] {
     array::from_fn(|quad| lanes_of(&circuits[last.min(quad * QUAD)..]))
 }
 
-/// The hash's input and mask are both made of `sigma(x)`.
+/// Loads each quad, and expands each quad's keys. (Here and below engine calls stay out of closures: a closure may be
+/// compiled without the engine's instructions.)
+#[inline(always)]
+fn load_all<E: Engine, const QUADS: usize>(engine: E, blocks: [[&Block; QUAD]; QUADS]) -> [E::Quad; QUADS] {
+    let mut quads = [engine.load(blocks[0]); QUADS];
+    for (quad, blocks) in quads.iter_mut().zip(blocks) {
+        *quad = engine.load(blocks);
+    }
+    quads
+}
+
+#[inline(always)]
+fn expand_all<E: Engine, const QUADS: usize>(engine: E, nonces: [[&Block; QUAD]; QUADS]) -> [E::Keys; QUADS] {
+    let first = engine.expand(nonces[0]);
+    let mut keys = array::from_fn(|_| first.clone());
+    for (keys, nonces) in keys.iter_mut().zip(nonces).skip(1) {
+        *keys = engine.expand(nonces);
+    }
+    keys
+}
+
+#[inline(always)]
+fn store_all<E: Engine, const QUADS: usize>(engine: E, quads: [E::Quad; QUADS]) -> [[Block; QUAD]; QUADS] {
+    let mut blocks = [[[0; BLOCK_BYTES]; QUAD]; QUADS];
+    for (blocks, quad) in blocks.iter_mut().zip(quads) {
+        *blocks = engine.store(quad);
+    }
+    blocks
+}
+
+/// `H` of blocks whose `sigma` is given: the input and the mask of the cipher are both made of it.
 #[inline(always)]
 fn hash<E: Engine, const N: usize>(
     engine: E,
@@ -243,9 +270,15 @@ fn hash<E: Engine, const N: usize>(
     sigmas: [E::Quad; N],
     tweaks: [E::Quad; N],
 ) -> [E::Quad; N] {
-    let inputs: [E::Quad; N] = array::from_fn(|index| engine.xor(sigmas[index], tweaks[index]));
-    let images = engine.encrypt(keys, inputs);
-    array::from_fn(|index| engine.xor(images[index], sigmas[index]))
+    let mut inputs = sigmas;
+    for (input, tweak) in inputs.iter_mut().zip(tweaks) {
+        *input = engine.xor(*input, tweak);
+    }
+    let mut images = engine.encrypt(keys, inputs);
+    for (image, sigma) in images.iter_mut().zip(sigmas) {
+        *image = engine.xor(*image, sigma);
+    }
+    images
 }
 
 /// At most `QUADS * QUAD` comparators of one width, at least one.
@@ -261,42 +294,41 @@ impl<const QUADS: usize> Work for GarbleQuads<'_, QUADS> {
     fn run<E: Engine>(self, engine: E) -> Vec<Garbled> {
         let bits = self.circuits[0].labels.len();
         let lanes = quads_of::<_, QUADS>(self.circuits);
-        let keys: [E::Keys; QUADS] =
-            array::from_fn(|quad| engine.expand(lanes[quad].map(|circuit| &circuit.nonce)));
-        let mut carries = lanes.map(|quad| engine.load(quad.map(|circuit| &circuit.carry)));
-        let mut gates = vec![[[0; 2 * BLOCK_BYTES]; QUAD]; bits * QUADS];
+        let keys = expand_all(engine, lanes.map(|quad| quad.map(|circuit| &circuit.nonce)));
+        let mut carries = load_all(engine, lanes.map(|quad| quad.map(|circuit| &circuit.carry)));
+        let mut gates: [[Vec<[Block; 2]>; QUAD]; QUADS] =
+            array::from_fn(|_| array::from_fn(|_| Vec::with_capacity(bits)));
         let delta = engine.load([self.delta; QUAD]);
-        let mut tables = gates.chunks_exact_mut(QUADS);
         for byte in 0..bits / 8 {
-            let thresholds = lanes.map(|quad| {
-                engine.splat_bytes(quad.map(|circuit| circuit.threshold[circuit.threshold.len() - 1 - byte]))
-            });
+            let thresholds =
+                lanes.map(|quad| quad.map(|circuit| circuit.threshold[circuit.threshold.len() - 1 - byte]));
             for bit in 0..8 {
                 let gate = 8 * byte + bit as usize;
                 let tweaks = [engine.splat(2 * gate as u128), engine.splat(2 * gate as u128 + 1)];
-                let Some(tables) = tables.next() else { break };
                 for quad in 0..QUADS {
                     let input = engine.load(lanes[quad].map(|circuit| &circuit.labels[gate]));
-                    let inverted = engine.where_bit(thresholds[quad], bit, delta);
+                    let threshold = engine.splat_bytes(thresholds[quad]);
+                    let inverted = engine.where_bit(threshold, bit, delta);
                     let (table, carry) =
                         garble_gate(engine, &keys[quad], tweaks, delta, inverted, input, carries[quad]);
                     carries[quad] = carry;
-                    let halves = table.map(|half| engine.store(half));
-                    for lane in 0..QUAD {
-                        let (left, right) = tables[quad][lane].split_at_mut(BLOCK_BYTES);
-                        left.copy_from_slice(&halves[0][lane]);
-                        right.copy_from_slice(&halves[1][lane]);
+                    let [generator, evaluator] = table;
+                    let halves = engine.store(generator).into_iter().zip(engine.store(evaluator));
+                    for (gates, (generator, evaluator)) in gates[quad].iter_mut().zip(halves) {
+                        gates.push([generator, evaluator]);
                     }
                 }
             }
         }
-        let outcomes = carries.map(|quad| engine.store(quad));
-        (0..self.circuits.len())
-            .map(|index| Garbled {
-                gates: (0..bits)
-                    .flat_map(|gate| gates[gate * QUADS + index / QUAD][index % QUAD])
-                    .collect(),
-                outcome: outcomes[index / QUAD][index % QUAD],
+        let outcomes = store_all(engine, carries);
+        gates
+            .into_iter()
+            .flatten()
+            .zip(outcomes.into_iter().flatten())
+            .take(self.circuits.len())
+            .map(|(gates, outcome)| Garbled {
+                gates: gates.into_flattened().into_flattened(),
+                outcome,
             })
             .collect()
     }
@@ -314,25 +346,24 @@ fn garble_gate<E: Engine>(
     input: E::Quad,
     carry: E::Quad,
 ) -> ([E::Quad; 2], E::Quad) {
-    let xor = |left, right| engine.xor(left, right);
     // v_i = 0: !a AND c. v_i = 1: !a OR c = !(a AND !c). As an AND of x and y:
-    let x = xor(input, xor(inverted, delta));
-    let y = xor(carry, inverted);
+    let x = engine.xor(input, engine.xor(inverted, delta));
+    let y = engine.xor(carry, inverted);
     let sigma_delta = engine.sigma(delta);
     let (sigma_x, sigma_y) = (engine.sigma(x), engine.sigma(y));
     let sigmas = [
         sigma_x,
-        xor(sigma_x, sigma_delta),
+        engine.xor(sigma_x, sigma_delta),
         sigma_y,
-        xor(sigma_y, sigma_delta),
+        engine.xor(sigma_y, sigma_delta),
     ];
     let [x0, x1, y0, y1] = hash(engine, keys, sigmas, [tweaks[0], tweaks[0], tweaks[1], tweaks[1]]);
-    let generator_half = xor(xor(x0, x1), engine.where_odd(y, delta));
-    let from_generator = xor(x0, engine.where_odd(x, generator_half));
-    let y_both = xor(y0, y1);
-    let from_evaluator = xor(y0, engine.where_odd(y, y_both));
-    let output = xor(xor(from_generator, from_evaluator), inverted);
-    ([generator_half, xor(y_both, x)], output)
+    let generator_half = engine.xor(engine.xor(x0, x1), engine.where_odd(y, delta));
+    let from_generator = engine.xor(x0, engine.where_odd(x, generator_half));
+    let y_both = engine.xor(y0, y1);
+    let from_evaluator = engine.xor(y0, engine.where_odd(y, y_both));
+    let output = engine.xor(engine.xor(from_generator, inverted), from_evaluator);
+    ([generator_half, engine.xor(y_both, x)], output)
 }
 
 /// Evaluates garbled comparators, several in lockstep: fastest when there are at least 16 of one width. Returns the active outcome
@@ -387,9 +418,8 @@ impl<const QUADS: usize> Work for EvaluateQuads<'_, QUADS> {
     fn run<E: Engine>(self, engine: E) -> Vec<Block> {
         let bits = self.circuits[0].labels.len();
         let lanes = quads_of::<_, QUADS>(self.circuits);
-        let keys: [E::Keys; QUADS] =
-            array::from_fn(|quad| engine.expand(lanes[quad].map(|circuit| &circuit.nonce)));
-        let mut carries = lanes.map(|quad| engine.load(quad.map(|circuit| &circuit.carry)));
+        let keys = expand_all(engine, lanes.map(|quad| quad.map(|circuit| &circuit.nonce)));
+        let mut carries = load_all(engine, lanes.map(|quad| quad.map(|circuit| &circuit.carry)));
         let halves = lanes.map(|quad| quad.map(|circuit| circuit.gates.as_chunks::<BLOCK_BYTES>().0));
         for gate in 0..bits {
             let tweaks = [engine.splat(2 * gate as u128), engine.splat(2 * gate as u128 + 1)];
@@ -406,7 +436,7 @@ impl<const QUADS: usize> Work for EvaluateQuads<'_, QUADS> {
                 carries[quad] = engine.xor(generator, evaluator);
             }
         }
-        let outcomes = carries.map(|quad| engine.store(quad));
+        let outcomes = store_all(engine, carries);
         outcomes.into_iter().flatten().take(self.circuits.len()).collect()
     }
 }
@@ -459,11 +489,11 @@ pub fn open_transition(
 fn transition_pad(nonce: &Block, outcome: &Block, rows: usize) -> Vec<Block> {
     let label = u128::from_le_bytes(*outcome);
     let sigma = label.rotate_left(64) ^ (label & (u128::MAX << 64));
-    let mut image = (sigma ^ TWEAK_TRANSITION).to_le_bytes().into();
-    Aes128::new(&(*nonce).into()).encrypt_block(&mut image);
-    let seed = (u128::from_le_bytes(image.into()) ^ sigma).to_le_bytes();
+    let mut image = [(sigma ^ TWEAK_TRANSITION).to_le_bytes()];
+    encrypt_each(&[*nonce], &mut image);
+    let seed = (u128::from_le_bytes(image[0]) ^ sigma).to_le_bytes();
     let mut pad = vec![[0; BLOCK_BYTES]; rows];
-    Prg::new(&seed).fill_blocks(&mut pad);
+    prg::stream(&seed, &mut pad);
     pad
 }
 

@@ -7,7 +7,7 @@
 //!
 //! *Leakage.* A node tells all below it and, under AES as a pseudorandom function, nothing of the rest.
 
-use crate::{Block, lanes};
+use crate::{BLOCK_BYTES, Block, lanes};
 use std::iter::FusedIterator;
 
 const LEFT: u128 = 0;
@@ -22,9 +22,10 @@ pub const HEIGHT_MAX: u8 = 63;
 const BATCH_LEVELS: u8 = 6;
 
 fn two(node: &Block, inputs: (u128, u128)) -> (Block, Block) {
-    let mut output = [(*node, *node)];
+    let mut output = [[[0; BLOCK_BYTES]; 2]];
     lanes::encrypt_two(std::slice::from_ref(node), inputs, &mut output);
-    output[0]
+    let [[first, second]] = output;
+    (first, second)
 }
 
 /// The left (`bit` false) or right child of a node.
@@ -69,7 +70,7 @@ pub fn cover(root: &Block, height: u8, count: u64) -> Vec<(Block, u8)> {
     let mut node = *root;
     // The path to leaf `count`, the first not covered: what hangs off it to the left is the cover.
     for level in (0..height).rev() {
-        if count & ((1 << level) - 1) == 0 && (count >> level) & 1 == 0 {
+        if count.trailing_zeros() > u32::from(level) {
             break;
         }
         let (left, right) = both(&node);
@@ -173,12 +174,9 @@ impl Leaves {
 }
 
 fn children(nodes: &[Block]) -> Vec<Block> {
-    let mut pairs = vec![([0; 16], [0; 16]); nodes.len()];
+    let mut pairs = vec![[[0; BLOCK_BYTES]; 2]; nodes.len()];
     lanes::encrypt_two(nodes, (LEFT, RIGHT), &mut pairs);
-    pairs
-        .into_iter()
-        .flat_map(|(left, right)| [left, right])
-        .collect()
+    pairs.into_flattened()
 }
 
 impl Iterator for Leaves {
@@ -200,9 +198,9 @@ impl FusedIterator for Leaves {}
 /// Labels and masks of `leaves`, in their order ([`leaf_label_and_mask`] on several leaves at once).
 #[must_use]
 pub fn labels_and_masks(leaves: &[Block]) -> Vec<(Block, Block)> {
-    let mut pairs = vec![([0; 16], [0; 16]); leaves.len()];
+    let mut pairs = vec![[[0; BLOCK_BYTES]; 2]; leaves.len()];
     lanes::encrypt_two(leaves, (LABEL, MASK), &mut pairs);
-    pairs
+    pairs.into_iter().map(|[label, mask]| (label, mask)).collect()
 }
 
 #[cfg(test)]

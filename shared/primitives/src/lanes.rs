@@ -93,7 +93,7 @@ pub(crate) trait Engine: Copy {
     /// Four blocks, one a lane.
     type Quad: Copy;
     /// Round keys of four lanes.
-    type Keys;
+    type Keys: Clone;
 
     /// Runs `work` compiled with this engine's instructions.
     fn run<W: Work>(self, work: W) -> W::Output;
@@ -119,14 +119,79 @@ pub(crate) trait Engine: Copy {
     fn expand(self, keys: [&Block; QUAD]) -> Self::Keys;
     /// Encrypts each lane of each quad under the lane's key.
     fn encrypt<const N: usize>(self, keys: &Self::Keys, quads: [Self::Quad; N]) -> [Self::Quad; N];
+
+    /// See [`stream_on`].
+    #[inline(always)]
+    fn stream(self, key: &Block, first: u128, output: &mut [Block]) {
+        let schedule = self.expand([key; QUAD]);
+        // Steps are aligned, so a place within one is the counter's lowest bits.
+        let mut places = [self.splat(0); STREAM_QUADS];
+        for (quad, places) in places.iter_mut().enumerate() {
+            let [place0, place1, place2, place3] =
+                [0, 1, 2, 3].map(|lane| ((quad * QUAD + lane) as u128).to_le_bytes());
+            *places = self.load([&place0, &place1, &place2, &place3]);
+        }
+        for (step, output) in output.chunks_mut(STREAM_STEP).enumerate() {
+            let counter = self.splat(first.wrapping_add((step * STREAM_STEP) as u128));
+            let mut quads = places;
+            for quad in &mut quads {
+                *quad = self.xor(*quad, counter);
+            }
+            let quads = self.encrypt(&schedule, quads);
+            for (blocks, quad) in output.chunks_mut(QUAD).zip(quads) {
+                for (block, image) in blocks.iter_mut().zip(self.store(quad)) {
+                    *block = image;
+                }
+            }
+        }
+    }
 }
 
-/// For each key, the images of the same two inputs: `outputs[i] = (AES_keys[i](first), AES_keys[i](second))`.
+/// Replaces each block by its image under the key at its place.
+///
+/// # Panics
+///
+/// If `keys` and `blocks` differ in length.
+pub fn encrypt_each(keys: &[Block], blocks: &mut [Block]) {
+    encrypt_each_on(Backend::best(), keys, blocks);
+}
+
+/// [`encrypt_each`] on a back end of the caller's choice.
+///
+/// # Panics
+///
+/// If `keys` and `blocks` differ in length.
+pub fn encrypt_each_on(backend: Backend, keys: &[Block], blocks: &mut [Block]) {
+    assert_eq!(keys.len(), blocks.len(), "one block for each key");
+    backend.run(EncryptEach { keys, blocks });
+}
+
+struct EncryptEach<'a> {
+    keys: &'a [Block],
+    blocks: &'a mut [Block],
+}
+
+impl Work for EncryptEach<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<E: Engine>(self, engine: E) {
+        for (keys, blocks) in self.keys.chunks(QUAD).zip(self.blocks.chunks_mut(QUAD)) {
+            let schedule = engine.expand(lanes_of(keys));
+            let [quad] = engine.encrypt(&schedule, [engine.load(lanes_of(blocks))]);
+            for (block, image) in blocks.iter_mut().zip(engine.store(quad)) {
+                *block = image;
+            }
+        }
+    }
+}
+
+/// For each key, the images of the same two inputs: `outputs[i] = [AES_keys[i](inputs.0), AES_keys[i](inputs.1)]`, inputs being little-endian 128-bit integers.
 ///
 /// # Panics
 ///
 /// If `keys` and `outputs` differ in length.
-pub fn encrypt_two(keys: &[Block], inputs: (u128, u128), outputs: &mut [(Block, Block)]) {
+pub fn encrypt_two(keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 2]]) {
     encrypt_two_on(Backend::best(), keys, inputs, outputs);
 }
 
@@ -135,12 +200,7 @@ pub fn encrypt_two(keys: &[Block], inputs: (u128, u128), outputs: &mut [(Block, 
 /// # Panics
 ///
 /// If `keys` and `outputs` differ in length.
-pub fn encrypt_two_on(
-    backend: Backend,
-    keys: &[Block],
-    inputs: (u128, u128),
-    outputs: &mut [(Block, Block)],
-) {
+pub fn encrypt_two_on(backend: Backend, keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 2]]) {
     assert_eq!(keys.len(), outputs.len(), "one output for each key");
     backend.run(EncryptTwo {
         keys,
@@ -152,7 +212,7 @@ pub fn encrypt_two_on(
 struct EncryptTwo<'a> {
     keys: &'a [Block],
     inputs: (u128, u128),
-    outputs: &'a mut [(Block, Block)],
+    outputs: &'a mut [[Block; 2]],
 }
 
 impl Work for EncryptTwo<'_> {
@@ -164,11 +224,44 @@ impl Work for EncryptTwo<'_> {
         for (keys, outputs) in self.keys.chunks(QUAD).zip(self.outputs.chunks_mut(QUAD)) {
             let schedule = engine.expand(lanes_of(keys));
             let images = engine.encrypt(&schedule, inputs);
-            let pairs = engine.store(images[0]).into_iter().zip(engine.store(images[1]));
-            for (output, pair) in outputs.iter_mut().zip(pairs) {
-                *output = pair;
+            let images = engine.store(images[0]).into_iter().zip(engine.store(images[1]));
+            for (output, (first, second)) in outputs.iter_mut().zip(images) {
+                *output = [first, second];
             }
         }
+    }
+}
+
+/// Writes `AES_key(first) || AES_key(first + 1) || ...`, counters being little-endian 128-bit integers.
+///
+/// # Panics
+///
+/// If `first` is not a multiple of [`STREAM_STEP`].
+pub(crate) fn stream_on(backend: Backend, key: &Block, first: u128, output: &mut [Block]) {
+    assert!(
+        first.is_multiple_of(STREAM_STEP as u128),
+        "the stream is made in whole steps"
+    );
+    backend.run(Stream { key, first, output });
+}
+
+/// Blocks of a stream made at once.
+pub(crate) const STREAM_STEP: usize = STREAM_QUADS * QUAD;
+
+const STREAM_QUADS: usize = 8;
+
+struct Stream<'a> {
+    key: &'a Block,
+    first: u128,
+    output: &'a mut [Block],
+}
+
+impl Work for Stream<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<E: Engine>(self, engine: E) {
+        engine.stream(self.key, self.first, self.output);
     }
 }
 

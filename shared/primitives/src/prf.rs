@@ -1,7 +1,7 @@
 //! Pseudorandom functions of AES-128: one block, many blocks, and strings (AES-CMAC, RFC 4493).
 
 use crate::Block;
-use aes::Aes128;
+use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use cmac::{Cmac, Mac};
 use std::fmt;
@@ -11,8 +11,8 @@ use std::fmt;
 /// [`Prf::block`] and [`Prf::mac`] are related (the second is built from the first): one material serves
 /// either blocks or strings, not both.
 pub struct Prf {
-    cipher: Aes128,
-    mac: Cmac<Aes128>,
+    cipher: Aes128Enc,
+    mac: Cmac<Aes128Enc>,
 }
 
 impl fmt::Debug for Prf {
@@ -26,7 +26,7 @@ impl Prf {
     #[must_use]
     pub fn new(material: &[u8; 16]) -> Self {
         Self {
-            cipher: Aes128::new(&(*material).into()),
+            cipher: Aes128Enc::new(&(*material).into()),
             mac: Cmac::new(&(*material).into()),
         }
     }

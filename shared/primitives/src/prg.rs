@@ -4,22 +4,25 @@
 //! The stream is `AES_seed(0) || AES_seed(1) || ...` with the counter as a little-endian 128-bit integer.
 //! How it is cut into calls does not matter: `fill` of 3 bytes then 5 gives what one `fill` of 8 gives.
 
+use crate::lanes::{Backend, STREAM_STEP, stream_on};
 use crate::{BLOCK_BYTES, Block};
-use aes::Aes128;
-use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use rand::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
 use std::fmt;
 use zeroize::Zeroize;
 
-/// Blocks made at a time when less is asked for: one pass of the widest AES instructions.
-const AHEAD_BLOCKS: usize = 16;
+const STEP_BYTES: usize = STREAM_STEP * BLOCK_BYTES;
+
+/// The first blocks of the stream of `seed`, in one go: what a new [`Prg`] would fill `output` with.
+pub fn stream(seed: &Block, output: &mut [Block]) {
+    stream_on(Backend::best(), seed, 0, output);
+}
 
 /// The generator. Also a [`rand::CryptoRng`].
 pub struct Prg {
-    cipher: Aes128,
+    seed: Block,
     counter: u128,
-    ahead: [Block; AHEAD_BLOCKS],
+    ahead: [Block; STREAM_STEP],
     used_bytes: usize,
 }
 
@@ -31,6 +34,7 @@ impl fmt::Debug for Prg {
 
 impl Drop for Prg {
     fn drop(&mut self) {
+        self.seed.zeroize();
         self.ahead.zeroize();
     }
 }
@@ -40,22 +44,26 @@ impl Prg {
     #[must_use]
     pub fn new(seed: &Block) -> Self {
         Self {
-            cipher: Aes128::new(&(*seed).into()),
+            seed: *seed,
             counter: 0,
-            ahead: [[0; BLOCK_BYTES]; AHEAD_BLOCKS],
-            used_bytes: AHEAD_BLOCKS * BLOCK_BYTES,
+            ahead: [[0; BLOCK_BYTES]; STREAM_STEP],
+            used_bytes: STEP_BYTES,
         }
     }
 
     /// Writes the next bytes of the stream over `output`.
     pub fn fill(&mut self, output: &mut [u8]) {
-        let (kept, rest) = output.split_at_mut(output.len().min(self.ahead_bytes()));
+        let (kept, rest) = output.split_at_mut(output.len().min(STEP_BYTES - self.used_bytes));
         self.take_ahead(kept);
-        let direct = rest.len() - rest.len() % (AHEAD_BLOCKS * BLOCK_BYTES);
-        let (direct, last) = rest.split_at_mut(direct);
-        Self::make(&self.cipher, &mut self.counter, direct.as_chunks_mut().0);
+        let (direct, last) = rest.split_at_mut(rest.len() - rest.len() % STEP_BYTES);
+        if !direct.is_empty() {
+            let blocks = direct.as_chunks_mut().0;
+            stream_on(Backend::best(), &self.seed, self.counter, blocks);
+            self.counter = self.counter.wrapping_add(blocks.len() as u128);
+        }
         if !last.is_empty() {
-            Self::make(&self.cipher, &mut self.counter, &mut self.ahead);
+            stream_on(Backend::best(), &self.seed, self.counter, &mut self.ahead);
+            self.counter = self.counter.wrapping_add(STREAM_STEP as u128);
             self.used_bytes = 0;
             self.take_ahead(last);
         }
@@ -73,22 +81,10 @@ impl Prg {
         u64::from_le_bytes(bytes)
     }
 
-    fn ahead_bytes(&self) -> usize {
-        AHEAD_BLOCKS * BLOCK_BYTES - self.used_bytes
-    }
-
     fn take_ahead(&mut self, output: &mut [u8]) {
         let until = self.used_bytes + output.len();
         output.copy_from_slice(&self.ahead.as_flattened()[self.used_bytes..until]);
         self.used_bytes = until;
-    }
-
-    fn make(cipher: &Aes128, counter: &mut u128, blocks: &mut [Block]) {
-        for block in blocks.iter_mut() {
-            *block = counter.to_le_bytes();
-            *counter = counter.wrapping_add(1);
-        }
-        cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 fn block(seed: u8) -> Block {
     let mut output = [0; 16];
-    Prg::new(&[seed; 16]).fill(&mut output);
+    prg::Prg::new(&[seed; 16]).fill(&mut output);
     output
 }
 

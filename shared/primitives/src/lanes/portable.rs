@@ -3,8 +3,8 @@
 
 use super::{Engine, QUAD, Work};
 use crate::Block;
-use aes::Aes128;
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use aes::Aes128Enc;
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use std::array;
 
 /// Needs nothing of the processor.
@@ -13,7 +13,7 @@ pub(super) struct Portable;
 
 impl Engine for Portable {
     type Quad = [u128; QUAD];
-    type Keys = [Aes128; QUAD];
+    type Keys = [Aes128Enc; QUAD];
 
     fn run<W: Work>(self, work: W) -> W::Output {
         work.run(self)
@@ -52,7 +52,7 @@ impl Engine for Portable {
     }
 
     fn expand(self, keys: [&Block; QUAD]) -> Self::Keys {
-        keys.map(|key| Aes128::new(&(*key).into()))
+        keys.map(|key| Aes128Enc::new(&(*key).into()))
     }
 
     fn encrypt<const N: usize>(self, keys: &Self::Keys, quads: [Self::Quad; N]) -> [Self::Quad; N] {
@@ -65,5 +65,12 @@ impl Engine for Portable {
             }
         }
         images
+    }
+
+    fn stream(self, key: &Block, first: u128, output: &mut [Block]) {
+        for (offset, block) in output.iter_mut().enumerate() {
+            *block = first.wrapping_add(offset as u128).to_le_bytes();
+        }
+        Aes128Enc::new(&(*key).into()).encrypt_blocks(Array::cast_slice_from_core_mut(output));
     }
 }

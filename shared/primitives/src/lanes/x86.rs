@@ -6,11 +6,13 @@
 //! The engines have a private field and are made by `detect` only, which asks the processor; so holding one is the
 //! proof. No pointer is formed: vectors come from arrays and go to arrays of the same size by value.
 //! Nothing here depends on secret data in time: no table look-up, no branch on a lane's content.
+//!
+//! Intrinsics are called in the methods themselves and never in closures: a closure is compiled without the method's
+//! instructions and would call them out of line.
 
 use super::{Engine, QUAD, Work};
 use crate::Block;
 use std::arch::x86_64::*;
-use std::array;
 
 /// Rounds of AES-128.
 const ROUNDS: usize = 10;
@@ -21,6 +23,18 @@ const ROUND_CONSTANTS: [i32; ROUNDS] = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
 /// Copies the rotated last word of a round key to all words: with equal columns the row shift of a last AES round is
 /// void, and what remains is the byte substitution that the key schedule asks for.
 const ROTATE_LAST_WORD: i32 = 0x0c0f_0e0d;
+
+#[inline(always)]
+fn vector(block: &Block) -> __m128i {
+    // SAFETY: same size, all bit patterns valid.
+    unsafe { std::mem::transmute::<Block, __m128i>(*block) }
+}
+
+#[inline(always)]
+fn block(vector: __m128i) -> Block {
+    // SAFETY: same size, all bit patterns valid.
+    unsafe { std::mem::transmute::<__m128i, Block>(vector) }
+}
 
 /// A processor with AES-NI and SSSE3.
 #[derive(Clone, Copy)]
@@ -39,8 +53,6 @@ fn run_aes_ni<W: Work>(engine: AesNi, work: W) -> W::Output {
     work.run(engine)
 }
 
-// SAFETY of every block below: `self` proves AES-NI and SSSE3; `Block` and `__m128i` have the same size and all
-// bit patterns are valid for both.
 impl Engine for AesNi {
     type Quad = [__m128i; QUAD];
     type Keys = [[__m128i; QUAD]; ROUNDS + 1];
@@ -52,88 +64,106 @@ impl Engine for AesNi {
 
     #[inline(always)]
     fn load(self, blocks: [&Block; QUAD]) -> Self::Quad {
-        // SAFETY: same size, all bit patterns valid.
-        blocks.map(|block| unsafe { std::mem::transmute::<Block, __m128i>(*block) })
+        blocks.map(vector)
     }
 
     #[inline(always)]
     fn store(self, quad: Self::Quad) -> [Block; QUAD] {
-        // SAFETY: same size, all bit patterns valid.
-        quad.map(|block| unsafe { std::mem::transmute::<__m128i, Block>(block) })
+        quad.map(block)
     }
 
     #[inline(always)]
     fn splat(self, value: u128) -> Self::Quad {
-        self.load([&value.to_le_bytes(); QUAD])
+        [vector(&value.to_le_bytes()); QUAD]
     }
 
     #[inline(always)]
     fn splat_bytes(self, bytes: [u8; QUAD]) -> Self::Quad {
-        // SAFETY: `self` proves the instructions.
-        bytes.map(|byte| unsafe { _mm_set1_epi8(byte as i8) })
+        bytes.map(|byte| vector(&[byte; 16]))
     }
 
     #[inline(always)]
-    fn xor(self, left: Self::Quad, right: Self::Quad) -> Self::Quad {
-        // SAFETY: `self` proves the instructions.
-        array::from_fn(|lane| unsafe { _mm_xor_si128(left[lane], right[lane]) })
+    fn xor(self, mut left: Self::Quad, right: Self::Quad) -> Self::Quad {
+        for lane in 0..QUAD {
+            // SAFETY: `self` proves the instructions.
+            left[lane] = unsafe { _mm_xor_si128(left[lane], right[lane]) };
+        }
+        left
     }
 
     #[inline(always)]
-    fn sigma(self, quad: Self::Quad) -> Self::Quad {
-        // SAFETY: `self` proves the instructions.
-        quad.map(|block| unsafe {
-            let upper = _mm_and_si128(block, _mm_set_epi64x(-1, 0));
-            _mm_xor_si128(_mm_shuffle_epi32::<0x4e>(block), upper)
-        })
+    fn sigma(self, mut quad: Self::Quad) -> Self::Quad {
+        for lane in &mut quad {
+            // SAFETY: `self` proves the instructions.
+            *lane = unsafe {
+                let upper = _mm_and_si128(*lane, _mm_set_epi64x(-1, 0));
+                _mm_xor_si128(_mm_shuffle_epi32::<0x4e>(*lane), upper)
+            };
+        }
+        quad
     }
 
     #[inline(always)]
-    fn where_odd(self, selector: Self::Quad, value: Self::Quad) -> Self::Quad {
-        // SAFETY: `self` proves the instructions.
-        self.where_bit(
-            selector.map(|block| unsafe { _mm_shuffle_epi32::<0>(block) }),
-            0,
-            value,
-        )
+    fn where_odd(self, mut selector: Self::Quad, value: Self::Quad) -> Self::Quad {
+        for lane in &mut selector {
+            // SAFETY: `self` proves the instructions.
+            *lane = unsafe { _mm_shuffle_epi32::<0>(*lane) };
+        }
+        self.where_bit(selector, 0, value)
     }
 
     #[inline(always)]
-    fn where_bit(self, bytes: Self::Quad, bit: u32, value: Self::Quad) -> Self::Quad {
-        // SAFETY: `self` proves the instructions.
-        array::from_fn(|lane| unsafe {
-            let bit = _mm_set1_epi32(1 << bit);
-            _mm_and_si128(value[lane], _mm_cmpeq_epi32(_mm_and_si128(bytes[lane], bit), bit))
-        })
+    fn where_bit(self, bytes: Self::Quad, bit: u32, mut value: Self::Quad) -> Self::Quad {
+        for lane in 0..QUAD {
+            // SAFETY: `self` proves the instructions.
+            value[lane] = unsafe {
+                let bit = _mm_set1_epi32(1 << bit);
+                _mm_and_si128(value[lane], _mm_cmpeq_epi32(_mm_and_si128(bytes[lane], bit), bit))
+            };
+        }
+        value
     }
 
     #[inline(always)]
     fn expand(self, keys: [&Block; QUAD]) -> Self::Keys {
-        let mut schedule = [self.load(keys); ROUNDS + 1];
+        let mut current = self.load(keys);
+        let mut schedule = [current; ROUNDS + 1];
         for round in 0..ROUNDS {
-            // SAFETY: `self` proves the instructions.
-            schedule[round + 1] = schedule[round].map(|key| unsafe {
-                let rotated = _mm_shuffle_epi8(key, _mm_set1_epi32(ROTATE_LAST_WORD));
-                let substituted = _mm_aesenclast_si128(rotated, _mm_set1_epi32(ROUND_CONSTANTS[round]));
-                let mut next = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
-                next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
-                _mm_xor_si128(next, substituted)
-            });
+            for key in &mut current {
+                // SAFETY: `self` proves the instructions.
+                *key = unsafe {
+                    let rotated = _mm_shuffle_epi8(*key, _mm_set1_epi32(ROTATE_LAST_WORD));
+                    let substituted = _mm_aesenclast_si128(rotated, _mm_set1_epi32(ROUND_CONSTANTS[round]));
+                    let mut next = _mm_xor_si128(*key, _mm_slli_si128::<4>(*key));
+                    next = _mm_xor_si128(next, _mm_slli_si128::<8>(next));
+                    _mm_xor_si128(next, substituted)
+                };
+            }
+            schedule[round + 1] = current;
         }
         schedule
     }
 
     #[inline(always)]
-    fn encrypt<const N: usize>(self, keys: &Self::Keys, quads: [Self::Quad; N]) -> [Self::Quad; N] {
-        let mut states = quads.map(|quad| self.xor(quad, keys[0]));
-        for key in &keys[1..ROUNDS] {
-            // SAFETY: `self` proves the instructions.
-            states = states
-                .map(|state| array::from_fn(|lane| unsafe { _mm_aesenc_si128(state[lane], key[lane]) }));
+    fn encrypt<const N: usize>(self, keys: &Self::Keys, mut quads: [Self::Quad; N]) -> [Self::Quad; N] {
+        // Lane by lane: a lane's round keys are loaded once, and N states hide the latency of a round.
+        for lane in 0..QUAD {
+            for quad in &mut quads {
+                // SAFETY: `self` proves the instructions.
+                quad[lane] = unsafe { _mm_xor_si128(quad[lane], keys[0][lane]) };
+            }
+            for key in &keys[1..ROUNDS] {
+                for quad in &mut quads {
+                    // SAFETY: `self` proves the instructions.
+                    quad[lane] = unsafe { _mm_aesenc_si128(quad[lane], key[lane]) };
+                }
+            }
+            for quad in &mut quads {
+                // SAFETY: `self` proves the instructions.
+                quad[lane] = unsafe { _mm_aesenclast_si128(quad[lane], keys[ROUNDS][lane]) };
+            }
         }
-        let key = &keys[ROUNDS];
-        // SAFETY: `self` proves the instructions.
-        states.map(|state| array::from_fn(|lane| unsafe { _mm_aesenclast_si128(state[lane], key[lane]) }))
+        quads
     }
 }
 
@@ -170,9 +200,9 @@ impl Engine for Vaes512 {
 
     #[inline(always)]
     fn load(self, blocks: [&Block; QUAD]) -> Self::Quad {
-        // SAFETY: same size, all bit patterns valid; `self` proves the instructions.
+        let [b0, b1, b2, b3] = blocks.map(vector);
+        // SAFETY: `self` proves the instructions.
         unsafe {
-            let [b0, b1, b2, b3] = blocks.map(|block| std::mem::transmute::<Block, __m128i>(*block));
             let quad = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(b0), b1);
             _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(quad, b2), b3)
         }
@@ -180,33 +210,32 @@ impl Engine for Vaes512 {
 
     #[inline(always)]
     fn store(self, quad: Self::Quad) -> [Block; QUAD] {
-        // SAFETY: same size, all bit patterns valid; `self` proves the instructions.
-        unsafe {
+        // SAFETY: `self` proves the instructions.
+        let lanes = unsafe {
             [
                 _mm512_extracti32x4_epi32::<0>(quad),
                 _mm512_extracti32x4_epi32::<1>(quad),
                 _mm512_extracti32x4_epi32::<2>(quad),
                 _mm512_extracti32x4_epi32::<3>(quad),
             ]
-            .map(|block| std::mem::transmute::<__m128i, Block>(block))
-        }
+        };
+        lanes.map(block)
     }
 
     #[inline(always)]
     fn splat(self, value: u128) -> Self::Quad {
-        // SAFETY: same size, all bit patterns valid; `self` proves the instructions.
-        unsafe { _mm512_broadcast_i32x4(std::mem::transmute::<Block, __m128i>(value.to_le_bytes())) }
+        // SAFETY: `self` proves the instructions.
+        unsafe { _mm512_broadcast_i32x4(vector(&value.to_le_bytes())) }
     }
 
     #[inline(always)]
     fn splat_bytes(self, bytes: [u8; QUAD]) -> Self::Quad {
+        const LANE: i64 = 0x0101_0101_0101_0101;
         // SAFETY: `self` proves the instructions.
         unsafe {
-            let quad = _mm512_castsi128_si512(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
-            // Lane i takes byte i of the lowest word, which the first step gives to every lane.
-            let spread = _mm512_broadcast_i32x4(_mm512_castsi512_si128(quad));
-            let [of0, of1, of2, of3] = [0_i64, 1, 2, 3].map(|lane| lane * 0x0101_0101_0101_0101);
-            _mm512_shuffle_epi8(spread, _mm512_setr_epi64(of0, of0, of1, of1, of2, of2, of3, of3))
+            let spread = _mm512_set1_epi32(i32::from_le_bytes(bytes));
+            let choice = _mm512_setr_epi64(0, 0, LANE, LANE, 2 * LANE, 2 * LANE, 3 * LANE, 3 * LANE);
+            _mm512_shuffle_epi8(spread, choice)
         }
     }
 
@@ -228,7 +257,8 @@ impl Engine for Vaes512 {
     #[inline(always)]
     fn where_odd(self, selector: Self::Quad, value: Self::Quad) -> Self::Quad {
         // SAFETY: `self` proves the instructions.
-        self.where_bit(unsafe { _mm512_shuffle_epi32::<0>(selector) }, 0, value)
+        let selector = unsafe { _mm512_shuffle_epi32::<0>(selector) };
+        self.where_bit(selector, 0, value)
     }
 
     #[inline(always)]
@@ -256,13 +286,21 @@ impl Engine for Vaes512 {
     }
 
     #[inline(always)]
-    fn encrypt<const N: usize>(self, keys: &Self::Keys, quads: [Self::Quad; N]) -> [Self::Quad; N] {
-        let mut states = quads.map(|quad| self.xor(quad, keys[0]));
-        for key in &keys[1..ROUNDS] {
+    fn encrypt<const N: usize>(self, keys: &Self::Keys, mut quads: [Self::Quad; N]) -> [Self::Quad; N] {
+        for quad in &mut quads {
             // SAFETY: `self` proves the instructions.
-            states = states.map(|state| unsafe { _mm512_aesenc_epi128(state, *key) });
+            *quad = unsafe { _mm512_xor_si512(*quad, keys[0]) };
         }
-        // SAFETY: `self` proves the instructions.
-        states.map(|state| unsafe { _mm512_aesenclast_epi128(state, keys[ROUNDS]) })
+        for key in &keys[1..ROUNDS] {
+            for quad in &mut quads {
+                // SAFETY: `self` proves the instructions.
+                *quad = unsafe { _mm512_aesenc_epi128(*quad, *key) };
+            }
+        }
+        for quad in &mut quads {
+            // SAFETY: `self` proves the instructions.
+            *quad = unsafe { _mm512_aesenclast_epi128(*quad, keys[ROUNDS]) };
+        }
+        quads
     }
 }
