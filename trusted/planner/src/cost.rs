@@ -1,0 +1,173 @@
+//! What a plan costs: an estimate for choosing between plans and for telling people, not a measurement.
+
+use crate::access::Access;
+use crate::physical::{PhysicalIndex, TIE_BREAK_BYTES};
+use arras_protocol::limits::REPLY_BYTES_SOFT;
+use std::collections::BTreeMap;
+
+/// What is known of a collection's data. The default is a guess: 100,000 documents of 1 KiB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// Documents in the collection.
+    pub document_count: u64,
+    /// Bytes of a sealed document, on average.
+    pub document_bytes: u64,
+    /// Distinct values of a field, where known.
+    pub distinct_values: BTreeMap<String, u64>,
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self {
+            document_count: 100_000,
+            document_bytes: 1024,
+            distinct_values: BTreeMap::new(),
+        }
+    }
+}
+
+impl Statistics {
+    /// Part of the documents that have one given value of a field.
+    pub(crate) fn equal_share(&self, field: &str) -> f64 {
+        let guess = 100;
+        let distinct = self.distinct_values.get(field).copied().unwrap_or(guess).max(1);
+        1.0 / distinct as f64
+    }
+}
+
+/// Part of the documents an interval of a field is taken to hold.
+pub(crate) fn interval_share(closed: bool) -> f64 {
+    if closed { 0.1 } else { 0.33 }
+}
+
+/// An estimate of what a plan costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Round trips before the last result is there.
+    pub rounds: u64,
+    /// Bytes sent before the results.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent after the results, to repair what the search used up.
+    pub repair_bytes: u64,
+    /// Documents fetched.
+    pub documents: u64,
+}
+
+impl Cost {
+    /// One number to compare by: bytes moved, a round trip counting as many as half a millisecond at 1 Gbit/s.
+    pub(crate) fn weight(&self) -> u64 {
+        let round_bytes = 64 * 1024;
+        self.rounds
+            .saturating_mul(round_bytes)
+            .saturating_add(self.sent_bytes)
+            .saturating_add(self.received_bytes)
+            .saturating_add(self.repair_bytes)
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            // Branches of a union run side by side.
+            rounds: self.rounds.max(other.rounds),
+            sent_bytes: self.sent_bytes.saturating_add(other.sent_bytes),
+            received_bytes: self.received_bytes.saturating_add(other.received_bytes),
+            repair_bytes: self.repair_bytes.saturating_add(other.repair_bytes),
+            documents: self.documents.saturating_add(other.documents),
+        }
+    }
+}
+
+/// Cost of fetching so many documents.
+fn fetch(documents: u64, statistics: &Statistics) -> Cost {
+    let received_bytes = documents.saturating_mul(statistics.document_bytes);
+    let replies = received_bytes.div_ceil(REPLY_BYTES_SOFT as u64).max(1);
+    Cost {
+        rounds: replies,
+        sent_bytes: documents.saturating_mul(16),
+        received_bytes,
+        repair_bytes: 0,
+        documents,
+    }
+}
+
+/// Cost of one step of an access (not of a union) that finds `found` entries, of which `documents` are fetched.
+pub(crate) fn of(
+    access: &Access,
+    index: Option<&PhysicalIndex>,
+    found: f64,
+    documents: u64,
+    statistics: &Statistics,
+) -> Cost {
+    let found = found.ceil() as u64;
+    match access {
+        Access::Rows { ids } => fetch(ids.len() as u64, statistics),
+        Access::Scan => {
+            // One more request that finds the end.
+            let all = fetch(statistics.document_count, statistics);
+            Cost {
+                rounds: all.rounds + 1,
+                sent_bytes: 64,
+                ..all
+            }
+        }
+        Access::Unique { values, .. } => {
+            let search = Cost {
+                rounds: 1,
+                sent_bytes: 16 * values.len() as u64,
+                received_bytes: 17 * found,
+                ..Cost::default()
+            };
+            then(search, fetch(documents, statistics))
+        }
+        Access::Eq { values, .. } => {
+            // The covering set of `found` counters: one token for each bit.
+            let tokens = values.len() as u64 * u64::from(64 - found.leading_zeros()).max(1);
+            let search = Cost {
+                rounds: 1,
+                sent_bytes: 17 * tokens,
+                received_bytes: 16 * found,
+                ..Cost::default()
+            };
+            then(search, fetch(documents, statistics))
+        }
+        Access::Range(_) => {
+            let key_bytes = index.and_then(PhysicalIndex::key_bytes).unwrap_or(12) + TIE_BREAK_BYTES;
+            then(
+                range_search(key_bytes as u64, found, statistics),
+                fetch(documents, statistics),
+            )
+        }
+        Access::Union(_) => Cost::default(),
+    }
+}
+
+fn then(search: Cost, fetch: Cost) -> Cost {
+    Cost {
+        rounds: search.rounds + fetch.rounds,
+        ..search.plus(fetch)
+    }
+}
+
+/// Two walks down one tree below the client's cached top, and the buckets between their ends.
+fn range_search(key_bytes: u64, found: u64, statistics: &Statistics) -> Cost {
+    let (bucket_entries, top_nodes) = (16, 1024);
+    let bits = key_bytes * 8;
+    let separators = statistics.document_count / bucket_entries;
+    // A treap's expected depth: twice the natural logarithm; the cached top takes its own off.
+    let below_top = (separators as f64 / f64::from(top_nodes)).max(1.0);
+    let depth = (2.0 * below_top.ln()).ceil() as u64;
+    let walks = 2;
+    let label_bytes = 16;
+    // A gate is two ciphertexts a bit, a transition one label a bit for each of two children.
+    let circuit_bytes = bits * label_bytes * 4;
+    let entry_bytes = key_bytes + 16;
+    let buckets = found / bucket_entries + 2;
+    Cost {
+        rounds: 1,
+        sent_bytes: walks * bits * label_bytes,
+        received_bytes: buckets * bucket_entries * entry_bytes,
+        repair_bytes: walks * depth * circuit_bytes,
+        documents: 0,
+    }
+}

@@ -1,0 +1,150 @@
+//! From a filter, a sort and a limit to the access that leaks least among those that keep the promise of a
+//! regular index (Arx §7).
+//!
+//! Every access built here finds at least the documents that match. Among them:
+//! 1. one that is *dominated* is dropped: another uses the same conditions and more, or stops at the limit where
+//!    it cannot; so a query a regular index speeds up stays sped up. A scan is dominated by every index that
+//!    serves a condition; a walk along an index in sort order that has conditions left to check, too;
+//! 2. of the rest, the one whose search leaks least is taken: compared by its most telling
+//!    [`arras_protocol::leakage::Pattern`] (so ArxEq before ArxRange);
+//! 3. then the cheapest.
+//!
+//! Negations, `$exists`, `$type`, `$size`, `$mod`, bit tests, `$expr`, `$nor` and unanchored regular expressions
+//! use no index. On a multikey index two conditions on one path may be met by different elements of an array, so
+//! only one of them bounds a search there; `$elemMatch` is about one element and keeps its bounds together.
+
+mod aggregate;
+mod candidates;
+mod choose;
+#[cfg(test)]
+mod tests;
+
+pub use aggregate::{AggregateOutput, AggregatePlan};
+
+use crate::access::{Access, IndexOrder};
+use crate::conditions::Conditions;
+use crate::cost::{Cost, Statistics};
+use crate::physical::PhysicalIndex;
+use crate::schema::ScanPolicy;
+use crate::store::{Aggregate, StoreError};
+use arras_documents::filter::Expr;
+use arras_documents::sort::Sort;
+use arras_protocol::IndexId;
+use arras_protocol::leakage::Pattern;
+
+/// Most terms looked up for one filter.
+pub const VALUES_MAX: usize = 10_000;
+
+/// Most ranges searched, and most alternatives followed, for one filter.
+pub const RANGES_MAX: usize = 64;
+
+/// An index as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexState {
+    /// Its name on the server.
+    pub id: IndexId,
+    /// Name of the application's index it was made for.
+    pub name: String,
+    /// What it is.
+    pub index: PhysicalIndex,
+    /// A document has, or had, several terms ([`crate::terms::Terms::multikey`]).
+    pub multikey: bool,
+    /// A key lost, or once lost, part of its value ([`crate::terms::RangeKey::exact`]).
+    pub inexact: bool,
+    /// Documents without any of its fields are not in it.
+    pub sparse: bool,
+}
+
+/// A query to plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'q> {
+    /// Which documents.
+    pub filter: &'q Expr,
+    /// In which order.
+    pub sort: &'q Sort,
+    /// How many documents are needed at most, those passed over included.
+    pub limit: Option<u64>,
+}
+
+/// A collection as the planner sees it. To honour a hint, give only the indexes it allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'c> {
+    /// Its indexes, all complete.
+    pub indexes: &'c [IndexState],
+    /// What to do with a filter no index serves.
+    pub scan: ScanPolicy,
+    /// What is known of its data.
+    pub statistics: &'c Statistics,
+}
+
+/// How a query will run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the documents come from.
+    pub access: Access,
+    /// How far they come in the order of the sort. `None`: the store sorts them, or there is no sort.
+    pub order: Option<IndexOrder>,
+    /// Everything the access finds matches (as far as is known; the store re-checks all the same).
+    pub covers_filter: bool,
+    /// Paths and operators the access does not answer.
+    pub rechecked: Vec<(String, &'static str)>,
+    /// What the search adds to what an attacker who watches knows, least telling first.
+    pub leaks: Vec<Pattern>,
+    /// An estimate.
+    pub cost: Cost,
+    /// For a scan: the index that would avoid it, in words.
+    pub advice: Option<String>,
+}
+
+/// Why a query does not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No index serves the filter, and the schema refuses scans.
+    #[error("no index serves {operator}{}, and the schema refuses scans of this collection: {fix}", on(.field))]
+    NoIndex {
+        /// A field the query asks about; empty if it names none.
+        field: String,
+        /// The operator on it.
+        operator: &'static str,
+        /// What to do about it.
+        fix: String,
+    },
+}
+
+fn on(field: &str) -> String {
+    if field.is_empty() {
+        String::new()
+    } else {
+        format!(" on field '{field}'")
+    }
+}
+
+impl From<PlanError> for StoreError {
+    fn from(error: PlanError) -> Self {
+        Self {
+            code: 291,
+            code_name: "NoQueryExecutionPlans",
+            message: error.to_string(),
+            details: None,
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// Plans a query.
+    ///
+    /// # Errors
+    /// [`PlanError::NoIndex`]: the query needs a scan, and scans are refused.
+    pub fn plan(&self, request: Request<'_>) -> Result<Plan, PlanError> {
+        let conditions = Conditions::of(request.filter);
+        choose::choose(self, &conditions, request)
+    }
+
+    /// Plans aggregates that one range index answers alone: its conditions are exactly a prefix of equalities and
+    /// one interval, it has never had an array or an inexact key, and carries the sums asked for. `None`: there is
+    /// no such index, and the documents have to be fetched.
+    #[must_use]
+    pub fn plan_aggregates(&self, filter: &Expr, aggregates: &[Aggregate]) -> Option<AggregatePlan> {
+        aggregate::plan(self, &Conditions::of(filter), aggregates)
+    }
+}

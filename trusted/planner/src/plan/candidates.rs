@@ -1,0 +1,445 @@
+//! The accesses there are for a set of conditions.
+
+use super::{IndexState, Planner, RANGES_MAX, Request, VALUES_MAX};
+use crate::access::{Access, IndexOrder, RangeAccess};
+use crate::conditions::{Alternatives, Condition, Conditions, Values, at_path};
+use crate::cost::{self, Cost};
+use crate::interval::Interval;
+use crate::physical::PhysicalIndex;
+use arras_documents::sort::{Sort, SortKey};
+use arras_protocol::leakage::{ARX_EQ, ARX_RANGE, Pattern, SCAN, UNIQUE};
+use bson::Bson;
+use std::collections::BTreeSet;
+
+/// What an access is good for, from least to most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// Reads everything.
+    Scan,
+    /// Reads in order, checking conditions on the way, until it has enough.
+    Walk,
+    /// Reads what meets some conditions (or, without any, the first so many).
+    Narrowed,
+    /// Reads at most one document for each value asked for.
+    Single,
+}
+
+/// An access and what speaks for it.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) access: Access,
+    pub(super) reach: Reach,
+    /// The conditions it narrows by.
+    pub(super) covers: BTreeSet<usize>,
+    /// Those of them it answers exactly.
+    pub(super) exact: BTreeSet<usize>,
+    pub(super) order: Option<IndexOrder>,
+    /// It can stop when it has as many documents as are wanted.
+    pub(super) stops: bool,
+    pub(super) leaks: Vec<Pattern>,
+    pub(super) cost: Cost,
+}
+
+/// All of them, but for the scan.
+pub(super) fn candidates(
+    planner: &Planner<'_>,
+    conditions: &Conditions,
+    request: Request<'_>,
+) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = rows(planner, &conditions.all).into_iter().collect();
+    for state in planner.indexes {
+        match &state.index {
+            PhysicalIndex::Unique { fields } | PhysicalIndex::Eq { fields } => {
+                found.extend(terms(planner, state, fields, &conditions.all));
+            }
+            PhysicalIndex::Range { .. } => found.extend(range(planner, state, conditions, request)),
+        }
+    }
+    for alternatives in &conditions.any {
+        found.extend(union(planner, alternatives, &conditions.all));
+    }
+    found
+}
+
+pub(super) fn scan(planner: &Planner<'_>) -> Candidate {
+    let access = Access::Scan;
+    let found = planner.statistics.document_count;
+    Candidate {
+        cost: cost::of(&access, None, found as f64, found, planner.statistics),
+        access,
+        reach: Reach::Scan,
+        covers: BTreeSet::new(),
+        exact: BTreeSet::new(),
+        order: None,
+        stops: false,
+        leaks: SCAN.search.to_vec(),
+    }
+}
+
+/// By `_id`, which is never an array.
+fn rows(planner: &Planner<'_>, conditions: &[Condition]) -> Option<Candidate> {
+    let (values, ids) = at_path(conditions.iter(), "_id", false)?;
+    if !values.only_points() || values.points.len() > VALUES_MAX {
+        return None;
+    }
+    let covers: BTreeSet<usize> = ids.into_iter().collect();
+    let access = Access::Rows { ids: values.points };
+    Some(Candidate {
+        cost: cost::of(&access, None, 0.0, 0, planner.statistics),
+        access,
+        reach: Reach::Single,
+        exact: if values.exact {
+            covers.clone()
+        } else {
+            BTreeSet::new()
+        },
+        covers,
+        order: None,
+        stops: false,
+        leaks: UNIQUE.search.to_vec(),
+    })
+}
+
+/// Complete match of an equality index.
+fn terms(
+    planner: &Planner<'_>,
+    state: &IndexState,
+    fields: &[String],
+    all: &[Condition],
+) -> Option<Candidate> {
+    let mut tuples: Vec<Vec<Bson>> = vec![Vec::new()];
+    let (mut covers, mut exact) = (BTreeSet::new(), BTreeSet::new());
+    let (mut share, mut only_nulls) = (1.0, true);
+    for field in fields {
+        let (values, ids) = at_path(all.iter(), field, state.multikey)?;
+        if !values.only_points() {
+            return None;
+        }
+        tuples = product(&tuples, &values.points, VALUES_MAX)?;
+        share *= values.points.len() as f64 * planner.statistics.equal_share(field);
+        only_nulls &= values.has_null();
+        if values.exact && !state.multikey {
+            exact.extend(ids.iter().copied());
+        }
+        covers.extend(ids);
+    }
+    if state.sparse && only_nulls {
+        return None;
+    }
+    let unique = matches!(state.index, PhysicalIndex::Unique { .. });
+    let all_documents = planner.statistics.document_count as f64;
+    let found = if unique {
+        tuples.len() as f64
+    } else {
+        share.min(1.0) * all_documents
+    };
+    let (access, leaks) = if unique {
+        (
+            Access::Unique {
+                index: state.id,
+                values: tuples,
+            },
+            UNIQUE.search,
+        )
+    } else {
+        (
+            Access::Eq {
+                index: state.id,
+                values: tuples,
+            },
+            ARX_EQ.search,
+        )
+    };
+    Some(Candidate {
+        cost: cost::of(
+            &access,
+            Some(&state.index),
+            found,
+            found.ceil() as u64,
+            planner.statistics,
+        ),
+        access,
+        reach: if unique { Reach::Single } else { Reach::Narrowed },
+        covers,
+        exact,
+        order: None,
+        stops: false,
+        leaks: leaks.to_vec(),
+    })
+}
+
+fn product(tuples: &[Vec<Bson>], values: &[Bson], most: usize) -> Option<Vec<Vec<Bson>>> {
+    if tuples.len().saturating_mul(values.len()) > most {
+        return None;
+    }
+    let longer = |tuple: &Vec<Bson>| {
+        let tuple = tuple.clone();
+        values
+            .iter()
+            .map(move |value| tuple.iter().chain([value]).cloned().collect())
+    };
+    Some(tuples.iter().flat_map(longer).collect())
+}
+
+/// What a range index can use of some conditions: values of its first fields, then intervals of the next.
+struct Prefix {
+    equal: Vec<Vec<Bson>>,
+    intervals: Vec<Interval>,
+    covers: BTreeSet<usize>,
+    exact: BTreeSet<usize>,
+    share: f64,
+    /// Every document it is about has one of the index's fields.
+    present: bool,
+}
+
+fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefix {
+    let mut found = Prefix {
+        equal: vec![Vec::new()],
+        intervals: vec![Interval::ALL],
+        covers: BTreeSet::new(),
+        exact: BTreeSet::new(),
+        share: 1.0,
+        present: false,
+    };
+    let fields = state.index.fields();
+    for (position, field) in fields.iter().enumerate() {
+        let Some((values, ids)) = at_path(all.iter(), field, state.multikey) else {
+            break;
+        };
+        let last = position + 1 == fields.len();
+        let next_used = || {
+            fields
+                .get(position + 1)
+                .is_some_and(|next| all.iter().any(|condition| condition.path == *next))
+        };
+        let as_equal = values.only_points() && (!last && (values.points.len() == 1 || next_used()));
+        let extended = if as_equal {
+            product(&found.equal, &values.points, RANGES_MAX)
+        } else {
+            None
+        };
+        let intervals = values.as_intervals();
+        if extended.is_none() && found.equal.len().saturating_mul(intervals.len()) > RANGES_MAX {
+            break;
+        }
+        found.present |= !values.has_null();
+        if values.exact && !state.multikey && !state.inexact && bounds_are_exact(&values, &state.index) {
+            found.exact.extend(ids.iter().copied());
+        }
+        found.covers.extend(ids);
+        found.share *= share(planner, field, &values);
+        match extended {
+            Some(equal) => found.equal = equal,
+            None => {
+                found.intervals = intervals;
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn share(planner: &Planner<'_>, field: &str, values: &Values) -> f64 {
+    let points = values.points.len() as f64 * planner.statistics.equal_share(field);
+    let intervals = values
+        .intervals
+        .iter()
+        .map(|interval| cost::interval_share(interval.is_closed()));
+    (points + intervals.sum::<f64>()).min(1.0)
+}
+
+/// Do the bounds keep their values when encoded?
+pub(super) fn bounds_are_exact(values: &Values, index: &PhysicalIndex) -> bool {
+    let Some(component_bytes) = index.component_bytes() else {
+        return false;
+    };
+    let ends = values
+        .intervals
+        .iter()
+        .flat_map(|interval| [interval.lower.value(), interval.upper.value()]);
+    let mut bounds = values.points.iter().chain(ends.flatten());
+    bounds.all(|value| crate::terms::range_key(std::slice::from_ref(value), component_bytes).exact)
+}
+
+fn range(
+    planner: &Planner<'_>,
+    state: &IndexState,
+    conditions: &Conditions,
+    request: Request<'_>,
+) -> Option<Candidate> {
+    let prefix = prefix(planner, state, &conditions.all);
+    let count = prefix.equal.len() * prefix.intervals.len();
+    // A term a document lacks cannot be found: what is not in a sparse index must not match either.
+    if state.sparse && !prefix.present {
+        return None;
+    }
+    let order = match (count, prefix.equal.first()) {
+        (1, Some(equal)) if !state.multikey => index_order(&state.index, equal.len(), request.sort),
+        _ => None,
+    };
+    let narrowed = !prefix.covers.is_empty();
+    let stops = order.is_some() && request.limit.is_some();
+    let unanswered = !conditions.opaque.is_empty()
+        || !conditions.any.is_empty()
+        || conditions
+            .all
+            .iter()
+            .any(|condition| !prefix.covers.contains(&condition.id));
+    if !narrowed && !stops {
+        return None;
+    }
+    let mut ranges = prefix.equal.iter().flat_map(|equal| {
+        prefix.intervals.iter().map(|interval| {
+            let (equal, interval) = (equal.clone(), interval.clone());
+            Access::Range(RangeAccess {
+                index: state.id,
+                equal,
+                interval,
+                order,
+            })
+        })
+    });
+    let access = match count {
+        1 => ranges.next()?,
+        _ => Access::Union(ranges.collect()),
+    };
+    let reach = if narrowed || !unanswered {
+        Reach::Narrowed
+    } else {
+        Reach::Walk
+    };
+    let found = found_entries(planner, prefix.share, stops, unanswered, request.limit);
+    Some(Candidate {
+        cost: range_cost(planner, state, &access, count, found),
+        leaks: range_leaks(stops, narrowed, count),
+        access,
+        reach,
+        covers: prefix.covers,
+        exact: prefix.exact,
+        order,
+        stops: stops && !unanswered,
+    })
+}
+
+fn found_entries(
+    planner: &Planner<'_>,
+    share: f64,
+    stops: bool,
+    unanswered: bool,
+    limit: Option<u64>,
+) -> f64 {
+    let all = planner.statistics.document_count as f64 * share;
+    match limit {
+        // What is left to check passes, say, one document in ten.
+        Some(limit) if stops && unanswered => all.min(limit as f64 * 10.0),
+        Some(limit) if stops => all.min(limit as f64),
+        _ => all,
+    }
+}
+
+fn range_cost(planner: &Planner<'_>, state: &IndexState, access: &Access, count: usize, found: f64) -> Cost {
+    let one = match access {
+        Access::Union(ranges) => ranges.first(),
+        single => Some(single),
+    };
+    let Some(one) = one else { return Cost::default() };
+    let share = found / count.max(1) as f64;
+    let cost = cost::of(
+        one,
+        Some(&state.index),
+        share,
+        share.ceil() as u64,
+        planner.statistics,
+    );
+    (1..count).fold(cost, |sum, _| sum.plus(cost))
+}
+
+/// Figure 4: a range leaks the ranks of its bounds; order by limit over the whole index only the limit.
+fn range_leaks(stops: bool, narrowed: bool, count: usize) -> Vec<Pattern> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut leaks: BTreeSet<Pattern> = ARX_RANGE.search.iter().copied().collect();
+    if stops {
+        leaks.insert(Pattern::Limit);
+        if !narrowed {
+            leaks.remove(&Pattern::BucketRank);
+        }
+    }
+    leaks.into_iter().collect()
+}
+
+/// How far an index whose first `fixed` fields have one value each is in the order of a sort.
+fn index_order(index: &PhysicalIndex, fixed: usize, sort: &Sort) -> Option<IndexOrder> {
+    let fields = index.fields();
+    let fixed_fields = fields.get(..fixed)?;
+    // A field with one value orders nothing.
+    let keys: Vec<&SortKey> = sort
+        .keys()
+        .iter()
+        .filter(|key| !fixed_fields.contains(&key.path.as_str()))
+        .collect();
+    let descending = keys.first()?.descending;
+    let matching = fields.iter().skip(fixed).zip(&keys);
+    let field_count = matching
+        .take_while(|(field, key)| **field == key.path && key.descending == descending)
+        .count();
+    (field_count > 0).then_some(IndexOrder {
+        descending,
+        first_field: fixed,
+        field_count,
+    })
+}
+
+/// One access for each alternative, conditions outside the `$or` included.
+fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Condition]) -> Option<Candidate> {
+    if alternatives.branches.len() > RANGES_MAX {
+        return None;
+    }
+    let no_sort = Sort::default();
+    let request = Request {
+        filter: &arras_documents::filter::Expr::Always,
+        sort: &no_sort,
+        limit: None,
+    };
+    let mut branches = Vec::with_capacity(alternatives.branches.len());
+    let mut covers: Option<BTreeSet<usize>> = None;
+    let (mut leaks, mut cost, mut exact) = (BTreeSet::new(), Cost::default(), true);
+    for branch in &alternatives.branches {
+        let mut conditions = branch.clone();
+        conditions.all.extend(outside.iter().cloned());
+        let best = super::choose::best(candidates(planner, &conditions, request))?;
+        let own: BTreeSet<usize> = branch.all.iter().map(|condition| condition.id).collect();
+        let nested: BTreeSet<usize> = branch.any.iter().map(|inner| inner.id).collect();
+        if best.covers.is_disjoint(&own) && best.covers.is_disjoint(&nested) {
+            return None; // the outer conditions alone narrow as much
+        }
+        exact &= branch.opaque.is_empty() && own.union(&nested).all(|id| best.exact.contains(id));
+        covers = Some(match covers {
+            Some(earlier) => earlier.intersection(&best.covers).copied().collect(),
+            None => best.covers.clone(),
+        });
+        leaks.extend(best.leaks.iter().copied());
+        cost = cost.plus(best.cost);
+        match best.access {
+            Access::Union(inner) => branches.extend(inner),
+            access => branches.push(access),
+        }
+    }
+    let mut covers = covers?;
+    covers.insert(alternatives.id);
+    Some(Candidate {
+        access: Access::Union(branches),
+        reach: Reach::Narrowed,
+        exact: if exact {
+            [alternatives.id].into()
+        } else {
+            BTreeSet::new()
+        },
+        covers,
+        order: None,
+        stops: false,
+        leaks: leaks.into_iter().collect(),
+        cost,
+    })
+}

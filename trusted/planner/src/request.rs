@@ -1,0 +1,299 @@
+//! What a `createIndexes` request becomes.
+//!
+//! Without a schema the queries are not known, so the request's promise is kept whole: a regular index serves
+//! equality on any prefix of its fields, a range or order on the field after it. An encrypted index does not
+//! serve all of that, hence
+//! * `{a: 1}`: ArxEq(a) for equality and ArxRange(a) for ranges and order;
+//! * `{a: 1, b: 1}`: ArxEq(a), ArxEq(a, b) (which, matching completely, does not serve `a` alone), and
+//!   ArxRange(a, b), which serves ranges and order on `a`, and on `b` after equality on `a`: k + 1 indexes for k
+//!   fields;
+//! * `unique`: EQunique on the fields together, instead of their ArxEq;
+//! * `{a: "hashed"}`: ArxEq(a) alone, as a hashed index serves equality alone;
+//! * `_id`: nothing; documents are stored by it.
+//!
+//! A schema that declares queries narrows this to what they need: the two stages of [`crate::indexes`] with the
+//! request as one more regular index. So does the option `storageEngine: {arras: {…}}`, which drivers let
+//! through, with `operations: ["eq", "range", "order"]`, `sums: ["field", …]`, `count: true` (partial aggregates
+//! for counts, or sums of fields), and `widthBits: 32 | 64 | 128`.
+//!
+//! A partial index is built over all documents, which changes no result, unless it is unique. Directions are not
+//! kept: an index is walked from either end, and mixed directions are settled within runs of equal first fields.
+
+use crate::indexes::{physical_indexes, physical_with};
+use crate::physical::{KeyWidth, PhysicalIndex, minimise};
+use crate::schema::{CollectionSchema, Operation};
+use crate::store::{IndexRequest, StoreError};
+use bson::{Bson, Document};
+
+/// A `createIndexes` request this layer cannot honour.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// A kind of index there is no encrypted form of.
+    #[error(
+        "cannot make index '{name}': kind {kind} on field '{field}' is not supported over encrypted data; use 1, -1 or \"hashed\""
+    )]
+    Kind {
+        /// The index.
+        name: String,
+        /// The field.
+        field: String,
+        /// What was asked for.
+        kind: String,
+    },
+    /// The key pattern is empty or names an impossible path.
+    #[error("cannot make index '{name}': its key pattern {what}")]
+    Key {
+        /// The index.
+        name: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// An option that would change results, or a malformed one of this layer.
+    #[error("cannot make index '{name}': option {option} {what}")]
+    Option {
+        /// The index.
+        name: String,
+        /// The option.
+        option: &'static str,
+        /// What is wrong, and what is allowed.
+        what: &'static str,
+    },
+}
+
+impl From<RequestError> for StoreError {
+    fn from(error: RequestError) -> Self {
+        let (code, code_name) = match error {
+            RequestError::Option { .. } => (72, "InvalidOptions"),
+            RequestError::Kind { .. } | RequestError::Key { .. } => (67, "CannotCreateIndex"),
+        };
+        Self {
+            code,
+            code_name,
+            message: error.to_string(),
+            details: None,
+        }
+    }
+}
+
+/// What is asked of this layer by an index's options.
+#[derive(Debug, Default)]
+struct Wishes {
+    operations: Option<Vec<Operation>>,
+    aggregates: Option<Vec<String>>,
+    width: Option<KeyWidth>,
+}
+
+impl Wishes {
+    fn serves(&self, operation: Operation) -> bool {
+        self.operations
+            .as_ref()
+            .is_none_or(|operations| operations.contains(&operation))
+    }
+}
+
+/// The encrypted indexes to build for a request, those the schema alone asks for not included.
+///
+/// # Errors
+/// The application asked for an index that cannot be built.
+pub fn indexes_for(
+    request: &IndexRequest,
+    schema: Option<&CollectionSchema>,
+) -> Result<Vec<PhysicalIndex>, RequestError> {
+    let fields: Vec<String> = request.key.keys().cloned().collect();
+    let hashed = check_key(request)?;
+    check_options(request)?;
+    let wishes = wishes(request)?;
+    if fields == ["_id"] {
+        return Ok(Vec::new());
+    }
+    let mut indexes = Vec::new();
+    if request.unique {
+        indexes.push(PhysicalIndex::Unique {
+            fields: fields.clone(),
+        });
+    }
+    match schema {
+        Some(schema) if schema.declares_queries() && wishes.operations.is_none() => {
+            indexes.extend(physical_with(schema, std::slice::from_ref(&fields)));
+        }
+        _ => indexes.extend(full_promise(&fields, hashed, &wishes, schema)),
+    }
+    let already = schema.map(physical_indexes).unwrap_or_default();
+    indexes.retain(|index| !already.iter().any(|other| other.implies(index)));
+    Ok(minimise(indexes))
+}
+
+fn full_promise(
+    fields: &[String],
+    hashed: bool,
+    wishes: &Wishes,
+    schema: Option<&CollectionSchema>,
+) -> Vec<PhysicalIndex> {
+    let mut indexes = Vec::new();
+    if wishes.serves(Operation::Eq) {
+        let shortest = if hashed { fields.len() } else { 1 };
+        let prefixes = (shortest..=fields.len()).filter_map(|length| fields.get(..length));
+        indexes.extend(prefixes.map(|prefix| PhysicalIndex::Eq {
+            fields: prefix.to_vec(),
+        }));
+    }
+    let ranged = wishes.serves(Operation::Range) || wishes.serves(Operation::Order);
+    if ranged && !hashed {
+        let declared = fields
+            .iter()
+            .map(|field| schema.map_or(KeyWidth::Bits128, |schema| schema.key_width(field)));
+        let width = wishes
+            .width
+            .or_else(|| declared.max())
+            .unwrap_or(KeyWidth::Bits128);
+        indexes.extend(PhysicalIndex::range(fields, width, wishes.aggregates.clone()));
+    }
+    indexes
+}
+
+/// Checks the key pattern; true if it is a hashed one.
+fn check_key(request: &IndexRequest) -> Result<bool, RequestError> {
+    let name = || request.name.clone();
+    if request.key.is_empty() {
+        return Err(RequestError::Key {
+            name: name(),
+            what: "has no field",
+        });
+    }
+    let mut hashed = false;
+    for (field, kind) in &request.key {
+        let wildcard = field.split('.').any(|part| part == "$**");
+        if field.split('.').any(str::is_empty) || (field.starts_with('$') && !wildcard) {
+            return Err(RequestError::Key {
+                name: name(),
+                what: "has a malformed field path",
+            });
+        }
+        match kind {
+            Bson::String(kind) if kind == "hashed" && !wildcard => hashed = true,
+            _ if is_direction(kind) && !wildcard => {}
+            _ => {
+                let kind = if wildcard {
+                    "wildcard".to_owned()
+                } else {
+                    kind.to_string()
+                };
+                return Err(RequestError::Kind {
+                    name: name(),
+                    field: field.clone(),
+                    kind,
+                });
+            }
+        }
+    }
+    if hashed && request.unique {
+        return Err(RequestError::Key {
+            name: name(),
+            what: "is hashed, and hashed indexes cannot be unique",
+        });
+    }
+    Ok(hashed)
+}
+
+fn is_direction(kind: &Bson) -> bool {
+    match kind {
+        Bson::Int32(direction) => *direction != 0,
+        Bson::Int64(direction) => *direction != 0,
+        Bson::Double(direction) => *direction != 0.0 && direction.is_finite(),
+        _ => false,
+    }
+}
+
+/// Options under which results would differ from those of the index built.
+fn check_options(request: &IndexRequest) -> Result<(), RequestError> {
+    let refused = |option, what| {
+        Err(RequestError::Option {
+            name: request.name.clone(),
+            option,
+            what,
+        })
+    };
+    if request.unique && request.options.contains_key("partialFilterExpression") {
+        return refused("partialFilterExpression", "is not supported with unique");
+    }
+    match request.options.get("collation") {
+        None => Ok(()),
+        Some(Bson::Document(collation))
+            if collation.get_str("locale").is_ok_and(|locale| locale == "simple") =>
+        {
+            Ok(())
+        }
+        Some(_) => refused(
+            "collation",
+            "is not supported over encrypted data; only {locale: \"simple\"} is",
+        ),
+    }
+}
+
+fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
+    let mut wishes = Wishes::default();
+    let Some(storage_engine) = request.options.get("storageEngine") else {
+        return Ok(wishes);
+    };
+    let refused = |what| RequestError::Option {
+        name: request.name.clone(),
+        option: "storageEngine",
+        what,
+    };
+    let Bson::Document(engines) = storage_engine else {
+        return Err(refused("is not a document"));
+    };
+    let Some(own) = engines.get("arras") else {
+        return Ok(wishes);
+    };
+    let Bson::Document(own) = own else {
+        return Err(refused("has an 'arras' that is not a document"));
+    };
+    for (option, value) in own {
+        match option.as_str() {
+            "count" if value.as_bool() == Some(true) => {
+                wishes.aggregates.get_or_insert_default();
+            }
+            "count" if value.as_bool() == Some(false) => {}
+            "operations" => wishes.operations = Some(operations(own).ok_or_else(|| refused(OPERATIONS))?),
+            "sums" => {
+                let sums =
+                    strings(own, "sums").ok_or_else(|| refused("has 'sums' that is not a list of fields"))?;
+                wishes.aggregates.get_or_insert_default().extend(sums);
+            }
+            "widthBits" => {
+                let bits =
+                    arras_documents::order::as_exact_i64(value).and_then(|bits| u32::try_from(bits).ok());
+                let width = bits.and_then(KeyWidth::from_bits);
+                wishes.width =
+                    Some(width.ok_or_else(|| refused("has 'widthBits' other than 32, 64 or 128"))?);
+            }
+            _ => return Err(refused(ALLOWED)),
+        }
+    }
+    Ok(wishes)
+}
+
+const ALLOWED: &str = "has something else under 'arras' than count (a boolean), operations, sums (lists of strings), widthBits (a number)";
+const OPERATIONS: &str = "has 'operations' that is not a list of \"eq\", \"range\" and \"order\"";
+
+fn operations(own: &Document) -> Option<Vec<Operation>> {
+    let operation = |name: String| match name.as_str() {
+        "eq" => Some(Operation::Eq),
+        "range" => Some(Operation::Range),
+        "order" => Some(Operation::Order),
+        _ => None,
+    };
+    strings(own, "operations")?.into_iter().map(operation).collect()
+}
+
+fn strings(own: &Document, option: &str) -> Option<Vec<String>> {
+    own.get_array(option)
+        .ok()?
+        .iter()
+        .map(|value| value.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

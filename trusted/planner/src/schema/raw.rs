@@ -1,0 +1,269 @@
+//! Reads the schema file: the text's own shape, with positions, and the checks that need them.
+
+use super::{
+    CollectionSchema, FieldSchema, FieldType, Operation, OrderKey, QueryPattern, ScanPolicy, Schema,
+    SchemaError,
+};
+use crate::physical::KeyWidth;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSchema {
+    #[serde(default)]
+    collections: BTreeMap<Spanned<String>, RawCollection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCollection {
+    #[serde(default)]
+    scan: ScanPolicy,
+    #[serde(default)]
+    fields: BTreeMap<Spanned<String>, RawField>,
+    #[serde(default)]
+    indexes: Vec<Vec<Spanned<String>>>,
+    #[serde(default)]
+    patterns: Vec<RawPattern>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawField {
+    #[serde(default = "yes")]
+    sensitive: bool,
+    #[serde(default)]
+    unique: bool,
+    #[serde(rename = "type")]
+    kind: Option<FieldType>,
+    max_bytes: Option<Spanned<u32>>,
+    #[serde(default)]
+    operations: Vec<Spanned<Operation>>,
+    width_bits: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPattern {
+    name: Option<String>,
+    #[serde(default)]
+    eq: Vec<Spanned<String>>,
+    #[serde(default)]
+    range: Vec<Spanned<String>>,
+    #[serde(default)]
+    order: Vec<Spanned<String>>,
+    #[serde(default)]
+    limit: Option<Spanned<bool>>,
+    #[serde(default)]
+    count: bool,
+    #[serde(default)]
+    sum: Vec<Spanned<String>>,
+    #[serde(default)]
+    average: Vec<Spanned<String>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A mistake and the bytes of the text it is in.
+struct Mistake {
+    span: Range<usize>,
+    message: String,
+}
+
+fn mistake<T>(span: Range<usize>, message: impl Into<String>) -> Result<T, Mistake> {
+    Err(Mistake {
+        span,
+        message: message.into(),
+    })
+}
+
+pub(super) fn parse(text: &str, file: &str) -> Result<Schema, SchemaError> {
+    read(text).map_err(|mistake| {
+        let before = text.get(..mistake.span.start).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        SchemaError {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before.get(line_start..).unwrap_or("").chars().count() + 1,
+            message: mistake.message,
+        }
+    })
+}
+
+fn read(text: &str) -> Result<Schema, Mistake> {
+    let raw: RawSchema = toml::from_str(text).map_err(|error| Mistake {
+        span: error.span().unwrap_or(0..0),
+        message: first_line(error.message()),
+    })?;
+    let mut collections = BTreeMap::new();
+    for (name, collection) in raw.collections {
+        let two_parts = name
+            .as_ref()
+            .split_once('.')
+            .is_some_and(|(left, right)| !left.is_empty() && !right.is_empty());
+        if !two_parts {
+            return mistake(
+                name.span(),
+                format!(
+                    "'{}' names no collection; write [collections.\"database.collection\"]",
+                    name.as_ref()
+                ),
+            );
+        }
+        collections.insert(name.into_inner(), read_collection(collection)?);
+    }
+    Ok(Schema { collections })
+}
+
+fn first_line(message: &str) -> String {
+    let line = message.lines().collect::<Vec<_>>().join("; ");
+    if line.contains("unknown field") && line.contains("`sensitive`") {
+        // `fields.a.b = {…}` is a table in a table for TOML, so `b` looks like a property of field `a`.
+        return format!("{line} (a dotted path is quoted: \"a.b\" = {{ … }})");
+    }
+    line
+}
+
+fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
+    let mut fields = BTreeMap::new();
+    for (name, field) in raw.fields {
+        let path = read_path(&name)?;
+        fields.insert(path, read_field(field)?);
+    }
+    let mut indexes = Vec::with_capacity(raw.indexes.len());
+    for index in raw.indexes {
+        if index.is_empty() {
+            return mistake(
+                0..0,
+                "an entry of 'indexes' has no field; write indexes = [[\"a\", \"b\"], [\"c\"]]",
+            );
+        }
+        indexes.push(read_paths(&index, "index")?);
+    }
+    let mut patterns = Vec::with_capacity(raw.patterns.len());
+    for pattern in raw.patterns {
+        patterns.push(read_pattern(pattern)?);
+    }
+    Ok(CollectionSchema {
+        scan: raw.scan,
+        fields,
+        indexes,
+        patterns,
+    })
+}
+
+fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
+    let width = match raw.width_bits {
+        None => None,
+        Some(bits) => match KeyWidth::from_bits(*bits.as_ref()) {
+            Some(width) => Some(width),
+            None => {
+                return mistake(
+                    bits.span(),
+                    format!("width_bits = {}: allowed are 32, 64 and 128", bits.as_ref()),
+                );
+            }
+        },
+    };
+    if let Some(bytes) = &raw.max_bytes
+        && !matches!(raw.kind, Some(FieldType::String | FieldType::Binary))
+    {
+        return mistake(
+            bytes.span(),
+            "max_bytes is for fields of type \"string\" or \"binary\" only",
+        );
+    }
+    for operation in &raw.operations {
+        let sums = matches!(operation.as_ref(), Operation::Sum | Operation::Average);
+        if sums && raw.kind.is_some_and(|kind| !kind.is_number()) {
+            return mistake(
+                operation.span(),
+                "only numbers have sums and averages: type = \"int32\", \"int64\", \"double\" or \"decimal\"",
+            );
+        }
+    }
+    Ok(FieldSchema {
+        sensitive: raw.sensitive,
+        unique: raw.unique,
+        kind: raw.kind,
+        max_bytes: raw.max_bytes.map(Spanned::into_inner),
+        operations: raw.operations.into_iter().map(Spanned::into_inner).collect(),
+        width,
+    })
+}
+
+fn read_pattern(raw: RawPattern) -> Result<QueryPattern, Mistake> {
+    let eq = read_paths(&raw.eq, "eq")?;
+    let range = read_paths(&raw.range, "range")?;
+    if let Some(both) = raw.range.iter().find(|path| eq.contains(path.as_ref())) {
+        return mistake(
+            both.span(),
+            format!(
+                "'{}' is in both eq and range; equality alone is enough",
+                both.as_ref()
+            ),
+        );
+    }
+    let mut order = Vec::with_capacity(raw.order.len());
+    for key in &raw.order {
+        let (path, descending) = match key.as_ref().strip_prefix('-') {
+            Some(path) => (path, true),
+            None => (key.as_ref().as_str(), false),
+        };
+        check_path(path, key.span())?;
+        if order.iter().any(|earlier: &OrderKey| earlier.path == path) {
+            return mistake(key.span(), format!("'{path}' is in order twice"));
+        }
+        order.push(OrderKey {
+            path: path.to_owned(),
+            descending,
+        });
+    }
+    let mut pattern = QueryPattern {
+        name: String::new(),
+        limit: raw.limit.is_some_and(Spanned::into_inner),
+        count: raw.count,
+        sum: read_paths(&raw.sum, "sum")?,
+        average: read_paths(&raw.average, "average")?,
+        eq,
+        range,
+        order,
+    };
+    pattern.name = raw.name.unwrap_or_else(|| pattern.to_string());
+    Ok(pattern)
+}
+
+fn read_paths(raw: &[Spanned<String>], place: &str) -> Result<Vec<String>, Mistake> {
+    let mut paths: Vec<String> = Vec::with_capacity(raw.len());
+    for name in raw {
+        let path = read_path(name)?;
+        if paths.contains(&path) {
+            return mistake(name.span(), format!("'{path}' is in {place} twice"));
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn read_path(name: &Spanned<String>) -> Result<String, Mistake> {
+    check_path(name.as_ref(), name.span())?;
+    Ok(name.as_ref().clone())
+}
+
+fn check_path(path: &str, span: Range<usize>) -> Result<(), Mistake> {
+    let bad = path
+        .split('.')
+        .any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
+    if bad {
+        return mistake(
+            span,
+            format!("'{path}' is no field path; write names joined by dots, such as \"address.zip\""),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What a document contributes to an index: the contract between writes and plans.
+//!
+//! A *term* is a tuple of values, one for each field of the index. A field's values are what the filter's own
+//! traversal finds at its path, with
+//! * an array's elements one by one (the index is then *multikey*), an empty array as `Undefined`;
+//! * null for a missing field and for the deprecated `Undefined`.
+//!
+//! Several fields with several values make every combination. MongoDB refuses two arrays in one compound index;
+//! here they are allowed up to [`TERMS_MAX`] terms a document.
+//!
+//! A sparse index has no term for a document that lacks all its fields.
+
+use crate::physical::PhysicalIndex;
+use arras_documents::keys;
+use arras_documents::order;
+use arras_documents::path::{self, LeafArray};
+use bson::{Bson, Document};
+use std::collections::BTreeSet;
+
+/// Most terms a document may have in one index.
+pub const TERMS_MAX: usize = 10_000;
+
+/// A document has too many terms for an index: the application is to blame (MongoDB's error 171 for parallel
+/// arrays).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot index parallel arrays: the document has more than {TERMS_MAX} combinations of values in {index}"
+)]
+pub struct TooManyTerms {
+    /// The index.
+    pub index: String,
+}
+
+/// A document's terms in one index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// The terms, without duplicates, in no order that means anything.
+    pub tuples: Vec<Vec<Bson>>,
+    /// The document makes the index multikey: it has an array on the way to, or at, one of the fields. The store
+    /// records this durably with or before the first such document, and plans with it ever after.
+    pub multikey: bool,
+}
+
+/// The terms of a document.
+///
+/// # Errors
+/// [`TooManyTerms`].
+pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result<Terms, TooManyTerms> {
+    let mut tuples: Vec<Vec<Bson>> = vec![Vec::new()];
+    let (mut multikey, mut present) = (false, false);
+    for field in index.fields() {
+        let found = field_values(document, field);
+        multikey |= found.multikey;
+        present |= found.present;
+        if tuples.len().saturating_mul(found.values.len()) > TERMS_MAX {
+            return Err(TooManyTerms {
+                index: index.to_string(),
+            });
+        }
+        let longer = |tuple: &Vec<Bson>| {
+            let tuple = tuple.clone();
+            found
+                .values
+                .iter()
+                .map(move |value| tuple.iter().chain([value]).cloned().collect())
+        };
+        tuples = tuples.iter().flat_map(longer).collect();
+    }
+    if sparse && !present {
+        tuples.clear();
+    }
+    Ok(Terms { tuples, multikey })
+}
+
+struct FieldValues {
+    values: Vec<Bson>,
+    multikey: bool,
+    present: bool,
+}
+
+fn field_values(document: &Document, field: &str) -> FieldValues {
+    let mut found = FieldValues {
+        values: Vec::new(),
+        multikey: false,
+        present: false,
+    };
+    let mut seen = BTreeSet::new();
+    let (mut visits, mut folded) = (0_usize, false);
+    path::any(document, field, LeafArray::Whole, &mut |at| {
+        visits += 1;
+        found.present |= at.value.is_some();
+        let mut keep = |value: &Bson| {
+            // Undefined sorts below null: folding it into null is harmless but for order, which a multikey
+            // index does not promise.
+            folded |= matches!(value, Bson::Undefined);
+            let value = if matches!(value, Bson::Undefined) {
+                &Bson::Null
+            } else {
+                value
+            };
+            if seen.insert(order::canonical(value)) {
+                found.values.push(value.clone());
+            }
+        };
+        match at.value {
+            None => keep(&Bson::Null),
+            Some(Bson::Array(elements)) => {
+                elements.iter().for_each(&mut keep);
+                found.multikey = true;
+                if elements.is_empty() && seen.insert(order::canonical(&Bson::Undefined)) {
+                    found.values.push(Bson::Undefined);
+                }
+            }
+            Some(value) => keep(value),
+        }
+        false
+    });
+    if visits == 0 {
+        found.values.push(Bson::Null);
+    }
+    // Anything but one visit, or a visit through an array, needed an array.
+    found.multikey |= folded || visits != 1 || passes_array(document, field);
+    found
+}
+
+/// Is there an array on the way to a field (at its end not counted)?
+fn passes_array(document: &Document, field: &str) -> bool {
+    let mut document = document;
+    let mut rest = field;
+    while let Some((name, after)) = rest.split_once('.') {
+        match document.get(name) {
+            Some(Bson::Document(inner)) => {
+                document = inner;
+                rest = after;
+            }
+            Some(Bson::Array(_)) => return true,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The bytes under which an equality index knows a term: equal terms have equal bytes and others do not.
+#[must_use]
+pub fn equality_bytes(term: &[Bson]) -> Vec<u8> {
+    // Canonical encodings are prefix free, so their concatenation is unambiguous.
+    term.iter().flat_map(order::canonical).collect()
+}
+
+/// A term's key in a range index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeKey {
+    /// The parts, one after the other; [`PhysicalIndex::key_bytes`] long.
+    pub bytes: Vec<u8>,
+    /// No part lost anything of its value. The store records durably that an index has had an inexact key, with
+    /// or before the first, and plans with it ever after.
+    pub exact: bool,
+}
+
+/// The key of a term: `component_bytes` ([`PhysicalIndex::component_bytes`]) for each value.
+#[must_use]
+pub fn range_key(term: &[Bson], component_bytes: usize) -> RangeKey {
+    let mut key = RangeKey {
+        bytes: Vec::with_capacity(term.len() * component_bytes),
+        exact: true,
+    };
+    for value in term {
+        let part = keys::encode(value, component_bytes.saturating_sub(1));
+        key.exact &= part.exact;
+        key.bytes.extend(part.bytes);
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests;
