@@ -1,7 +1,7 @@
 //! The embedded, durable implementation: one `redb` file in a directory. `docs/storage.md` has the measurements
 //! that chose the engine.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -12,8 +12,14 @@ use redb::{Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, 
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
 
-/// The file inside the data directory.
+/// The engine's file inside the data directory.
 const FILE: &str = "arras.redb";
+
+/// Under which name that file is made, so that a crash while making it leaves nothing to repair.
+const UNFINISHED: &str = "arras.redb.new";
+
+/// The file whose lock says that the directory is in use.
+const LOCK: &str = "LOCK";
 
 /// Memory for pages read and for pages not yet written, in bytes. The engine's own default, 1 GiB, is too much for
 /// a process that shares its machine with the application.
@@ -21,7 +27,8 @@ const CACHE_BYTES: usize = 256 << 20;
 
 /// A durable store in one file of a directory.
 ///
-/// A relaxed commit makes no system call that waits for the device: its pages stay in memory or in free pages of
+/// A relaxed commit does not wait for the device, except when the file grows, which it does by doubling, and when it
+/// is the first after an opening, which marks the file as open: its pages stay in memory or in free pages of
 /// the file until the next durable commit, which writes them, waits for the device, and then names them in the
 /// file's header. Whatever instant a crash picks, the header names a complete state.
 ///
@@ -29,48 +36,52 @@ const CACHE_BYTES: usize = 256 << 20;
 /// Pages are copied on write, and freed pages are not wiped: see `docs/storage.md`.
 #[derive(Debug)]
 pub struct Embedded {
-    database: Database,
+    /// None only while being dropped.
+    database: Option<Database>,
     turn: Turn,
     broken: AtomicBool,
+    /// Locked until the database is closed.
+    _lock: Option<File>,
 }
 
 impl Embedded {
     /// Opens the store in `directory`, which is made if it does not exist.
     ///
-    /// After an unclean end the engine first checks what it needs of the file.
+    /// After an unclean end this reads the whole file once and checks it.
     ///
     /// # Errors
     /// [`StorageError::InUse`] while another store has the directory open, in this process or another;
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        std::fs::create_dir_all(directory).map_err(environment)?;
+        std::fs::create_dir_all(directory).map_err(|error| environment(&error))?;
+        let lock = lock(directory)?;
         let path = directory.join(FILE);
-        let created = !path.exists();
-        let database = contained(|| opening().create(&path).map_err(|error| opened(&error)))?;
-        if created {
-            sync_entry(directory)?;
+        if !path.try_exists().map_err(|error| environment(&error))? {
+            create(directory, &path)?;
         }
-        Ok(Self::over(database))
+        let database = contained(|| opening().open(&path).map_err(|error| opened(&error)))?;
+        Ok(Self::over(database, Some(lock)))
     }
 
-    fn over(database: Database) -> Self {
+    fn over(database: Database, lock: Option<File>) -> Self {
         Self {
-            database,
+            database: Some(database),
             turn: Turn::default(),
             broken: AtomicBool::new(false),
+            _lock: lock,
         }
     }
 
     /// Opens the store in the file behind `backend`.
     #[cfg(test)]
     pub(crate) fn open_backend(backend: impl redb::StorageBackend) -> Result<Self, StorageError> {
-        contained(|| {
+        let database = contained(|| {
             opening()
                 .create_with_backend(backend)
                 .map_err(|error| opened(&error))
-        })
-        .map(Self::over)
+        })?;
+        Ok(Self::over(database, None))
     }
 
     /// Checks every page in use against its checksum.
@@ -78,8 +89,10 @@ impl Embedded {
     /// # Errors
     /// [`StorageError::Damaged`] if one does not match.
     pub fn verify(&mut self) -> Result<(), StorageError> {
-        let sound = contained(|| self.database.check_integrity().map_err(|error| opened(&error)));
-        match sound {
+        let Some(database) = &mut self.database else {
+            return Err(closed());
+        };
+        match contained(|| database.check_integrity().map_err(|error| opened(&error))) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StorageError::Damaged(
                 "pages do not match their checksums".to_owned(),
@@ -93,7 +106,10 @@ impl Embedded {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     pub fn compact(&mut self) -> Result<bool, StorageError> {
-        contained(|| self.database.compact().map_err(|error| failed(error.into())))
+        let Some(database) = &mut self.database else {
+            return Err(closed());
+        };
+        contained(|| database.compact().map_err(|error| failed(error.into())))
     }
 
     /// Runs engine code. A panic inside it is the engine's way of saying that the file contradicts itself; nothing
@@ -118,17 +134,46 @@ fn opening() -> Builder {
     builder
 }
 
-/// Makes a new file's entry in `directory`, and the directory's own, survive a power loss.
-fn sync_entry(directory: &Path) -> Result<(), StorageError> {
+/// Locks `directory` for this store alone.
+fn lock(directory: &Path) -> Result<File, StorageError> {
+    let lock = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(directory.join(LOCK));
+    let lock = lock.map_err(|error| environment(&error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StorageError::InUse),
+        Err(TryLockError::Error(error)) => Err(environment(&error)),
+    }
+}
+
+/// Makes an empty database at `path`, whole or not at all, whatever crash intervenes.
+fn create(directory: &Path, path: &Path) -> Result<(), StorageError> {
+    let unfinished = directory.join(UNFINISHED);
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(environment(&error)),
+        _ => {}
+    }
+    contained(|| {
+        opening()
+            .create(&unfinished)
+            .map(drop)
+            .map_err(|error| opened(&error))
+    })?;
+    std::fs::rename(&unfinished, path).map_err(|error| environment(&error))?;
+    // The file's entry in the directory, and the directory's own.
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     for directory in std::iter::once(directory).chain(parent) {
         File::open(directory)
             .and_then(|directory| directory.sync_all())
-            .map_err(environment)?;
+            .map_err(|error| environment(&error))?;
     }
     Ok(())
 }
 
+/// Runs engine code; its panic becomes an error.
 fn contained<T>(run: impl FnOnce() -> Result<T, StorageError>) -> Result<T, StorageError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let message = panic
@@ -140,8 +185,12 @@ fn contained<T>(run: impl FnOnce() -> Result<T, StorageError>) -> Result<T, Stor
     })
 }
 
-fn environment(error: io::Error) -> StorageError {
+fn environment(error: &io::Error) -> StorageError {
     StorageError::Environment(error.to_string())
+}
+
+fn closed() -> StorageError {
+    StorageError::Environment("the store is closed".to_owned())
 }
 
 /// Blame for a failed opening.
@@ -174,7 +223,7 @@ fn read_failed(error: &io::Error) -> StorageError {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => {
             StorageError::Damaged(error.to_string())
         }
-        _ => StorageError::Environment(error.to_string()),
+        _ => environment(error),
     }
 }
 
@@ -246,7 +295,8 @@ impl Engine for Embedded {
     type Snapshot<'a> = EmbeddedSnapshot<'a>;
 
     fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
-        let transaction = self.guarded(|| Ok(self.database.begin_read()?))?;
+        let database = self.database.as_ref().ok_or_else(closed)?;
+        let transaction = self.guarded(|| Ok(database.begin_read()?))?;
         Ok(EmbeddedSnapshot {
             store: self,
             transaction,
@@ -257,8 +307,9 @@ impl Engine for Embedded {
         if changes.is_empty() && durability == Durability::Relaxed {
             return Ok(());
         }
+        let database = self.database.as_ref().ok_or_else(closed)?;
         self.guarded(|| {
-            let mut transaction = self.database.begin_write()?;
+            let mut transaction = database.begin_write()?;
             transaction.set_durability(match durability {
                 Durability::Durable => redb::Durability::Immediate,
                 Durability::Relaxed => redb::Durability::None,
@@ -274,6 +325,18 @@ impl Engine for Embedded {
             }
             Ok(transaction.commit()?)
         })
+    }
+}
+
+impl Drop for Embedded {
+    /// Closes the file, relaxed commits included.
+    fn drop(&mut self) {
+        let database = self.database.take();
+        // Nobody is left to tell; the next opening finds what is wrong.
+        let _closed = contained(|| {
+            drop(database);
+            Ok(())
+        });
     }
 }
 

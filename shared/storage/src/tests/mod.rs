@@ -1,7 +1,11 @@
 //! Tests of both implementations and of the wrappers.
 #![allow(clippy::unwrap_used)]
 
+mod crash;
+mod damage;
+mod history;
 mod model;
+mod power;
 mod wrappers;
 
 use crate::{Accounted, Embedded, Failing, Memory, conformance};

@@ -1,0 +1,222 @@
+//! A device that loses power: of what was written since the last sync, any part may be missing, by sectors.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use redb::StorageBackend;
+
+use super::history;
+use crate::{Durability, Embedded, StorageError};
+
+const SECTOR: usize = 512;
+
+#[derive(Debug)]
+enum Change {
+    Len(usize),
+    Bytes { offset: usize, bytes: Vec<u8> },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    synced: Vec<u8>,
+    /// What a reader sees: the synced bytes with every change.
+    seen: Vec<u8>,
+    changes: Vec<Change>,
+    syncs: u64,
+    /// Changes still accepted before the device fails.
+    left: Option<u64>,
+}
+
+fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if image.len() < end {
+        image.resize(end, 0);
+    }
+    image[offset..end].copy_from_slice(bytes);
+}
+
+#[derive(Clone, Debug, Default)]
+struct Device(Arc<Mutex<State>>);
+
+impl Device {
+    fn holding(image: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            synced: image.clone(),
+            seen: image,
+            ..State::default()
+        })))
+    }
+
+    fn syncs(&self) -> u64 {
+        self.0.lock().unwrap().syncs
+    }
+
+    /// What a power loss leaves now: each sector written since the last sync is kept if `keep` says so.
+    fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Vec<u8> {
+        let state = self.0.lock().unwrap();
+        let mut image = state.synced.clone();
+        for change in &state.changes {
+            match change {
+                Change::Len(len) if keep() => image.resize(*len, 0),
+                Change::Len(_) => {}
+                Change::Bytes { offset, bytes } => {
+                    for (position, sector) in bytes.chunks(SECTOR).enumerate() {
+                        if keep() {
+                            apply(&mut image, offset + position * SECTOR, sector);
+                        }
+                    }
+                }
+            }
+        }
+        image
+    }
+
+    fn change(&self, change: Change) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        match &mut state.left {
+            Some(0) => return Err(io::Error::other("the device is gone")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        match &change {
+            Change::Len(len) => state.seen.resize(*len, 0),
+            Change::Bytes { offset, bytes } => apply(&mut state.seen, *offset, bytes),
+        }
+        state.changes.push(change);
+        Ok(())
+    }
+}
+
+impl StorageBackend for Device {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let state = self.0.lock().unwrap();
+        let offset = usize::try_from(offset).unwrap();
+        let bytes = state
+            .seen
+            .get(offset..offset + out.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(Change::Len(usize::try_from(len).unwrap()))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.left == Some(0) {
+            return Err(io::Error::other("the device is gone"));
+        }
+        state.synced = state.seen.clone();
+        state.changes.clear();
+        state.syncs += 1;
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.change(Change::Bytes {
+            offset: usize::try_from(offset).unwrap(),
+            bytes: data.to_vec(),
+        })
+    }
+}
+
+/// A small generator (splitmix64).
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+/// An empty store's file, synced.
+fn empty_image() -> Vec<u8> {
+    let device = Device::default();
+    drop(Embedded::open_backend(device.clone()).unwrap());
+    device.after_power_loss(|| true)
+}
+
+#[test]
+fn relaxed_commits_wait_for_no_device_and_durable_ones_do() {
+    let device = Device::holding(empty_image());
+    let store = Embedded::open_backend(device.clone()).unwrap();
+    // The first commit after an opening marks the file as open, and waits for that mark.
+    history::commit(&store, 1).unwrap();
+    let mut relaxed = 0;
+    for number in 2..=120 {
+        let before = (device.syncs(), device.len().unwrap());
+        history::commit(&store, number).unwrap();
+        let grown = device.len().unwrap() > before.1;
+        match history::durability(number) {
+            Durability::Durable => assert!(device.syncs() > before.0, "commit {number}"),
+            // The engine waits for the file's new length; it doubles each time.
+            Durability::Relaxed if grown => {}
+            Durability::Relaxed => {
+                assert_eq!(device.syncs(), before.0, "commit {number}");
+                relaxed += 1;
+            }
+        }
+    }
+    assert!(relaxed > 80, "the file grew in most commits");
+}
+
+/// Power goes at a random change to the device, in the middle of a commit as well as between commits.
+#[test]
+fn durable_commits_survive_power_losses() {
+    let mut seed = 7;
+    let empty = empty_image();
+    let mut image = empty.clone();
+    let (mut last, mut lost) = (0, 0);
+    for round in 0..120 {
+        if round % 20 == 0 {
+            (image, last) = (empty.clone(), 0);
+        }
+        let device = Device::holding(image);
+        let store = Embedded::open_backend(device.clone()).unwrap();
+        assert_eq!(history::check(&store), last);
+        device.0.lock().unwrap().left = Some(next(&mut seed) % 120);
+        let mut acknowledged = last;
+        while history::commit(&store, acknowledged + 1).is_ok() && acknowledged < last + 40 {
+            acknowledged += 1;
+        }
+        let percent = [0, 10, 50, 90, 100][round % 5];
+        image = device.after_power_loss(|| next(&mut seed) % 100 < percent);
+        drop(store);
+        let found = history::check(&Embedded::open_backend(Device::holding(image.clone())).unwrap());
+        let durable = (last..=acknowledged)
+            .rev()
+            .find(|&number| history::durability(number) == Durability::Durable);
+        assert!(
+            found >= durable.unwrap_or(last),
+            "round {round}: durable {durable:?} was lost, found {found}"
+        );
+        assert!(
+            found <= acknowledged + 1,
+            "round {round}: commit {found} was never made"
+        );
+        lost += acknowledged.saturating_sub(found);
+        last = found;
+    }
+    assert!(
+        lost > 0,
+        "no relaxed commit was ever lost: the test shows nothing"
+    );
+}
+
+#[test]
+fn a_failing_device_is_the_environments_fault() {
+    let device = Device::holding(empty_image());
+    let store = Embedded::open_backend(device.clone()).unwrap();
+    history::commit(&store, 1).unwrap();
+    device.0.lock().unwrap().left = Some(0);
+    let outcome = (2..=5).try_for_each(|number| history::commit(&store, number));
+    assert!(
+        matches!(outcome, Err(StorageError::Environment(_))),
+        "{outcome:?}"
+    );
+}
