@@ -1,0 +1,213 @@
+//! The data service in plain memory: the baseline the encrypted one is compared with, and a stand-in for it
+//! where only a front end is tested. No index speeds anything up but the one on `_id`; unique indexes are
+//! enforced. Natural order is insertion order.
+
+mod collection;
+
+use arras_documents::filter::Filter;
+use arras_documents::limits;
+use arras_planner::explain::Explanation;
+use arras_planner::store::{
+    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace,
+    Query, Store, StoreError, UpdateStatement, Updated, WriteFailure,
+};
+use bson::Document;
+use collection::Collection;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Collections in memory.
+#[derive(Debug, Default)]
+pub struct PlainStore {
+    collections: Mutex<BTreeMap<Namespace, Collection>>,
+}
+
+impl PlainStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Namespace, Collection>> {
+        self.collections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Documents found, by value.
+#[derive(Debug)]
+pub struct PlainCursor {
+    documents: VecDeque<Document>,
+}
+
+impl Cursor for PlainCursor {
+    async fn next_batch(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let mut batch = Vec::new();
+        let mut bytes: usize = 0;
+        while batch.len() < documents_max && bytes < bytes_max {
+            let Some(document) = self.documents.pop_front() else { break };
+            bytes = bytes.saturating_add(limits::check_built(&document)?);
+            batch.push(document);
+        }
+        Ok(batch)
+    }
+}
+
+impl Store for PlainStore {
+    type Cursor = PlainCursor;
+
+    async fn databases(&self) -> Result<Vec<String>, StoreError> {
+        let names: BTreeSet<_> = self.lock().keys().map(|ns| ns.database.clone()).collect();
+        Ok(names.into_iter().collect())
+    }
+
+    async fn collections(&self, database: &str) -> Result<Vec<String>, StoreError> {
+        let collections = self.lock();
+        let here = collections.keys().filter(|ns| ns.database == database);
+        Ok(here.map(|ns| ns.collection.clone()).collect())
+    }
+
+    async fn create_collection(&self, ns: &Namespace) -> Result<(), StoreError> {
+        let mut collections = self.lock();
+        if collections.contains_key(ns) {
+            let text = format!("Collection {} already exists.", full_name(ns));
+            return Err(store_error(48, "NamespaceExists", text));
+        }
+        collections.insert(ns.clone(), Collection::new(full_name(ns)));
+        Ok(())
+    }
+
+    async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
+        Ok(self.lock().remove(ns).is_some())
+    }
+
+    async fn size(&self, ns: &Namespace) -> Result<CollectionSize, StoreError> {
+        let document_count = self.lock().get(ns).map_or(0, Collection::document_count);
+        Ok(CollectionSize { document_count })
+    }
+
+    async fn create_indexes(
+        &self,
+        ns: &Namespace,
+        indexes: Vec<IndexRequest>,
+    ) -> Result<(usize, usize), StoreError> {
+        let mut collections = self.lock();
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
+        let before = collection.indexes().len();
+        for index in indexes {
+            collection.create_index(index)?;
+        }
+        Ok((before, collection.indexes().len()))
+    }
+
+    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
+        self.lock().get(ns).map(Collection::indexes).ok_or_else(|| namespace_not_found(ns))
+    }
+
+    async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
+        self.lock().get_mut(ns).ok_or_else(|| namespace_not_found(ns))?.drop_index(name)
+    }
+
+    async fn insert(
+        &self,
+        ns: &Namespace,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> Result<Inserted, StoreError> {
+        let mut collections = self.lock();
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
+        let mut inserted = Inserted::default();
+        for (index, document) in documents.into_iter().enumerate() {
+            match collection.insert(document) {
+                Ok(()) => inserted.count += 1,
+                Err(error) => {
+                    inserted.failures.push(WriteFailure { index, error });
+                    if ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(inserted)
+    }
+
+    async fn find(&self, ns: &Namespace, query: Query) -> Result<PlainCursor, StoreError> {
+        let documents = match self.lock().get(ns) {
+            Some(collection) => collection.find(&query)?,
+            None => Vec::new(),
+        };
+        Ok(PlainCursor { documents: documents.into() })
+    }
+
+    async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
+        match self.lock().get(ns) {
+            Some(collection) => collection.count(&query),
+            None => Ok(0),
+        }
+    }
+
+    async fn aggregate(
+        &self,
+        _ns: &Namespace,
+        _filter: &Filter,
+        _aggregates: &[Aggregate],
+    ) -> Result<Option<Document>, StoreError> {
+        Ok(None) // there is no index that holds aggregates
+    }
+
+    async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Result<Updated, StoreError> {
+        let mut collections = self.lock();
+        let known = collections.contains_key(ns);
+        if !known && !statement.upsert {
+            return Ok(Updated::default());
+        }
+        collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns))).update(&statement)
+    }
+
+    async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Result<u64, StoreError> {
+        match self.lock().get_mut(ns) {
+            Some(collection) => collection.delete(&filter, multi),
+            None => Ok(0),
+        }
+    }
+
+    async fn find_and_modify(
+        &self,
+        ns: &Namespace,
+        query: Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, StoreError> {
+        let mut collections = self.lock();
+        let upsert = matches!(modification, Modification::Update { upsert: true, .. });
+        if !collections.contains_key(ns) && !upsert {
+            return Ok(FoundAndModified::default());
+        }
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
+        collection.find_and_modify(&query, modification)
+    }
+
+    async fn explain(
+        &self,
+        _ns: &Namespace,
+        _query: Query,
+        _aggregates: &[Aggregate],
+    ) -> Result<Explanation, StoreError> {
+        Ok(Explanation::default())
+    }
+}
+
+fn full_name(ns: &Namespace) -> String {
+    format!("{}.{}", ns.database, ns.collection)
+}
+
+fn namespace_not_found(ns: &Namespace) -> StoreError {
+    store_error(26, "NamespaceNotFound", format!("ns does not exist: {}", full_name(ns)))
+}
+
+fn store_error(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
+    StoreError { code, code_name, message: message.into(), details: None }
+}

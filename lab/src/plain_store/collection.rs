@@ -1,0 +1,359 @@
+//! One collection in memory.
+
+use super::store_error;
+use arras_documents::filter::{Expr, Filter, Test};
+use arras_documents::update::{ArrayFilters, Update};
+use arras_documents::{limits, order, path};
+use arras_planner::store::{
+    FoundAndModified, IndexRequest, Modification, Query, StoreError, UpdateStatement, Updated,
+};
+use bson::{Bson, Document, doc};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Name of the index every collection has.
+const ID_INDEX: &str = "_id_";
+
+/// Documents by a number that counts insertions, and their indexes.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// `database.collection`, for error texts.
+    name: String,
+    documents: BTreeMap<u64, Document>,
+    next: u64,
+    /// The one on `_id` first.
+    indexes: Vec<Index>,
+}
+
+#[derive(Debug)]
+struct Index {
+    request: IndexRequest,
+    /// For a unique index: which document holds a key.
+    holders: HashMap<Vec<u8>, u64>,
+}
+
+impl Collection {
+    pub(super) fn new(name: String) -> Self {
+        let request = IndexRequest {
+            name: ID_INDEX.to_owned(),
+            key: doc! { "_id": 1 },
+            unique: true,
+            sparse: false,
+            options: Document::new(),
+        };
+        let id_index = Index { request, holders: HashMap::new() };
+        Self { name, documents: BTreeMap::new(), next: 0, indexes: vec![id_index] }
+    }
+
+    pub(super) fn document_count(&self) -> u64 {
+        self.documents.len() as u64
+    }
+
+    pub(super) fn indexes(&self) -> Vec<IndexRequest> {
+        self.indexes.iter().map(|index| index.request.clone()).collect()
+    }
+
+    pub(super) fn create_index(&mut self, request: IndexRequest) -> Result<(), StoreError> {
+        if let Some((path, kind)) = request.key.iter().find(|(_, kind)| matches!(kind, Bson::String(_))) {
+            let text = format!("index kind {kind} on '{path}' is not supported");
+            return Err(store_error(67, "CannotCreateIndex", text));
+        }
+        if self.already_exists(&request)? {
+            return Ok(());
+        }
+        let mut index = Index { request, holders: HashMap::new() };
+        for (number, document) in &self.documents {
+            for (key, values) in index.unique_keys(document)? {
+                if index.holders.insert(key, *number).is_some() {
+                    return Err(index.duplicate(&self.name, values));
+                }
+            }
+        }
+        self.indexes.push(index);
+        Ok(())
+    }
+
+    /// Whether an identical index exists; an error if one exists that is nearly so.
+    fn already_exists(&self, request: &IndexRequest) -> Result<bool, StoreError> {
+        let same_key = |index: &&Index| order::identical_documents(&index.request.key, &request.key);
+        if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
+            return Ok(true);
+        }
+        if let Some(namesake) = self.indexes.iter().find(|index| index.request.name == request.name) {
+            if namesake.request == *request {
+                return Ok(true);
+            }
+            let text = format!(
+                "An existing index has the same name as the requested index. Requested index: {}, existing index: {}",
+                request.key, namesake.request.key
+            );
+            return Err(store_error(86, "IndexKeySpecsConflict", text));
+        }
+        if let Some(other) = self.indexes.iter().find(same_key) {
+            let text = format!("Index already exists with a different name: {}", other.request.name);
+            return Err(store_error(85, "IndexOptionsConflict", text));
+        }
+        Ok(false)
+    }
+
+    pub(super) fn drop_index(&mut self, name: &str) -> Result<(), StoreError> {
+        if name == ID_INDEX {
+            return Err(store_error(72, "InvalidOptions", "cannot drop _id index"));
+        }
+        let position = self.indexes.iter().position(|index| index.request.name == name);
+        let position = position.ok_or_else(|| {
+            store_error(27, "IndexNotFound", format!("index not found with name [{name}]"))
+        })?;
+        self.indexes.remove(position);
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, document: Document) -> Result<(), StoreError> {
+        limits::check_built(&document)?;
+        let number = self.next;
+        self.put(number, document)?;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Stores a document under a number, in place of the one there, or changes nothing.
+    fn put(&mut self, number: u64, document: Document) -> Result<(), StoreError> {
+        let mut keys = Vec::with_capacity(self.indexes.len());
+        for index in &self.indexes {
+            let own = index.unique_keys(&document)?;
+            let taken = own.iter().find(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
+            if let Some((_, values)) = taken {
+                return Err(index.duplicate(&self.name, values.clone()));
+            }
+            keys.push(own);
+        }
+        self.remove(number);
+        for (index, own) in self.indexes.iter_mut().zip(keys) {
+            index.holders.extend(own.into_iter().map(|(key, _)| (key, number)));
+        }
+        self.documents.insert(number, document);
+        Ok(())
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Document> {
+        let document = self.documents.remove(&number)?;
+        for index in &mut self.indexes {
+            // Keys of a stored document could be computed when it was stored.
+            for (key, _) in index.unique_keys(&document).unwrap_or_default() {
+                index.holders.remove(&key);
+            }
+        }
+        Some(document)
+    }
+
+    /// Numbers of the documents a query means, in its order.
+    fn select(&self, query: &Query) -> Result<Vec<u64>, StoreError> {
+        self.check_hint(query.hint.as_ref())?;
+        let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
+        let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        if query.sort.is_empty() {
+            return self.matching(&query.filter, skip.saturating_add(limit)).map(|mut numbers| {
+                numbers.drain(..skip.min(numbers.len()));
+                numbers
+            });
+        }
+        let mut keyed = Vec::new();
+        for number in self.matching(&query.filter, usize::MAX)? {
+            if let Some(document) = self.documents.get(&number) {
+                keyed.push((query.sort.values(document), number));
+            }
+        }
+        keyed.sort_by(|left, right| query.sort.compare_values(&left.0, &right.0));
+        Ok(keyed.into_iter().map(|(_, number)| number).skip(skip).take(limit).collect())
+    }
+
+    /// Numbers of the first `count_max` documents that match, in natural order.
+    fn matching(&self, filter: &Filter, count_max: usize) -> Result<Vec<u64>, StoreError> {
+        if let Some(id) = id_wanted(filter) {
+            let holders = self.indexes.first().map(|index| &index.holders);
+            let number = holders.and_then(|holders| holders.get(&key_of(&[Some(id)])));
+            return Ok(number.copied().into_iter().take(count_max).collect());
+        }
+        let mut numbers = Vec::new();
+        for (number, document) in &self.documents {
+            if numbers.len() >= count_max {
+                break;
+            }
+            if filter.matches(document)? {
+                numbers.push(*number);
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn check_hint(&self, hint: Option<&Bson>) -> Result<(), StoreError> {
+        let known = |index: &Index| match hint {
+            None => true,
+            Some(Bson::String(name)) => index.request.name == *name,
+            Some(Bson::Document(key)) => order::compare_documents(&index.request.key, key).is_eq(),
+            Some(_) => false,
+        };
+        if self.indexes.iter().any(known) {
+            return Ok(());
+        }
+        Err(store_error(2, "BadValue", "hint provided does not correspond to an existing index"))
+    }
+
+    pub(super) fn find(&self, query: &Query) -> Result<Vec<Document>, StoreError> {
+        let numbers = self.select(query)?;
+        Ok(numbers.iter().filter_map(|number| self.documents.get(number).cloned()).collect())
+    }
+
+    pub(super) fn count(&self, query: &Query) -> Result<u64, StoreError> {
+        Ok(self.select(query)?.len() as u64)
+    }
+
+    pub(super) fn delete(&mut self, filter: &Filter, multi: bool) -> Result<u64, StoreError> {
+        let numbers = self.matching(filter, if multi { usize::MAX } else { 1 })?;
+        for number in &numbers {
+            self.remove(*number);
+        }
+        Ok(numbers.len() as u64)
+    }
+
+    pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, StoreError> {
+        let UpdateStatement { filter, update, array_filters, multi, upsert } = statement;
+        let numbers = self.matching(filter, if *multi { usize::MAX } else { 1 })?;
+        if numbers.is_empty() && *upsert {
+            let id = self.upsert(filter, update, array_filters)?;
+            return Ok(Updated { upserted: Some(id), ..Updated::default() });
+        }
+        let mut updated = Updated::default();
+        for number in numbers {
+            updated.matched += 1;
+            updated.modified += u64::from(self.change(number, filter, update, array_filters)?);
+        }
+        Ok(updated)
+    }
+
+    /// Applies an update to one document; whether it is different now.
+    fn change(
+        &mut self,
+        number: u64,
+        filter: &Filter,
+        update: &Update,
+        array_filters: &ArrayFilters,
+    ) -> Result<bool, StoreError> {
+        let Some(document) = self.documents.get(&number) else { return Ok(false) };
+        match update.apply(document, Some(filter), array_filters)? {
+            Some(changed) => self.put(number, changed).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn upsert(
+        &mut self,
+        filter: &Filter,
+        update: &Update,
+        array_filters: &ArrayFilters,
+    ) -> Result<Bson, StoreError> {
+        let document = update.upsert_document(filter, array_filters)?;
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        self.insert(document)?;
+        Ok(id)
+    }
+
+    pub(super) fn find_and_modify(
+        &mut self,
+        query: &Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, StoreError> {
+        let number = self.select(&Query { limit: Some(1), ..query.clone() })?.first().copied();
+        match (number, modification) {
+            (Some(number), Modification::Remove) => {
+                Ok(FoundAndModified { document: self.remove(number), existing: true, upserted: None })
+            }
+            (Some(number), Modification::Update { update, array_filters, return_new, .. }) => {
+                let before = self.documents.get(&number).cloned();
+                self.change(number, &query.filter, &update, &array_filters)?;
+                let document = if return_new { self.documents.get(&number).cloned() } else { before };
+                Ok(FoundAndModified { document, existing: true, upserted: None })
+            }
+            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
+                let id = self.upsert(&query.filter, &update, &array_filters)?;
+                let inserted = self.documents.last_key_value().map(|(_, document)| document.clone());
+                let document = inserted.filter(|_| return_new);
+                Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
+            }
+            (None, _) => Ok(FoundAndModified::default()),
+        }
+    }
+}
+
+impl Index {
+    /// The keys a document holds in a unique index, each with the values it is made of.
+    fn unique_keys(&self, document: &Document) -> Result<Vec<(Vec<u8>, Vec<Bson>)>, StoreError> {
+        if !self.request.unique {
+            return Ok(Vec::new());
+        }
+        let mut tuples: Vec<Vec<Option<&Bson>>> = vec![Vec::new()];
+        for (path, _) in &self.request.key {
+            let values = index_values(document, path);
+            if tuples.len() > 1 && values.len() > 1 {
+                // MongoDB pairs arrays of one parent and refuses others; here both are refused.
+                let text = format!("cannot index parallel arrays: '{path}' and another");
+                return Err(store_error(171, "CannotIndexParallelArrays", text));
+            }
+            let extended = |tuple: &Vec<Option<&'_ Bson>>| {
+                values.iter().map(|value| [tuple.as_slice(), &[*value]].concat()).collect::<Vec<_>>()
+            };
+            tuples = tuples.iter().flat_map(extended).collect();
+        }
+        if self.request.sparse {
+            tuples.retain(|tuple| tuple.iter().any(Option::is_some));
+        }
+        let owned = |tuple: Vec<Option<&Bson>>| tuple.into_iter().map(|v| v.cloned().unwrap_or(Bson::Null)).collect();
+        Ok(tuples.into_iter().map(|tuple| (key_of(&tuple), owned(tuple))).collect())
+    }
+
+    fn duplicate(&self, collection: &str, values: Vec<Bson>) -> StoreError {
+        let named: Document = self.request.key.keys().cloned().zip(values).collect();
+        let shown: Vec<_> = named.iter().map(|(path, value)| format!("{path}: {value}")).collect();
+        let text = format!(
+            "E11000 duplicate key error collection: {collection} index: {} dup key: {{ {} }}",
+            self.request.name,
+            shown.join(", ")
+        );
+        let details = doc! { "keyPattern": self.request.key.clone(), "keyValue": named };
+        StoreError { details: Some(details), ..store_error(11000, "DuplicateKey", text) }
+    }
+}
+
+/// The different values of a document at a path, as an index sees them; `None`: missing.
+fn index_values<'d>(document: &'d Document, path: &str) -> Vec<Option<&'d Bson>> {
+    let mut seen = BTreeSet::new();
+    let mut values = Vec::new();
+    path::visit_index_values(document, path, &mut |value| {
+        if seen.insert(key_of(&[value])) {
+            values.push(value);
+        }
+    });
+    values
+}
+
+/// Bytes that are equal for equal tuples and no others.
+fn key_of(tuple: &[Option<&Bson>]) -> Vec<u8> {
+    let parts: Vec<Vec<u8>> =
+        tuple.iter().map(|value| order::canonical(value.unwrap_or(&Bson::Null))).collect();
+    let mut key = Vec::new();
+    for part in parts {
+        key.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        key.extend_from_slice(&part);
+    }
+    key
+}
+
+/// The `_id` a filter asks for, if that is all it asks.
+fn id_wanted(filter: &Filter) -> Option<&Bson> {
+    match filter.expr() {
+        Expr::Field { path, test: Test::Eq(id) } if path == "_id" => match id {
+            Bson::Array(_) | Bson::RegularExpression(_) => None,
+            id => Some(id),
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,65 @@
+//! `delete`.
+
+use super::count::number;
+use super::reads;
+use super::writes::{self, WriteErrors};
+use crate::arguments::Arguments;
+use crate::dispatch::Context;
+use crate::error::{CommandError, CommandResult};
+use arras_documents::filter::Filter;
+use arras_planner::store::Store;
+use bson::{Document, doc};
+
+/// Removes documents, statement by statement.
+pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+    arguments.refuse(&["let"])?;
+    let namespace = context.namespace(&mut arguments)?;
+    let ordered = writes::ordered(&mut arguments)?;
+    let sent = writes::statements(&mut arguments, "deletes")?;
+    arguments.finish()?;
+
+    let mut errors = WriteErrors::default();
+    let mut removed = 0_u64;
+    for (index, fields) in sent.into_iter().enumerate() {
+        context.deadline.check()?;
+        let outcome = match statement(fields) {
+            Ok((filter, multi)) => {
+                context.store().delete(&namespace, filter, multi).await.map_err(CommandError::from)
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(count) => removed = removed.saturating_add(count),
+            Err(error) => errors.add(index, error),
+        }
+        if ordered && !errors.is_empty() {
+            break;
+        }
+    }
+    let mut reply = doc! { "n": number(removed) };
+    errors.attach(&mut reply);
+    Ok(reply)
+}
+
+/// Reads one element of `deletes`: which documents, and whether all of them.
+pub(super) fn statement(fields: Document) -> Result<(Filter, bool), CommandError> {
+    let mut arguments = Arguments::of_statement("delete.deletes", fields);
+    arguments.refuse(&["collation"])?;
+    // A delete's hint can only change how fast it is.
+    reads::hint(&mut arguments)?;
+    let filter = match arguments.document("q")? {
+        Some(filter) => Filter::parse(&filter)?,
+        None => return Err(arguments.missing("q")),
+    };
+    let multi = match arguments.integer("limit")? {
+        Some(0) => true,
+        Some(1) => false,
+        Some(other) => {
+            let text = format!("The limit field in delete objects must be 0 or 1. Got {other}");
+            return Err(CommandError::failed_to_parse(text));
+        }
+        None => return Err(arguments.missing("limit")),
+    };
+    arguments.finish()?;
+    Ok((filter, multi))
+}

@@ -1,0 +1,195 @@
+//! `createIndexes`, `listIndexes` and `dropIndexes`.
+
+use super::collections;
+use super::reads;
+use crate::arguments::{Arguments, whole_number};
+use crate::cursors::Batches;
+use crate::dispatch::Context;
+use crate::error::{CommandError, CommandResult};
+use arras_documents::order;
+use arras_planner::store::{IndexRequest, Namespace, Store};
+use bson::{Bson, Document, doc};
+
+/// Name of the index every collection has.
+const ID_INDEX: &str = "_id_";
+/// Options that would change what a query returns or what a collection holds.
+const REFUSED: &[&str] = &[
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "clustered",
+    "collation",
+    "default_language",
+    "expireAfterSeconds",
+    "hidden",
+    "language_override",
+    "max",
+    "min",
+    "partialFilterExpression",
+    "prepareUnique",
+    "textIndexVersion",
+    "weights",
+    "wildcardProjection",
+];
+
+/// Makes indexes.
+pub(crate) async fn create<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+    arguments.ignore(&["commitQuorum", "ignoreUnknownIndexOptions"]);
+    let namespace = context.namespace(&mut arguments)?;
+    let sent = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
+    arguments.finish()?;
+    if sent.is_empty() {
+        return Err(CommandError::bad_value("Must specify at least one index to create"));
+    }
+    let requests = sent.into_iter().map(request).collect::<Result<Vec<_>, _>>()?;
+    let collections = context.store().collections(&namespace.database).await?;
+    let (before, after) = context.store().create_indexes(&namespace, requests).await?;
+    let mut reply = doc! {
+        "numIndexesBefore": as_int32(before),
+        "numIndexesAfter": as_int32(after),
+        "createdCollectionAutomatically": !collections.contains(&namespace.collection),
+    };
+    if before == after {
+        reply.insert("note", "all indexes already exist");
+    }
+    Ok(reply)
+}
+
+/// Reads one element of `indexes`.
+fn request(fields: Document) -> Result<IndexRequest, CommandError> {
+    let mut arguments = Arguments::of_statement("createIndexes.indexes", fields);
+    arguments.refuse(REFUSED)?;
+    arguments.ignore(&["background", "dropDups", "ns"]);
+    if let Some(version) = arguments.integer("v")?
+        && !(1..=2).contains(&version)
+    {
+        let text = format!("Invalid index specification: cannot create an index of version {version}");
+        return Err(CommandError::new(67, "CannotCreateIndex", text));
+    }
+    let required = |name: &str| {
+        let text = format!("The '{name}' field is a required property of an index specification");
+        CommandError::failed_to_parse(text)
+    };
+    let key = arguments.document("key")?.ok_or_else(|| required("key"))?;
+    let name = arguments.string("name")?.ok_or_else(|| required("name"))?;
+    check_key(&key)?;
+    if name.is_empty() || name == "*" {
+        return Err(CommandError::new(67, "CannotCreateIndex", format!("index name '{name}' is not valid")));
+    }
+    let unique = arguments.boolean("unique")?.unwrap_or(false);
+    let sparse = arguments.boolean("sparse")?.unwrap_or(false);
+    let mut options = Document::new();
+    if let Some(engine) = arguments.document("storageEngine")? {
+        options.insert("storageEngine", engine);
+    }
+    arguments.finish()?;
+    Ok(IndexRequest { name, key, unique, sparse, options })
+}
+
+fn check_key(key: &Document) -> Result<(), CommandError> {
+    let refused = |text: String| Err(CommandError::new(67, "CannotCreateIndex", text));
+    if key.is_empty() {
+        return refused("Index keys cannot be an empty object.".to_owned());
+    }
+    for (path, direction) in key {
+        match direction {
+            Bson::String(_) => {} // a kind of index; the store knows which it has
+            Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {
+                if whole_number(direction) == Some(0) {
+                    return refused(format!("Values in the index key pattern cannot be 0: '{path}'"));
+                }
+            }
+            _ => {
+                return refused(format!(
+                    "Values in v:2 index key pattern cannot be of type {}: '{path}'",
+                    order::type_name(direction)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lists the indexes of a collection.
+pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+    arguments.ignore(&["includeBuildUUIDs", "includeIndexBuildInfo"]);
+    let namespace = context.namespace(&mut arguments)?;
+    let delivery = collections::delivery(&mut arguments)?;
+    arguments.finish()?;
+    let indexes = context.deadline.read(context.store().indexes(&namespace)).await?;
+    let described = indexes.into_iter().map(description).collect();
+    reads::first_batch(context, namespace, Batches::of_list(described), delivery).await
+}
+
+fn description(index: IndexRequest) -> Document {
+    let mut description = doc! { "v": 2, "key": index.key, "name": index.name.as_str() };
+    // MongoDB does not say of the _id index that it is unique.
+    if index.unique && index.name != ID_INDEX {
+        description.insert("unique", true);
+    }
+    if index.sparse {
+        description.insert("sparse", true);
+    }
+    description.extend(index.options);
+    description
+}
+
+/// Drops indexes by name, by key, or all but the one on `_id`.
+pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+    let namespace = context.namespace(&mut arguments)?;
+    let which = arguments.take("index").ok_or_else(|| arguments.missing("index"))?;
+    arguments.finish()?;
+    let indexes = context.store().indexes(&namespace).await?;
+    let names = named(&which, &indexes)?;
+    for name in &names {
+        if name == ID_INDEX {
+            return Err(CommandError::new(72, "InvalidOptions", "cannot drop _id index"));
+        }
+        if !indexes.iter().any(|index| index.name == *name) {
+            return Err(not_found(&namespace, name));
+        }
+    }
+    for name in &names {
+        context.store().drop_index(&namespace, name).await?;
+    }
+    let mut reply = doc! { "nIndexesWas": as_int32(indexes.len()) };
+    if which == Bson::String("*".to_owned()) {
+        reply.insert("msg", "non-_id indexes dropped for collection");
+    }
+    Ok(reply)
+}
+
+fn not_found(namespace: &Namespace, name: &str) -> CommandError {
+    let text = format!("index not found with name [{name}] in {}.{}", namespace.database, namespace.collection);
+    CommandError::new(27, "IndexNotFound", text)
+}
+
+/// The names of the indexes a `dropIndexes` means.
+fn named(which: &Bson, indexes: &[IndexRequest]) -> Result<Vec<String>, CommandError> {
+    match which {
+        Bson::String(all) if all == "*" => {
+            let others = indexes.iter().filter(|index| index.name != ID_INDEX);
+            Ok(others.map(|index| index.name.clone()).collect())
+        }
+        Bson::String(name) => Ok(vec![name.clone()]),
+        Bson::Document(key) => {
+            let found = indexes.iter().find(|index| order::compare_documents(&index.key, key).is_eq());
+            let text = || format!("can't find index with key: {key}");
+            found
+                .map(|index| vec![index.name.clone()])
+                .ok_or_else(|| CommandError::new(27, "IndexNotFound", text()))
+        }
+        Bson::Array(names) => names
+            .iter()
+            .map(|name| match name {
+                Bson::String(name) => Ok(name.clone()),
+                _ => Err(CommandError::type_mismatch("dropIndexes: 'index' must hold only strings")),
+            })
+            .collect(),
+        _ => Err(CommandError::type_mismatch("dropIndexes: 'index' must be a string, an object or an array")),
+    }
+}
+
+fn as_int32(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,100 @@
+//! What the reading commands share: parsing queries, answering with a cursor.
+
+use crate::arguments::Arguments;
+use crate::cursors::{Batches, OpenCursor};
+use crate::dispatch::Context;
+use crate::error::{CommandError, CommandResult};
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_planner::store::{Namespace, Query, Store};
+use bson::{Bson, Document, doc};
+
+/// Documents in the first batch when the client asked for no number; MongoDB's own value.
+const FIRST_BATCH: usize = 101;
+
+/// How the client wants the result handed out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivery {
+    /// Documents in the first batch; zero opens a cursor and returns none.
+    pub(super) batch_size: Option<u64>,
+    /// Close after the first batch.
+    pub(super) single_batch: bool,
+    /// Keep the cursor longer between batches.
+    pub(super) patient: bool,
+}
+
+/// Parses a filter field; absent: every document.
+pub(super) fn filter(arguments: &mut Arguments, name: &str) -> Result<Filter, CommandError> {
+    Ok(match arguments.document(name)? {
+        Some(document) => Filter::parse(&document)?,
+        None => Filter::all(),
+    })
+}
+
+/// Parses a sort field. `{$natural: 1}` is the order a store returns documents in anyway.
+pub(super) fn sort(arguments: &mut Arguments, name: &str) -> Result<Sort, CommandError> {
+    let Some(specification) = arguments.document(name)? else { return Ok(Sort::default()) };
+    match natural(&specification) {
+        Some(true) => Ok(Sort::default()),
+        Some(false) => Err(CommandError::unsupported("a descending or combined $natural sort")),
+        None => Ok(Sort::parse(&specification)?),
+    }
+}
+
+/// Takes the `hint` field. `{$natural: 1}` asks for no index, which never changes a result.
+pub(super) fn hint(arguments: &mut Arguments) -> Result<Option<Bson>, CommandError> {
+    match arguments.take("hint") {
+        None | Some(Bson::Null) => Ok(None),
+        Some(Bson::Document(hint)) if hint.is_empty() => Ok(None),
+        Some(Bson::Document(hint)) => match natural(&hint) {
+            Some(true) => Ok(None),
+            Some(false) => Err(CommandError::unsupported("a descending $natural hint")),
+            None => Ok(Some(Bson::Document(hint))),
+        },
+        Some(Bson::String(name)) => Ok(Some(Bson::String(name))),
+        Some(_) => Err(CommandError::failed_to_parse("Hint must be a string or an object")),
+    }
+}
+
+/// Whether a document is `{$natural: 1}`; `None` if it does not speak of the natural order.
+fn natural(document: &Document) -> Option<bool> {
+    let direction = document.get("$natural")?;
+    Some(document.len() == 1 && crate::arguments::whole_number(direction) == Some(1))
+}
+
+/// A query for every document that matches.
+pub(super) fn matching(filter: Filter, hint: Option<Bson>) -> Query {
+    Query { filter, sort: Sort::default(), skip: 0, limit: None, hint }
+}
+
+/// Answers with the first batch, and keeps a cursor if there is more.
+pub(super) async fn first_batch<S: Store>(
+    context: &Context<'_, S>,
+    namespace: Namespace,
+    mut batches: Batches<S::Cursor>,
+    delivery: Delivery,
+) -> CommandResult {
+    let size = delivery.batch_size.map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX));
+    let batch = context.deadline.read(batches.next(Some(size))).await?;
+    let ns = format!("{}.{}", namespace.database, namespace.collection);
+    let id = if batch.last || delivery.single_batch {
+        0
+    } else {
+        context.server.cursors.open(OpenCursor {
+            namespace,
+            batches,
+            patient: delivery.patient,
+            time_left: context.deadline.time_left(),
+        })?
+    };
+    Ok(doc! { "cursor": { "firstBatch": batch.documents, "id": id, "ns": ns } })
+}
+
+/// The next documents, as many as fit a batch; `None` at the end.
+pub(super) async fn next_documents<S: Store>(
+    context: &Context<'_, S>,
+    batches: &mut Batches<S::Cursor>,
+) -> Result<Option<Vec<Document>>, CommandError> {
+    let batch = context.deadline.read(batches.next(None)).await?;
+    Ok((!batch.documents.is_empty()).then_some(batch.documents))
+}

@@ -1,0 +1,98 @@
+//! `update`.
+
+use super::count::number;
+use super::reads;
+use super::writes::{self, WriteErrors};
+use crate::arguments::Arguments;
+use crate::dispatch::Context;
+use crate::error::{CommandError, CommandResult};
+use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::store::{Store, UpdateStatement};
+use bson::{Bson, Document, doc};
+
+/// Changes documents, statement by statement.
+pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+    arguments.refuse(&["let"])?;
+    let namespace = context.namespace(&mut arguments)?;
+    let ordered = writes::ordered(&mut arguments)?;
+    let sent = writes::statements(&mut arguments, "updates")?;
+    arguments.finish()?;
+
+    let mut errors = WriteErrors::default();
+    let mut upserted = Vec::new();
+    let (mut matched, mut modified) = (0_u64, 0_u64);
+    for (index, fields) in sent.into_iter().enumerate() {
+        context.deadline.check()?;
+        let outcome = match statement(fields) {
+            Ok(statement) => context.store().update(&namespace, statement).await.map_err(CommandError::from),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(outcome) => {
+                matched = matched.saturating_add(outcome.matched);
+                modified = modified.saturating_add(outcome.modified);
+                if let Some(id) = outcome.upserted {
+                    upserted.push(Bson::Document(doc! { "index": number(index as u64), "_id": id }));
+                }
+            }
+            Err(error) => errors.add(index, error),
+        }
+        if ordered && !errors.is_empty() {
+            break;
+        }
+    }
+    let mut reply = doc! { "n": number(matched.saturating_add(upserted.len() as u64)) };
+    if !upserted.is_empty() {
+        reply.insert("upserted", upserted);
+    }
+    reply.insert("nModified", number(modified));
+    errors.attach(&mut reply);
+    Ok(reply)
+}
+
+/// Reads one element of `updates`.
+pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandError> {
+    let mut arguments = Arguments::of_statement("update.updates", fields);
+    arguments.refuse(&["c", "collation", "sort"])?;
+    // An update's hint can only change how fast it is.
+    reads::hint(&mut arguments)?;
+    let filter = reads::filter(&mut arguments, "q")?;
+    let update = parse_update(arguments.take("u"), &arguments, "u")?;
+    let array_filters = array_filters(&mut arguments)?;
+    let multi = arguments.boolean("multi")?.unwrap_or(false);
+    let upsert = arguments.boolean("upsert")?.unwrap_or(false);
+    arguments.ignore(&["upsertSupplied"]);
+    arguments.finish()?;
+    if multi && update.is_replacement() {
+        return Err(CommandError::failed_to_parse(
+            "multi update is not supported for replacement-style update",
+        ));
+    }
+    Ok(UpdateStatement { filter, update, array_filters, multi, upsert })
+}
+
+/// Reads an update: operators or a replacement.
+pub(super) fn parse_update(
+    update: Option<Bson>,
+    arguments: &Arguments,
+    name: &str,
+) -> Result<Update, CommandError> {
+    match update {
+        None => Err(arguments.missing(name)),
+        Some(Bson::Array(_)) => Err(CommandError::unsupported(format_args!(
+            "an update with an aggregation pipeline ('{name}' is an array); use update operators"
+        ))),
+        Some(update @ Bson::Document(_)) => Ok(Update::parse(&update)?),
+        Some(_) => {
+            Err(CommandError::failed_to_parse("Update argument must be either an object or an array"))
+        }
+    }
+}
+
+/// Takes `arrayFilters`.
+pub(super) fn array_filters(arguments: &mut Arguments) -> Result<ArrayFilters, CommandError> {
+    match arguments.documents("arrayFilters")? {
+        Some(filters) => Ok(ArrayFilters::parse(&filters)?),
+        None => Ok(ArrayFilters::default()),
+    }
+}

@@ -1,0 +1,133 @@
+//! One connection: read a message, run it, answer, again.
+
+use crate::dispatch;
+use crate::server::Shared;
+use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
+use crate::error::CommandError;
+use arras_planner::store::Store;
+use bson::Document;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Memory taken for a message before any of it arrived, in bytes: an announced length costs its sender nothing.
+const READ_AHEAD_BYTES: usize = 64 * 1024;
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// Counts connections from 1; `connectionId` in `hello`.
+    pub(crate) number: u64,
+}
+
+/// Why a connection ended other than by its peer closing it between two messages.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionFailure {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("no message, or reply not taken, for {} s", .0.as_secs())]
+    Idle(Duration),
+    #[error("protocol violation: {0}")]
+    Protocol(WireError),
+}
+
+/// Serves a connection until the peer closes it, breaks the protocol or `stop` turns true.
+pub(crate) async fn run<S: Store, IO>(
+    shared: &Shared<S>,
+    mut stream: IO,
+    peer: &Peer,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), ConnectionFailure>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let idle = shared.options.connection_idle;
+    let mut reply_number: i32 = 0;
+    loop {
+        // Only waiting for a message is cut short by a stop; a command that started gets its answer.
+        let received = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            received = timeout(idle, read_message(&mut stream)) => received,
+        };
+        let Some(bytes) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else { return Ok(()) };
+        reply_number = reply_number.wrapping_add(1);
+        let (reply, form) = answer(shared, peer, &bytes).await?;
+        drop(bytes);
+        let Some(encoded) = encode(reply_number, &reply, form)? else { continue };
+        timeout(idle, async {
+            stream.write_all(&encoded).await?;
+            stream.flush().await
+        })
+        .await
+        .map_err(|_| ConnectionFailure::Idle(idle))??;
+    }
+}
+
+/// Reads one message; `None` if the peer closed the connection between two.
+async fn read_message<IO: AsyncRead + Unpin>(stream: &mut IO) -> Result<Option<Vec<u8>>, ConnectionFailure> {
+    let mut head = [0; HEADER_BYTES];
+    let first = stream.read(&mut head).await?;
+    let Some(rest) = head.get_mut(first..).filter(|_| first > 0) else { return Ok(None) };
+    stream.read_exact(rest).await?;
+    let header = wire::parse_header(&head).map_err(ConnectionFailure::Protocol)?;
+    let mut bytes = Vec::with_capacity(header.message_bytes.min(READ_AHEAD_BYTES));
+    bytes.extend_from_slice(&head);
+    let rest_bytes = header.message_bytes.saturating_sub(HEADER_BYTES);
+    let limit = u64::try_from(rest_bytes).unwrap_or(u64::MAX);
+    let got = stream.take(limit).read_to_end(&mut bytes).await?;
+    if got < rest_bytes {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(Some(bytes))
+}
+
+/// A reply document and the number of the request it answers.
+struct Reply {
+    response_to: i32,
+    document: Document,
+}
+
+async fn answer<S: Store>(
+    shared: &Shared<S>,
+    peer: &Peer,
+    bytes: &[u8],
+) -> Result<(Reply, ReplyForm), ConnectionFailure> {
+    let response_to = request_id(bytes);
+    let (document, form) = match wire::parse_message(bytes) {
+        Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
+            let document = dispatch::run(shared, peer, command, sequences).await;
+            (document, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
+        }
+        Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
+            (dispatch::run_legacy(shared, peer, &database, command).await, ReplyForm::Legacy)
+        }
+        Err(WireError::Refused { code, code_name, message, reply }) => {
+            (CommandError::new(code, code_name, message).to_reply(), reply)
+        }
+        Err(error @ WireError::Broken(_)) => return Err(ConnectionFailure::Protocol(error)),
+    };
+    Ok((Reply { response_to, document }, form))
+}
+
+fn request_id(message: &[u8]) -> i32 {
+    let head = message.first_chunk::<HEADER_BYTES>();
+    head.and_then(|head| wire::parse_header(head).ok()).map_or(0, |header| header.request_id)
+}
+
+fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>, ConnectionFailure> {
+    let encode = match form {
+        ReplyForm::Silent => return Ok(None),
+        ReplyForm::Message => wire::encode_reply,
+        ReplyForm::Legacy => wire::encode_legacy_reply,
+    };
+    let encoded = encode(number, reply.response_to, &reply.document).or_else(|error| {
+        let substitute = CommandError::new(17420, "Location17420", format!("reply could not be sent: {error}"));
+        encode(number, reply.response_to, &substitute.to_reply())
+    });
+    encoded.map(Some).map_err(ConnectionFailure::Protocol)
+}

@@ -1,0 +1,252 @@
+//! Results fetched in batches, and the table of the ones a client may come back for.
+//!
+//! As in MongoDB a cursor belongs to the server, not to the connection that opened it: it ends when it is
+//! exhausted, killed, or was not used for a while.
+
+use crate::error::CommandError;
+use crate::wire::DOCUMENT_BYTES_MAX;
+use arras_documents::limits;
+use arras_documents::filter::Filter;
+use arras_documents::pipeline::Pipeline;
+use arras_documents::projection::Projection;
+use arras_planner::store::{Cursor, Namespace};
+use bson::Document;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Most documents asked of a store at a time when the client gave no batch size.
+const FETCH_DOCUMENTS_MAX: usize = 1000;
+
+/// One batch.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Its documents.
+    pub(crate) documents: Vec<Document>,
+    /// Nothing follows.
+    pub(crate) last: bool,
+}
+
+/// A result, cut into batches as it is asked for.
+pub(crate) struct Batches<C> {
+    source: Option<C>,
+    shape: Shape,
+    /// Documents fetched and not handed out yet.
+    pending: VecDeque<Document>,
+    /// Documents the client may still get.
+    remaining: u64,
+}
+
+/// What happens to each document on its way out.
+pub(crate) enum Shape {
+    /// Nothing.
+    Whole,
+    /// A projection, and the filter of the query, to which its positional `$` refers.
+    Projected(Box<(Projection, Filter)>),
+    /// Pipeline stages that look at one document at a time.
+    Staged(Pipeline),
+}
+
+impl<C: Cursor> Batches<C> {
+    /// What a store returns, shaped, up to `limit` documents.
+    pub(crate) fn of_store(source: C, shape: Shape, limit: Option<u64>) -> Self {
+        Self { source: Some(source), shape, pending: VecDeque::new(), remaining: limit.unwrap_or(u64::MAX) }
+    }
+
+    /// Documents at hand.
+    pub(crate) fn of_list(documents: Vec<Document>) -> Self {
+        Self { source: None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
+    }
+
+    /// The next batch: at most `documents_max` documents and, after the first one, at most 16 MiB.
+    pub(crate) async fn next(&mut self, documents_max: Option<usize>) -> Result<Batch, CommandError> {
+        let mut batch = Batch::default();
+        let mut bytes: usize = 0;
+        let documents_max = documents_max.unwrap_or(usize::MAX);
+        while batch.documents.len() < documents_max && self.remaining > 0 {
+            let Some(document) = self.pending.pop_front() else {
+                let wanted = (documents_max - batch.documents.len()).min(FETCH_DOCUMENTS_MAX);
+                if !self.fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes)).await? {
+                    break;
+                }
+                continue;
+            };
+            bytes = bytes.saturating_add(limits::check_built(&document)?);
+            if bytes > DOCUMENT_BYTES_MAX && !batch.documents.is_empty() {
+                self.pending.push_front(document);
+                break;
+            }
+            self.remaining -= 1;
+            batch.documents.push(document);
+        }
+        batch.last = self.remaining == 0 || (self.source.is_none() && self.pending.is_empty());
+        Ok(batch)
+    }
+
+    /// Takes more documents from the store; false at its end.
+    async fn fetch(&mut self, documents_max: usize, bytes_max: usize) -> Result<bool, CommandError> {
+        let Some(source) = self.source.as_mut() else { return Ok(false) };
+        let wanted = documents_max.min(usize::try_from(self.remaining).unwrap_or(usize::MAX)).max(1);
+        let fetched = source.next_batch(wanted, bytes_max.max(1)).await?;
+        if fetched.is_empty() {
+            self.source = None;
+            return Ok(false);
+        }
+        match &self.shape {
+            Shape::Whole => self.pending.extend(fetched),
+            Shape::Projected(projected) => {
+                let (projection, filter) = &**projected;
+                for document in fetched {
+                    self.pending.push_back(projection.apply(&document, Some(filter))?);
+                }
+            }
+            Shape::Staged(pipeline) => self.pending.extend(pipeline.run(fetched)?),
+        }
+        Ok(true)
+    }
+}
+
+/// A cursor between two batches.
+pub(crate) struct OpenCursor<C> {
+    /// The collection it reads.
+    pub(crate) namespace: Namespace,
+    /// What it has left.
+    pub(crate) batches: Batches<C>,
+    /// Kept three times as long between two batches (`noCursorTimeout`; MongoDB's logical session timeout).
+    pub(crate) patient: bool,
+    /// What is left of the `maxTimeMS` of the command that opened it.
+    pub(crate) time_left: Option<Duration>,
+}
+
+/// Bounds of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CursorLimits {
+    /// Most cursors open at a time.
+    pub(crate) count_max: usize,
+    /// How long a cursor waits for its next `getMore`.
+    pub(crate) idle: Duration,
+}
+
+enum Slot<C> {
+    Idle { cursor: Box<OpenCursor<C>>, since: Instant },
+    /// A `getMore` is fetching from it; if it is killed meanwhile the slot is gone when it returns.
+    InUse,
+}
+
+/// The open cursors of a server.
+pub(crate) struct CursorTable<C> {
+    limits: CursorLimits,
+    slots: Mutex<HashMap<i64, Slot<C>>>,
+}
+
+impl<C: Cursor> CursorTable<C> {
+    pub(crate) fn new(limits: CursorLimits) -> Self {
+        Self { limits, slots: Mutex::new(HashMap::new()) }
+    }
+
+    /// Number of open cursors.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Keeps a cursor and numbers it.
+    pub(crate) fn open(&self, cursor: OpenCursor<C>) -> Result<i64, CommandError> {
+        let mut slots = self.lock();
+        if slots.len() >= self.limits.count_max {
+            let text = format!("too many open cursors ({}): exhaust or close some", self.limits.count_max);
+            return Err(CommandError::new(146, "ExceededMemoryLimit", text));
+        }
+        // Unpredictable, so that one client does not read another's cursor by counting.
+        let id = loop {
+            let id = i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1);
+            if id != 0 && !slots.contains_key(&id) {
+                break id;
+            }
+        };
+        slots.insert(id, Slot::Idle { cursor: Box::new(cursor), since: Instant::now() });
+        Ok(id)
+    }
+
+    /// Takes a cursor for a `getMore`. It is gone unless [`CheckedOut::give_back`] returns it.
+    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace) -> Result<CheckedOut<'_, C>, CommandError> {
+        let mut slots = self.lock();
+        let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
+        match slot {
+            Slot::Idle { cursor, .. } if cursor.namespace != *namespace => Err(CommandError::new(
+                13,
+                "Unauthorized",
+                format!("cursor id {id} does not belong to collection {}", namespace.collection),
+            )),
+            Slot::Idle { .. } => match std::mem::replace(slot, Slot::InUse) {
+                Slot::Idle { cursor, .. } => Ok(CheckedOut { table: self, id, cursor: Some(cursor) }),
+                Slot::InUse => Err(in_use(id)),
+            },
+            Slot::InUse => Err(in_use(id)),
+        }
+    }
+
+    /// Ends a cursor; false if there is none of that number in that collection.
+    pub(crate) fn kill(&self, id: i64, namespace: &Namespace) -> bool {
+        let mut slots = self.lock();
+        let ours = match slots.get(&id) {
+            None => false,
+            Some(Slot::Idle { cursor, .. }) => cursor.namespace == *namespace,
+            Some(Slot::InUse) => true,
+        };
+        ours && slots.remove(&id).is_some()
+    }
+
+    /// Ends the cursors that were not used for too long.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let idle = self.limits.idle;
+        self.lock().retain(|_, slot| match slot {
+            Slot::Idle { cursor, since } => {
+                let patience = if cursor.patient { idle.saturating_mul(3) } else { idle };
+                now.saturating_duration_since(*since) < patience
+            }
+            Slot::InUse => true,
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Slot<C>>> {
+        // Nothing panics while the lock is held, and the map is consistent between any two statements.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A cursor taken out of the table. Dropped, it is closed.
+pub(crate) struct CheckedOut<'a, C: Cursor> {
+    table: &'a CursorTable<C>,
+    id: i64,
+    cursor: Option<Box<OpenCursor<C>>>,
+}
+
+impl<C: Cursor> CheckedOut<'_, C> {
+    /// The cursor.
+    pub(crate) fn cursor(&mut self) -> Result<&mut OpenCursor<C>, CommandError> {
+        self.cursor.as_deref_mut().ok_or_else(|| not_found(self.id))
+    }
+
+    /// Returns it to the table; dropped if it was killed meanwhile.
+    pub(crate) fn give_back(mut self) {
+        if let (Some(cursor), Some(slot)) = (self.cursor.take(), self.table.lock().get_mut(&self.id)) {
+            *slot = Slot::Idle { cursor, since: Instant::now() };
+        }
+    }
+}
+
+impl<C: Cursor> Drop for CheckedOut<'_, C> {
+    fn drop(&mut self) {
+        if self.cursor.is_some() {
+            self.table.lock().remove(&self.id);
+        }
+    }
+}
+
+fn not_found(id: i64) -> CommandError {
+    CommandError::new(43, "CursorNotFound", format!("cursor id {id} not found"))
+}
+
+fn in_use(id: i64) -> CommandError {
+    CommandError::new(12051, "CursorInUse", format!("cursor id {id} is already in use"))
+}

@@ -1,0 +1,228 @@
+//! From a command document to its handler: the checks every command shares, a table lookup, the reply.
+
+use crate::arguments::{self, Arguments};
+use crate::commands::Command;
+use crate::connection::Peer;
+use crate::deadline::Deadline;
+use crate::error::{CommandError, CommandResult};
+use crate::server::Shared;
+use crate::wire::Sequence;
+use arras_documents::order::type_name;
+use arras_planner::store::{Namespace, Store};
+use bson::{Bson, Document};
+use std::sync::atomic::Ordering;
+
+/// Longest database name, in bytes.
+const DATABASE_NAME_BYTES_MAX: usize = 63;
+/// Longest `database.collection`, in bytes.
+const NAMESPACE_BYTES_MAX: usize = 255;
+
+/// What a handler may use.
+pub(crate) struct Context<'a, S: Store> {
+    pub(crate) server: &'a Shared<S>,
+    pub(crate) peer: &'a Peer,
+    /// Database the command is addressed to.
+    pub(crate) database: &'a str,
+    pub(crate) deadline: Deadline,
+}
+
+impl<S: Store> Context<'_, S> {
+    /// The store.
+    pub(crate) fn store(&self) -> &S {
+        &self.server.store
+    }
+
+    /// Takes the collection the command names in its first field.
+    pub(crate) fn namespace(&self, arguments: &mut Arguments) -> Result<Namespace, CommandError> {
+        match arguments.take(arguments.command()) {
+            Some(Bson::String(collection)) => namespace(self.database, collection),
+            Some(other) => Err(CommandError::invalid_namespace(format!(
+                "collection name has invalid type {}",
+                type_name(&other)
+            ))),
+            None => Err(arguments.missing(arguments.command())),
+        }
+    }
+}
+
+/// A namespace, if its names are ones MongoDB allows.
+pub(crate) fn namespace(database: &str, collection: String) -> Result<Namespace, CommandError> {
+    let bytes = database.len() + 1 + collection.len();
+    let refused = collection.is_empty()
+        || collection.contains(['$', '\0'])
+        || collection.starts_with(['.'])
+        || bytes > NAMESPACE_BYTES_MAX;
+    if refused {
+        return Err(CommandError::invalid_namespace(format!(
+            "Invalid namespace specified '{database}.{collection}'"
+        )));
+    }
+    if collection.starts_with("system.") {
+        return Err(CommandError::invalid_namespace(format!(
+            "'{database}.{collection}': Arras has no system collections"
+        )));
+    }
+    Ok(Namespace { database: database.to_owned(), collection })
+}
+
+/// Runs a command that came as `OP_MSG` and returns the reply.
+pub(crate) async fn run<S: Store>(
+    server: &Shared<S>,
+    peer: &Peer,
+    command: Document,
+    sequences: Vec<Sequence>,
+) -> Document {
+    let outcome = match command.get("$db") {
+        Some(Bson::String(database)) => {
+            let database = database.clone();
+            execute(server, peer, &database, command, sequences).await
+        }
+        Some(_) => Err(CommandError::type_mismatch("$db must be a string")),
+        None => {
+            Err(CommandError::new(40571, "Location40571", "OP_MSG requests require a $db argument"))
+        }
+    };
+    reply(server, outcome)
+}
+
+/// Runs a command that came as `OP_QUERY`: only the legacy hello may.
+pub(crate) async fn run_legacy<S: Store>(
+    server: &Shared<S>,
+    peer: &Peer,
+    database: &str,
+    mut command: Document,
+) -> Document {
+    // Old drivers wrap the command to attach a read preference.
+    if let Some(Bson::Document(inner)) = command.remove("$query").or_else(|| command.remove("query")) {
+        command = inner;
+    }
+    let name = command.keys().next().cloned().unwrap_or_default();
+    let outcome = if matches!(name.as_str(), "hello" | "isMaster" | "ismaster") {
+        execute(server, peer, database, command, Vec::new()).await
+    } else {
+        let text =
+            format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
+        Err(CommandError::new(352, "UnsupportedOpQueryCommand", text))
+    };
+    reply(server, outcome)
+}
+
+fn reply<S: Store>(server: &Shared<S>, outcome: CommandResult) -> Document {
+    server.counters.commands.fetch_add(1, Ordering::Relaxed);
+    match outcome {
+        Ok(mut document) => {
+            document.insert("ok", 1.0);
+            document
+        }
+        Err(error) => {
+            server.counters.commands_failed.fetch_add(1, Ordering::Relaxed);
+            error.to_reply()
+        }
+    }
+}
+
+async fn execute<S: Store>(
+    server: &Shared<S>,
+    peer: &Peer,
+    database: &str,
+    fields: Document,
+    sequences: Vec<Sequence>,
+) -> CommandResult {
+    let name = fields.keys().next().map(String::as_str).unwrap_or_default();
+    let (name, command) = server.registry.find(name).ok_or_else(|| {
+        CommandError::new(59, "CommandNotFound", format!("no such command: '{name}'"))
+    })?;
+    check_database(name, command, database)?;
+    check_api(name, command, &fields)?;
+    check_transaction(&fields)?;
+    check_read_concern(&fields)?;
+    check_write_concern(&fields)?;
+    let deadline = if name == "getMore" {
+        // There maxTimeMS is for tailable cursors; a cursor's time is what the command that opened it left.
+        Deadline::within(None)
+    } else {
+        Deadline::within(arguments::time_limit(&fields)?)
+    };
+    let context = Context { server, peer, database, deadline };
+    (command.run)(&context, Arguments::new(name, fields, sequences)).await
+}
+
+fn check_database<S: Store>(name: &str, command: &Command<S>, database: &str) -> Result<(), CommandError> {
+    let invalid = database.is_empty()
+        || database.len() > DATABASE_NAME_BYTES_MAX
+        || database.contains(['.', '$', '/', '\\', ' ', '"', '\0']);
+    if invalid {
+        return Err(CommandError::invalid_namespace(format!("Invalid database name: '{database}'")));
+    }
+    if command.admin_only && database != "admin" {
+        let text = format!("{name} may only be run against the admin database.");
+        return Err(CommandError::new(13, "Unauthorized", text));
+    }
+    Ok(())
+}
+
+fn check_api<S: Store>(name: &str, command: &Command<S>, fields: &Document) -> Result<(), CommandError> {
+    let strict = fields.get_bool("apiStrict").unwrap_or(false);
+    match fields.get("apiVersion") {
+        None if fields.contains_key("apiStrict") || fields.contains_key("apiDeprecationErrors") => {
+            let text = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
+            Err(CommandError::new(322, "APIVersionError", text))
+        }
+        Some(Bson::String(version)) if version == "1" => {
+            if strict && !command.versioned {
+                let text = format!("Provided apiStrict:true, but the command {name} is not in API Version 1");
+                return Err(CommandError::new(323, "APIStrictError", text));
+            }
+            Ok(())
+        }
+        Some(_) => Err(CommandError::new(322, "APIVersionError", "API version must be \"1\"")),
+        None => Ok(()),
+    }
+}
+
+fn check_transaction(fields: &Document) -> Result<(), CommandError> {
+    if fields.contains_key("txnNumber") {
+        let text = "Transaction numbers are only allowed on a replica set member or mongos";
+        return Err(CommandError::new(20, "IllegalOperation", text));
+    }
+    if fields.contains_key("startTransaction") || fields.contains_key("autocommit") {
+        let text = "'startTransaction' and 'autocommit' require a transaction number";
+        return Err(CommandError::new(72, "InvalidOptions", text));
+    }
+    Ok(())
+}
+
+/// One proxy in front of one server reads what was acknowledged: `local`, `available` and `majority` are the
+/// same. The levels that promise more are refused.
+fn check_read_concern(fields: &Document) -> Result<(), CommandError> {
+    let concern = match fields.get("readConcern") {
+        None => return Ok(()),
+        Some(Bson::Document(concern)) => concern,
+        Some(_) => return Err(CommandError::type_mismatch("readConcern must be an object")),
+    };
+    for (name, value) in concern {
+        match (name.as_str(), value) {
+            ("level", Bson::String(level)) if matches!(level.as_str(), "local" | "available" | "majority") => {}
+            ("provenance", _) => {}
+            _ => {
+                let text = format!("node needs to be a replica set member to use read concern {name}: {value}");
+                return Err(CommandError::new(123, "NotAReplicaSet", text));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_write_concern(fields: &Document) -> Result<(), CommandError> {
+    let concern = match fields.get("writeConcern") {
+        None => return Ok(()),
+        Some(Bson::Document(concern)) => concern,
+        Some(_) => return Err(CommandError::type_mismatch("writeConcern must be an object")),
+    };
+    match concern.get("w") {
+        None => Ok(()),
+        Some(Bson::String(mode)) if mode == "majority" => Ok(()),
+        Some(value) if matches!(arguments::whole_number(value), Some(0 | 1)) => Ok(()),
+        Some(_) => Err(CommandError::bad_value("cannot use 'w' > 1 or a tag when a host is not replicated")),
+    }
+}
