@@ -1,5 +1,6 @@
 //! Accumulators of `$group` and friends.
 
 mod number_sum;
+mod superaccumulator;
 
 pub use number_sum::NumberSum;

@@ -13,6 +13,7 @@ pub mod expression;
 pub mod filter;
 pub mod keys;
 pub mod limits;
+mod number;
 pub mod order;
 pub mod path;
 pub mod pipeline;

@@ -8,8 +8,8 @@ mod canonical;
 mod number;
 
 pub use canonical::canonical;
-pub(crate) use number::compare_numbers;
 pub use number::{as_exact_i64, as_f64, as_lossy_i64};
+pub(crate) use number::{compare_decimal_with_double, compare_numbers, split};
 
 /// Place of a value's type in the BSON order. Types of one class compare by value; null, numbers of all kinds,
 /// and strings with symbols are such classes.

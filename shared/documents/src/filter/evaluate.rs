@@ -299,3 +299,10 @@ fn field_offset(document: &Document, path: &str, test: &Test) -> Option<usize> {
         }
     }
 }
+
+/// Whether an array element passes a test as a field holding it would.
+pub(crate) fn element_passes(test: &Test, element: &Bson) -> Result<bool, QueryError> {
+    let mut holder = Document::new();
+    holder.insert("", element.clone());
+    at_path(&holder, "", test)
+}
