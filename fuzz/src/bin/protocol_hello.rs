@@ -1,0 +1,24 @@
+//! Messages of `hello`, from whichever peer.
+#![no_main]
+
+use arras_fuzz::{decodes_stably, seed};
+use arras_protocol::codec::encode;
+use arras_protocol::hello;
+use libfuzzer_sys::fuzz_target;
+
+fn seeds() -> Vec<Vec<u8>> {
+    vec![
+        encode(&hello::Request { protocol_version: 1 }),
+        encode(&hello::Response {
+            protocol_version: 1,
+            database: [7; 16],
+            incarnation: 3,
+            engine: "memory".into(),
+        }),
+    ]
+}
+
+fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
+    decodes_stably::<hello::Request>(bytes);
+    decodes_stably::<hello::Response>(bytes);
+});
