@@ -34,3 +34,9 @@ impl Protocol for Hello {
     type Request = Request;
     type Response = Response;
 }
+
+/// DNS name in the server's certificate; the proxy accepts no other, whatever address it connects to.
+pub const SERVER_NAME: &str = "arras-server";
+
+/// DNS name in the proxy's certificate; the server accepts no other.
+pub const PROXY_NAME: &str = "arras-proxy";

@@ -1,1 +1,11 @@
-//! Stub.
+//! The trusted proxy: configuration, keyring, connection to the server, the engine over encrypted indexes, and
+//! the command line that puts them together.
+#![forbid(unsafe_code)]
+
+pub mod certificates;
+pub mod cli;
+pub mod configuration;
+pub mod connection;
+pub mod demo;
+pub mod engine;
+pub mod init;

@@ -6,9 +6,12 @@
 mod arx_eq;
 pub mod arx_range;
 pub mod backend;
+pub mod configuration;
 mod documents;
 mod hello;
 mod keyspace;
+pub mod listener;
+pub mod tls;
 mod unique;
 mod write;
 

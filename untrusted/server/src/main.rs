@@ -1,2 +1,133 @@
-//! Stub.
-fn main() {}
+//! `arras-server`: the keyless server's process.
+#![forbid(unsafe_code)]
+
+use arras_server::Backend;
+use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
+use arras_server::listener::{Limits, Listener};
+use arras_server::tls::{self, TlsError};
+use arras_storage::{Embedded, StorageError};
+use clap::Parser;
+use std::future::Future;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+/// Exit code when a second signal cuts the stop short.
+const INTERRUPTED: i32 = 130;
+
+/// Why the server does not run: one line a person can act on.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    #[error(transparent)]
+    Certificates(#[from] TlsError),
+    #[error("{path}: {what}")]
+    Data { path: PathBuf, what: String },
+    #[error("cannot listen on {address}: {what}; choose another --listen address")]
+    Network { address: String, what: io::Error },
+    #[error("the operating system does not let the server start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Configuration(_) => 2,
+            Self::Certificates(_) => 3,
+            Self::Data { .. } => 4,
+            Self::Network { .. } | Self::System(_) => 5,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Configuration::new(Arguments::parse())
+        .map_err(Failure::from)
+        .and_then(run)
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("arras-server: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(configuration: Configuration) -> Result<(), Failure> {
+    start_log(configuration.log_format);
+    let tls = tls::server_config(&configuration.certificates)?;
+    let backend = Arc::new(open(&configuration.data_dir)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let address = configuration.listen;
+        let listening = async {
+            let listener = Listener::bind(&address, tls, Limits::default()).await?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (bound, listener) = listening.await.map_err(|what| Failure::Network {
+            address: address.clone(),
+            what,
+        })?;
+        let stop = stop_signal()?;
+        // For whoever started the server with port 0; nobody reading is no reason to stop.
+        let _ = writeln!(io::stdout(), "listening on {bound}");
+        info!(address = %bound, data_dir = %configuration.data_dir.display(), "listening on {bound}");
+        listener.serve(backend, stop).await;
+        Ok::<(), Failure>(())
+    })?;
+    // Waits for requests on blocking threads, whose store closes after them.
+    drop(runtime);
+    info!("stopped");
+    Ok(())
+}
+
+/// Opens the data directory and counts this start.
+fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
+    let failed = |what: String| Failure::Data {
+        path: path.to_path_buf(),
+        what,
+    };
+    let mut fresh_name = [0; 16];
+    getrandom::fill(&mut fresh_name).map_err(|error| failed(error.to_string()))?;
+    let opened = Embedded::open(path).and_then(|store| Backend::open(store, fresh_name));
+    opened.map_err(|error| match error {
+        StorageError::InUse => failed("another arras-server uses this data directory; stop it first".into()),
+        StorageError::Damaged(what) => failed(format!("damaged ({what}); restore it from a backup")),
+        StorageError::Environment(what) => failed(format!("{what}; check that it is a writable directory")),
+    })
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    match format {
+        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.init(),
+    }
+}
+
+/// Completes at the first SIGTERM or ctrl-C; a later one ends the process at once.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(INTERRUPTED);
+        });
+    })
+}

@@ -1,0 +1,168 @@
+//! The proxy's configuration file, `arras.toml`.
+
+use serde::Deserialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The file's name in a configuration directory.
+pub const FILE_NAME: &str = "arras.toml";
+
+/// What the file says. Relative paths in it are relative to the file, and absolute once read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// Where applications connect, host and port.
+    pub listen: String,
+    /// The proxy's own data directory (counters, intents, sealed under the keyring).
+    pub data_dir: PathBuf,
+    /// The schema file; every field is sensitive and stored if there is none.
+    pub schema: Option<PathBuf>,
+    /// Form of the log.
+    #[serde(default)]
+    pub log_format: LogFormat,
+    /// The server.
+    pub server: Server,
+    /// The keyring.
+    pub keyring: KeyringFile,
+}
+
+/// Where the server is and how it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Host and port.
+    pub address: String,
+    /// Directory with ca.pem, proxy.pem and proxy.key.
+    pub certificates: PathBuf,
+    /// How long one call to the server may take, in seconds.
+    #[serde(default = "default_deadline_seconds")]
+    pub deadline_seconds: u64,
+}
+
+/// Where the keyring is and what unlocks it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyringFile {
+    /// The keyring file.
+    pub path: PathBuf,
+    /// The key file that unlocks it; a passphrase does if there is none.
+    pub key_file: Option<PathBuf>,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// One JSON object a line, for log collectors.
+    Json,
+    /// For people.
+    #[default]
+    Text,
+}
+
+fn default_deadline_seconds() -> u64 {
+    30
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {what}")]
+pub struct ConfigurationError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong, and where.
+    pub what: String,
+}
+
+impl Configuration {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] if it cannot be read, or does not parse; unknown names are errors.
+    pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
+        let wrong = |what: String| ConfigurationError {
+            path: path.to_path_buf(),
+            what,
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let mut read: Self =
+            toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().to_owned()))?;
+        if read.server.deadline_seconds == 0 {
+            return Err(wrong(
+                "server.deadline_seconds is 0: no call could ever be answered".into(),
+            ));
+        }
+        let base = path.parent().unwrap_or(Path::new(""));
+        let paths = [
+            Some(&mut read.data_dir),
+            read.schema.as_mut(),
+            read.keyring.key_file.as_mut(),
+        ];
+        let paths = paths.into_iter().flatten();
+        for relative in paths.chain([&mut read.keyring.path, &mut read.server.certificates]) {
+            *relative = base.join(&*relative);
+        }
+        Ok(read)
+    }
+}
+
+/// What goes into a new file.
+#[derive(Debug)]
+pub struct Values<'a> {
+    /// See [`Configuration::listen`].
+    pub listen: &'a str,
+    /// See [`Server::address`].
+    pub server: &'a str,
+    /// See [`Configuration::data_dir`].
+    pub data_dir: &'a Path,
+    /// See [`KeyringFile::key_file`].
+    pub key_file: Option<&'a Path>,
+}
+
+/// A new configuration file, commented.
+#[must_use]
+pub fn template(values: &Values<'_>) -> String {
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let key_file = match values.key_file {
+        Some(path) => format!("key_file = {}", quoted(&path.to_string_lossy())),
+        None => "# key_file = \"/run/secrets/arras.key\"".to_owned(),
+    };
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write!(
+        text,
+        "# The Arras proxy. Relative paths are relative to this file.\n\
+         \n\
+         # Where applications connect. It speaks plaintext to them: keep it on the application's side.\n\
+         listen = {listen}\n\
+         \n\
+         # The proxy's own state: counters and unfinished writes, sealed under the keyring. Back it up together\n\
+         # with the keyring; it belongs to exactly one server database.\n\
+         data_dir = {data_dir}\n\
+         \n\
+         # What may be asked of which field. Without it every field is sensitive: stored, not searchable.\n\
+         # schema = \"schema.toml\"\n\
+         \n\
+         # \"text\" or \"json\"; RUST_LOG sets the level.\n\
+         log_format = \"text\"\n\
+         \n\
+         [server]\n\
+         # Where arras-server runs. Copy the directory `server`, beside this file, to that machine and start:\n\
+         #   arras-server --data-dir DIR --listen HOST:PORT --certificates server\n\
+         address = {server}\n\
+         certificates = \"certificates\"\n\
+         # How long one call to it may take.\n\
+         deadline_seconds = 30\n\
+         \n\
+         [keyring]\n\
+         # The root keys. Without this file and what unlocks it the data cannot be read by anybody: back it up.\n\
+         path = \"keyring.json\"\n\
+         # The key file that unlocks it. Without one the passphrase is asked for, or taken from the environment\n\
+         # variable ARRAS_PASSPHRASE.\n\
+         {key_file}\n",
+        listen = quoted(values.listen),
+        data_dir = quoted(&values.data_dir.to_string_lossy()),
+        server = quoted(values.server),
+    );
+    text
+}

@@ -1,0 +1,212 @@
+//! Connecting: TCP, TLS, and the greeting.
+
+use super::Settings;
+use super::frames::{self, ReadError};
+use super::link::Link;
+use super::tls::describe_failure;
+use arras_protocol::frame::{FrameHeader, FrameKind};
+use arras_protocol::hello::{self, Hello, SERVER_NAME};
+use arras_protocol::limits::PROTOCOL_VERSION;
+use arras_protocol::{Protocol, Refusal, codec};
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// A server that is gone without a word is noticed within about half a minute.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(15))
+    .with_interval(Duration::from_secs(5));
+
+/// How long sent bytes may stay unacknowledged.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing listens there, or the network does not lead there.
+    #[error("{address}: {source}; is arras-server running there?")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Something listens, and is silent.
+    #[error("{address}: no answer within {limit_ms} ms")]
+    Silent {
+        /// Where.
+        address: String,
+        /// How long it was waited.
+        limit_ms: u64,
+    },
+    /// One side does not accept the other's certificate, or it is no TLS server.
+    #[error("{address}: {what}")]
+    Tls {
+        /// Where.
+        address: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Another version of the protocol is spoken there.
+    #[error(
+        "{address}: the server speaks protocol version {theirs}, this proxy {ours}; update the older one"
+    )]
+    Version {
+        /// Where.
+        address: String,
+        /// This proxy's.
+        ours: u16,
+        /// The server's.
+        theirs: u16,
+    },
+    /// The server declined the greeting for another reason.
+    #[error("{address}: the server refused the connection: {refusal}")]
+    Refused {
+        /// Where.
+        address: String,
+        /// Its reason.
+        refusal: Refusal,
+    },
+    /// The server has the data of another deployment.
+    #[error("{address}: the server holds another database than this proxy's; check its --data-dir")]
+    OtherDatabase {
+        /// Where.
+        address: String,
+    },
+    /// What listens there does not keep to the protocol.
+    #[error("{address}: the server broke the protocol: {what}")]
+    Malformed {
+        /// Where.
+        address: String,
+        /// How.
+        what: String,
+    },
+}
+
+/// Connects and greets. A server with another database than `database` is refused.
+pub(super) async fn dial(
+    settings: &Settings,
+    database: Option<[u8; 16]>,
+) -> Result<(Link, hello::Response), ConnectError> {
+    let address = || settings.address.clone();
+    let (stream, server) = timeout(settings.connect, reach(settings))
+        .await
+        .unwrap_or_else(|_| {
+            let limit_ms = u64::try_from(settings.connect.as_millis()).unwrap_or(u64::MAX);
+            Err(ConnectError::Silent {
+                address: address(),
+                limit_ms,
+            })
+        })?;
+    if server.protocol_version != PROTOCOL_VERSION {
+        let (ours, theirs) = (PROTOCOL_VERSION, server.protocol_version);
+        return Err(ConnectError::Version {
+            address: address(),
+            ours,
+            theirs,
+        });
+    }
+    if database.is_some_and(|database| database != server.database) {
+        return Err(ConnectError::OtherDatabase { address: address() });
+    }
+    Ok((Link::new(stream), server))
+}
+
+async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Response), ConnectError> {
+    let address = || settings.address.clone();
+    let unreachable = |source| ConnectError::Unreachable {
+        address: address(),
+        source,
+    };
+    let failed = |error: &io::Error| ConnectError::Tls {
+        address: address(),
+        what: describe_failure(error),
+    };
+    let tcp = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
+    tune(&tcp).map_err(unreachable)?;
+    let name = ServerName::try_from(SERVER_NAME).map_err(|error| ConnectError::Tls {
+        address: address(),
+        what: error.to_string(),
+    })?;
+    let connector = TlsConnector::from(settings.tls.clone());
+    let mut stream = connector
+        .connect(name, tcp)
+        .await
+        .map_err(|error| failed(&error))?;
+    let written = write_hello(&mut stream).await;
+    // In TLS 1.3 the server judges this side's certificate after the handshake is over here: its verdict is
+    // what is read, whatever became of the writing.
+    let read = frames::read(&mut stream).await;
+    match (read, written) {
+        (Ok(Some((header, body))), _) => Ok((stream, greeted(&address, header, &body)?)),
+        (Err(ReadError::Stream(error)), _) | (Ok(None), Err(error)) => Err(failed(&error)),
+        (Ok(None), Ok(())) => Err(failed(&io::ErrorKind::UnexpectedEof.into())),
+        (Err(error), _) => Err(ConnectError::Malformed {
+            address: address(),
+            what: error.to_string(),
+        }),
+    }
+}
+
+async fn write_hello(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
+    let body = codec::encode(&hello::Request {
+        protocol_version: PROTOCOL_VERSION,
+    });
+    let body_bytes = u32::try_from(body.len()).map_err(io::Error::other)?;
+    let header = FrameHeader {
+        call: 0,
+        kind: FrameKind::Request,
+        protocol: Hello::ID,
+        deadline_ms: 0,
+        body_bytes,
+    };
+    stream.write_all(&header.to_bytes()).await?;
+    stream.write_all(&body).await?;
+    stream.flush().await
+}
+
+fn greeted(
+    address: &dyn Fn() -> String,
+    header: FrameHeader,
+    body: &[u8],
+) -> Result<hello::Response, ConnectError> {
+    let malformed = |what: &str| ConnectError::Malformed {
+        address: address(),
+        what: what.into(),
+    };
+    if header.call != 0 || header.protocol != Hello::ID {
+        return Err(malformed("the first reply is not to hello"));
+    }
+    match header.kind {
+        FrameKind::Response => codec::decode(body).map_err(|error| malformed(&error.to_string())),
+        FrameKind::Refusal => match codec::decode(body) {
+            Ok(Refusal::Version { asked, served }) => Err(ConnectError::Version {
+                address: address(),
+                ours: asked,
+                theirs: served,
+            }),
+            Ok(refusal) => Err(ConnectError::Refused {
+                address: address(),
+                refusal,
+            }),
+            Err(error) => Err(malformed(&error.to_string())),
+        },
+        FrameKind::Request => Err(malformed("a request in place of a reply to hello")),
+    }
+}
+
+/// Sets what the traffic needs: small frames leave at once, dead peers are noticed.
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    socket.set_tcp_keepalive(&KEEPALIVE)
+}

@@ -1,0 +1,199 @@
+//! The server's settings: command line over configuration file over defaults.
+
+use crate::tls::CertificatePaths;
+use clap::{Parser, ValueEnum};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Where the server listens unless told otherwise: this machine only.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
+
+/// The command line.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "arras-server",
+    version,
+    about = "The keyless half of Arras: stores ciphertext and answers queries on it",
+    long_about = "The keyless half of Arras. It stores sealed documents and encrypted indexes in its data \
+        directory and answers the queries of one proxy, which holds the keys. It needs no key of the data, \
+        no password and no network but the port it listens on.\n\n\
+        Who may connect is settled by certificates: `arras init`, run where the proxy runs, makes a directory \
+        `server` with ca.pem, server.pem and server.key. Copy it here and name it with --certificates.",
+    after_help = "Example:\n  arras-server --data-dir /var/lib/arras --listen 0.0.0.0:7411 --certificates \
+        /etc/arras/server\n\n\
+        Configuration file (all optional, flags win):\n  data_dir = \"/var/lib/arras\"\n  \
+        listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  log_format = \"json\"\n\n\
+        Log: to standard error; RUST_LOG sets the level (error, warn, info, debug). Neither names nor values \
+        of the data are ever logged.\n\n\
+        Stop: SIGTERM or ctrl-C finishes what is under way (at most 30 s); a second one stops at once.\n\n\
+        Exit codes: 0 stopped, 2 usage or configuration, 3 certificates, 4 data directory, 5 network."
+)]
+pub struct Arguments {
+    /// Directory of the database; made if it does not exist. One server at a time.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Address to listen on; port 0 takes a free one, printed as `listening on ADDRESS` [default: 127.0.0.1:7411]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+
+    /// Directory with ca.pem, server.pem and server.key.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["ca", "cert", "private"])]
+    pub certificates: Option<PathBuf>,
+
+    /// Certificate authority of this deployment, PEM; with --cert and --key in place of --certificates.
+    #[arg(long, value_name = "FILE", requires_all = ["cert", "private"])]
+    pub ca: Option<PathBuf>,
+
+    /// The server's certificate, PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["ca", "private"])]
+    pub cert: Option<PathBuf>,
+
+    /// The certificate's private key, PEM.
+    #[arg(long = "key", value_name = "FILE", requires_all = ["ca", "cert"])]
+    pub private: Option<PathBuf>,
+
+    /// Configuration file.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+
+    /// Form of the log [default: text]
+    #[arg(long, value_name = "FORM")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// One JSON object a line, for log collectors.
+    Json,
+    /// For people.
+    #[default]
+    Text,
+}
+
+/// The configuration file; its names are those of the flags.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    data_dir: Option<PathBuf>,
+    listen: Option<String>,
+    certificates: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    #[serde(rename = "key")]
+    private: Option<PathBuf>,
+    log_format: Option<LogFormat>,
+}
+
+/// What the server runs with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// Directory of the database.
+    pub data_dir: PathBuf,
+    /// Address to listen on.
+    pub listen: String,
+    /// Certificates.
+    pub certificates: CertificatePaths,
+    /// Form of the log.
+    pub log_format: LogFormat,
+}
+
+/// Why there is no configuration to run with.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The file cannot be read or parsed.
+    #[error("{path}: {what}")]
+    File {
+        /// The configuration file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Something needed was given nowhere.
+    #[error("{0} is needed: give {1} or set it in the --config file (see --help)")]
+    Missing(&'static str, &'static str),
+    /// Certificates were given in both ways.
+    #[error("certificates are given twice: name either a directory or ca, cert and key")]
+    Twice,
+}
+
+impl Configuration {
+    /// Puts flags, file and defaults together. Relative paths in the file are relative to the file.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`], saying what to give where.
+    pub fn new(arguments: Arguments) -> Result<Self, ConfigurationError> {
+        let file = match &arguments.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let flagged = arguments.certificates.is_some() || arguments.ca.is_some();
+        let certificates = if flagged {
+            certificate_paths(
+                arguments.certificates,
+                [arguments.ca, arguments.cert, arguments.private],
+            )?
+        } else {
+            certificate_paths(file.certificates, [file.ca, file.cert, file.private])?
+        };
+        Ok(Self {
+            data_dir: arguments
+                .data_dir
+                .or(file.data_dir)
+                .ok_or(ConfigurationError::Missing("a data directory", "--data-dir DIR"))?,
+            listen: arguments
+                .listen
+                .or(file.listen)
+                .unwrap_or_else(|| DEFAULT_LISTEN.into()),
+            certificates,
+            log_format: arguments.log_format.or(file.log_format).unwrap_or_default(),
+        })
+    }
+}
+
+fn certificate_paths(
+    directory: Option<PathBuf>,
+    files: [Option<PathBuf>; 3],
+) -> Result<CertificatePaths, ConfigurationError> {
+    match (directory, files) {
+        (Some(directory), [None, None, None]) => Ok(CertificatePaths::in_directory(&directory)),
+        (Some(_), _) => Err(ConfigurationError::Twice),
+        (None, [Some(authority), Some(certificate), Some(private)]) => Ok(CertificatePaths {
+            authority,
+            certificate,
+            private,
+        }),
+        (None, _) => Err(ConfigurationError::Missing(
+            "a certificate",
+            "--certificates DIR (or --ca, --cert and --key)",
+        )),
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigurationError> {
+    let wrong = |what: String| ConfigurationError::File {
+        path: path.to_path_buf(),
+        what,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let mut file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().into()))?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    for relative in [
+        &mut file.data_dir,
+        &mut file.certificates,
+        &mut file.ca,
+        &mut file.cert,
+        &mut file.private,
+    ]
+    .into_iter()
+    .flatten()
+    {
+        *relative = base.join(&*relative);
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Serves the protocols to the proxy over TLS: accepts, shakes hands, bounds, dispatches, stops.
+//!
+//! *What is bounded.* Connections, handshakes under way and their duration, requests in flight a connection,
+//! bytes held for a connection, requests being worked on in all, and how long a reader may stall. A
+//! connection over a bound is made to wait (its socket is not read), never served less correctly.
+//!
+//! *Log.* Connections, protocol names, sizes, times and refusals; never what a message holds.
+
+mod connection;
+mod frames;
+
+use crate::tls::describe_handshake_failure;
+use arras_protocol::limits::IN_FLIGHT_MAX;
+use arras_protocol::{ProtocolId, Refusal};
+use rustls::ServerConfig;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, info, warn};
+
+/// Answers requests: the keyless half behind the listener.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one encoded request of a protocol with its encoded response. May block; called on many threads
+    /// at once.
+    ///
+    /// # Errors
+    /// [`Refusal`], which is sent in place of the response.
+    fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal>;
+}
+
+/// Bounds of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections served at once; a further one is closed.
+    pub connections_max: usize,
+    /// Handshakes under way at once; a further connection is closed.
+    pub handshakes_max: usize,
+    /// Time from accepting a connection to its accepted `hello`.
+    pub handshake: Duration,
+    /// Requests in flight on one connection.
+    pub in_flight_max: usize,
+    /// Bytes of requests and replies held for one connection, above which its socket is not read. One frame
+    /// more may be held, and the replies of requests that are being worked on.
+    pub held_bytes_max: usize,
+    /// Requests worked on at once, over all connections.
+    pub workers: usize,
+    /// How long a peer may take to accept the next 64 KiB of replies.
+    pub write_stall: Duration,
+    /// How long a stop waits for what is under way.
+    pub stop_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            connections_max: 64,
+            handshakes_max: 64,
+            handshake: Duration::from_secs(10),
+            in_flight_max: IN_FLIGHT_MAX,
+            held_bytes_max: 64 * 1024 * 1024,
+            workers: (cores * 4).max(8),
+            write_stall: Duration::from_secs(60),
+            stop_grace: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What all connections of a listener share.
+struct Serving<H> {
+    handler: Arc<H>,
+    acceptor: TlsAcceptor,
+    limits: Limits,
+    workers: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+}
+
+/// A bound listener.
+pub struct Listener {
+    tcp: TcpListener,
+    acceptor: TlsAcceptor,
+    limits: Limits,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener")
+            .field("tcp", &self.tcp)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Binds `address` (port 0: any free one).
+    ///
+    /// # Errors
+    /// What the operating system says: the address is taken, or not this machine's.
+    pub async fn bind(
+        address: impl ToSocketAddrs,
+        tls: Arc<ServerConfig>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let tcp = TcpListener::bind(address).await?;
+        Ok(Self {
+            tcp,
+            acceptor: TlsAcceptor::from(tls),
+            limits,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Serves until `stop` completes; then takes no new connection, refuses new requests with
+    /// [`Refusal::Stopping`], answers those under way, and returns.
+    pub async fn serve<H: Handler>(self, handler: Arc<H>, stop: impl Future<Output = ()>) {
+        let (stopping, stopped) = watch::channel(false);
+        let handshakes = Arc::new(Semaphore::new(self.limits.handshakes_max));
+        let serving = Arc::new(Serving {
+            handler,
+            acceptor: self.acceptor,
+            workers: Arc::new(Semaphore::new(self.limits.workers)),
+            connections: Arc::new(Semaphore::new(self.limits.connections_max)),
+            limits: self.limits,
+            stop: stopped,
+        });
+        let mut tasks = JoinSet::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                Some(_) = tasks.join_next() => {}
+                accepted = self.tcp.accept() => match accepted {
+                    Ok((stream, peer)) => match Arc::clone(&handshakes).try_acquire_owned() {
+                        Ok(slot) => {
+                            tasks.spawn(admit(Arc::clone(&serving), stream, peer, slot));
+                        }
+                        Err(_) => warn!(%peer, "connection closed: too many handshakes are under way"),
+                    },
+                    Err(error) => {
+                        // Out of file descriptors, mostly: wait for some to come free.
+                        warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+            }
+        }
+        drop(self.tcp);
+        info!(connections = tasks.len(), "stopping: finishing what is under way");
+        stopping.send_replace(true);
+        let finish = async { while tasks.join_next().await.is_some() {} };
+        if timeout(serving.limits.stop_grace, finish).await.is_err() {
+            warn!("stopped with requests still under way");
+        }
+    }
+}
+
+/// Shakes hands and serves one connection to its end.
+async fn admit<H: Handler>(
+    serving: Arc<Serving<H>>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+) {
+    let until = Instant::now() + serving.limits.handshake;
+    if let Err(error) = connection::tune(&stream) {
+        debug!(%peer, %error, "socket options");
+    }
+    let mut stop = serving.stop.clone();
+    let shaken = tokio::select! {
+        shaken = timeout_at(until, serving.acceptor.accept(stream)) => shaken,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            return warn!(%peer, "connection refused: {}", describe_handshake_failure(&error));
+        }
+        Err(_) => return warn!(%peer, "connection closed: the TLS handshake took too long"),
+    };
+    let Ok(_connection) = Arc::clone(&serving.connections).try_acquire_owned() else {
+        return warn!(%peer, "connection closed: there are already {} ones", serving.limits.connections_max);
+    };
+    connection::serve(serving, stream, peer, until, slot).await;
+}
+
+impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
+    fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        Self::handle(self, protocol, body)
+    }
+}

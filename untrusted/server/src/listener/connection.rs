@@ -1,0 +1,417 @@
+//! One connection: a reader that dispatches requests, the requests at work, and a writer of their replies.
+
+use super::frames::{self, ReadError};
+use super::{Handler, Limits, Serving};
+use arras_protocol::frame::{FrameHeader, FrameKind};
+use arras_protocol::hello::Hello;
+use arras_protocol::limits::FRAME_BYTES_MAX;
+use arras_protocol::{Protocol, ProtocolId, Refusal, arx_eq, arx_range, codec, documents, unique, write};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, error, info, warn};
+
+/// Bytes written between two looks at the clock.
+const WRITE_CHUNK_BYTES: usize = 64 * 1024;
+
+/// A peer that is gone without a word is noticed within about half a minute.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(15))
+    .with_interval(Duration::from_secs(5));
+
+/// Sets what the traffic needs: small frames leave at once, dead peers are noticed.
+pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(60)))?;
+    socket.set_tcp_keepalive(&KEEPALIVE)
+}
+
+/// Bytes held for a connection, counted so that its reader can wait for room.
+#[derive(Default)]
+struct Account {
+    bytes: AtomicUsize,
+    released: Notify,
+}
+
+impl Account {
+    fn hold(self: &Arc<Self>, bytes: usize) -> Held {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        Held {
+            account: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    async fn below(&self, max: usize) {
+        loop {
+            let released = self.released.notified();
+            if self.bytes.load(Ordering::Acquire) <= max {
+                return;
+            }
+            released.await;
+        }
+    }
+}
+
+/// Bytes held until this is dropped.
+struct Held {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.account.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.account.released.notify_one();
+    }
+}
+
+/// A reply on its way out; the request counts as in flight until it is written.
+struct Reply {
+    header: FrameHeader,
+    body: Vec<u8>,
+    _held: Held,
+    _in_flight: Option<OwnedSemaphorePermit>,
+}
+
+/// What a connection did, for the log.
+#[derive(Default)]
+struct Tally {
+    requests: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+/// What the parts of one connection share.
+struct Connection<H> {
+    serving: Arc<Serving<H>>,
+    peer: SocketAddr,
+    in_flight: Arc<Semaphore>,
+    account: Arc<Account>,
+    replies: mpsc::Sender<Reply>,
+    tally: Arc<Tally>,
+}
+
+impl<H> Clone for Connection<H> {
+    fn clone(&self) -> Self {
+        Self {
+            serving: Arc::clone(&self.serving),
+            peer: self.peer,
+            in_flight: Arc::clone(&self.in_flight),
+            account: Arc::clone(&self.account),
+            replies: self.replies.clone(),
+            tally: Arc::clone(&self.tally),
+        }
+    }
+}
+
+/// Why a connection ends early.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("no hello in time")]
+    NoHello,
+    #[error("hello was refused: {0}")]
+    Refused(Refusal),
+    #[error("the peer broke the protocol: {0}")]
+    Peer(&'static str),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Serves a connection to its end. `slot` is given up once the peer has said hello, which it must `until` then.
+pub(super) async fn serve<H: Handler>(
+    serving: Arc<Serving<H>>,
+    stream: TlsStream<TcpStream>,
+    peer: SocketAddr,
+    until: Instant,
+    slot: OwnedSemaphorePermit,
+) {
+    let opened = Instant::now();
+    let (mut reader, writer) = tokio::io::split(stream);
+    let (replies, outgoing) = mpsc::channel(serving.limits.in_flight_max.max(1));
+    let connection = Connection {
+        in_flight: Arc::new(Semaphore::new(serving.limits.in_flight_max)),
+        account: Arc::default(),
+        tally: Arc::default(),
+        serving,
+        peer,
+        replies,
+    };
+    let tally = Arc::clone(&connection.tally);
+    let mut writer = tokio::spawn(write_replies(
+        writer,
+        outgoing,
+        connection.serving.limits.write_stall,
+        Arc::clone(&tally),
+    ));
+    info!(%peer, "connection opened");
+    let mut cut = false;
+    tokio::select! {
+        ended = connection.read_requests(&mut reader, until, slot) => {
+            match ended {
+                Ok(()) => cut = true,
+                // What was queued for the peer (the refusal of its hello) still goes out.
+                Err(broken) => warn!(%peer, "closing the connection: {broken}"),
+            }
+        }
+        ended = &mut writer => {
+            cut = true;
+            if let Ok(Err(error)) = ended {
+                warn!(%peer, %error, "closing the connection: cannot write to it");
+            }
+        }
+        () = connection.drained_after_stop() => {}
+    }
+    drop(connection);
+    if cut {
+        writer.abort();
+    } else if !writer.is_finished() {
+        let _ = writer.await;
+    }
+    info!(
+        %peer,
+        requests = tally.requests.load(Ordering::Relaxed),
+        received_bytes = tally.received_bytes.load(Ordering::Relaxed),
+        sent_bytes = tally.sent_bytes.load(Ordering::Relaxed),
+        seconds = opened.elapsed().as_secs_f64(),
+        "connection closed"
+    );
+}
+
+impl<H: Handler> Connection<H> {
+    fn limits(&self) -> &Limits {
+        &self.serving.limits
+    }
+
+    /// Reads requests until the peer closes (`Ok`) or breaks the protocol.
+    async fn read_requests<R: AsyncRead + Unpin>(
+        &self,
+        stream: &mut R,
+        until: Instant,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<(), Broken> {
+        let first = timeout_at(until, frames::read(stream))
+            .await
+            .map_err(|_| Broken::NoHello)??;
+        let Some((header, body)) = first else {
+            return Ok(());
+        };
+        self.greet(header, body).await?;
+        drop(slot);
+        loop {
+            self.account.below(self.limits().held_bytes_max).await;
+            let Some((header, body)) = frames::read(stream).await? else {
+                return Ok(());
+            };
+            if header.kind != FrameKind::Request {
+                return Err(Broken::Peer("a reply where a request was expected"));
+            }
+            let received = Instant::now();
+            self.count(&body);
+            if *self.serving.stop.borrow() {
+                self.refuse(header, &Refusal::Stopping).await;
+                continue;
+            }
+            let held = self.account.hold(body.len());
+            let Ok(permit) = Arc::clone(&self.in_flight).acquire_owned().await else {
+                return Ok(());
+            };
+            tokio::spawn(self.clone().answer(header, body, received, (held, permit)));
+        }
+    }
+
+    fn count(&self, body: &[u8]) {
+        self.tally.requests.fetch_add(1, Ordering::Relaxed);
+        self.tally
+            .received_bytes
+            .fetch_add(body.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The first frame: it must be a hello that the handler accepts.
+    async fn greet(&self, header: FrameHeader, body: Vec<u8>) -> Result<(), Broken> {
+        self.count(&body);
+        let first = header.kind == FrameKind::Request && header.protocol == Hello::ID;
+        let answered = if first {
+            let (answered, _) = self.work(header, body, Instant::now()).await;
+            answered.unwrap_or(Err(Refusal::Stopping))
+        } else {
+            Err(Refusal::Malformed(
+                "the first call on a connection must be hello".into(),
+            ))
+        };
+        match answered {
+            Ok(body) => {
+                self.send(header, FrameKind::Response, body, None).await;
+                Ok(())
+            }
+            Err(refusal) => {
+                self.refuse(header, &refusal).await;
+                Err(Broken::Refused(refusal))
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn answer(
+        self,
+        header: FrameHeader,
+        body: Vec<u8>,
+        received: Instant,
+        (held, permit): (Held, OwnedSemaphorePermit),
+    ) {
+        let request_bytes = body.len();
+        let (answered, worked) = self.work(header, body, received).await;
+        drop(held);
+        let protocol = protocol_name(header.protocol);
+        let peer = self.peer;
+        let waited_us = (received.elapsed().saturating_sub(worked)).as_micros();
+        let worked_us = worked.as_micros();
+        match answered {
+            None => {
+                debug!(%peer, protocol, request_bytes, waited_us, "request dropped: its deadline is over")
+            }
+            Some(Ok(body)) => {
+                let reply_bytes = body.len();
+                debug!(%peer, protocol, request_bytes, reply_bytes, waited_us, worked_us, "request answered");
+                self.send(header, FrameKind::Response, body, Some(permit)).await;
+            }
+            Some(Err(refusal)) => {
+                match &refusal {
+                    Refusal::Damaged(_) | Refusal::Storage(_) => {
+                        error!(%peer, protocol, request_bytes, worked_us, "request failed: {refusal}");
+                    }
+                    _ => debug!(%peer, protocol, request_bytes, worked_us, "request refused: {refusal}"),
+                }
+                self.send(header, FrameKind::Refusal, codec::encode(&refusal), Some(permit))
+                    .await;
+            }
+        }
+    }
+
+    /// Runs the handler on a blocking thread; `None` if nobody waits for the answer any more. Also how long
+    /// it ran.
+    async fn work(
+        &self,
+        header: FrameHeader,
+        body: Vec<u8>,
+        received: Instant,
+    ) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
+        let Ok(_worker) = self.serving.workers.acquire().await else {
+            return (Some(Err(Refusal::Stopping)), Duration::ZERO);
+        };
+        let deadline = Duration::from_millis(u64::from(header.deadline_ms));
+        if !deadline.is_zero() && received.elapsed() > deadline {
+            return (None, Duration::ZERO);
+        }
+        let started = Instant::now();
+        let handler = Arc::clone(&self.serving.handler);
+        let worked = tokio::task::spawn_blocking(move || handler.handle(header.protocol, &body)).await;
+        let answered = match worked {
+            Ok(Ok(reply)) if reply.len() > FRAME_BYTES_MAX => Err(Refusal::Limit(format!(
+                "the reply would be {} bytes",
+                reply.len()
+            ))),
+            Ok(answered) => answered,
+            Err(_) => {
+                error!(peer = %self.peer, protocol = protocol_name(header.protocol), "the handler panicked");
+                Err(Refusal::Storage(
+                    "the request failed inside the server; its log says more".into(),
+                ))
+            }
+        };
+        (Some(answered), started.elapsed())
+    }
+
+    async fn refuse(&self, header: FrameHeader, refusal: &Refusal) {
+        self.send(header, FrameKind::Refusal, codec::encode(refusal), None)
+            .await;
+    }
+
+    /// Queues a reply. If the connection is gone there is nobody to tell.
+    async fn send(
+        &self,
+        request: FrameHeader,
+        kind: FrameKind,
+        body: Vec<u8>,
+        in_flight: Option<OwnedSemaphorePermit>,
+    ) {
+        let Ok(body_bytes) = u32::try_from(body.len()) else {
+            return;
+        };
+        let header = FrameHeader {
+            call: request.call,
+            kind,
+            protocol: request.protocol,
+            deadline_ms: 0,
+            body_bytes,
+        };
+        let held = self.account.hold(body.len());
+        let _ = self
+            .replies
+            .send(Reply {
+                header,
+                body,
+                _held: held,
+                _in_flight: in_flight,
+            })
+            .await;
+    }
+
+    /// Completes once the server is stopping and nothing is in flight here.
+    async fn drained_after_stop(&self) {
+        let mut stop = self.serving.stop.clone();
+        let _ = stop.wait_for(|stop| *stop).await;
+        let all = u32::try_from(self.limits().in_flight_max).unwrap_or(u32::MAX);
+        let _ = self.in_flight.acquire_many(all).await;
+    }
+}
+
+/// Writes replies as they come, until all senders are gone; then closes the stream.
+async fn write_replies<W: AsyncWrite + Unpin>(
+    stream: W,
+    mut outgoing: mpsc::Receiver<Reply>,
+    stall: Duration,
+    tally: Arc<Tally>,
+) -> io::Result<()> {
+    let mut stream = BufWriter::with_capacity(WRITE_CHUNK_BYTES, stream);
+    let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "the peer does not read its replies");
+    while let Some(reply) = outgoing.recv().await {
+        let header = reply.header.to_bytes();
+        for chunk in std::iter::once(header.as_slice()).chain(reply.body.chunks(WRITE_CHUNK_BYTES)) {
+            timeout(stall, stream.write_all(chunk)).await.map_err(stalled)??;
+        }
+        if outgoing.is_empty() {
+            timeout(stall, stream.flush()).await.map_err(stalled)??;
+        }
+        tally
+            .sent_bytes
+            .fetch_add(reply.body.len() as u64, Ordering::Relaxed);
+    }
+    timeout(stall, stream.shutdown()).await.map_err(stalled)?
+}
+
+/// A protocol's name for the log.
+fn protocol_name(id: ProtocolId) -> &'static str {
+    const NAMES: [(ProtocolId, &str); 6] = [
+        (Hello::ID, Hello::NAME),
+        (documents::Documents::ID, documents::Documents::NAME),
+        (write::Write::ID, write::Write::NAME),
+        (unique::Unique::ID, unique::Unique::NAME),
+        (arx_eq::ArxEq::ID, arx_eq::ArxEq::NAME),
+        (arx_range::ArxRange::ID, arx_range::ArxRange::NAME),
+    ];
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == id)
+        .map_or("unknown", |(_, name)| name)
+}

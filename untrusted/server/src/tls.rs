@@ -1,0 +1,190 @@
+//! Who may connect: TLS 1.3 with certificates on both sides.
+//!
+//! Accepted is a client certificate that (1) is signed by the deployment's own certificate authority, (2) is
+//! made for client authentication, (3) is within its dates, and (4) carries the DNS name
+//! [`PROXY_NAME`]. So the server's own certificate, stolen from here, opens no connection to another server.
+
+use arras_protocol::hello::PROXY_NAME;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    AlertDescription, CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the server's certificates are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificatePaths {
+    /// The deployment's certificate authority, PEM.
+    pub authority: PathBuf,
+    /// The server's certificate, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub private: PathBuf,
+}
+
+impl CertificatePaths {
+    /// The names `arras init` gives them in the directory it makes for the server.
+    #[must_use]
+    pub fn in_directory(directory: &Path) -> Self {
+        Self {
+            authority: directory.join("ca.pem"),
+            certificate: directory.join("server.pem"),
+            private: directory.join("server.key"),
+        }
+    }
+}
+
+/// Why the certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or is not PEM of what it should be.
+    #[error("{path}: {what}; copy the directory that `arras init` made for the server here again")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The parts do not fit together.
+    #[error("the certificates do not fit together ({0}); copy all files of one `arras init` run")]
+    Unfit(String),
+}
+
+/// Reads the certificates and makes the server's TLS configuration.
+///
+/// # Errors
+/// [`TlsError`], naming the file.
+pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut authority = RootCertStore::empty();
+    for certificate in certificates(&paths.authority)? {
+        authority
+            .add(certificate)
+            .map_err(|error| unusable(&paths.authority, &error))?;
+    }
+    let chain = certificates(&paths.certificate)?;
+    let private =
+        PrivateKeyDer::from_pem_file(&paths.private).map_err(|error| unusable(&paths.private, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let chained = WebPkiClientVerifier::builder_with_provider(Arc::new(authority), Arc::clone(&provider))
+        .build()
+        .map_err(|error| unusable(&paths.authority, &error))?;
+    let name = ServerName::try_from(PROXY_NAME).map_err(|error| TlsError::Unfit(error.to_string()))?;
+    let unfit = |error: rustls::Error| TlsError::Unfit(error.to_string());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(unfit)?
+        .with_client_cert_verifier(Arc::new(ProxyOnly { chained, name }))
+        .with_single_cert(chain, private)
+        .map_err(unfit)?;
+    // Every connection shows its certificate anew: a resumed one would outlive a renewed authority.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File {
+        path: path.to_path_buf(),
+        what: error.to_string(),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| unusable(path, &error))?;
+    if certificates.is_empty() {
+        return Err(unusable(path, &"no certificate in it"));
+    }
+    Ok(certificates)
+}
+
+/// The authority's verdict, and the name on top.
+#[derive(Debug)]
+struct ProxyOnly {
+    chained: Arc<dyn ClientCertVerifier>,
+    name: ServerName<'static>,
+}
+
+impl ClientCertVerifier for ProxyOnly {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chained.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.chained.verify_client_cert(end_entity, intermediates, now)?;
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, &self.name)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chained.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chained.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chained.supported_verify_schemes()
+    }
+}
+
+/// A failed handshake, in words for the log.
+pub(crate) fn describe_handshake_failure(error: &io::Error) -> String {
+    use rustls::Error;
+    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the client closed the connection during the handshake".into(),
+            _ => error.to_string(),
+        };
+    };
+    match tls {
+        Error::NoCertificatesPresented => "the client showed no certificate".into(),
+        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "the client's certificate has expired; renew it where the proxy runs".into()
+        }
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "the client's certificate is of another certificate authority".into()
+        }
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => format!("the client's certificate is not for the name {PROXY_NAME}"),
+        Error::InvalidCertificate(
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+        ) => "the client's certificate is not made for clients".into(),
+        Error::InvalidMessage(_) => "the client does not speak TLS".into(),
+        Error::PeerIncompatible(_) => "the client does not speak TLS 1.3".into(),
+        Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError,
+        ) => format!("the client does not accept this server's certificate ({tls})"),
+        other => other.to_string(),
+    }
+}
