@@ -298,10 +298,11 @@ impl Index {
                 let text = format!("cannot index parallel arrays: '{path}' and another");
                 return Err(store_error(171, "CannotIndexParallelArrays", text));
             }
-            let extended = |tuple: &Vec<Option<&'_ Bson>>| {
-                values.iter().map(|value| [tuple.as_slice(), &[*value]].concat()).collect::<Vec<_>>()
-            };
-            tuples = tuples.iter().flat_map(extended).collect();
+            let mut longer = Vec::with_capacity(tuples.len() * values.len());
+            for tuple in &tuples {
+                longer.extend(values.iter().map(|value| [tuple.as_slice(), &[*value]].concat()));
+            }
+            tuples = longer;
         }
         if self.request.sparse {
             tuples.retain(|tuple| tuple.iter().any(Option::is_some));

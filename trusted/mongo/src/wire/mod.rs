@@ -12,13 +12,14 @@ pub mod owned;
 #[cfg(test)]
 mod tests;
 
+use arras_documents::limits;
 use bson::Document;
 use bson::raw::RawDocument;
 
 /// Largest message, in bytes, header included; announced as `maxMessageSizeBytes`.
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// Largest document a client may store, in bytes; announced as `maxBsonObjectSize`.
-pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const DOCUMENT_BYTES_MAX: usize = limits::DOCUMENT_BYTES_MAX;
 /// Largest command document, in bytes: a stored document and room for the command around it.
 pub const BODY_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 /// Most documents in one write command; announced as `maxWriteBatchSize`.

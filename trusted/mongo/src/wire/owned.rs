@@ -1,11 +1,12 @@
 //! From bytes a peer sent to owned BSON: one pass that bounds depth and refuses what would change meaning.
 
+use arras_documents::limits;
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use bson::{Bson, Document, JavaScriptCodeWithScope};
 
-/// Deepest nesting of documents and arrays in a request, MongoDB's own limit for stored documents being 180.
+/// Deepest nesting of documents and arrays in a request: that of a stored document, and the command around it.
 /// Bounds recursion here and in everything that later walks the value.
-pub const DEPTH_MAX: usize = 100;
+pub const DEPTH_MAX: usize = limits::DEPTH_MAX + 8;
 
 /// Why bytes did not become a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
