@@ -41,7 +41,7 @@ pub struct Embedded {
     turn: Turn,
     broken: AtomicBool,
     /// Locked until the database is closed.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl Embedded {
@@ -69,7 +69,7 @@ impl Embedded {
             database: Some(database),
             turn: Turn::default(),
             broken: AtomicBool::new(false),
-            _lock: lock,
+            lock,
         }
     }
 
@@ -337,6 +337,11 @@ impl Drop for Embedded {
             drop(database);
             Ok(())
         });
+        // Closing the descriptor is not enough: a child process forked meanwhile holds a copy until it runs its
+        // program.
+        if let Some(lock) = &self.lock {
+            let _unlocked = lock.unlock();
+        }
     }
 }
 
