@@ -1,7 +1,9 @@
 //! Tests about the code itself, and the one command that runs every test.
 //!
 //! * [`boundary`]: who may depend on whom;
-//! * [`tidy`]: dead files, lengths, secret types, names, links.
+//! * [`tidy`]: dead files, lengths, secret types, names, links;
+//! * [`vectors`]: every known-answer file is used by a test;
+//! * [`suite`]: all of that, cargo's tests, real drivers and fuzzing, with one summary.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -12,4 +14,6 @@ pub mod boundary;
 pub mod files;
 pub mod metadata;
 pub mod report;
+pub mod suite;
 pub mod tidy;
+pub mod vectors;

@@ -1,0 +1,162 @@
+//! The steps that are cargo's.
+
+use super::process::{self, Finished};
+use super::{Context, Outcome};
+use std::process::Command;
+
+/// The binaries that ship.
+pub(super) const BINARIES: [&str; 2] = ["arras-proxy", "arras-server"];
+
+/// A cargo command in the repository, free of what the surrounding cargo put into the environment.
+pub(super) fn command(context: &Context, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(arguments)
+        .current_dir(&context.root)
+        .env("CARGO_TERM_COLOR", "never");
+    for (name, _) in std::env::vars_os() {
+        let inherited = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST"));
+        if inherited {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn finish(context: &Context, log: &str, arguments: &[&str]) -> Result<Finished, String> {
+    process::finish(&mut command(context, arguments), &context.log(log))
+}
+
+/// One check: the command succeeds.
+fn succeeds(context: &Context, log: &str, arguments: &[&str]) -> Result<Outcome, String> {
+    let finished = finish(context, log, arguments)?;
+    let outcome = Outcome::one(finished.success);
+    if finished.success {
+        return Ok(outcome);
+    }
+    Ok(outcome.note(finished.tail(40)).note(format!(
+        "cargo {}: log: {}",
+        arguments.join(" "),
+        context.log(log).display()
+    )))
+}
+
+pub(super) fn format(context: &Context) -> Result<Outcome, String> {
+    let mut outcome = succeeds(context, "format", &["fmt", "--all", "--check"])?;
+    let fuzz = [
+        "fmt",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--check",
+        "--",
+        "--config-path",
+        "rustfmt.toml",
+    ];
+    outcome.add(succeeds(context, "format-fuzz", &fuzz)?);
+    Ok(outcome)
+}
+
+pub(super) fn clippy(context: &Context) -> Result<Outcome, String> {
+    succeeds(
+        context,
+        "clippy",
+        &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    )
+}
+
+/// Builds each binary by itself: together they would share features that one of them needs and forgot.
+pub(super) fn alone(context: &Context) -> Result<Outcome, String> {
+    let mut outcome = Outcome::default();
+    for package in BINARIES {
+        outcome.add(succeeds(
+            context,
+            &format!("alone-{package}"),
+            &["build", "--package", package],
+        )?);
+    }
+    Ok(outcome)
+}
+
+pub(super) fn doc(context: &Context) -> Result<Outcome, String> {
+    let mut command = command(
+        context,
+        &["doc", "--workspace", "--no-deps", "--document-private-items"],
+    );
+    let finished = process::finish(command.env("RUSTDOCFLAGS", "-D warnings"), &context.log("doc"))?;
+    let outcome = Outcome::one(finished.success);
+    Ok(if finished.success {
+        outcome
+    } else {
+        outcome.note(finished.tail(40))
+    })
+}
+
+pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
+    let finished = finish(context, "tests", &["test", "--workspace", "--no-fail-fast"])?;
+    let mut outcome = count(&finished.output);
+    if outcome.failed == 0 && (!finished.success || outcome.passed == 0) {
+        outcome.failed = 1;
+        outcome.notes.push(finished.tail(40));
+    }
+    if outcome.failed > 0 {
+        outcome
+            .notes
+            .push(format!("log: {}", context.log("tests").display()));
+    }
+    Ok(outcome)
+}
+
+/// Adds up the results in the output of `cargo test`, and names what failed.
+fn count(output: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut ignored = 0;
+    let mut suite = "";
+    for line in output.lines() {
+        let line = line.trim();
+        if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
+            suite = line;
+        } else if let Some(result) = line.strip_prefix("test result: ") {
+            outcome.passed += number_before(result, " passed");
+            outcome.failed += number_before(result, " failed");
+            ignored += number_before(result, " ignored");
+        } else if line.starts_with("test ") && line.ends_with("... FAILED") {
+            outcome.notes.push(format!("{line} ({suite})"));
+        }
+    }
+    if ignored > 0 {
+        outcome.notes.push(format!("{ignored} ignored"));
+    }
+    outcome
+}
+
+fn number_before(text: &str, word: &str) -> usize {
+    let before = text.split(word).next().unwrap_or_default();
+    before
+        .rsplit(|letter: char| !letter.is_ascii_digit())
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn results_add_up_and_failures_are_named() {
+        let output = "\
+     Running unittests src/lib.rs (target/debug/deps/a-1)
+test one ... ok
+test two ... FAILED
+test result: FAILED. 12 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.00s
+   Doc-tests arras_a
+test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
+";
+        let outcome = count(output);
+        assert_eq!((outcome.passed, outcome.failed), (15, 1));
+        let failed = "test two ... FAILED (Running unittests src/lib.rs (target/debug/deps/a-1))";
+        assert_eq!(outcome.notes, [failed, "2 ignored"]);
+    }
+}

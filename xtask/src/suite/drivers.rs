@@ -1,0 +1,353 @@
+//! Real drivers against real processes: each script in `lab/drivers` runs against Arras and against the
+//! plaintext twin (`lab/twin`), and every step must give the same reply.
+//!
+//! *The contract with a script.* It takes the connection URI, and `--extra` if it is to run the steps that the
+//! twin cannot (they check themselves). It prints one line of JSON for each step,
+//! `{"step": name, "reply": ...}`, with `"extra": true` on those steps, and fails if something unexpected
+//! happens. Replies are normalised by the script: what must be equal is all of the line.
+
+use super::process::{self, Server};
+use super::{Context, Outcome, cargo};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A driver's script.
+struct Script {
+    name: &'static str,
+    /// The environment it runs in.
+    prepare: fn(&Context) -> Result<Command, String>,
+}
+
+const SCRIPTS: [Script; 3] = [
+    Script {
+        name: "python",
+        prepare: python,
+    },
+    Script {
+        name: "node",
+        prepare: node,
+    },
+    Script {
+        name: "mongosh",
+        prepare: mongosh,
+    },
+];
+
+/// Runs every script against both servers, each with fresh servers.
+pub(super) fn run(context: &Context) -> Result<Outcome, String> {
+    let built = cargo::alone(context)?;
+    if built.failed > 0 {
+        return Ok(Outcome::one(false).note("the binaries do not build: see step alone"));
+    }
+    build_twin(context)?;
+    let mut total = Outcome::default();
+    for script in &SCRIPTS {
+        let outcome = run_script(context, script);
+        let outcome = outcome.unwrap_or_else(|error| Outcome::one(false).note(error));
+        println!(
+            "    {}: {} steps agree, {} do not",
+            script.name, outcome.passed, outcome.failed
+        );
+        total.add(outcome);
+    }
+    Ok(total)
+}
+
+fn run_script(context: &Context, script: &Script) -> Result<Outcome, String> {
+    let twin = {
+        let server = start_twin(context, script.name)?;
+        let uri = format!("mongodb://127.0.0.1:{}/", server.address);
+        replies(context, script, "twin", &uri, false)?
+    };
+    let server = start_arras(context, script.name)?;
+    let ours = replies(context, script, "arras", &server.address, true)?;
+    Ok(compare(script.name, &twin, &ours))
+}
+
+/// Starts the proxy with a server of its own, as `arras dev` does, on an empty folder.
+fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
+    let data = context.scratch.join("data").join(name);
+    if data.exists() {
+        std::fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+    }
+    let mut command = Command::new(context.root.join("target/debug/arras"));
+    command
+        .arg("dev")
+        .arg("--data-dir")
+        .arg(&data)
+        .args(["--listen", "127.0.0.1:0"]);
+    let mut server = Server::start(
+        &mut command,
+        "listening on mongodb://",
+        &context.log(&format!("arras-{name}")),
+    )?;
+    let address = server
+        .address
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches('/');
+    server.address = format!("mongodb://{address}/");
+    Ok(server)
+}
+
+fn start_twin(context: &Context, name: &str) -> Result<Server, String> {
+    let twin = context.root.join("target/twin");
+    let mut command = Command::new("java");
+    command
+        .arg("-cp")
+        .arg(format!("{0}/classes:{0}/lib/*", twin.display()))
+        .args(["Twin", "0"]);
+    Server::start(
+        &mut command,
+        "listening on ",
+        &context.log(&format!("twin-{name}")),
+    )
+}
+
+/// Runs `script` against `uri` and reads what it printed.
+fn replies(
+    context: &Context,
+    script: &Script,
+    server: &str,
+    uri: &str,
+    extra: bool,
+) -> Result<Vec<Value>, String> {
+    let mut command = (script.prepare)(context)?;
+    command.arg(uri);
+    if extra {
+        command.arg("--extra");
+    }
+    let log = context.log(&format!("{}-{server}", script.name));
+    let finished = process::finish(&mut command, &log)?;
+    let lines = finished.output.lines().filter(|line| line.starts_with('{'));
+    let replies: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if !finished.success || replies.is_empty() {
+        let steps = replies.len();
+        return Err(format!(
+            "{} against {server} ended after {steps} steps:\n{}\nlog: {}",
+            script.name,
+            finished.tail(20),
+            log.display()
+        ));
+    }
+    Ok(replies)
+}
+
+fn step_of(reply: &Value) -> &str {
+    reply["step"].as_str().unwrap_or("a step without a name")
+}
+
+/// One check for each step: the shared ones are equal on both sides; extra ones ran on ours.
+fn compare(script: &str, twin: &[Value], ours: &[Value]) -> Outcome {
+    let expected: BTreeMap<&str, &Value> = twin.iter().map(|reply| (step_of(reply), reply)).collect();
+    let mut outcome = Outcome::default();
+    for reply in ours {
+        let step = step_of(reply);
+        let wrong = match expected.get(step) {
+            _ if reply["extra"] == true => None,
+            Some(expected) if *expected == reply => None,
+            Some(expected) => Some(format!("  plaintext: {expected}\n  arras:     {reply}")),
+            None => Some("  the plaintext twin has no such step".to_owned()),
+        };
+        outcome.add(Outcome::one(wrong.is_none()));
+        outcome
+            .notes
+            .extend(wrong.map(|wrong| format!("{script}, step {step}:\n{wrong}")));
+    }
+    for step in expected
+        .keys()
+        .filter(|step| !ours.iter().any(|reply| step_of(reply) == **step))
+    {
+        outcome.add(Outcome::one(false).note(format!("{script}, step {step}: missing against Arras")));
+    }
+    let mut names: Vec<&str> = ours.iter().map(step_of).collect();
+    names.sort_unstable();
+    for twice in names.windows(2).filter(|pair| pair[0] == pair[1]) {
+        outcome.add(Outcome::one(false).note(format!("{script}: two steps are called {}", twice[0])));
+    }
+    outcome
+}
+
+/// Builds the twin, unless what is there was built from the same sources.
+fn build_twin(context: &Context) -> Result<(), String> {
+    let sources = [
+        context.root.join("lab/twin/pom.xml"),
+        context.root.join("lab/twin/src/main/java/Twin.java"),
+    ];
+    once(
+        context,
+        "twin",
+        &sources,
+        &context.root.join("target/twin"),
+        || {
+            let mut maven = Command::new("mvn");
+            maven
+                .args(["--batch-mode", "--quiet", "--file"])
+                .arg(&sources[0])
+                .arg("compile");
+            require(
+                process::finish(&mut maven, &context.log("twin-build"))?,
+                "Maven cannot build lab/twin",
+            )
+        },
+    )
+}
+
+fn require(finished: process::Finished, otherwise: &str) -> Result<(), String> {
+    if finished.success {
+        Ok(())
+    } else {
+        Err(format!("{otherwise}:\n{}", finished.tail(30)))
+    }
+}
+
+/// Runs `make`, which fills `folder`, unless it did so from the same `sources` before.
+fn once(
+    context: &Context,
+    name: &str,
+    sources: &[PathBuf],
+    folder: &Path,
+    make: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let mut wanted = String::new();
+    for source in sources {
+        wanted +=
+            &std::fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+    }
+    let stamp = context.scratch.join(format!("{name}.made-from"));
+    if folder.exists() && std::fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        return Ok(());
+    }
+    make()?;
+    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+/// A virtual environment with the pinned requirements.
+fn python(context: &Context) -> Result<Command, String> {
+    let folder = context.root.join("lab/drivers/python");
+    let venv = context.scratch.join("python");
+    let requirements = folder.join("requirements.txt");
+    once(
+        context,
+        "python",
+        std::slice::from_ref(&requirements),
+        &venv,
+        || {
+            let mut create = Command::new("python3");
+            create.args(["-m", "venv", "--clear"]).arg(&venv);
+            require(
+                process::finish(&mut create, &context.log("python-venv"))?,
+                "cannot make a Python environment",
+            )?;
+            let mut install = Command::new(venv.join("bin/pip"));
+            install
+                .args([
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--requirement",
+                ])
+                .arg(&requirements);
+            require(
+                process::finish(&mut install, &context.log("python-install"))?,
+                "pip cannot install",
+            )
+        },
+    )?;
+    let mut command = Command::new(venv.join("bin/python"));
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(folder.join("session.py"));
+    Ok(command)
+}
+
+/// The scripts of `folder` copied beside the pinned packages, where Node.js looks for them.
+fn node_folder(context: &Context) -> Result<PathBuf, String> {
+    let modules = context.scratch.join("node");
+    let manifest = context.root.join("lab/drivers/node/package.json");
+    once(
+        context,
+        "node",
+        std::slice::from_ref(&manifest),
+        &modules.join("node_modules"),
+        || {
+            std::fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
+            copy(&manifest, &modules.join("package.json"))?;
+            let mut install = Command::new("npm");
+            install
+                .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
+                .current_dir(&modules);
+            require(
+                process::finish(&mut install, &context.log("node-install"))?,
+                "npm cannot install",
+            )
+        },
+    )?;
+    for folder in ["node", "mongosh"] {
+        let folder = context.root.join("lab/drivers").join(folder);
+        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path
+                .extension()
+                .is_some_and(|ending| ending == "js" || ending == "mjs")
+            {
+                copy(&path, &modules.join(path.file_name().unwrap_or_default()))?;
+            }
+        }
+    }
+    Ok(modules)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to)
+        .map(|_| ())
+        .map_err(|error| format!("{}: {error}", from.display()))
+}
+
+fn node(context: &Context) -> Result<Command, String> {
+    let mut command = Command::new("node");
+    command.arg(node_folder(context)?.join("session.mjs"));
+    Ok(command)
+}
+
+fn mongosh(context: &Context) -> Result<Command, String> {
+    let modules = node_folder(context)?;
+    let mut command = Command::new(modules.join("node_modules/.bin/mongosh"));
+    command.arg(modules.join("session.js"));
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare;
+    use serde_json::json;
+
+    #[test]
+    fn each_step_is_compared() {
+        let twin = [
+            json!({"step": "same", "reply": {"a": 1, "b": 2}}),
+            json!({"step": "other", "reply": 1}),
+            json!({"step": "lost", "reply": 1}),
+        ];
+        let ours = [
+            json!({"step": "same", "reply": {"b": 2, "a": 1}}),
+            json!({"step": "other", "reply": 2}),
+            json!({"step": "more", "reply": 1, "extra": true}),
+            json!({"step": "unknown", "reply": 1}),
+        ];
+        let outcome = compare("python", &twin, &ours);
+        assert_eq!((outcome.passed, outcome.failed), (2, 3), "{:?}", outcome.notes);
+        assert!(outcome.notes[0].contains("step other"));
+        assert!(outcome.notes[1].contains("no such step"));
+        assert!(outcome.notes[2].contains("step lost: missing"));
+    }
+
+    #[test]
+    fn a_step_named_twice_is_found() {
+        let steps = [json!({"step": "x", "reply": 1}), json!({"step": "x", "reply": 1})];
+        assert_eq!(compare("node", &steps, &steps).failed, 1);
+    }
+}
