@@ -16,6 +16,8 @@ pub mod kdf;
 pub mod lanes;
 pub mod prf;
 pub mod prg;
+#[cfg(test)]
+mod vectors;
 
 /// One AES block, wire label or tree node: 16 bytes.
 pub type Block = [u8; 16];

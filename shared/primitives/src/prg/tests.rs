@@ -1,1 +1,70 @@
+use super::*;
+use crate::hash::sha256;
+use crate::prf::Prf;
+use crate::vectors;
+use proptest::prelude::*;
+use rand::Rng;
 
+#[test]
+fn second_implementation() {
+    for case in vectors::read("prg_stream.txt") {
+        let mut output = vec![0; case.number("length") as usize];
+        Prg::new(&case.array("seed")).fill(&mut output);
+        let first = case.bytes("first");
+        assert_eq!(output[..first.len()], first, "{}", case.name());
+        assert_eq!(sha256(&[&output]), case.array("stream_sha256"), "{}", case.name());
+    }
+}
+
+/// The definition, one AES call a block.
+fn definition(seed: &Block, length: usize) -> Vec<u8> {
+    let prf = Prf::new(seed);
+    let mut bytes: Vec<u8> = (0..length as u128 / 16 + 1)
+        .flat_map(|at| prf.block(&at.to_le_bytes()))
+        .collect();
+    bytes.truncate(length);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn any_cut_gives_the_same_stream(
+        seed: [u8; 16],
+        lengths in prop::collection::vec(prop_oneof![0..40_usize, 500..530_usize, 0..2000_usize], 0..12),
+    ) {
+        let mut generator = Prg::new(&seed);
+        let mut bytes = Vec::new();
+        for length in lengths {
+            let mut piece = vec![0xee; length];
+            generator.fill(&mut piece);
+            bytes.extend(piece);
+        }
+        bytes.extend(generator.next_u64().to_le_bytes());
+        bytes.extend(Rng::next_u32(&mut generator).to_le_bytes());
+        bytes.extend(Rng::next_u64(&mut generator).to_le_bytes());
+        prop_assert_eq!(&bytes, &definition(&seed, bytes.len()));
+    }
+
+    #[test]
+    fn one_go_is_the_same_stream(seed: [u8; 16], blocks in 0..100_usize) {
+        let (mut at_once, mut by_generator) = (vec![[0; 16]; blocks], vec![[0; 16]; blocks]);
+        stream(&seed, &mut at_once);
+        Prg::new(&seed).fill_blocks(&mut by_generator);
+        prop_assert_eq!(at_once.as_flattened(), definition(&seed, 16 * blocks));
+        prop_assert_eq!(at_once, by_generator);
+    }
+}
+
+#[test]
+fn serves_where_a_cryptographic_generator_is_asked_for() {
+    fn draw(generator: &mut impl rand::CryptoRng) -> u64 {
+        generator.next_u64()
+    }
+    assert_eq!(draw(&mut Prg::new(&[9; 16])), Prg::new(&[9; 16]).next_u64());
+    assert_ne!(draw(&mut Prg::new(&[9; 16])), draw(&mut Prg::new(&[8; 16])));
+}
+
+#[test]
+fn shows_nothing() {
+    assert_eq!(format!("{:?}", Prg::new(&[0x5a; 16])), "Prg(..)");
+}

@@ -1,0 +1,137 @@
+"""Second implementation of the constructions of shared/primitives that no standard gives vectors for.
+
+Writes the files `prg_stream.txt`, `token_tree.txt` and `garbled_comparator.txt` beside itself. Written from the
+module documentation, straightforward and slow, over the package `cryptography`:
+
+    pip install cryptography && python3 kat/constructions.py
+"""
+
+import hashlib
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+HERE = Path(__file__).parent
+MASK64 = (1 << 64) - 1
+
+
+def aes(key, block):
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return encryptor.update(block) + encryptor.finalize()
+
+
+def number(block):
+    return int.from_bytes(block, "little")
+
+
+def block(value):
+    return value.to_bytes(16, "little")
+
+
+def uniform(name, length=16):
+    return hashlib.sha256(name.encode()).digest()[:length]
+
+
+def stream(seed, length):
+    blocks = b"".join(aes(seed, block(counter)) for counter in range(length // 16 + 1))
+    return blocks[:length]
+
+
+def write(file, header, cases):
+    lines = [f"# {header}", "# Made by constructions.py, a second implementation."]
+    for case in cases:
+        lines.append("")
+        for field, value in case:
+            text = value.hex() if isinstance(value, bytes) else str(value)
+            lines.append(f"{field}: {text}".rstrip())
+    (HERE / file).write_text("\n".join(lines) + "\n")
+
+
+def leaf(root, height, counter):
+    for level in reversed(range(height)):
+        root = aes(root, block((counter >> level) & 1))
+    return root
+
+
+def token_tree():
+    cases = []
+    for height, counter in [(0, 0), (1, 1), (4, 5), (10, 700), (32, 0), (32, 3_000_000_000), (32, (1 << 32) - 1)]:
+        root = uniform(f"root {height}")
+        node = leaf(root, height, counter)
+        cases.append([
+            ("name", f"leaf {counter} of a tree of {height} levels"),
+            ("root", root), ("height", height), ("counter", counter),
+            ("leaf", node), ("label", aes(node, block(2))), ("mask", aes(node, block(3))),
+        ])
+    write("token_tree.txt", "Token tree (ggm): leaf, its label and its mask.", cases)
+
+
+def sigma(value):
+    left, right = value >> 64, value & MASK64
+    return ((left ^ right) << 64) | left
+
+
+def garbling_hash(nonce, label, tweak):
+    return number(aes(nonce, block(sigma(label) ^ tweak))) ^ sigma(label)
+
+
+def garble(delta, nonce, labels, carry, threshold):
+    """Half-gates of ZRE15, figure 2, for (a xor alpha) AND (c xor beta), the output xor gamma."""
+    gates = b""
+    for index, label in enumerate(labels):
+        v = (threshold >> index) & 1
+        alpha, beta, gamma = (0, 1, 1) if v else (1, 0, 0)
+        a0 = label ^ (delta if alpha else 0)
+        c0 = carry ^ (delta if beta else 0)
+        hash_a0 = garbling_hash(nonce, a0, 2 * index)
+        hash_a1 = garbling_hash(nonce, a0 ^ delta, 2 * index)
+        hash_c0 = garbling_hash(nonce, c0, 2 * index + 1)
+        hash_c1 = garbling_hash(nonce, c0 ^ delta, 2 * index + 1)
+        generator = hash_a0 ^ hash_a1 ^ (delta if c0 & 1 else 0)
+        evaluator = hash_c0 ^ hash_c1 ^ a0
+        output = hash_a0 ^ (generator if a0 & 1 else 0)
+        output ^= hash_c0 ^ ((evaluator ^ a0) if c0 & 1 else 0)
+        carry = output ^ (delta if gamma else 0)
+        gates += block(generator) + block(evaluator)
+    return gates, carry
+
+
+def garbled_comparator():
+    cases = []
+    for width in (1, 2, 4, 8, 16):
+        material, nonce = uniform(f"material {width}"), uniform(f"nonce {width}")
+        delta = block(number(uniform(f"delta {width}")) | 1)
+        threshold = uniform(f"threshold {width}", width)
+        made = stream(aes(material, nonce), 16 * (8 * width + 1))
+        zeros = [number(made[i : i + 16]) for i in range(0, len(made), 16)]
+        labels, carry = zeros[:-1], zeros[-1]
+        gates, outcome = garble(number(delta), nonce, labels, carry, int.from_bytes(threshold, "big"))
+        seed = block(garbling_hash(nonce, outcome, 1 << 63))
+        child = stream(aes(material, uniform(f"child {width}")), 128 * width)
+        pad = number(stream(seed, 128 * width))
+        own = number(b"".join(block(label) for label in labels))
+        rows = (pad ^ own ^ number(child)).to_bytes(128 * width, "little")
+        cases.append([
+            ("name", f"{8 * width} bits"),
+            ("material", material), ("nonce", nonce), ("delta", delta), ("threshold", threshold),
+            ("carry", block(carry)), ("outcome", block(outcome)),
+            ("gates_sha256", hashlib.sha256(gates).digest()), ("first_gate", gates[:32]), ("last_gate", gates[-32:]),
+            ("child_nonce", uniform(f"child {width}")), ("right_rows_sha256", hashlib.sha256(rows).digest()),
+        ])
+    write("garbled_comparator.txt", "Garbled comparator (garble): labels, gates and the transition right.", cases)
+
+
+def prg_stream():
+    cases = []
+    for length in (1, 16, 33, 1000):
+        seed = uniform(f"seed {length}")
+        cases.append([
+            ("name", f"{length} bytes"), ("seed", seed), ("length", length),
+            ("stream_sha256", hashlib.sha256(stream(seed, length)).digest()), ("first", stream(seed, min(length, 32))),
+        ])
+    write("prg_stream.txt", "Pseudorandom generator (prg): AES-128 of little-endian counters.", cases)
+
+
+token_tree()
+garbled_comparator()
+prg_stream()
