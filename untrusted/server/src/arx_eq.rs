@@ -7,7 +7,6 @@ use arras_protocol::arx_eq::{Change, Label, Matches, Request, Response, SearchTo
 use arras_protocol::limits::{ARX_EQ_LEVELS, STEPS_MAX};
 use arras_protocol::{IndexId, Refusal, RowId};
 use arras_storage::{Read, Storage, Table, Write};
-use std::ops::ControlFlow;
 
 /// Index id to nothing: which indexes there are.
 const INDEXES: Table = Table("arx_eq_indexes");
@@ -49,35 +48,30 @@ pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Respons
 fn find(reader: &impl Read, index: IndexId, cover: &[SearchToken]) -> Result<Matches, Refusal> {
     let mut matches = Matches { rows: Vec::new(), missing: 0 };
     for token in cover {
-        let mut failure = None;
-        ggm::expand(&token.node, token.height, &mut |leaf| {
-            match lookup(reader, index, leaf) {
-                Ok(Some(row)) => matches.rows.push(row),
-                Ok(None) => matches.missing = matches.missing.saturating_add(1),
-                Err(refusal) => {
-                    failure = Some(refusal);
-                    return ControlFlow::Break(());
+        let mut leaves = ggm::expand(&token.node, token.height, 1 << token.height);
+        loop {
+            let batch = leaves.next_batch();
+            if batch.is_empty() {
+                break;
+            }
+            for (label, mask) in ggm::labels_and_masks(batch) {
+                match lookup(reader, index, Label(label), mask)? {
+                    Some(row) => matches.rows.push(row),
+                    None => matches.missing = matches.missing.saturating_add(1),
                 }
             }
-            ControlFlow::Continue(())
-        });
-        if let Some(refusal) = failure {
-            return Err(refusal);
         }
     }
     Ok(matches)
 }
 
-/// The row stored for one leaf, unmasked.
-fn lookup(reader: &impl Read, index: IndexId, leaf: &[u8; 16]) -> Result<Option<RowId>, Refusal> {
-    let Some(masked) = reader.get(ENTRIES, &entry(index, Label(ggm::leaf_label(leaf)))).map_err(storage)? else {
+/// The row stored under a label, unmasked.
+fn lookup(reader: &impl Read, index: IndexId, label: Label, mask: [u8; 16]) -> Result<Option<RowId>, Refusal> {
+    let Some(masked) = reader.get(ENTRIES, &entry(index, label)).map_err(storage)? else {
         return Ok(None);
     };
-    let mut row: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
-    for (byte, mask) in row.iter_mut().zip(ggm::leaf_mask(leaf)) {
-        *byte ^= mask;
-    }
-    Ok(Some(RowId(row)))
+    let masked: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
+    Ok(Some(RowId((u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes())))
 }
 
 /// Applies a step of a write.

@@ -60,6 +60,14 @@ pub struct Arguments {
     /// Form of the log [default: text]
     #[arg(long, value_name = "FORM")]
     pub log_format: Option<LogFormat>,
+
+    /// Write down every message of the proxy and its answer, as JSON lines: what this side sees.
+    #[arg(long, value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
+
+    /// Bytes of each message to write down.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub transcript_bytes: usize,
 }
 
 /// Form of the log.
@@ -98,6 +106,8 @@ pub struct Configuration {
     pub certificates: CertificatePaths,
     /// Form of the log.
     pub log_format: LogFormat,
+    /// Where to write down what this side sees, and how many bytes of each message.
+    pub transcript: Option<(PathBuf, usize)>,
 }
 
 /// Why there is no configuration to run with.
@@ -149,6 +159,7 @@ impl Configuration {
                 .unwrap_or_else(|| DEFAULT_LISTEN.into()),
             certificates,
             log_format: arguments.log_format.or(file.log_format).unwrap_or_default(),
+            transcript: arguments.transcript.map(|path| (path, arguments.transcript_bytes)),
         })
     }
 }

@@ -12,6 +12,7 @@ mod hello;
 mod keyspace;
 pub mod listener;
 pub mod tls;
+pub mod transcript;
 mod unique;
 mod write;
 

@@ -3,10 +3,12 @@
 
 use arras_server::Backend;
 use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
-use arras_server::listener::{Limits, Listener};
+use arras_server::listener::{Handler, Limits, Listener};
 use arras_server::tls::{self, TlsError};
+use arras_server::transcript::Transcript;
 use arras_storage::{Embedded, StorageError};
 use clap::Parser;
+use rustls::ServerConfig;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -61,12 +63,26 @@ fn main() -> ExitCode {
 fn run(configuration: Configuration) -> Result<(), Failure> {
     start_log(configuration.log_format);
     let tls = tls::server_config(&configuration.certificates)?;
-    let backend = Arc::new(open(&configuration.data_dir)?);
+    let backend = open(&configuration.data_dir)?;
+    let Some((path, bytes)) = &configuration.transcript else {
+        return serve(&configuration, tls, Arc::new(backend));
+    };
+    let transcript = Transcript::append(backend, path, *bytes)
+        .map_err(|error| Failure::Data { path: path.clone(), what: error.to_string() })?;
+    serve(&configuration, tls, Arc::new(transcript))
+}
+
+/// Answers the proxy until told to stop.
+fn serve<H: Handler>(
+    configuration: &Configuration,
+    tls: Arc<ServerConfig>,
+    handler: Arc<H>,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let address = configuration.listen;
+        let address = &configuration.listen;
         let listening = async {
-            let listener = Listener::bind(&address, tls, Limits::default()).await?;
+            let listener = Listener::bind(address, tls, Limits::default()).await?;
             Ok((listener.local_addr()?, listener))
         };
         let (bound, listener) = listening.await.map_err(|what| Failure::Network {
@@ -77,7 +93,7 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
         // For whoever started the server with port 0; nobody reading is no reason to stop.
         let _ = writeln!(io::stdout(), "listening on {bound}");
         info!(address = %bound, data_dir = %configuration.data_dir.display(), "listening on {bound}");
-        listener.serve(backend, stop).await;
+        listener.serve(handler, stop).await;
         Ok::<(), Failure>(())
     })?;
     // Waits for requests on blocking threads, whose store closes after them.

@@ -1,0 +1,156 @@
+//! The command line of `arras`.
+
+mod dev;
+mod doctor;
+mod failure;
+mod init;
+pub mod logging;
+mod plan;
+mod proxy;
+mod server_process;
+mod unlock;
+
+pub use failure::Failure;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// `arras`: the trusted side.
+#[derive(Debug, Parser)]
+#[command(
+    name = "arras",
+    version,
+    about = "Queries on encrypted data behind an ordinary MongoDB driver",
+    long_about = "The trusted side of Arras: a proxy that applications connect to as if it were MongoDB. It \
+        holds the keys, seals every value, and has arras-server, which holds none, answer queries on \
+        ciphertext.",
+    after_help = "First steps:\n  arras demo                                       a tour on real data, nothing to install\n  \
+        arras dev --data-dir ./data --listen 127.0.0.1:27017   both sides here, for development\n  \
+        arras init ./config && arras proxy --config ./config/arras.toml   for real: see the README\n\n\
+        RUST_LOG sets the log's level (error, warn, info, debug); no plaintext value and no key is ever logged.\n\
+        Exit codes: 0 done or stopped, 1 failed, 2 usage or configuration, 3 keyring or certificates, \
+        4 data directory, 5 network."
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `arras` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Load a real data set, run queries on it, and show what the server saw of each.
+    Demo(DemoArguments),
+    /// Run both sides as two processes on the embedded store, ready for any MongoDB client.
+    Dev(DevArguments),
+    /// Check a configuration: files, keyring, certificates, server, data directory.
+    Doctor(ConfigArgument),
+    /// Make a configuration directory: keyring, certificates, commented arras.toml.
+    Init(InitArguments),
+    /// Print, for every query of a schema, the index that serves it, what it leaks and what it costs.
+    Plan(PlanArguments),
+    /// Run the proxy.
+    Proxy(ProxyArguments),
+}
+
+/// Arguments of `arras demo`.
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// Load only so many documents.
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+    /// Keep the data (and the server's transcript) in this directory, which must not exist yet.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+/// Arguments of `arras dev`.
+#[derive(Args, Debug)]
+pub struct DevArguments {
+    /// Everything is kept here: keyring (unlocked by a key file beside it: for development only), both stores.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// Where MongoDB clients connect; port 0 takes a free one, printed as `listening on mongodb://ADDRESS`.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:27017")]
+    pub listen: String,
+    /// Schema file; without one every field is sensitive and every supported query works.
+    #[arg(long, value_name = "FILE.toml")]
+    pub schema: Option<PathBuf>,
+    /// Have the server write down everything it sees, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
+    /// Bytes of each message to write down.
+    #[arg(long, value_name = "N", default_value_t = 256, requires = "transcript")]
+    pub transcript_bytes: usize,
+}
+
+/// The configuration file's place.
+#[derive(Args, Debug)]
+pub struct ConfigArgument {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+}
+
+/// Arguments of `arras init`.
+#[derive(Args, Debug)]
+pub struct InitArguments {
+    /// Directory to make; must be empty if it exists.
+    pub directory: PathBuf,
+    /// Where applications will connect.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:27017")]
+    pub listen: String,
+    /// Where arras-server will be.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7411")]
+    pub server: String,
+    /// The proxy's own data directory; relative to the configuration.
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub data_dir: PathBuf,
+    /// Unlock the keyring by this key file (made if it does not exist) instead of a passphrase.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// Arguments of `arras plan`.
+#[derive(Args, Debug)]
+pub struct PlanArguments {
+    /// Schema file.
+    #[arg(long, value_name = "FILE.toml")]
+    pub schema: PathBuf,
+    /// Only this collection.
+    #[arg(long, value_name = "DATABASE.COLLECTION")]
+    pub collection: Option<String>,
+}
+
+/// Arguments of `arras proxy`.
+#[derive(Args, Debug)]
+pub struct ProxyArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// In place of the configuration's `listen`.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// In place of the configuration's server address.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub server: Option<String>,
+    /// In place of the configuration's schema.
+    #[arg(long, value_name = "FILE.toml")]
+    pub schema: Option<PathBuf>,
+}
+
+/// Carries a command out.
+///
+/// # Errors
+/// [`Failure`]: one line a person can act on, and an exit code.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Demo(arguments) => crate::demo::run(&arguments),
+        Command::Dev(arguments) => dev::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments.config),
+        Command::Init(arguments) => init::run(arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Proxy(arguments) => proxy::run(arguments),
+    }
+}

@@ -1,0 +1,26 @@
+//! `arras plan`.
+
+use super::{Failure, PlanArguments};
+use arras_planner::schema::Schema;
+use std::path::Path;
+
+/// Reads a schema file.
+pub(super) fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })?;
+    Ok(Schema::parse(&text, &path.display().to_string())?)
+}
+
+#[allow(clippy::print_stdout, reason = "what the command is for")]
+pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
+    let mut schema = read_schema(&arguments.schema)?;
+    if let Some(only) = &arguments.collection {
+        schema.collections.retain(|name, _| name == only);
+        if schema.collections.is_empty() {
+            let path = arguments.schema.display();
+            return Err(Failure::Check(format!("{path} declares no collection {only}")));
+        }
+    }
+    print!("{}", arras_planner::report::render(&schema));
+    Ok(())
+}

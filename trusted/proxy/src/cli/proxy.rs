@@ -1,0 +1,94 @@
+//! `arras proxy`: connects to the server, opens the engine, and serves MongoDB clients.
+
+use super::{Failure, ProxyArguments, logging, plan, unlock};
+use crate::configuration::Configuration;
+use crate::connection::tls::{CertificatePaths, client_config};
+use crate::connection::{Connection, Settings};
+use crate::engine::{self, Engine};
+use arras_keys::Keyring;
+use arras_mongo::{Options, Server};
+use arras_planner::schema::Schema;
+use arras_storage::Embedded;
+use std::future::Future;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Exit code when a second signal cuts the stop short.
+const INTERRUPTED: i32 = 130;
+
+pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
+    let mut configuration = Configuration::read(&arguments.config)?;
+    configuration.listen = arguments.listen.unwrap_or(configuration.listen);
+    configuration.server.address = arguments.server.unwrap_or(configuration.server.address);
+    configuration.schema = arguments.schema.or(configuration.schema);
+    logging::start(configuration.log_format, "info");
+    let schema = configuration.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
+    let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
+    let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = stop_signal()?;
+        serve(&configuration, keyring, schema, stop).await
+    })
+}
+
+/// Runs the proxy until `stop` completes.
+pub(super) async fn serve(
+    configuration: &Configuration,
+    keyring: Keyring,
+    schema: Schema,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
+    let mut settings = Settings::new(configuration.server.address.clone(), tls);
+    settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
+    let connection = Connection::open(settings).await?;
+    let data_dir = configuration.data_dir.clone();
+    let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
+    let database = connection.server().database;
+    let mut incarnation = connection.incarnation();
+    let engine_settings = engine::Settings { schema, ..engine::Settings::default() };
+    let engine = Engine::open(local, keyring, Arc::new(connection), database, engine_settings).await?;
+    let restarts = tokio::spawn({
+        let engine = engine.clone();
+        async move {
+            while incarnation.changed().await.is_ok() {
+                engine.server_restarted().await;
+            }
+        }
+    });
+    let address = &configuration.listen;
+    let failed = |source| Failure::Listen { address: address.clone(), source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    // For whoever started the proxy with port 0; nobody reading is no reason to stop.
+    let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
+    let _ = io::stdout().flush();
+    tracing::info!(address = %bound, "listening on mongodb://{bound}");
+    Server::new(Arc::new(engine), Options::default()).serve(listener, stop).await;
+    restarts.abort();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Completes at the first SIGTERM or ctrl-C; a later one ends the process at once.
+pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(INTERRUPTED);
+        });
+    })
+}

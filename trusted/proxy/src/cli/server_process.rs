@@ -1,0 +1,121 @@
+//! `arras-server` as a child process, for `arras dev`.
+
+use super::Failure;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// How long the server may take to start.
+const START: Duration = Duration::from_secs(30);
+/// How long it may take to stop.
+const STOP: Duration = Duration::from_secs(35);
+
+/// How to run the server.
+#[derive(Clone, Debug)]
+pub(super) struct ServerCommand {
+    /// Its executable.
+    pub(super) program: PathBuf,
+    /// Its database.
+    pub(super) data_dir: PathBuf,
+    /// Its certificates.
+    pub(super) certificates: PathBuf,
+    /// Where it writes down what it sees, and how many bytes of each message.
+    pub(super) transcript: Option<(PathBuf, usize)>,
+}
+
+/// A running server.
+pub(super) struct ServerProcess {
+    child: Child,
+    /// Where it listens.
+    pub(super) address: String,
+}
+
+/// The executable: beside this one, or on the path. A checkout run by cargo builds it first.
+pub(super) fn find() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe()?;
+    let beside = own.with_file_name("arras-server");
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        build(Path::new(&cargo), &own)?;
+    }
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|directory| directory.join("arras-server")).find(|file| file.is_file()).ok_or_else(
+        || {
+            Failure::ServerProcess(format!(
+                "arras-server is neither beside {} nor on the path; build it with: cargo build --release -p arras-server",
+                own.display()
+            ))
+        },
+    )
+}
+
+/// `cargo run` builds this executable only: the other side is built with the same profile.
+fn build(cargo: &Path, own: &Path) -> Result<(), Failure> {
+    let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
+    let mut command = std::process::Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "arras-server", "--bin", "arras-server"]);
+    if release {
+        command.arg("--release");
+    }
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(Failure::ServerProcess("arras-server does not build".into())) }
+}
+
+impl ServerCommand {
+    /// Starts the server on `listen` and waits until it is ready.
+    pub(super) async fn start(&self, listen: &str) -> Result<ServerProcess, Failure> {
+        let mut command = Command::new(&self.program);
+        command.arg("--data-dir").arg(&self.data_dir).arg("--certificates").arg(&self.certificates);
+        command.arg("--listen").arg(listen);
+        if let Some((path, bytes)) = &self.transcript {
+            command.arg("--transcript").arg(path).arg("--transcript-bytes").arg(bytes.to_string());
+        }
+        // A ctrl-C at the terminal is for the proxy, which then stops the server.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let failed = |what: String| Failure::ServerProcess(format!("{}: {what}", self.program.display()));
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let stdout = child.stdout.take().ok_or_else(|| failed("has no output".into()))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let ready = tokio::time::timeout(START, async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some(address) = line.strip_prefix("listening on ") {
+                    return Some(address.trim().to_owned());
+                }
+            }
+            None
+        });
+        match ready.await {
+            Ok(Some(address)) => Ok(ServerProcess { child, address }),
+            Ok(None) => Err(failed("did not start; its own message is above".into())),
+            Err(_) => Err(failed(format!("was not ready within {} s", START.as_secs()))),
+        }
+    }
+}
+
+impl ServerProcess {
+    /// Its process id, while it runs.
+    pub(super) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Completes when the server has ended.
+    pub(super) async fn ended(&mut self) {
+        // Waiting for a child of one's own does not fail.
+        let _ = self.child.wait().await;
+    }
+
+    /// Has the server finish what is under way and stop.
+    pub(super) async fn stop(mut self) {
+        if let Some(id) = self.child.id() {
+            // SIGTERM through the shell's own tool: no unsafe code for one signal.
+            let _ = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
+        }
+        if tokio::time::timeout(STOP, self.child.wait()).await.is_err() {
+            let _ = self.child.kill().await;
+        }
+    }
+}

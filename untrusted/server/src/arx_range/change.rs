@@ -1,0 +1,146 @@
+//! Changes, as steps of a write.
+
+use super::store::{
+    BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, circuit_key, load, node_key, save, storage,
+};
+use arras_protocol::arx_range::{Bucket, Change, Circuit, Side};
+use arras_protocol::limits::KEY_BYTES_MAX;
+use arras_protocol::{Blob, IndexId, NodeId, Refusal};
+use arras_storage::Write;
+
+/// Applies a step of a write.
+///
+/// # Errors
+/// [`Refusal`] if it cannot be applied; the caller then drops the whole write.
+pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
+    match change {
+        Change::CreateIndex { index, key_bytes, head_bucket, head_sealed } => {
+            create(writer, *index, *key_bytes, head_bucket, head_sealed)
+        }
+        Change::DropIndex { index } => drop_index(writer, *index),
+        Change::PutHead { index, gap, sealed } => {
+            let head = head(writer, *index)?;
+            let head = Head { gap: *gap, sealed: sealed.clone(), ..head };
+            save(writer, HEADS, index.as_bytes(), &head)
+        }
+        Change::PutTop { index, node, record } => {
+            named(writer, *index, *node)?;
+            delete_tree_node(writer, *index, *node)?;
+            save(writer, TOP, &node_key(*index, *node), record)
+        }
+        Change::PutNode { index, node, record } => {
+            named(writer, *index, *node)?;
+            let name = node_key(*index, *node);
+            writer.delete(TOP, &name).map_err(storage)?;
+            save(writer, NODES, &name, record)
+        }
+        Change::RemoveNode { index, node } => {
+            named(writer, *index, *node)?;
+            delete_tree_node(writer, *index, *node)?;
+            let name = node_key(*index, *node);
+            writer.delete(TOP, &name).map_err(storage)?;
+            writer.delete(BUCKETS, &name).map_err(storage).map(drop)
+        }
+        Change::PutBucket { index, node, sealed } => {
+            head(writer, *index)?;
+            let name = node_key(*index, *node);
+            let (previous, next) = match load::<Bucket>(writer, BUCKETS, &name)? {
+                Some(old) => (old.previous, old.next),
+                None => (None, None),
+            };
+            save(writer, BUCKETS, &name, &Bucket { previous, next, sealed: sealed.clone() })
+        }
+        Change::LinkBuckets { index, left, right } => link(writer, *index, *left, *right),
+        Change::PutCircuit { index, node, side, circuit } => {
+            put_circuit(writer, *index, *node, *side, circuit)
+        }
+    }
+}
+
+fn head(writer: &impl Write, index: IndexId) -> Result<Head, Refusal> {
+    load(writer, HEADS, index.as_bytes())?.ok_or(Refusal::UnknownIndex)
+}
+
+/// The index must exist and the node must not be the head, which is neither a top node nor a tree node.
+fn named(writer: &impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
+    head(writer, index)?;
+    if node == NodeId::HEAD { Err(Refusal::Malformed("the head is no node".into())) } else { Ok(()) }
+}
+
+fn create(
+    writer: &mut impl Write,
+    index: IndexId,
+    key_bytes: u8,
+    head_bucket: &Blob,
+    head_sealed: &Blob,
+) -> Result<(), Refusal> {
+    if key_bytes == 0 || usize::from(key_bytes) > KEY_BYTES_MAX {
+        return Err(Refusal::Limit(format!("keys of {key_bytes} bytes")));
+    }
+    if writer.get(HEADS, index.as_bytes()).map_err(storage)?.is_some() {
+        return Ok(());
+    }
+    let bucket = Bucket { previous: None, next: None, sealed: head_bucket.clone() };
+    save(writer, BUCKETS, &node_key(index, NodeId::HEAD), &bucket)?;
+    save(writer, HEADS, index.as_bytes(), &Head { key_bytes, gap: None, sealed: head_sealed.clone() })
+}
+
+fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
+    writer.delete(HEADS, index.as_bytes()).map_err(storage)?;
+    for table in [TOP, NODES, BUCKETS, CIRCUITS] {
+        writer.delete_prefix(table, index.as_bytes()).map_err(storage)?;
+    }
+    Ok(())
+}
+
+/// Deletes a node's place in a tree, with its circuits.
+fn delete_tree_node(writer: &mut impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
+    if writer.delete(NODES, &node_key(index, node)).map_err(storage)? {
+        for side in [Side::Lower, Side::Upper] {
+            writer.delete(CIRCUITS, &circuit_key(index, node, side)).map_err(storage)?;
+        }
+    }
+    Ok(())
+}
+
+fn link(
+    writer: &mut impl Write,
+    index: IndexId,
+    left: NodeId,
+    right: Option<NodeId>,
+) -> Result<(), Refusal> {
+    if right == Some(NodeId::HEAD) || right == Some(left) {
+        return Err(Refusal::Malformed("buckets in the wrong order".into()));
+    }
+    let mut update = |node: NodeId, change: &dyn Fn(&mut Bucket)| {
+        let name = node_key(index, node);
+        let mut bucket: Bucket =
+            load(writer, BUCKETS, &name)?.ok_or_else(|| Refusal::Malformed("no such bucket".into()))?;
+        change(&mut bucket);
+        save(writer, BUCKETS, &name, &bucket)
+    };
+    update(left, &|bucket| bucket.next = right)?;
+    match right {
+        Some(right) => update(right, &|bucket| bucket.previous = Some(left)),
+        None => Ok(()),
+    }
+}
+
+fn put_circuit(
+    writer: &mut impl Write,
+    index: IndexId,
+    node: NodeId,
+    side: Side,
+    circuit: &Circuit,
+) -> Result<(), Refusal> {
+    let bits = usize::from(head(writer, index)?.key_bytes) * 8;
+    let transitions = circuit.left.iter().chain(&circuit.right);
+    if circuit.gates.len() != bits * 32 || !transitions.map(|t| t.rows.len()).all(|len| len == bits * 16) {
+        return Err(Refusal::Malformed("a circuit of another width".into()));
+    }
+    // A repair that was overtaken by a change of the tree.
+    if writer.get(NODES, &node_key(index, node)).map_err(storage)?.is_none() {
+        return Err(Refusal::Stale { node });
+    }
+    save(writer, CIRCUITS, &circuit_key(index, node, side), circuit)
+}

@@ -1,0 +1,118 @@
+//! Where an index's parts are stored: fixed-width names, postcard values.
+
+use crate::keyspace::key;
+use arras_protocol::arx_range::{Bucket, Circuit, Side, TopNode, TreeNode};
+use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
+use arras_storage::{Read, StorageError, Table, Write};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Index id to [`Head`].
+pub(super) const HEADS: Table = Table("arx_range_heads");
+/// Index id and node id to [`TopNode`].
+pub(super) const TOP: Table = Table("arx_range_top");
+/// Index id and node id to [`TreeNode`].
+pub(super) const NODES: Table = Table("arx_range_nodes");
+/// Index id and node id to [`Bucket`].
+pub(super) const BUCKETS: Table = Table("arx_range_buckets");
+/// Index id, node id and side to [`Circuit`].
+pub(super) const CIRCUITS: Table = Table("arx_range_circuits");
+
+/// Facts about an index, and its head.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// Width of a compared key in bytes.
+    pub(super) key_bytes: u8,
+    /// Root of the tree before the first top node.
+    pub(super) gap: Option<NodeId>,
+    /// The head's sealed record.
+    pub(super) sealed: Blob,
+}
+
+/// A storage failure as the proxy hears of it.
+pub(super) fn storage(error: StorageError) -> Refusal {
+    Refusal::Storage(error.to_string())
+}
+
+/// Something that must be there is not, or does not parse.
+pub(super) fn damaged(what: &str) -> Refusal {
+    Refusal::Damaged(what.into())
+}
+
+/// Name of a node's record.
+pub(super) fn node_key(index: IndexId, node: NodeId) -> Vec<u8> {
+    key(&[index.as_bytes(), node.as_bytes()])
+}
+
+/// Name of a circuit.
+pub(super) fn circuit_key(index: IndexId, node: NodeId, side: Side) -> Vec<u8> {
+    let side = match side {
+        Side::Lower => [0],
+        Side::Upper => [1],
+    };
+    key(&[index.as_bytes(), node.as_bytes(), &side])
+}
+
+/// Reads a value.
+pub(super) fn load<T: DeserializeOwned>(
+    reader: &impl Read,
+    table: Table,
+    name: &[u8],
+) -> Result<Option<T>, Refusal> {
+    match reader.get(table, name).map_err(storage)? {
+        Some(bytes) => codec::decode(&bytes).map(Some).map_err(|_| damaged(table.0)),
+        None => Ok(None),
+    }
+}
+
+/// Writes a value.
+pub(super) fn save<T: Serialize>(
+    writer: &mut impl Write,
+    table: Table,
+    name: &[u8],
+    value: &T,
+) -> Result<(), Refusal> {
+    writer.put(table, name, &codec::encode(value)).map_err(storage)
+}
+
+/// An index as one snapshot shows it.
+pub(super) struct View<'a, R> {
+    /// The snapshot.
+    pub(super) reader: &'a R,
+    /// Which index.
+    pub(super) index: IndexId,
+    /// Its head.
+    pub(super) head: Head,
+}
+
+impl<'a, R: Read> View<'a, R> {
+    /// Opens an index.
+    pub(super) fn open(reader: &'a R, index: IndexId) -> Result<Self, Refusal> {
+        let head = load(reader, HEADS, index.as_bytes())?.ok_or(Refusal::UnknownIndex)?;
+        Ok(Self { reader, index, head })
+    }
+
+    /// Input bits of a circuit.
+    pub(super) fn bits(&self) -> usize {
+        usize::from(self.head.key_bytes) * 8
+    }
+
+    /// A tree node.
+    pub(super) fn node(&self, node: NodeId) -> Result<Option<TreeNode>, Refusal> {
+        load(self.reader, NODES, &node_key(self.index, node))
+    }
+
+    /// A top node.
+    pub(super) fn top(&self, node: NodeId) -> Result<Option<TopNode>, Refusal> {
+        load(self.reader, TOP, &node_key(self.index, node))
+    }
+
+    /// A bucket.
+    pub(super) fn bucket(&self, node: NodeId) -> Result<Option<Bucket>, Refusal> {
+        load(self.reader, BUCKETS, &node_key(self.index, node))
+    }
+
+    /// A circuit.
+    pub(super) fn circuit(&self, node: NodeId, side: Side) -> Result<Option<Circuit>, Refusal> {
+        load(self.reader, CIRCUITS, &circuit_key(self.index, node, side))
+    }
+}
