@@ -5,6 +5,7 @@ pub mod arx_eq;
 pub mod arx_range;
 pub mod document;
 pub mod error;
+pub mod traits;
 pub mod unique;
 
 pub use document::{DocumentSealer, IndexTerms, OpenDocument};

@@ -43,7 +43,10 @@ pub(super) fn find<R: Read>(view: &View<'_, R>, bounds: &[&Bound]) -> Result<Vec
     let mut ends: Vec<Option<End>> = Vec::new();
     for (position, bound) in bounds.iter().enumerate() {
         match bound {
-            Bound::Bucket(bucket) => ends.push(Some(End { bucket: *bucket, path: Vec::new() })),
+            Bound::Bucket(bucket) => ends.push(Some(End {
+                bucket: *bucket,
+                path: Vec::new(),
+            })),
             Bound::Walk(walk) => {
                 ends.push(None);
                 walkers.push((position, Walker::start(view, walk)?));
@@ -53,7 +56,9 @@ pub(super) fn find<R: Read>(view: &View<'_, R>, bounds: &[&Bound]) -> Result<Vec
     while !walkers.is_empty() {
         step(view, &mut walkers, &mut ends)?;
     }
-    ends.into_iter().map(|end| end.ok_or_else(|| damaged("a walk without an end"))).collect()
+    ends.into_iter()
+        .map(|end| end.ok_or_else(|| damaged("a walk without an end")))
+        .collect()
 }
 
 /// Takes every walker one node down; those that reach an end leave.
@@ -62,8 +67,10 @@ fn step<R: Read>(
     walkers: &mut Vec<(usize, Walker<'_>)>,
     ends: &mut [Option<End>],
 ) -> Result<(), Refusal> {
-    let stands =
-        walkers.iter().map(|(_, walker)| walker.stand(view)).collect::<Result<Vec<Stand>, Refusal>>()?;
+    let stands = walkers
+        .iter()
+        .map(|(_, walker)| walker.stand(view))
+        .collect::<Result<Vec<Stand>, Refusal>>()?;
     let evaluations: Vec<Evaluation<'_>> = walkers
         .iter()
         .zip(&stands)
@@ -80,7 +87,10 @@ fn step<R: Read>(
         if walker.go(view, stand, &outcome)? {
             going.push((position, walker));
         } else if let Some(end) = ends.get_mut(position) {
-            *end = Some(End { bucket: walker.bucket, path: walker.path });
+            *end = Some(End {
+                bucket: walker.bucket,
+                path: walker.path,
+            });
         }
     }
     *walkers = going;
@@ -141,16 +151,18 @@ impl<'a> Walker<'a> {
             (record.left, circuit.left)
         };
         let stale = Refusal::Stale { node: self.node };
-        self.path.push(PathStep { node: self.node, record, went_right, lower, upper });
+        self.path.push(PathStep {
+            node: self.node,
+            record,
+            went_right,
+            lower,
+            upper,
+        });
         match (child, transition) {
             (Some(child), Some(transition)) => {
-                self.labels = garble::open_transition(
-                    &self.nonce.0,
-                    outcome,
-                    transition.rows.as_slice(),
-                    &self.labels,
-                )
-                .map_err(|_| damaged("a circuit's transition"))?;
+                self.labels =
+                    garble::open_transition(&self.nonce.0, outcome, transition.rows.as_slice(), &self.labels)
+                        .map_err(|_| damaged("a circuit's transition"))?;
                 self.node = child;
                 self.nonce = transition.child;
                 Ok(true)
