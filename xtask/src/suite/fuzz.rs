@@ -139,7 +139,11 @@ fn run_one(context: &Context, binaries: &Path, name: &str, seconds: u64) -> Resu
     }
     let log = context.log(&format!("fuzz-{name}"));
     let mut seed = Command::new(binaries.join(name));
-    let seeded = process::finish(seed.env("ARRAS_FUZZ_SEEDS", &corpus), &log)?;
+    // `-runs=0`: a target without seeds ends too.
+    seed.arg("-runs=0")
+        .env("ARRAS_FUZZ_SEEDS", &corpus)
+        .current_dir(&artifacts);
+    let seeded = process::finish(&mut seed, &log)?;
     if !seeded.success {
         return Ok(Outcome::one(false).note(format!("{name} cannot write its seeds:\n{}", seeded.tail(10))));
     }

@@ -9,11 +9,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// Leaders of the groups that run.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Set once this process was told to stop: nothing is started any more.
+static STOPPING: AtomicBool = AtomicBool::new(false);
 
 /// How long a process may take to stop before it is killed.
 const STOP: Duration = Duration::from_secs(10);
@@ -30,9 +34,9 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// If the handler cannot be set.
 pub(super) fn stop_children_on_signals() -> Result<(), String> {
     let stop = || {
-        let leaders = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        STOPPING.store(true, Ordering::SeqCst);
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-            for leader in &leaders {
+            for leader in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 // A group that is gone is what is wanted.
                 let _ = killpg(Pid::from_raw(*leader), signal);
             }
@@ -53,14 +57,16 @@ impl Group {
     /// Starts `command` as the leader of a group of its own.
     pub(super) fn start(command: &mut Command) -> Result<Self, String> {
         let name = command.get_program().to_string_lossy().into_owned();
+        // Held while starting, so that a stop either sees the new group or prevents it.
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if STOPPING.load(Ordering::SeqCst) {
+            return Err("stopped".into());
+        }
         let child = command
             .process_group(0)
             .spawn()
             .map_err(|error| format!("cannot run {name}: {error}"))?;
-        RUNNING
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(leader(&child));
+        running.insert(leader(&child));
         Ok(Self { child })
     }
 
