@@ -1,9 +1,9 @@
 //! Garbling and evaluating comparators beside the limit that AES sets, in one run.
 //!
-//! After criterion's own report (skipped with `-- --table`) comes a table: nanoseconds a gate, and how many times the AES calls a gate needs
-//! (4 garbling, 2 evaluating) at the price of 256 blocks under one key, by the `aes` crate or by this one, whichever is faster.
-//! From 64 circuits of 128 bits on, what garbling takes is mostly the operating system handing out fresh pages
-//! for 4 KiB of gates each: a caller that passes results on in smaller batches does not see it.
+//! After criterion's own report (skipped with `-- --table`) comes a table: nanoseconds a gate, and how many
+//! times the AES calls a gate needs (4 garbling, 2 evaluating) at the price of 256 blocks under one key, by
+//! the `aes` crate or by this one, whichever is faster. Depending on what the allocator gave back before,
+//! large batches of garbling may also pay for fresh pages: 4 KiB of gates for each circuit of 128 bits.
 
 #![allow(missing_docs, clippy::print_stdout)]
 

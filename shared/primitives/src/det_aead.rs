@@ -78,7 +78,8 @@ impl DetAead {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if `sealed` was not made with this material and these associated strings, or was altered.
+    /// [`OpenError`] if `sealed` was not made with this material and these associated strings, or was
+    /// altered.
     pub fn open(&self, associated: &[&[u8]], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         let (vector, body) = sealed.split_first_chunk::<OVERHEAD_BYTES>().ok_or(OpenError)?;
         let mut plaintext = body.to_vec();

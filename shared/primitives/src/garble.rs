@@ -1,14 +1,18 @@
-//! Half-gates (Zahur, Rosulek, Evans, EUROCRYPT 2015, ePrint 2014/756) for one circuit family: the comparator of
-//! ArxRange, `a < v` for a hidden `v`.
+//! Half-gates (Zahur, Rosulek, Evans, EUROCRYPT 2015, ePrint 2014/756) for one circuit family: the comparator
+//! of ArxRange, `a < v` for a hidden `v`.
 //!
-//! *Circuit.* From the least significant bit, `c' = v_i ? (!a_i OR c) : (!a_i AND c)` with `c_0 = 0`; the last `c` is
-//! `a < v`. Each bit is one gate of odd parity. Half-gates hide the inversions of such a gate's inputs and
-//! output, so tables and evaluation are the same whatever `v` is: `v` needs no wires.
+//! *Circuit.* From the least significant bit, `c' = v_i ? (!a_i OR c) : (!a_i AND c)` with `c_0 = 0`; the
+//! last `c` is `a < v`. Each bit is one gate of odd parity. Half-gates hide the inversions of such a gate's
+//! inputs and output, so tables and evaluation are the same whatever `v` is: `v` needs no wires.
 //!
-//! *Hash.* `H(x, t) = AES_nonce(sigma(x) xor t) xor sigma(x)` with `sigma(L || R) = (L xor R) || L` (Guo, Katz, Wang,
-//! Weng, Yu, ePrint 2019/1168): a key for each circuit keeps the bound from degrading with the number of
-//! circuits under one delta. Tweaks are `2i` and `2i + 1` for the halves of gate `i`, and `2^63` for transitions. Blocks are
-//! little-endian 128-bit integers; the select bit is the least significant bit of the first byte.
+//! *Hash.* `H(x, t) = AES_nonce(sigma(x) xor t) xor sigma(x)` with `sigma(L || R) = (L xor R) || L` (Guo,
+//! Katz, Wang, Weng, Yu, ePrint 2019/1168): a key for each circuit keeps the bound from degrading with the
+//! number of circuits under one delta. Tweaks are `2i` and `2i + 1` for the halves of gate `i`, and `2^63`
+//! for transitions. Blocks are little-endian 128-bit integers; the select bit is the least significant bit of
+//! the first byte.
+//!
+//! The bound is for labels as garbling makes them, pseudorandom and never chosen by the evaluator ("naturally
+//! derived keys" in half-gates' terms): the hash is not for other uses.
 //!
 //! *Use.* A nonce names one garbling: labels, delta and nonce never meet twice with different content, and a
 //! garbling is evaluated on one input. Evaluating it on two reveals delta.
@@ -165,7 +169,8 @@ pub fn encode(labels0: &[Block], delta: &Block, value: &[u8]) -> Vec<Block> {
 ///
 /// # Panics
 ///
-/// If `delta` has no select bit ([`delta_from`]), or a comparator does not have 8 labels for each byte of its threshold.
+/// If `delta` has no select bit ([`delta_from`]), or a comparator does not have 8 labels for each byte of its
+/// threshold.
 #[must_use]
 pub fn garble(delta: &Block, comparators: &[Comparator<'_>]) -> Vec<Garbled> {
     garble_on(Backend::best(), delta, comparators)
@@ -232,8 +237,8 @@ fn quads_of<T, const QUADS: usize>(circuits: &[T]) -> [[&T; QUAD]; QUADS] {
     array::from_fn(|quad| lanes_of(&circuits[last.min(quad * QUAD)..]))
 }
 
-/// Loads each quad, and expands each quad's keys. (Here and below engine calls stay out of closures: a closure may be
-/// compiled without the engine's instructions.)
+/// Loads each quad, and expands each quad's keys. (Here and below engine calls stay out of closures: a
+/// closure may be compiled without the engine's instructions.)
 #[inline(always)]
 fn load_all<E: Engine, const QUADS: usize>(engine: E, blocks: [[&Block; QUAD]; QUADS]) -> [E::Quad; QUADS] {
     let mut quads = [engine.load(blocks[0]); QUADS];
@@ -334,8 +339,8 @@ impl<const QUADS: usize> Work for GarbleQuads<'_, QUADS> {
     }
 }
 
-/// One gate of each lane. `inverted` is delta in lanes with `v_i = 1`, else 0. Returns generator and evaluator
-/// halves, and the output label for 0.
+/// One gate of each lane. `inverted` is delta in lanes with `v_i = 1`, else 0. Returns generator and
+/// evaluator halves, and the output label for 0.
 #[inline(always)]
 fn garble_gate<E: Engine>(
     engine: E,
@@ -366,8 +371,8 @@ fn garble_gate<E: Engine>(
     ([generator_half, engine.xor(y_both, x)], output)
 }
 
-/// Evaluates garbled comparators, several in lockstep: fastest when there are at least 16 of one width. Returns the active outcome
-/// label of each. Gates that were altered give a label that unlocks nothing.
+/// Evaluates garbled comparators, several in lockstep: fastest when there are at least 16 of one width.
+/// Returns the active outcome label of each. Gates that were altered give a label that unlocks nothing.
 ///
 /// # Errors
 ///
@@ -441,9 +446,9 @@ impl<const QUADS: usize> Work for EvaluateQuads<'_, QUADS> {
     }
 }
 
-/// Lets the outcome label `outcome` of a circuit unlock a child: for each input wire, the child's label xor the
-/// circuit's own, under a pad that the outcome label gives. Labels may be those for 0 or any that
-/// differ from them by delta on both sides alike. 16 bytes for each wire.
+/// Lets the outcome label `outcome` of a circuit unlock a child: for each input wire, the child's label xor
+/// the circuit's own, under a pad that the outcome label gives. Labels may be those for 0 or any that differ
+/// from them by delta on both sides alike. 16 bytes for each wire.
 ///
 /// One outcome label seals one transition, ever.
 ///

@@ -1,12 +1,13 @@
 //! AES-128 on several independently keyed lanes at once.
 //!
 //! Garbling keys its hash afresh for each circuit, and each node of a token tree is a key, so what both need
-//! is many keys with few blocks each. Four lanes of different keys make a *quad*: with VAES and AVX-512 a quad
-//! is one register, and one instruction does a round of four keys. With AES-NI it is four registers; elsewhere
-//! the `aes` crate does the work. The choice is made at run time ([`Backend::best`]); the results are equal.
+//! is many keys with few blocks each. Four lanes of different keys make a *quad*: with VAES and AVX-512 a
+//! quad is one register, and one instruction does a round of four keys. With AES-NI it is four registers;
+//! elsewhere the `aes` crate does the work. The choice is made at run time ([`Backend::best`]); the results
+//! are equal.
 //!
-//! Kernels are written once, generic over the crate-private `Engine` and free of `unsafe`: an engine value proves that the
-//! processor has the instructions.
+//! Kernels are written once, generic over the crate-private `Engine` and free of `unsafe`: an engine value
+//! proves that the processor has the instructions.
 
 use crate::Block;
 
@@ -122,8 +123,8 @@ pub(crate) trait Engine: Copy {
 
     /// See [`stream_on`].
     #[inline(always)]
-    fn stream(self, key: &Block, first: u128, output: &mut [Block]) {
-        let schedule = self.expand([key; QUAD]);
+    fn stream(self, seed: &Block, first: u128, output: &mut [Block]) {
+        let schedule = self.expand([seed; QUAD]);
         // Steps are aligned, so a place within one is the counter's lowest bits.
         let mut places = [self.splat(0); STREAM_QUADS];
         for (quad, places) in places.iter_mut().enumerate() {
@@ -186,7 +187,8 @@ impl Work for EncryptEach<'_> {
     }
 }
 
-/// For each key, the images of the same two inputs: `outputs[i] = [AES_keys[i](inputs.0), AES_keys[i](inputs.1)]`, inputs being little-endian 128-bit integers.
+/// For each key, the images of the same two inputs: `outputs[i] = [AES_keys[i](inputs.0),
+/// AES_keys[i](inputs.1)]`, inputs being little-endian 128-bit integers.
 ///
 /// # Panics
 ///
@@ -232,17 +234,17 @@ impl Work for EncryptTwo<'_> {
     }
 }
 
-/// Writes `AES_key(first) || AES_key(first + 1) || ...`, counters being little-endian 128-bit integers.
+/// Writes `AES_seed(first) || AES_seed(first + 1) || ...`, counters being little-endian 128-bit integers.
 ///
 /// # Panics
 ///
 /// If `first` is not a multiple of [`STREAM_STEP`].
-pub(crate) fn stream_on(backend: Backend, key: &Block, first: u128, output: &mut [Block]) {
+pub(crate) fn stream_on(backend: Backend, seed: &Block, first: u128, output: &mut [Block]) {
     assert!(
         first.is_multiple_of(STREAM_STEP as u128),
         "the stream is made in whole steps"
     );
-    backend.run(Stream { key, first, output });
+    backend.run(Stream { seed, first, output });
 }
 
 /// Blocks of a stream made at once.
@@ -251,7 +253,7 @@ pub(crate) const STREAM_STEP: usize = STREAM_QUADS * QUAD;
 const STREAM_QUADS: usize = 8;
 
 struct Stream<'a> {
-    key: &'a Block,
+    seed: &'a Block,
     first: u128,
     output: &'a mut [Block],
 }
@@ -261,7 +263,7 @@ impl Work for Stream<'_> {
 
     #[inline(always)]
     fn run<E: Engine>(self, engine: E) {
-        engine.stream(self.key, self.first, self.output);
+        engine.stream(self.seed, self.first, self.output);
     }
 }
 

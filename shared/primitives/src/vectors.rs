@@ -1,5 +1,5 @@
-//! Reads the known-answer vectors in `kat/`: cases are separated by empty lines, fields are `name: value`, values are hexadecimal
-//! unless said otherwise, a field may come several times, `#` starts a comment line.
+//! Reads the known-answer vectors in `kat/`: cases are separated by empty lines, fields are `name: value`,
+//! values are hexadecimal unless said otherwise, a field may come several times, `#` starts a comment line.
 
 #![allow(clippy::unwrap_used)]
 

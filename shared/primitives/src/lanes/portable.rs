@@ -67,10 +67,10 @@ impl Engine for Portable {
         images
     }
 
-    fn stream(self, key: &Block, first: u128, output: &mut [Block]) {
+    fn stream(self, seed: &Block, first: u128, output: &mut [Block]) {
         for (offset, block) in output.iter_mut().enumerate() {
             *block = first.wrapping_add(offset as u128).to_le_bytes();
         }
-        Aes128Enc::new(&(*key).into()).encrypt_blocks(Array::cast_slice_from_core_mut(output));
+        Aes128Enc::new(&(*seed).into()).encrypt_blocks(Array::cast_slice_from_core_mut(output));
     }
 }

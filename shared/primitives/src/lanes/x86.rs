@@ -2,13 +2,13 @@
 //!
 //! # Safety
 //!
-//! All `unsafe` here is a call of an intrinsic that the processor must have, or of a function compiled for it.
-//! The engines have a private field and are made by `detect` only, which asks the processor; so holding one is the
-//! proof. No pointer is formed: vectors come from arrays and go to arrays of the same size by value.
-//! Nothing here depends on secret data in time: no table look-up, no branch on a lane's content.
+//! All `unsafe` here is a call of an intrinsic that the processor must have, or of a function compiled for
+//! it. The engines have a private field and are made by `detect` only, which asks the processor; so holding
+//! one is the proof. No pointer is formed: vectors come from arrays and go to arrays of the same size by
+//! value. Nothing here depends on secret data in time: no table look-up, no branch on a lane's content.
 //!
-//! Intrinsics are called in the methods themselves and never in closures: a closure is compiled without the method's
-//! instructions and would call them out of line.
+//! Intrinsics are called in the methods themselves and never in closures: a closure is compiled without the
+//! method's instructions and would call them out of line.
 
 use super::{Engine, QUAD, Work};
 use crate::Block;
@@ -20,8 +20,8 @@ const ROUNDS: usize = 10;
 /// Round constants of the key schedule, in the position of a word's first byte.
 const ROUND_CONSTANTS: [i32; ROUNDS] = [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x1b, 0x36];
 
-/// Copies the rotated last word of a round key to all words: with equal columns the row shift of a last AES round is
-/// void, and what remains is the byte substitution that the key schedule asks for.
+/// Copies the rotated last word of a round key to all words: with equal columns the row shift of a last AES
+/// round is void, and what remains is the byte substitution that the key schedule asks for.
 const ROTATE_LAST_WORD: i32 = 0x0c0f_0e0d;
 
 #[inline(always)]

@@ -11,7 +11,8 @@ fn setup(seed: u8, threshold: &[u8], a: &[u8]) -> (Block, Circuit, Garbled, Vec<
     (delta, circuit, garbled, active)
 }
 
-/// A flipped bit of a table is used or not, by the select bits; where it is used, the outcome label is neither.
+/// A flipped bit of a table is used or not, by the select bits; where it is used, the outcome label is
+/// neither.
 #[test]
 fn altered_gates_never_give_the_other_outcome() {
     let (threshold, a) = ([0x80, 0x37], [0x7f, 0xa5]);
