@@ -207,6 +207,7 @@ impl Conditions {
     }
 
     fn push(&mut self, path: &str, operator: &'static str, values: Values, next_id: &mut usize) {
+        self.never |= values.points.is_empty() && values.intervals.is_empty();
         self.all.push(Condition {
             id: number(next_id),
             path: path.to_owned(),

@@ -69,10 +69,10 @@ impl Interval {
         self.lower == Edge::Unbounded && self.upper == Edge::Unbounded
     }
 
-    /// Are both ends at values?
+    /// Are both ends at values that bound it? (That it is above NaN says no more than that it is of numbers.)
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.lower.value().is_some() && self.upper.value().is_some()
+        self.upper.value().is_some() && self.lower.value().is_some_and(|value| !order::is_nan(value))
     }
 
     fn class(&self) -> Option<Class> {

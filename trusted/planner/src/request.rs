@@ -131,8 +131,7 @@ fn full_promise(
 ) -> Vec<PhysicalIndex> {
     let mut indexes = Vec::new();
     if wishes.serves(Operation::Eq) {
-        let shortest = if hashed { fields.len() } else { 1 };
-        let prefixes = (shortest..=fields.len()).filter_map(|length| fields.get(..length));
+        let prefixes = (1..=fields.len()).filter_map(|length| fields.get(..length));
         indexes.extend(prefixes.map(|prefix| PhysicalIndex::Eq {
             fields: prefix.to_vec(),
         }));

@@ -1,1 +1,416 @@
+//! Plans by example, and the property that matters most: a plan finds every document that matches.
 
+#![allow(clippy::unwrap_used)]
+
+mod generate;
+mod golden;
+mod superset;
+
+use super::*;
+use crate::physical::KeyWidth;
+use arras_documents::filter::Filter;
+use bson::{Document, doc};
+
+pub(super) fn names(fields: &[&str]) -> Vec<String> {
+    fields.iter().map(|field| (*field).to_owned()).collect()
+}
+
+/// Indexes in the paper's notation, split at blanks: `Eq(a,b)`, `Range(a,b)`, `Unique(a)`.
+pub(super) fn indexes(text: &str) -> Vec<IndexState> {
+    let state = |(number, word): (usize, &str)| {
+        let (kind, fields) = word.trim_end_matches(')').split_once('(').unwrap();
+        let fields: Vec<String> = fields.split(',').map(str::to_owned).collect();
+        let index = match kind {
+            "Eq" => PhysicalIndex::Eq { fields },
+            "Unique" => PhysicalIndex::Unique { fields },
+            _ => PhysicalIndex::range(&fields, KeyWidth::Bits128, None).unwrap(),
+        };
+        let id = IndexId([number as u8; 8]);
+        IndexState {
+            id,
+            name: word.to_owned(),
+            index,
+            multikey: false,
+            inexact: false,
+            sparse: false,
+        }
+    };
+    text.split_whitespace().enumerate().map(state).collect()
+}
+
+pub(super) fn plan(indexes: &[IndexState], filter: Document, sort: Document, limit: Option<u64>) -> Plan {
+    try_plan(indexes, ScanPolicy::Allow, filter, sort, limit).unwrap()
+}
+
+pub(super) fn try_plan(
+    indexes: &[IndexState],
+    scan: ScanPolicy,
+    filter: Document,
+    sort: Document,
+    limit: Option<u64>,
+) -> Result<Plan, PlanError> {
+    let filter = Filter::parse(&filter).unwrap();
+    let sort = Sort::parse(&sort).unwrap();
+    let statistics = Statistics::default();
+    let planner = Planner {
+        indexes,
+        scan,
+        statistics: &statistics,
+    };
+    planner.plan(Request {
+        filter: filter.expr(),
+        sort: &sort,
+        limit,
+    })
+}
+
+/// Names of the indexes a plan uses, or the kind of access that has none.
+fn used(indexes: &[IndexState], plan: &Plan) -> String {
+    match &plan.access {
+        Access::Scan => "scan".to_owned(),
+        Access::Rows { ids } => format!("rows {}", ids.len()),
+        access => {
+            let name = |id: &IndexId| indexes.iter().find(|state| state.id == *id).unwrap().name.clone();
+            access.indexes().iter().map(name).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+#[test]
+fn each_filter_takes_the_index_that_leaks_least_and_keeps_the_promise() {
+    let cases: &[(&str, Document, &str)] = &[
+        ("Eq(a) Range(a)", doc! {"a": 1}, "Eq(a)"),
+        ("Range(a)", doc! {"a": 1}, "Range(a)"),
+        ("Eq(a) Range(a)", doc! {"a": {"$gt": 1}}, "Range(a)"),
+        ("Eq(a) Eq(a,b) Range(a,b)", doc! {"a": 1, "b": 2}, "Eq(a,b)"),
+        ("Eq(a) Range(a,b)", doc! {"a": 1, "b": {"$lt": 2}}, "Range(a,b)"),
+        ("Eq(a,b)", doc! {"a": 1}, "scan"),
+        ("Range(a,b)", doc! {"a": {"$gte": 1}}, "Range(a,b)"),
+        ("Range(a,b)", doc! {"b": 1}, "scan"),
+        ("Eq(a) Unique(u)", doc! {"a": 1, "u": 2}, "Unique(u)"),
+        ("Eq(a) Range(b)", doc! {"a": 1, "b": {"$gt": 2}}, "Eq(a)"),
+        ("Eq(a)", doc! {"_id": {"$in": [1, 2]}, "a": 1}, "rows 2"),
+        ("Eq(a)", doc! {"a": {"$in": [1, 2, null]}}, "Eq(a)"),
+        ("Eq(a) Eq(b)", doc! {"$or": [{"a": 1}, {"b": 1}]}, "Eq(a) Eq(b)"),
+        ("Eq(a)", doc! {"$or": [{"a": 1}, {"b": 1}]}, "scan"),
+        (
+            "Eq(a) Eq(a,b)",
+            doc! {"a": 1, "$or": [{"b": 1}, {"b": 2}]},
+            "Eq(a,b)",
+        ),
+        (
+            "Eq(c) Eq(a) Range(b)",
+            doc! {"c": 0, "$or": [{"a": 1}, {"b": {"$gt": 1}}]},
+            "Eq(c)",
+        ),
+        ("Eq(a) Range(a)", doc! {"a": {"$ne": 1}}, "scan"),
+        ("Eq(a) Range(a)", doc! {"a": {"$exists": true}}, "scan"),
+        ("Eq(a) Range(a)", doc! {"a": {"$not": {"$gt": 1}}}, "scan"),
+        ("Eq(a) Range(a)", doc! {"$nor": [{"a": 1}]}, "scan"),
+        ("Eq(a) Range(a)", doc! {"a": {"$regex": "^ab"}}, "Range(a)"),
+        ("Eq(a) Range(a)", doc! {"a": {"$regex": "ab"}}, "scan"),
+        (
+            "Eq(a) Range(a)",
+            doc! {"a": {"$regex": "^ab", "$options": "i"}},
+            "scan",
+        ),
+        (
+            "Range(a.b)",
+            doc! {"a": {"$elemMatch": {"b": {"$gt": 1}, "c": 2}}},
+            "Range(a.b)",
+        ),
+        ("Range(a.0)", doc! {"a": {"$elemMatch": {"0": 1}}}, "scan"),
+        ("Range(a)", doc! {}, "scan"),
+    ];
+    for (text, filter, expected) in cases {
+        let indexes = indexes(text);
+        let plan = plan(&indexes, filter.clone(), doc! {}, None);
+        assert_eq!(used(&indexes, &plan), *expected, "{text}: {filter}");
+    }
+}
+
+#[test]
+fn a_limit_in_index_order_is_used_where_it_stops_the_search() {
+    let cases: &[(&str, Document, Document, &str, bool)] = &[
+        ("Range(a)", doc! {}, doc! {"a": 1}, "Range(a)", true),
+        (
+            "Range(a)",
+            doc! {"a": {"$gt": 1}},
+            doc! {"a": -1},
+            "Range(a)",
+            true,
+        ),
+        (
+            "Eq(a) Range(a,b)",
+            doc! {"a": 1},
+            doc! {"b": -1},
+            "Range(a,b)",
+            true,
+        ),
+        (
+            "Eq(a) Range(a,b)",
+            doc! {"a": 1, "c": 1},
+            doc! {"b": 1},
+            "Eq(a)",
+            false,
+        ),
+        ("Eq(a) Range(b)", doc! {"a": 1}, doc! {"b": 1}, "Eq(a)", false),
+        ("Range(b)", doc! {"a": 1}, doc! {"b": 1}, "Range(b)", true),
+        ("Range(a,b)", doc! {}, doc! {"a": 1, "b": -1}, "Range(a,b)", true),
+        ("Range(a,b)", doc! {}, doc! {"b": 1}, "scan", false),
+        (
+            "Range(a)",
+            doc! {"a": {"$in": [1, 2]}},
+            doc! {"a": 1},
+            "Range(a)",
+            false,
+        ),
+    ];
+    for (text, filter, sort, expected, ordered) in cases {
+        let indexes = indexes(text);
+        let plan = plan(&indexes, filter.clone(), sort.clone(), Some(10));
+        assert_eq!(
+            (used(&indexes, &plan), plan.order.is_some()),
+            (expected.to_string(), *ordered),
+            "{text}: {filter}"
+        );
+    }
+    let mut multikey = indexes("Range(a)");
+    multikey[0].multikey = true;
+    assert_eq!(
+        plan(&multikey, doc! {}, doc! {"a": 1}, Some(10)).access,
+        Access::Scan
+    );
+    let mut sparse = indexes("Range(a)");
+    sparse[0].sparse = true;
+    assert_eq!(
+        plan(&sparse, doc! {}, doc! {"a": 1}, Some(10)).access,
+        Access::Scan
+    );
+    assert!(
+        plan(&sparse, doc! {"a": {"$gt": 0}}, doc! {"a": 1}, Some(10))
+            .order
+            .is_some()
+    );
+}
+
+#[test]
+fn order_by_limit_over_a_whole_index_leaks_the_limit_and_no_rank() {
+    let indexes = indexes("Range(a)");
+    let whole = plan(&indexes, doc! {}, doc! {"a": 1}, Some(10));
+    assert!(whole.leaks.contains(&Pattern::Limit) && !whole.leaks.contains(&Pattern::BucketRank));
+    let part = plan(&indexes, doc! {"a": {"$gt": 1}}, doc! {"a": 1}, Some(10));
+    assert!(part.leaks.contains(&Pattern::Limit) && part.leaks.contains(&Pattern::BucketRank));
+    assert_eq!(plan(&[], doc! {"a": 1}, doc! {}, None).leaks, []);
+}
+
+#[test]
+fn on_arrays_only_one_bound_is_used_unless_one_element_must_meet_both() {
+    let mut indexes = indexes("Range(a)");
+    let closed = |plan: &Plan| match &plan.access {
+        Access::Range(range) => range.interval.is_closed(),
+        other => panic!("{other:?}"),
+    };
+    let both = || doc! {"a": {"$gt": 1, "$lt": 5}};
+    assert!(closed(&plan(&indexes, both(), doc! {}, None)));
+    indexes[0].multikey = true;
+    assert!(!closed(&plan(&indexes, both(), doc! {}, None)));
+    assert!(closed(&plan(
+        &indexes,
+        doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 5}}},
+        doc! {},
+        None
+    )));
+}
+
+#[test]
+fn too_many_values_fall_back_to_fewer_fields_or_a_scan() {
+    let many: Vec<i32> = (0..200).collect();
+    let indexes = indexes("Eq(a) Eq(a,b)");
+    let filter = doc! {"a": {"$in": many.clone()}, "b": {"$in": many.clone()}};
+    assert_eq!(
+        used(&indexes, &plan(&indexes, filter.clone(), doc! {}, None)),
+        "Eq(a)"
+    );
+    assert_eq!(plan(&indexes[1..], filter, doc! {}, None).access, Access::Scan);
+    let ranges = super::tests::indexes("Range(a)");
+    assert_eq!(
+        plan(&ranges, doc! {"a": {"$in": many}}, doc! {}, None).access,
+        Access::Scan
+    );
+}
+
+#[test]
+fn statistics_decide_between_equals() {
+    let indexes = indexes("Eq(a) Eq(b)");
+    let filter = Filter::parse(&doc! {"a": 1, "b": 1}).unwrap();
+    for (selective, other) in [("a", "b"), ("b", "a")] {
+        let distinct_values = [(selective.to_owned(), 10_000), (other.to_owned(), 2)].into();
+        let statistics = Statistics {
+            distinct_values,
+            ..Statistics::default()
+        };
+        let planner = Planner {
+            indexes: &indexes,
+            scan: ScanPolicy::Allow,
+            statistics: &statistics,
+        };
+        let sort = Sort::default();
+        let plan = planner
+            .plan(Request {
+                filter: filter.expr(),
+                sort: &sort,
+                limit: None,
+            })
+            .unwrap();
+        assert_eq!(used(&indexes, &plan), format!("Eq({selective})"));
+    }
+}
+
+#[test]
+fn a_refused_scan_names_the_field_the_operator_and_the_fix() {
+    let refused = |filter: Document, sort: Document, limit| {
+        let error = try_plan(
+            &indexes("Eq(z) Range(y)"),
+            ScanPolicy::Refuse,
+            filter,
+            sort,
+            limit,
+        )
+        .unwrap_err();
+        let error = StoreError::from(error);
+        assert_eq!((error.code, error.code_name), (291, "NoQueryExecutionPlans"));
+        error.message
+    };
+    let message = refused(doc! {"age": {"$gt": 1}, "name": "secret name"}, doc! {}, None);
+    for word in ["$gt", "'age'", "\"name\": 1, \"age\": 1"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert!(!message.contains("secret"), "no value of the query: {message}");
+    let message = refused(doc! {"tags": {"$size": 2}}, doc! {}, None);
+    assert!(
+        message.contains("$size on field 'tags'") && message.contains("scan = \"allow\""),
+        "{message}"
+    );
+    let message = refused(doc! {}, doc! {"age": 1}, Some(5));
+    assert!(
+        message.contains("sort with limit on field 'age'") && message.contains("\"range\""),
+        "{message}"
+    );
+    let message = refused(doc! {"other": 1}, doc! {"y": 1}, Some(5));
+    assert!(
+        message.contains("'other'"),
+        "a walk that checks everything is a scan too: {message}"
+    );
+    let message = refused(doc! {"$or": [{"z": 1}, {"w": 1}]}, doc! {}, None);
+    assert!(message.contains("$eq on field 'z'"), "{message}");
+    let allowed = |filter, sort, limit| {
+        try_plan(&indexes("Eq(z)"), ScanPolicy::Refuse, filter, sort, limit)
+            .unwrap()
+            .access
+    };
+    assert_eq!(
+        allowed(doc! {}, doc! {"age": 1}, None),
+        Access::Scan,
+        "everything is asked for"
+    );
+    assert!(matches!(
+        allowed(doc! {"z": 1, "w": {"$ne": 1}}, doc! {}, None),
+        Access::Eq { .. }
+    ));
+    assert_eq!(
+        allowed(doc! {"w": {"$in": []}}, doc! {}, None),
+        Access::Rows { ids: Vec::new() }
+    );
+}
+
+#[test]
+fn a_scan_comes_with_advice() {
+    let advice = |filter| plan(&[], filter, doc! {}, None).advice;
+    let equal = advice(doc! {"a.b": 1}).unwrap();
+    assert!(
+        equal.contains("createIndex({\"a.b\": 1})") && equal.contains("operations = [\"eq\"]"),
+        "{equal}"
+    );
+    assert_eq!(advice(doc! {}), None);
+}
+
+#[test]
+fn aggregates_need_an_index_that_is_exactly_the_filter() {
+    let sums = Some(names(&["total"]));
+    let index = PhysicalIndex::range(&names(&["shop", "day"]), KeyWidth::Bits128, sums).unwrap();
+    let state = IndexState {
+        id: IndexId([1; 8]),
+        name: "by day".to_owned(),
+        index,
+        multikey: false,
+        inexact: false,
+        sparse: false,
+    };
+    let statistics = Statistics::default();
+    let planned = |state: &IndexState, filter: Document, functions: &[AggregateFunction]| {
+        let indexes = [state.clone()];
+        let planner = Planner {
+            indexes: &indexes,
+            scan: ScanPolicy::Allow,
+            statistics: &statistics,
+        };
+        let named = |function: &AggregateFunction| Aggregate {
+            name: "x".to_owned(),
+            function: function.clone(),
+        };
+        let aggregates: Vec<Aggregate> = functions.iter().map(named).collect();
+        planner
+            .plan_aggregates(Filter::parse(&filter).unwrap().expr(), &aggregates)
+            .map(|plan| plan.outputs)
+    };
+    use crate::store::AggregateFunction::{self, Average, Count, Sum};
+    let total = || "total".to_owned();
+    let days = || doc! {"shop": 3, "day": {"$gte": 1, "$lt": 8}};
+    assert_eq!(
+        planned(&state, days(), &[Count, Sum(total()), Average(total())]),
+        Some(vec![
+            AggregateOutput::Count,
+            AggregateOutput::Sum(0),
+            AggregateOutput::Average(0)
+        ])
+    );
+    for exact in [
+        doc! {},
+        doc! {"shop": 3},
+        doc! {"shop": {"$lte": 3}},
+        doc! {"shop": 3, "day": 4},
+    ] {
+        assert!(planned(&state, exact.clone(), &[Count]).is_some(), "{exact}");
+    }
+    assert_eq!(planned(&state, days(), &[Sum("other".to_owned())]), None);
+    for other in [
+        doc! {"day": {"$gte": 1}},
+        doc! {"shop": 3, "other": 1},
+        doc! {"shop": {"$in": [1, 2]}},
+        doc! {"shop": null},
+        doc! {"shop": "a string longer than its part of the key"},
+        doc! {"shop": 3, "day": {"$ne": 4}},
+        doc! {"$or": [{"shop": 3}]},
+    ] {
+        // A single alternative is no alternative to MongoDB's parser, but it is to this planner.
+        assert_eq!(planned(&state, other.clone(), &[Count]), None, "{other}");
+    }
+    for flawed in [
+        IndexState {
+            multikey: true,
+            ..state.clone()
+        },
+        IndexState {
+            inexact: true,
+            ..state.clone()
+        },
+    ] {
+        assert_eq!(planned(&flawed, days(), &[Count]), None);
+    }
+    let sparse = IndexState {
+        sparse: true,
+        ..state
+    };
+    assert!(planned(&sparse, days(), &[Count]).is_some() && planned(&sparse, doc! {}, &[Count]).is_none());
+}

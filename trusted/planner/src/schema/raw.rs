@@ -25,7 +25,7 @@ struct RawCollection {
     #[serde(default)]
     fields: BTreeMap<Spanned<String>, RawField>,
     #[serde(default)]
-    indexes: Vec<Vec<Spanned<String>>>,
+    indexes: Vec<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     patterns: Vec<RawPattern>,
 }
@@ -137,13 +137,13 @@ fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
     }
     let mut indexes = Vec::with_capacity(raw.indexes.len());
     for index in raw.indexes {
-        if index.is_empty() {
+        if index.as_ref().is_empty() {
             return mistake(
-                0..0,
+                index.span(),
                 "an entry of 'indexes' has no field; write indexes = [[\"a\", \"b\"], [\"c\"]]",
             );
         }
-        indexes.push(read_paths(&index, "index")?);
+        indexes.push(read_paths(index.as_ref(), "index")?);
     }
     let mut patterns = Vec::with_capacity(raw.patterns.len());
     for pattern in raw.patterns {

@@ -1,1 +1,96 @@
+#![allow(clippy::unwrap_used)]
 
+use super::*;
+use bson::{bson, doc};
+
+fn index(fields: &[&str]) -> PhysicalIndex {
+    PhysicalIndex::Eq {
+        fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+    }
+}
+
+fn of(document: Document, fields: &[&str]) -> (Bson, bool) {
+    let terms = terms(&document, &index(fields), false).unwrap();
+    (
+        terms
+            .tuples
+            .into_iter()
+            .map(Bson::Array)
+            .collect::<Vec<_>>()
+            .into(),
+        terms.multikey,
+    )
+}
+
+#[test]
+fn a_document_has_a_term_for_each_combination_of_values() {
+    let undefined = Bson::Undefined;
+    let cases: Vec<(Document, &[&str], Bson, bool)> = vec![
+        (doc! {"a": 1}, &["a"], bson!([[1]]), false),
+        (doc! {}, &["a"], bson!([[null]]), false),
+        (doc! {"a": null}, &["a"], bson!([[null]]), false),
+        (doc! {"a": [1, 2, 1.0, 2]}, &["a"], bson!([[1], [2]]), true),
+        (doc! {"a": [[1, 2]]}, &["a"], bson!([[[1, 2]]]), true),
+        (doc! {"a": []}, &["a"], bson!([[undefined.clone()]]), true),
+        (doc! {"a": undefined}, &["a"], bson!([[null]]), true),
+        (doc! {"a": {"b": 3}}, &["a.b"], bson!([[3]]), false),
+        (doc! {"a": 5}, &["a.b"], bson!([[null]]), false),
+        (
+            doc! {"a": [{"b": 1}, {"b": [2, 3]}, {}, 7]},
+            &["a.b"],
+            bson!([[1], [2], [3], [null]]),
+            true,
+        ),
+        (doc! {"a": [{"b": 1}]}, &["a.b"], bson!([[1]]), true),
+        (doc! {"a": [4, 5]}, &["a.b"], bson!([[null]]), true),
+        (doc! {"a": [4, 5]}, &["a.1"], bson!([[5]]), true),
+        (doc! {"a": 1, "b": "x"}, &["b", "a"], bson!([["x", 1]]), false),
+        (
+            doc! {"a": [1, 2], "b": [3, 4]},
+            &["a", "b"],
+            bson!([[1, 3], [1, 4], [2, 3], [2, 4]]),
+            true,
+        ),
+    ];
+    for (document, fields, expected, multikey) in cases {
+        assert_eq!(
+            of(document.clone(), fields),
+            (expected, multikey),
+            "{document} {fields:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sparse_index_leaves_out_what_lacks_all_fields() {
+    let count =
+        |document: Document, fields: &[&str]| terms(&document, &index(fields), true).unwrap().tuples.len();
+    assert_eq!(count(doc! {"b": 1}, &["a"]), 0);
+    assert_eq!(count(doc! {"a": null}, &["a"]), 1, "null is not missing");
+    assert_eq!(count(doc! {"b": 1}, &["a", "b"]), 1);
+    assert_eq!(count(doc! {"c": 1}, &["a", "b"]), 0);
+    assert_eq!(count(doc! {"a": [{}, 1]}, &["a.b"]), 0);
+}
+
+#[test]
+fn too_many_combinations_are_an_error() {
+    let many: Vec<i32> = (0..200).collect();
+    let error = terms(&doc! {"a": many.clone(), "b": many}, &index(&["a", "b"]), false).unwrap_err();
+    assert!(error.to_string().contains("ArxEq(a, b)"), "{error}");
+}
+
+#[test]
+fn equal_terms_and_no_others_have_equal_bytes() {
+    let bytes = |values: Bson| equality_bytes(values.as_array().unwrap());
+    assert_eq!(bytes(bson!([1, "a"])), bytes(bson!([1.0, "a"])));
+    assert_ne!(bytes(bson!(["ab", "c"])), bytes(bson!(["a", "bc"])));
+    assert_ne!(bytes(bson!([1, null])), bytes(bson!([null, 1])));
+}
+
+#[test]
+fn keys_say_when_they_lose_something() {
+    let short = range_key(&[Bson::Int32(1), Bson::Int64(1 << 53)], 12);
+    assert_eq!((short.bytes.len(), short.exact), (24, true));
+    assert!(!range_key(&[Bson::String("longer than eleven bytes".to_owned())], 12).exact);
+    assert!(!range_key(&[Bson::Int64((1 << 53) + 1)], 8).exact);
+}

@@ -1,0 +1,225 @@
+//! A plan finds every document that matches: checked on the bytes a store would look up, against the filter.
+
+use super::super::*;
+use super::generate;
+use crate::access::{KeyBounds, RangeAccess};
+use crate::store::AggregateFunction;
+use crate::terms::{equality_bytes, range_key, terms};
+use arras_documents::filter::Filter;
+use arras_documents::order;
+use bson::{Bson, Document};
+use proptest::prelude::*;
+use std::cmp::Ordering;
+
+/// Marks indexes by the documents in them, as a store does.
+fn with_documents(mut indexes: Vec<IndexState>, documents: &[Document]) -> Vec<IndexState> {
+    for state in &mut indexes {
+        for document in documents {
+            let terms = terms(document, &state.index, state.sparse).unwrap();
+            state.multikey |= terms.multikey;
+            assert!(
+                terms.multikey || terms.tuples.len() <= 1,
+                "several terms without an array"
+            );
+            if let Some(component_bytes) = state.index.component_bytes() {
+                state.inexact |= terms
+                    .tuples
+                    .iter()
+                    .any(|term| !range_key(term, component_bytes).exact);
+            }
+        }
+    }
+    indexes
+}
+
+fn state(indexes: &[IndexState], id: IndexId) -> &IndexState {
+    indexes.iter().find(|state| state.id == id).unwrap()
+}
+
+fn terms_of(document: &Document, state: &IndexState) -> Vec<Vec<Bson>> {
+    terms(document, &state.index, state.sparse).unwrap().tuples
+}
+
+fn keys_of(document: &Document, state: &IndexState) -> Vec<Vec<u8>> {
+    let component_bytes = state.index.component_bytes().unwrap();
+    terms_of(document, state)
+        .iter()
+        .map(|term| range_key(term, component_bytes).bytes)
+        .collect()
+}
+
+fn within(keys: &[Vec<u8>], bounds: Option<&KeyBounds>) -> bool {
+    bounds.is_some_and(|bounds| {
+        keys.iter()
+            .any(|key| *key >= bounds.lower && *key <= bounds.upper)
+    })
+}
+
+/// Would a store find the document by this access?
+fn finds(access: &Access, document: &Document, indexes: &[IndexState]) -> bool {
+    match access {
+        Access::Scan => true,
+        Access::Rows { ids } => {
+            let id = order::canonical(document.get("_id").unwrap());
+            ids.iter().any(|wanted| order::canonical(wanted) == id)
+        }
+        Access::Eq { index, values } | Access::Unique { index, values } => {
+            let terms = terms_of(document, state(indexes, *index));
+            values.iter().any(|value| {
+                terms
+                    .iter()
+                    .any(|term| equality_bytes(term) == equality_bytes(value))
+            })
+        }
+        Access::Range(range) => {
+            let state = state(indexes, range.index);
+            within(&keys_of(document, state), range.key_bounds(&state.index).as_ref())
+        }
+        Access::Union(branches) => branches.iter().any(|branch| finds(branch, document, indexes)),
+    }
+}
+
+fn check(documents: &[Document], filter: &Document, indexes: Vec<IndexState>) -> Result<(), TestCaseError> {
+    let indexes = with_documents(indexes, documents);
+    let Ok(parsed) = Filter::parse(filter) else {
+        return Ok(());
+    };
+    let (sort, statistics) = (Sort::default(), Statistics::default());
+    // Plans with every subset of one, too: a rarely chosen index must be as right as the favourite.
+    let mut sets: Vec<Vec<IndexState>> = indexes.iter().map(|state| vec![state.clone()]).collect();
+    sets.push(indexes);
+    for indexes in sets {
+        let planner = Planner {
+            indexes: &indexes,
+            scan: ScanPolicy::Allow,
+            statistics: &statistics,
+        };
+        let plan = planner
+            .plan(Request {
+                filter: parsed.expr(),
+                sort: &sort,
+                limit: None,
+            })
+            .unwrap();
+        let count = [Aggregate {
+            name: "n".to_owned(),
+            function: AggregateFunction::Count,
+        }];
+        let counted = planner.plan_aggregates(parsed.expr(), &count);
+        for document in documents {
+            let matches = parsed.matches(document).unwrap();
+            let found = finds(&plan.access, document, &indexes);
+            prop_assert!(
+                found || !matches,
+                "lost {document}\nfilter {filter}\n{plan:#?}\n{indexes:#?}"
+            );
+            if plan.covers_filter {
+                prop_assert!(
+                    matches || !found,
+                    "not exact: {document}\nfilter {filter}\n{plan:#?}"
+                );
+            }
+            if let Some(plan) = &counted {
+                let state = state(&indexes, plan.range.index);
+                let bounds = plan.range.exact_key_bounds(&state.index);
+                let inside = within(&keys_of(document, state), bounds.as_ref());
+                prop_assert_eq!(
+                    inside,
+                    matches,
+                    "miscounted {}\nfilter {}\n{:#?}",
+                    document,
+                    filter,
+                    plan
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn numbered(documents: Vec<Document>) -> Vec<Document> {
+    let with_id = |(number, document): (usize, Document)| {
+        let mut numbered = bson::doc! {"_id": number as i32};
+        numbered.extend(document);
+        numbered
+    };
+    documents.into_iter().enumerate().map(with_id).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_match_is_found_whatever_the_documents_hold(
+        documents in prop::collection::vec(generate::document(), 1..8),
+        filter in generate::filter(),
+        indexes in generate::indexes(),
+    ) {
+        check(&numbered(documents), &filter, indexes)?;
+    }
+
+    #[test]
+    fn every_match_is_found_and_counted_without_arrays(
+        documents in prop::collection::vec(generate::plain_document(), 1..8),
+        filter in generate::filter(),
+        indexes in generate::indexes(),
+    ) {
+        check(&numbered(documents), &filter, indexes)?;
+    }
+
+    #[test]
+    fn an_index_in_order_gives_the_order_of_the_sort(
+        documents in prop::collection::vec(
+            prop_oneof![3 => generate::plain_document(), 1 => generate::document()], 1..8),
+        filter in generate::filter(),
+        indexes in generate::indexes(),
+        sort in prop::collection::vec((prop::sample::select(generate::PATHS.to_vec()), any::<bool>()), 1..3),
+    ) {
+        let documents = numbered(documents);
+        let indexes = with_documents(indexes, &documents);
+        let keys: Document = sort.iter().map(|(path, up)| (path.to_string(), Bson::Int32(if *up { 1 } else { -1 }))).collect();
+        let sort = Sort::parse(&keys).unwrap();
+        let Ok(filter) = Filter::parse(&filter) else { return Ok(()) };
+        let statistics = Statistics::default();
+        for state in &indexes {
+            let one = std::slice::from_ref(state);
+            let planner = Planner { indexes: one, scan: ScanPolicy::Allow, statistics: &statistics };
+            let plan = planner.plan(Request { filter: filter.expr(), sort: &sort, limit: Some(2) }).unwrap();
+            let (Access::Range(range), Some(_)) = (&plan.access, plan.order) else { continue };
+            let read = read_in_order(range, &documents, state, &sort);
+            let matching: Vec<&&Document> = read.iter().filter(|document| filter.matches(document).unwrap()).collect();
+            let in_order = matching.windows(2).all(|pair| sort.compare(pair[0], pair[1]) != Ordering::Greater);
+            prop_assert!(in_order, "sort {keys}\n{matching:#?}\n{plan:#?}\n{state:#?}");
+            let expected = documents.iter().filter(|document| filter.matches(document).unwrap()).count();
+            prop_assert_eq!(matching.len(), expected, "lost one in sort {}", keys);
+        }
+    }
+}
+
+/// Reads a range as a store does: in key order from one end, each run of undecided documents sorted.
+fn read_in_order<'d>(
+    range: &RangeAccess,
+    documents: &'d [Document],
+    state: &IndexState,
+    sort: &Sort,
+) -> Vec<&'d Document> {
+    let bounds = range.key_bounds(&state.index);
+    let mut entries: Vec<(Vec<u8>, &Document)> = documents
+        .iter()
+        .flat_map(|document| {
+            keys_of(document, state)
+                .into_iter()
+                .map(move |key| (key, document))
+        })
+        .filter(|(key, _)| within(std::slice::from_ref(key), bounds.as_ref()))
+        .collect();
+    entries.sort_by(|left, right| left.0.cmp(&right.0));
+    if range.order.unwrap().descending {
+        entries.reverse();
+    }
+    let mut read: Vec<&Document> = entries.into_iter().map(|(_, document)| document).collect();
+    let run = |document: &Document| range.run(document, &state.index);
+    read.chunk_by_mut(|left, right| run(left) == run(right))
+        .for_each(|run| run.sort_by(|left, right| sort.compare(left, right)));
+    read
+}
