@@ -1,6 +1,7 @@
 //! `arras plan`.
 
 use super::{Failure, PlanArguments};
+use arras_planner::cost::Statistics;
 use arras_planner::schema::Schema;
 use std::path::Path;
 
@@ -21,6 +22,8 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
             return Err(Failure::Check(format!("{path} declares no collection {only}")));
         }
     }
-    print!("{}", arras_planner::report::render(&schema));
+    for collection in arras_planner::report::report(&schema, &Statistics::default()) {
+        println!("{collection}");
+    }
     Ok(())
 }

@@ -50,13 +50,12 @@ impl Client {
         message.resize(length, 0);
         self.stream.read_exact(&mut message[HEADER_BYTES..])?;
         let message = wire::parse_message(&message).map_err(|e| ClientError::Wire(e.to_string()))?;
-        let MessageBody::Command { body, .. } = message.body else {
+        let MessageBody::Command { command: reply, .. } = message.body else {
             return Err(ClientError::Wire("not a message".into()));
         };
-        let reply = Document::try_from(body).map_err(|e| ClientError::Wire(e.to_string()))?;
         let name = command.keys().next().cloned().unwrap_or_default();
         let failed = reply.get("writeErrors").is_some();
-        if failed || !matches!(reply.get("ok"), Some(Bson::Double(ok)) if *ok == 1.0) {
+        if failed || !matches!(reply.get("ok"), Some(Bson::Double(1.0))) {
             let message = reply.get_str("errmsg").map_or_else(|_| reply.to_string(), str::to_owned);
             return Err(ClientError::Refused { command: name, message });
         }

@@ -139,7 +139,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn create_index(&self, collection: &Arc<Collection<C>>, request: IndexRequest) -> Result<(), StoreError> {
         let ns = &collection.ns;
         let schema = self.settings.schema.collection(&ns.database, &ns.collection);
-        let physical = arras_planner::create_indexes::physical(&request, schema)?;
+        let physical = arras_planner::request::indexes_for(&request, schema)?;
         let mut record = collection.record();
         let root = self.keyring.root(record.key_version).ok_or_else(|| {
             error::of(8, "UnknownError", OpenError::KeyVersion(record.key_version).to_string())

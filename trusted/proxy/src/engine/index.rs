@@ -11,6 +11,8 @@ use arras_planner::physical::PhysicalIndex;
 use arras_planner::store::IndexRequest;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -119,13 +121,14 @@ pub async fn open<C: ServerChannel>(
     let mut parts = Vec::with_capacity(record.parts.len());
     for part in &record.parts {
         let key = root.child(Purpose::Index(&part.id.0));
+        let mut rng = StdRng::from_rng(&mut rand::rng());
         let half = match parameters(&part.physical, settings) {
             None if matches!(part.physical, PhysicalIndex::Unique { .. }) => {
                 Half::Unique(UniqueLabels::new(part.id, &key))
             }
             None => Half::Eq(ArxEq::new(part.id, &key)),
             Some(parameters) => Half::Range(
-                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs)).await?,
+                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs), &mut rng).await?,
             ),
         };
         parts.push(Arc::new(Part {

@@ -115,7 +115,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Explanation, StoreError> {
-        let Some(collection) = self.collection(ns) else { return Ok(Explanation::missing_collection()) };
+        let Some(collection) = self.collection(ns) else { return Ok(Explanation {
+                steps: vec!["the collection does not exist: nothing is asked of the server".into()],
+                ..Explanation::default()
+            }) };
         let indexes = states(&collection, query.hint.as_ref())?;
         let statistics = Statistics {
             document_count: self.document_count(collection.id).await?,
@@ -128,11 +131,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let limit = query.limit.map(|limit| limit.saturating_add(query.skip));
         let request = Request { filter: query.filter.expr(), sort: &query.sort, limit };
-        Ok(Explanation::of_plan(&planner.plan(request)?, &indexes))
+        Ok(Explanation::of(&planner.plan(request)?, &indexes))
     }
 
     /// Remakes, behind the results, the circuits they used.
-    pub(super) fn repair(&self, repair: arras_client::arx_range::Repair<C>) {
+    pub(super) fn repair(&self, repair: arras_client::arx_range::Repair) {
         tokio::spawn(async move {
             if let Err(error) = repair.run().await {
                 // The trees concerned are remade whole before their next use.

@@ -72,7 +72,7 @@ impl Held {
 
     fn add(&mut self, documents: Vec<OpenDocument>, filter: &Filter) -> Result<(), StoreError> {
         for document in documents {
-            if filter.matches(&document.document) && self.seen.insert(document.row) {
+            if filter.matches(&document.document)? && self.seen.insert(document.row) {
                 self.bytes += limits::check_built(&document.document)?;
                 self.documents.push(document);
             }
@@ -323,7 +323,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut seen: HashSet<RowId> = HashSet::new();
         'search: while let Some(found) = rows.next(self).await? {
             for document in in_order_of(&found, self.read_rows(collection, &found).await?) {
-                if !seen.insert(document.row) || !selection.filter.matches(&document.document) {
+                if !seen.insert(document.row) || !selection.filter.matches(&document.document)? {
                     continue;
                 }
                 let key = range.run(&document.document, &part.physical);

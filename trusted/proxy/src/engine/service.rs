@@ -58,7 +58,10 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
             self.scan = None;
             return Ok(false);
         }
-        for document in plain(documents).into_iter().filter(|document| filter.matches(document)) {
+        for document in plain(documents) {
+            if !filter.matches(&document)? {
+                continue;
+            }
             if self.skip > 0 {
                 self.skip -= 1;
             } else {

@@ -10,22 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A document's entries in one index.
 #[derive(Clone, Debug, Default)]
-pub struct Entries {
+pub(super) struct Entries {
     /// Equality and unique indexes: canonical terms.
-    pub values: BTreeSet<Vec<u8>>,
+    pub(super) values: BTreeSet<Vec<u8>>,
     /// Range indexes: keys, and the values summed under each.
-    pub keys: BTreeMap<Vec<u8>, Vec<NumberSum>>,
+    pub(super) keys: BTreeMap<Vec<u8>, Vec<NumberSum>>,
     /// The document has an array on the way to an indexed value.
-    pub multikey: bool,
+    pub(super) multikey: bool,
     /// A key stands for more than one value.
-    pub inexact: bool,
+    pub(super) inexact: bool,
 }
 
 /// The entries of `document` in `part`.
 ///
 /// # Errors
 /// [`TooManyTerms`].
-pub fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooManyTerms> {
+pub(super) fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooManyTerms> {
     let found = terms(document, &part.physical, part.sparse)?;
     let mut entries = Entries { multikey: found.multikey, ..Entries::default() };
     match (&part.physical, part.physical.component_bytes()) {

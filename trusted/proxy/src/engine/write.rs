@@ -9,6 +9,7 @@ use super::{Shared, error, terms};
 use arras_client::OpenDocument;
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_documents::update::{ArrayFilters, Update};
 use arras_documents::limits;
 use arras_planner::store::{
     FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement, Updated, WriteFailure,
@@ -192,13 +193,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let selection = Selection { filter: &statement.filter, sort: &Sort::default(), skip: 0, limit, hint: None };
         let found = self.select(collection, selection).await?;
         if found.is_empty() && statement.upsert {
-            let (upserted, _) = self.upsert(collection, &statement.filter, &statement.update).await?;
+            let (upserted, _) = self.upsert(collection, &statement.filter, &statement.update, &statement.array_filters).await?;
             return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
         }
         let mut outcome = Updated { matched: found.len() as u64, ..Updated::default() };
         let mut revisions = Vec::new();
         for old in found {
-            if let Some(new) = statement.update.apply(&old.document, Some(&statement.filter))? {
+            if let Some(new) = statement.update.apply(&old.document, Some(&statement.filter), &statement.array_filters)? {
                 revisions.push(Revision { row: old.row, sequence: old.sequence, old: Some(old), new: Some(new) });
             }
         }
@@ -233,9 +234,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Collection<C>,
         filter: &Filter,
-        update: &arras_documents::update::Update,
+        update: &Update,
+        array_filters: &ArrayFilters,
     ) -> Result<(Bson, Document), StoreError> {
-        let mut document = update.upsert_document(filter)?;
+        let mut document = update.upsert_document(filter, array_filters)?;
         if !document.contains_key("_id") {
             let mut with_id = doc! { "_id": ObjectId::new() };
             with_id.extend(document);
@@ -275,8 +277,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let selection = Selection { limit: Some(1), ..Selection::of(query) };
         let found = self.select(collection, selection).await?.pop();
         match (found, modification) {
-            (None, Modification::Update { update, upsert: true, return_new }) => {
-                let (id, document) = self.upsert(collection, &query.filter, &update).await?;
+            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
+                let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
+                let (id, document) = upserted?;
                 let document = return_new.then_some(document);
                 Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
             }
@@ -286,8 +289,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 self.revise(collection, vec![removal(old)]).await?;
                 Ok(FoundAndModified { document, existing: true, upserted: None })
             }
-            (Some(old), Modification::Update { update, return_new, .. }) => {
-                let new = update.apply(&old.document, Some(&query.filter))?;
+            (Some(old), Modification::Update { update, array_filters, return_new, .. }) => {
+                let new = update.apply(&old.document, Some(&query.filter), &array_filters)?;
                 let before = old.document.clone();
                 let after = new.clone().unwrap_or_else(|| before.clone());
                 if new.is_some() {
