@@ -16,6 +16,7 @@ mod parse;
 mod sets;
 mod strings;
 
+pub(crate) use arrays::part;
 pub(crate) use compare::compare_values;
 use evaluate::Scope;
 use operators::Operator;

@@ -8,8 +8,8 @@ mod evaluate;
 mod parse;
 mod pattern;
 
-pub(crate) use evaluate::element_passes;
-pub(crate) use parse::{is_operators, tests};
+pub(crate) use evaluate::{element_offset, element_passes};
+pub(crate) use parse::{element_match, is_operators, tests};
 pub use pattern::Pattern;
 
 /// A parsed filter.

@@ -3,9 +3,15 @@
 use crate::QueryError;
 use crate::expression::Expression;
 use crate::filter::Filter;
+use crate::limits;
 use crate::projection::Projection;
 use crate::sort::Sort;
 use bson::{Bson, Document};
+
+mod group;
+mod parse;
+mod stages;
+mod unwind;
 
 /// Most bytes a blocking stage may hold (MongoDB's 100 MB).
 pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
@@ -96,20 +102,27 @@ pub struct Bucket {
     pub output: Vec<GroupField>,
 }
 
+/// Documents on their way through a pipeline.
+pub type Stream<'p> = Box<dyn Iterator<Item = Result<Document, QueryError>> + 'p>;
+
 impl Pipeline {
     /// Reads a pipeline.
     ///
     /// # Errors
     /// 40324 for an unknown stage; `$lookup`, `$out`, `$merge` and others that need a collection are named as not
-    /// supported here.
+    /// supported here (238).
     pub fn parse(stages: &[Document]) -> Result<Self, QueryError> {
-        let _ = stages;
-        Err(QueryError::unsupported("pipelines"))
+        parse::pipeline(stages)
     }
 
     /// The stages.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
+    }
+
+    /// The stages, owned.
+    pub fn into_stages(self) -> Vec<Stage> {
+        self.stages
     }
 
     /// A pipeline of these stages: what is left after a caller has taken some off the front.
@@ -122,6 +135,40 @@ impl Pipeline {
     /// # Errors
     /// Those of expressions; 292 when a blocking stage or the result holds more than [`MEMORY_BYTES_MAX`].
     pub fn run(&self, documents: impl IntoIterator<Item = Document>) -> Result<Vec<Document>, QueryError> {
-        Ok(documents.into_iter().collect())
+        let stream = self.stream(documents.into_iter().map(Ok));
+        stages::collect(stream, "the result of an aggregation", true)
+    }
+
+    /// Runs lazily: documents are taken and results made as they are asked for, save by stages that need all
+    /// documents first (`$group`, `$sort`, `$bucket`, `$facet`, `$sample`, `$sortByCount`, `$count`). After an error
+    /// nothing more is to be asked for.
+    pub fn stream<'p, I>(&'p self, documents: I) -> Stream<'p>
+    where
+        I: IntoIterator<Item = Result<Document, QueryError>>,
+        I::IntoIter: 'p,
+    {
+        let mut stream: Stream<'p> = Box::new(documents.into_iter());
+        for (position, stage) in self.stages.iter().enumerate() {
+            let following = self.stages.get(position + 1..).unwrap_or_default();
+            stream = stages::apply(stage, following, stream);
+        }
+        stream
     }
 }
+
+/// Checks a document a stage has made: it may exceed what can be stored, but not without end.
+fn check_made(document: Document) -> Result<Document, QueryError> {
+    const MADE_BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
+    let bytes = limits::document_bytes(&document, limits::DEPTH_MAX)?;
+    if bytes > MADE_BYTES_MAX {
+        return Err(QueryError::new(
+            10334,
+            "BSONObjectTooLarge",
+            format!("a document of {bytes} bytes was made in the pipeline; the limit is {MADE_BYTES_MAX}"),
+        ));
+    }
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests;

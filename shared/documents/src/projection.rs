@@ -1,12 +1,55 @@
-//! Projections.
+//! Projections of finds, and the `$project`, `$addFields` and `$unset` stages.
 
-use crate::QueryError;
-use crate::filter::Filter;
-use bson::Document;
+use crate::expression::Expression;
+use crate::filter::{Filter, Test};
+use crate::path;
+use crate::{QueryError, limits};
+use bson::{Bson, Document};
+
+mod apply;
+mod parse;
 
 /// A parsed projection.
 #[derive(Clone, Debug)]
-pub struct Projection {}
+pub struct Projection {
+    mode: Mode,
+    fields: Vec<Field>,
+}
+
+/// What happens to fields the projection does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Kept; named ones are set in place (`$addFields`).
+    Add,
+    /// Kept.
+    Exclude,
+    /// Dropped.
+    Include,
+}
+
+/// One named field at one level.
+#[derive(Clone, Debug)]
+struct Field {
+    name: String,
+    action: Action,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Compute(Expression),
+    /// Only the first element that passes.
+    ElemMatch(Test),
+    Exclude,
+    Include,
+    Nested(Vec<Field>),
+    /// Only the element the query matched; the path of the array.
+    Positional(String),
+    /// So many elements from a position, which counts from the end if negative.
+    Slice {
+        position: i64,
+        count: i64,
+    },
+}
 
 impl Projection {
     /// Reads the projection of a find: inclusion or exclusion, `$slice`, `$elemMatch`, positional `$`, expressions.
@@ -14,27 +57,64 @@ impl Projection {
     /// # Errors
     /// 31253/31254 for mixed inclusion and exclusion, 31249/31250 for paths that collide, others as MongoDB.
     pub fn parse(specification: &Document) -> Result<Self, QueryError> {
-        let _ = specification;
-        Err(QueryError::unsupported("projection"))
+        limits::check_built(specification)?;
+        parse::projection(specification, parse::Dialect::Find)
     }
 
     /// Reads the argument of a `$project` stage.
     ///
     /// # Errors
-    /// As [`Projection::parse`].
+    /// As [`Projection::parse`]; 51272 if it is empty.
     pub fn parse_stage(specification: &Document) -> Result<Self, QueryError> {
-        let _ = specification;
-        Err(QueryError::unsupported("projection"))
+        limits::check_built(specification)?;
+        parse::projection(specification, parse::Dialect::Stage)
+    }
+
+    /// Reads the argument of an `$addFields` or `$set` stage.
+    ///
+    /// # Errors
+    /// 40177 if it is empty; those of its expressions.
+    pub fn parse_added(specification: &Document) -> Result<Self, QueryError> {
+        limits::check_built(specification)?;
+        parse::added(specification)
+    }
+
+    /// A projection that drops these paths, as `$unset` does.
+    ///
+    /// # Errors
+    /// As [`Projection::parse`] for malformed or colliding paths.
+    pub fn without(paths: &[&str]) -> Result<Self, QueryError> {
+        let specification: Document = paths
+            .iter()
+            .map(|path| ((*path).to_owned(), Bson::Int32(0)))
+            .collect();
+        if specification.len() != paths.len() {
+            return Err(crate::error::location!(31250, "Path collision in $unset"));
+        }
+        Self::parse_stage(&specification)
     }
 
     /// True if every document is left as it is.
     pub fn is_identity(&self) -> bool {
-        false
+        self.mode != Mode::Include && self.fields.is_empty()
     }
 
-    /// The top-level fields of a document it needs; none if it needs all.
+    /// The top-level fields of a document it needs, sorted; none if it needs all. A positional `$` also needs those
+    /// of the filter.
     pub fn fields(&self) -> Option<Vec<String>> {
-        None
+        if self.mode != Mode::Include {
+            return None;
+        }
+        let mut names: Vec<String> = Vec::new();
+        for field in &self.fields {
+            if !matches!(field.action, Action::Compute(_) | Action::Exclude) {
+                names.push(field.name.clone());
+            }
+            names.extend(read_by(&field.action)?);
+        }
+        names.sort();
+        names.dedup();
+        Some(names)
     }
 
     /// The projected document. `filter` is the query's, for the positional `$`.
@@ -42,7 +122,27 @@ impl Projection {
     /// # Errors
     /// Those of its expressions; 51246 for a positional `$` that matched nothing.
     pub fn apply(&self, document: &Document, filter: Option<&Filter>) -> Result<Document, QueryError> {
-        let _ = filter;
-        Ok(document.clone())
+        if self.is_identity() {
+            return Ok(document.clone());
+        }
+        apply::project(self, document, filter)
     }
 }
+
+/// Top-level fields the expressions of an action read; none if all.
+fn read_by(action: &Action) -> Option<Vec<String>> {
+    match action {
+        Action::Compute(expression) => expression.fields(),
+        Action::Nested(children) => {
+            let mut names = Vec::new();
+            for child in children {
+                names.extend(read_by(&child.action)?);
+            }
+            Some(names)
+        }
+        _ => Some(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -296,7 +296,7 @@ fn all(path: &str, value: &Bson) -> Result<Test, QueryError> {
     Ok(Test::All(tests))
 }
 
-fn element_match(path: &str, value: &Bson) -> Result<Test, QueryError> {
+pub(crate) fn element_match(path: &str, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Document(inner) = value else {
         return Err(QueryError::bad_value("$elemMatch needs an Object"));
     };
