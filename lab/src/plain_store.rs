@@ -196,7 +196,12 @@ impl Store for PlainStore {
         _query: Query,
         _aggregates: &[Aggregate],
     ) -> Result<Explanation, StoreError> {
-        Ok(Explanation::default())
+        Ok(Explanation {
+            steps: vec!["read every document in memory".to_owned()],
+            order: "sorted in memory, if an order is asked for".to_owned(),
+            scan: true,
+            ..Explanation::default()
+        })
     }
 }
 

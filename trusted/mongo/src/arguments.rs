@@ -41,12 +41,20 @@ impl Arguments {
         for name in GENERIC {
             fields.remove(name);
         }
-        Self { command, fields, sequences }
+        Self {
+            command,
+            fields,
+            sequences,
+        }
     }
 
     /// The fields of a statement inside a command, such as an element of `updates`.
     pub(crate) fn of_statement(command: &'static str, fields: Document) -> Self {
-        Self { command, fields, sequences: Vec::new() }
+        Self {
+            command,
+            fields,
+            sequences: Vec::new(),
+        }
     }
 
     /// The command's name.
@@ -105,8 +113,7 @@ impl Arguments {
         self.integer(name)?
             .map(|number| {
                 u64::try_from(number).map_err(|_| {
-                    let text =
-                        format!("BSON field '{name}' value must be >= 0, actual value '{number}'");
+                    let text = format!("BSON field '{name}' value must be >= 0, actual value '{number}'");
                     CommandError::new(51024, "Location51024", text)
                 })
             })
@@ -124,20 +131,34 @@ impl Arguments {
 
     /// Takes an array of documents, from the command or from a document sequence of that name.
     pub(crate) fn documents(&mut self, name: &str) -> Result<Option<Vec<Document>>, CommandError> {
-        if let Some(position) = self.sequences.iter().position(|sequence| sequence.identifier == name) {
+        if let Some(position) = self
+            .sequences
+            .iter()
+            .position(|sequence| sequence.identifier == name)
+        {
             return Ok(Some(self.sequences.swap_remove(position).documents));
         }
-        let Some(values) = self.array(name)? else { return Ok(None) };
+        let Some(values) = self.array(name)? else {
+            return Ok(None);
+        };
         let element = |(position, value): (usize, Bson)| match value {
             Bson::Document(document) => Ok(document),
             other => Err(self.wrong_type(&format!("{name}.{position}"), &other, "object")),
         };
-        values.into_iter().enumerate().map(element).collect::<Result<_, _>>().map(Some)
+        values
+            .into_iter()
+            .enumerate()
+            .map(element)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// The error for a required field that is not there.
     pub(crate) fn missing(&self, name: &str) -> CommandError {
-        let text = format!("BSON field '{}.{name}' is missing but a required field", self.command);
+        let text = format!(
+            "BSON field '{}.{name}' is missing but a required field",
+            self.command
+        );
         CommandError::new(40414, "IDLFailedToParse", text)
     }
 
@@ -146,7 +167,10 @@ impl Arguments {
     pub(crate) fn refuse(&mut self, names: &[&str]) -> Result<(), CommandError> {
         for name in names {
             if self.take(name).is_some_and(|value| !asks_for_nothing(&value)) {
-                return Err(CommandError::unsupported(format_args!("'{name}' in {}", self.command)));
+                return Err(CommandError::unsupported(format_args!(
+                    "'{name}' in {}",
+                    self.command
+                )));
             }
         }
         Ok(())
@@ -168,7 +192,11 @@ impl Arguments {
 
     /// Ends the taking: anything left is an unknown field.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
-        let left = self.fields.keys().next().or(self.sequences.first().map(|sequence| &sequence.identifier));
+        let left = self
+            .fields
+            .keys()
+            .next()
+            .or(self.sequences.first().map(|sequence| &sequence.identifier));
         match left {
             None => Ok(()),
             Some(name) => {
@@ -206,18 +234,29 @@ pub(crate) fn whole_number(value: &Bson) -> Option<i64> {
         // The cast saturates only outside this range.
         #[allow(clippy::cast_possible_truncation)]
         Bson::Double(number) if number.fract() == 0.0 && number.abs() < 9.2e18 => Some(*number as i64),
-        Bson::Decimal128(number) => number.to_string().parse::<f64>().ok().and_then(|number| whole_number(&Bson::Double(number))),
+        Bson::Decimal128(number) => number
+            .to_string()
+            .parse::<f64>()
+            .ok()
+            .and_then(|number| whole_number(&Bson::Double(number))),
         _ => None,
     }
 }
 
 /// A command's `maxTimeMS`; zero means none, as in MongoDB.
 pub(crate) fn time_limit(command: &Document) -> Result<Option<Duration>, CommandError> {
-    let Some(value) = command.get("maxTimeMS") else { return Ok(None) };
-    let limit = whole_number(value).ok_or_else(|| CommandError::bad_value("maxTimeMS must be a whole number"))?;
+    let Some(value) = command.get("maxTimeMS") else {
+        return Ok(None);
+    };
+    let limit =
+        whole_number(value).ok_or_else(|| CommandError::bad_value("maxTimeMS must be a whole number"))?;
     let milliseconds = u64::try_from(limit)
         .ok()
         .filter(|limit| *limit <= i32::MAX.cast_unsigned().into())
-        .ok_or_else(|| CommandError::bad_value(format!("{limit} value for maxTimeMS is out of range [0, 2147483647]")))?;
+        .ok_or_else(|| {
+            CommandError::bad_value(format!(
+                "{limit} value for maxTimeMS is out of range [0, 2147483647]"
+            ))
+        })?;
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }

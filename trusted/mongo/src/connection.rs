@@ -1,9 +1,9 @@
 //! One connection: read a message, run it, answer, again.
 
 use crate::dispatch;
+use crate::error::CommandError;
 use crate::server::Shared;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
-use crate::error::CommandError;
 use arras_planner::store::Store;
 use bson::Document;
 use std::io;
@@ -54,11 +54,15 @@ where
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
             received = timeout(idle, read_message(&mut stream)) => received,
         };
-        let Some(bytes) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else { return Ok(()) };
+        let Some(bytes) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else {
+            return Ok(());
+        };
         reply_number = reply_number.wrapping_add(1);
         let (reply, form) = answer(shared, peer, &bytes).await?;
         drop(bytes);
-        let Some(encoded) = encode(reply_number, &reply, form)? else { continue };
+        let Some(encoded) = encode(reply_number, &reply, form)? else {
+            continue;
+        };
         timeout(idle, async {
             stream.write_all(&encoded).await?;
             stream.flush().await
@@ -72,7 +76,9 @@ where
 async fn read_message<IO: AsyncRead + Unpin>(stream: &mut IO) -> Result<Option<Vec<u8>>, ConnectionFailure> {
     let mut head = [0; HEADER_BYTES];
     let first = stream.read(&mut head).await?;
-    let Some(rest) = head.get_mut(first..).filter(|_| first > 0) else { return Ok(None) };
+    let Some(rest) = head.get_mut(first..).filter(|_| first > 0) else {
+        return Ok(None);
+    };
     stream.read_exact(rest).await?;
     let header = wire::parse_header(&head).map_err(ConnectionFailure::Protocol)?;
     let mut bytes = Vec::with_capacity(header.message_bytes.min(READ_AHEAD_BYTES));
@@ -99,24 +105,53 @@ async fn answer<S: Store>(
 ) -> Result<(Reply, ReplyForm), ConnectionFailure> {
     let response_to = request_id(bytes);
     let (document, form) = match wire::parse_message(bytes) {
-        Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
+        Ok(Message {
+            body:
+                MessageBody::Command {
+                    command,
+                    sequences,
+                    unacknowledged,
+                },
+            ..
+        }) => {
             let document = dispatch::run(shared, peer, command, sequences).await;
-            (document, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
+            (
+                document,
+                if unacknowledged {
+                    ReplyForm::Silent
+                } else {
+                    ReplyForm::Message
+                },
+            )
         }
-        Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
-            (dispatch::run_legacy(shared, peer, &database, command).await, ReplyForm::Legacy)
-        }
-        Err(WireError::Refused { code, code_name, message, reply }) => {
-            (CommandError::new(code, code_name, message).to_reply(), reply)
-        }
+        Ok(Message {
+            body: MessageBody::LegacyCommand { database, command },
+            ..
+        }) => (
+            dispatch::run_legacy(shared, peer, &database, command).await,
+            ReplyForm::Legacy,
+        ),
+        Err(WireError::Refused {
+            code,
+            code_name,
+            message,
+            reply,
+        }) => (CommandError::new(code, code_name, message).to_reply(), reply),
         Err(error @ WireError::Broken(_)) => return Err(ConnectionFailure::Protocol(error)),
     };
-    Ok((Reply { response_to, document }, form))
+    Ok((
+        Reply {
+            response_to,
+            document,
+        },
+        form,
+    ))
 }
 
 fn request_id(message: &[u8]) -> i32 {
     let head = message.first_chunk::<HEADER_BYTES>();
-    head.and_then(|head| wire::parse_header(head).ok()).map_or(0, |header| header.request_id)
+    head.and_then(|head| wire::parse_header(head).ok())
+        .map_or(0, |header| header.request_id)
 }
 
 fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>, ConnectionFailure> {
@@ -126,7 +161,11 @@ fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>
         ReplyForm::Legacy => wire::encode_legacy_reply,
     };
     let encoded = encode(number, reply.response_to, &reply.document).or_else(|error| {
-        let substitute = CommandError::new(17420, "Location17420", format!("reply could not be sent: {error}"));
+        let substitute = CommandError::new(
+            17420,
+            "Location17420",
+            format!("reply could not be sent: {error}"),
+        );
         encode(number, reply.response_to, &substitute.to_reply())
     });
     encoded.map(Some).map_err(ConnectionFailure::Protocol)

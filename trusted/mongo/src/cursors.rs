@@ -5,8 +5,8 @@
 
 use crate::error::CommandError;
 use crate::wire::DOCUMENT_BYTES_MAX;
-use arras_documents::limits;
 use arras_documents::filter::Filter;
+use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
 use arras_documents::projection::Projection;
 use arras_planner::store::{Cursor, Namespace};
@@ -50,12 +50,22 @@ pub(crate) enum Shape {
 impl<C: Cursor> Batches<C> {
     /// What a store returns, shaped, up to `limit` documents.
     pub(crate) fn of_store(source: C, shape: Shape, limit: Option<u64>) -> Self {
-        Self { source: Some(source), shape, pending: VecDeque::new(), remaining: limit.unwrap_or(u64::MAX) }
+        Self {
+            source: Some(source),
+            shape,
+            pending: VecDeque::new(),
+            remaining: limit.unwrap_or(u64::MAX),
+        }
     }
 
     /// Documents at hand.
     pub(crate) fn of_list(documents: Vec<Document>) -> Self {
-        Self { source: None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
+        Self {
+            source: None,
+            shape: Shape::Whole,
+            pending: documents.into(),
+            remaining: u64::MAX,
+        }
     }
 
     /// The next batch: at most `documents_max` documents and, after the first one, at most 16 MiB.
@@ -66,7 +76,10 @@ impl<C: Cursor> Batches<C> {
         while batch.documents.len() < documents_max && self.remaining > 0 {
             let Some(document) = self.pending.pop_front() else {
                 let wanted = (documents_max - batch.documents.len()).min(FETCH_DOCUMENTS_MAX);
-                if !self.fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes)).await? {
+                if !self
+                    .fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes))
+                    .await?
+                {
                     break;
                 }
                 continue;
@@ -85,8 +98,12 @@ impl<C: Cursor> Batches<C> {
 
     /// Takes more documents from the store; false at its end.
     async fn fetch(&mut self, documents_max: usize, bytes_max: usize) -> Result<bool, CommandError> {
-        let Some(source) = self.source.as_mut() else { return Ok(false) };
-        let wanted = documents_max.min(usize::try_from(self.remaining).unwrap_or(usize::MAX)).max(1);
+        let Some(source) = self.source.as_mut() else {
+            return Ok(false);
+        };
+        let wanted = documents_max
+            .min(usize::try_from(self.remaining).unwrap_or(usize::MAX))
+            .max(1);
         let fetched = source.next_batch(wanted, bytes_max.max(1)).await?;
         if fetched.is_empty() {
             self.source = None;
@@ -128,7 +145,10 @@ pub(crate) struct CursorLimits {
 }
 
 enum Slot<C> {
-    Idle { cursor: Box<OpenCursor<C>>, since: Instant },
+    Idle {
+        cursor: Box<OpenCursor<C>>,
+        since: Instant,
+    },
     /// A `getMore` is fetching from it; if it is killed meanwhile the slot is gone when it returns.
     InUse,
 }
@@ -141,7 +161,10 @@ pub(crate) struct CursorTable<C> {
 
 impl<C: Cursor> CursorTable<C> {
     pub(crate) fn new(limits: CursorLimits) -> Self {
-        Self { limits, slots: Mutex::new(HashMap::new()) }
+        Self {
+            limits,
+            slots: Mutex::new(HashMap::new()),
+        }
     }
 
     /// Number of open cursors.
@@ -153,7 +176,10 @@ impl<C: Cursor> CursorTable<C> {
     pub(crate) fn open(&self, cursor: OpenCursor<C>) -> Result<i64, CommandError> {
         let mut slots = self.lock();
         if slots.len() >= self.limits.count_max {
-            let text = format!("too many open cursors ({}): exhaust or close some", self.limits.count_max);
+            let text = format!(
+                "too many open cursors ({}): exhaust or close some",
+                self.limits.count_max
+            );
             return Err(CommandError::new(146, "ExceededMemoryLimit", text));
         }
         // Unpredictable, so that one client does not read another's cursor by counting.
@@ -163,22 +189,39 @@ impl<C: Cursor> CursorTable<C> {
                 break id;
             }
         };
-        slots.insert(id, Slot::Idle { cursor: Box::new(cursor), since: Instant::now() });
+        slots.insert(
+            id,
+            Slot::Idle {
+                cursor: Box::new(cursor),
+                since: Instant::now(),
+            },
+        );
         Ok(id)
     }
 
     /// Takes a cursor for a `getMore`. It is gone unless [`CheckedOut::give_back`] returns it.
-    pub(crate) fn check_out(&self, id: i64, namespace: &Namespace) -> Result<CheckedOut<'_, C>, CommandError> {
+    pub(crate) fn check_out(
+        &self,
+        id: i64,
+        namespace: &Namespace,
+    ) -> Result<CheckedOut<'_, C>, CommandError> {
         let mut slots = self.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
         match slot {
             Slot::Idle { cursor, .. } if cursor.namespace != *namespace => Err(CommandError::new(
                 13,
                 "Unauthorized",
-                format!("cursor id {id} does not belong to collection {}", namespace.collection),
+                format!(
+                    "cursor id {id} does not belong to collection {}",
+                    namespace.collection
+                ),
             )),
             Slot::Idle { .. } => match std::mem::replace(slot, Slot::InUse) {
-                Slot::Idle { cursor, .. } => Ok(CheckedOut { table: self, id, cursor: Some(cursor) }),
+                Slot::Idle { cursor, .. } => Ok(CheckedOut {
+                    table: self,
+                    id,
+                    cursor: Some(cursor),
+                }),
                 Slot::InUse => Err(in_use(id)),
             },
             Slot::InUse => Err(in_use(id)),
@@ -201,7 +244,11 @@ impl<C: Cursor> CursorTable<C> {
         let idle = self.limits.idle;
         self.lock().retain(|_, slot| match slot {
             Slot::Idle { cursor, since } => {
-                let patience = if cursor.patient { idle.saturating_mul(3) } else { idle };
+                let patience = if cursor.patient {
+                    idle.saturating_mul(3)
+                } else {
+                    idle
+                };
                 now.saturating_duration_since(*since) < patience
             }
             Slot::InUse => true,
@@ -230,7 +277,10 @@ impl<C: Cursor> CheckedOut<'_, C> {
     /// Returns it to the table; dropped if it was killed meanwhile.
     pub(crate) fn give_back(mut self) {
         if let (Some(cursor), Some(slot)) = (self.cursor.take(), self.table.lock().get_mut(&self.id)) {
-            *slot = Slot::Idle { cursor, since: Instant::now() };
+            *slot = Slot::Idle {
+                cursor,
+                since: Instant::now(),
+            };
         }
     }
 }

@@ -62,7 +62,10 @@ pub(crate) fn namespace(database: &str, collection: String) -> Result<Namespace,
             "'{database}.{collection}': Arras has no system collections"
         )));
     }
-    Ok(Namespace { database: database.to_owned(), collection })
+    Ok(Namespace {
+        database: database.to_owned(),
+        collection,
+    })
 }
 
 /// Runs a command that came as `OP_MSG` and returns the reply.
@@ -78,9 +81,11 @@ pub(crate) async fn run<S: Store>(
             execute(server, peer, &database, command, sequences).await
         }
         Some(_) => Err(CommandError::type_mismatch("$db must be a string")),
-        None => {
-            Err(CommandError::new(40571, "Location40571", "OP_MSG requests require a $db argument"))
-        }
+        None => Err(CommandError::new(
+            40571,
+            "Location40571",
+            "OP_MSG requests require a $db argument",
+        )),
     };
     reply(server, outcome)
 }
@@ -100,8 +105,7 @@ pub(crate) async fn run_legacy<S: Store>(
     let outcome = if matches!(name.as_str(), "hello" | "isMaster" | "ismaster") {
         execute(server, peer, database, command, Vec::new()).await
     } else {
-        let text =
-            format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
+        let text = format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
         Err(CommandError::new(352, "UnsupportedOpQueryCommand", text))
     };
     reply(server, outcome)
@@ -129,9 +133,10 @@ async fn execute<S: Store>(
     sequences: Vec<Sequence>,
 ) -> CommandResult {
     let name = fields.keys().next().map(String::as_str).unwrap_or_default();
-    let (name, command) = server.registry.find(name).ok_or_else(|| {
-        CommandError::new(59, "CommandNotFound", format!("no such command: '{name}'"))
-    })?;
+    let (name, command) = server
+        .registry
+        .find(name)
+        .ok_or_else(|| CommandError::new(59, "CommandNotFound", format!("no such command: '{name}'")))?;
     check_database(name, command, database)?;
     check_api(name, command, &fields)?;
     check_transaction(&fields)?;
@@ -143,7 +148,12 @@ async fn execute<S: Store>(
     } else {
         Deadline::within(arguments::time_limit(&fields)?)
     };
-    let context = Context { server, peer, database, deadline };
+    let context = Context {
+        server,
+        peer,
+        database,
+        deadline,
+    };
     (command.run)(&context, Arguments::new(name, fields, sequences)).await
 }
 
@@ -152,7 +162,9 @@ fn check_database<S: Store>(name: &str, command: &Command<S>, database: &str) ->
         || database.len() > DATABASE_NAME_BYTES_MAX
         || database.contains(['.', '$', '/', '\\', ' ', '"', '\0']);
     if invalid {
-        return Err(CommandError::invalid_namespace(format!("Invalid database name: '{database}'")));
+        return Err(CommandError::invalid_namespace(format!(
+            "Invalid database name: '{database}'"
+        )));
     }
     if command.admin_only && database != "admin" {
         let text = format!("{name} may only be run against the admin database.");
@@ -175,7 +187,11 @@ fn check_api<S: Store>(name: &str, command: &Command<S>, fields: &Document) -> R
             }
             Ok(())
         }
-        Some(_) => Err(CommandError::new(322, "APIVersionError", "API version must be \"1\"")),
+        Some(_) => Err(CommandError::new(
+            322,
+            "APIVersionError",
+            "API version must be \"1\"",
+        )),
         None => Ok(()),
     }
 }
@@ -202,10 +218,12 @@ fn check_read_concern(fields: &Document) -> Result<(), CommandError> {
     };
     for (name, value) in concern {
         match (name.as_str(), value) {
-            ("level", Bson::String(level)) if matches!(level.as_str(), "local" | "available" | "majority") => {}
+            ("level", Bson::String(level))
+                if matches!(level.as_str(), "local" | "available" | "majority") => {}
             ("provenance", _) => {}
             _ => {
-                let text = format!("node needs to be a replica set member to use read concern {name}: {value}");
+                let text =
+                    format!("node needs to be a replica set member to use read concern {name}: {value}");
                 return Err(CommandError::new(123, "NotAReplicaSet", text));
             }
         }
@@ -223,6 +241,8 @@ fn check_write_concern(fields: &Document) -> Result<(), CommandError> {
         None => Ok(()),
         Some(Bson::String(mode)) if mode == "majority" => Ok(()),
         Some(value) if matches!(arguments::whole_number(value), Some(0 | 1)) => Ok(()),
-        Some(_) => Err(CommandError::bad_value("cannot use 'w' > 1 or a tag when a host is not replicated")),
+        Some(_) => Err(CommandError::bad_value(
+            "cannot use 'w' > 1 or a tag when a host is not replicated",
+        )),
     }
 }

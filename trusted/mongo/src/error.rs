@@ -18,12 +18,17 @@ pub(crate) struct CommandError {
     /// What went wrong and, where there is one, the fix.
     pub(crate) message: String,
     /// Further fields of the error document, such as `keyPattern` and `keyValue`.
-    pub(crate) details: Option<Document>,
+    pub(crate) details: Option<Box<Document>>,
 }
 
 impl CommandError {
     pub(crate) fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
-        Self { code, code_name, message: message.into(), details: None }
+        Self {
+            code,
+            code_name,
+            message: message.into(),
+            details: None,
+        }
     }
 
     pub(crate) fn bad_value(message: impl Into<String>) -> Self {
@@ -56,14 +61,18 @@ impl CommandError {
             "code": self.code,
             "codeName": self.code_name,
         };
-        reply.extend(self.details.clone().unwrap_or_default());
+        reply.extend(self.further_fields());
         reply
+    }
+
+    fn further_fields(&self) -> Document {
+        self.details.as_deref().cloned().unwrap_or_default()
     }
 
     /// The element of `writeErrors` for the statement at `index`.
     pub(crate) fn to_write_error(&self, index: usize) -> Bson {
         let mut error = doc! { "index": index_of(index), "code": self.code };
-        error.extend(self.details.clone().unwrap_or_default());
+        error.extend(self.further_fields());
         error.insert("errmsg", self.message.as_str());
         Bson::Document(error)
     }
@@ -76,7 +85,12 @@ fn index_of(index: usize) -> i32 {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        Self { code: error.code, code_name: error.code_name, message: error.message, details: error.details }
+        Self {
+            code: error.code,
+            code_name: error.code_name,
+            message: error.message,
+            details: error.details.map(Box::new),
+        }
     }
 }
 

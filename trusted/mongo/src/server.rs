@@ -52,7 +52,11 @@ pub struct Server<S: Store> {
 
 impl<S: Store> Clone for Server<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), permits: Arc::clone(&self.permits), stop: self.stop.clone() }
+        Self {
+            shared: Arc::clone(&self.shared),
+            permits: Arc::clone(&self.permits),
+            stop: self.stop.clone(),
+        }
     }
 }
 
@@ -60,8 +64,13 @@ impl<S: Store> Server<S> {
     /// A server that answers from `store`.
     #[must_use]
     pub fn new(store: Arc<S>, options: Options) -> Self {
-        let cursors = CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
-        let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
+        let cursors = CursorTable::new(CursorLimits {
+            count_max: options.cursors_max,
+            idle: options.cursor_idle,
+        });
+        let permits = Arc::new(Semaphore::new(
+            options.connections_max.min(Semaphore::MAX_PERMITS),
+        ));
         let shared = Shared {
             store,
             cursors,
@@ -70,7 +79,11 @@ impl<S: Store> Server<S> {
             counters: Counters::default(),
             started: Instant::now(),
         };
-        Self { shared: Arc::new(shared), permits, stop: watch::Sender::new(false) }
+        Self {
+            shared: Arc::new(shared),
+            permits,
+            stop: watch::Sender::new(false),
+        }
     }
 
     /// Serves plain TCP connections until `shutdown` completes; then lets commands under way finish, closes all
@@ -115,8 +128,16 @@ impl<S: Store> Server<S> {
                 "MongoDB connection refused: too many connections");
             return;
         };
-        let number = self.shared.counters.connections_made.fetch_add(1, Ordering::Relaxed) + 1;
-        self.shared.counters.connections_open.fetch_add(1, Ordering::Relaxed);
+        let number = self
+            .shared
+            .counters
+            .connections_made
+            .fetch_add(1, Ordering::Relaxed)
+            + 1;
+        self.shared
+            .counters
+            .connections_open
+            .fetch_add(1, Ordering::Relaxed);
         let _open = OpenConnection(&self.shared.counters);
         let peer = Peer { address, number };
         match connection::run(&self.shared, stream, &peer, self.stop.subscribe()).await {
@@ -148,7 +169,10 @@ impl<S: Store> Server<S> {
 fn report_failure(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         // The panic's own text may quote data; only that it happened is logged.
-        tracing::error!(panicked = error.is_panic(), "a MongoDB connection failed inside the proxy");
+        tracing::error!(
+            panicked = error.is_panic(),
+            "a MongoDB connection failed inside the proxy"
+        );
     }
 }
 

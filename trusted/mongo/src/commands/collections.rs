@@ -67,7 +67,10 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     let name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let delivery = delivery(&mut arguments)?;
     arguments.finish()?;
-    let mut names = context.deadline.read(context.store().collections(context.database)).await?;
+    let mut names = context
+        .deadline
+        .read(context.store().collections(context.database))
+        .await?;
     names.sort_unstable();
     let mut found = Vec::new();
     for name in names {
@@ -82,22 +85,34 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
             found.push(if name_only { name_and_type(&entry) } else { entry });
         }
     }
-    let namespace =
-        Namespace { database: context.database.to_owned(), collection: "$cmd.listCollections".to_owned() };
+    let namespace = Namespace {
+        database: context.database.to_owned(),
+        collection: "$cmd.listCollections".to_owned(),
+    };
     reads::first_batch(context, namespace, Batches::of_list(found), delivery).await
 }
 
 fn name_and_type(entry: &Document) -> Document {
-    entry.iter().filter(|(name, _)| *name == "name" || *name == "type").map(|(n, v)| (n.clone(), v.clone())).collect()
+    entry
+        .iter()
+        .filter(|(name, _)| *name == "name" || *name == "type")
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect()
 }
 
 /// Takes the `cursor` field of a listing command.
 pub(super) fn delivery(arguments: &mut Arguments) -> Result<Delivery, CommandError> {
     let Some(cursor) = arguments.document("cursor")? else {
-        return Ok(Delivery { batch_size: Some(u64::MAX), ..Delivery::default() });
+        return Ok(Delivery {
+            batch_size: Some(u64::MAX),
+            ..Delivery::default()
+        });
     };
     let mut cursor = Arguments::of_statement("cursor", cursor);
     let batch_size = cursor.unsigned("batchSize")?;
     cursor.finish()?;
-    Ok(Delivery { batch_size: batch_size.or(Some(u64::MAX)), ..Delivery::default() })
+    Ok(Delivery {
+        batch_size: batch_size.or(Some(u64::MAX)),
+        ..Delivery::default()
+    })
 }

@@ -20,7 +20,11 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     for name in names {
         let entry = doc! { "name": name.as_str(), "sizeOnDisk": 0_i64, "empty": false };
         if filter.matches(&entry)? {
-            databases.push(Bson::Document(if name_only { doc! { "name": name } } else { entry }));
+            databases.push(Bson::Document(if name_only {
+                doc! { "name": name }
+            } else {
+                entry
+            }));
         }
     }
     let mut reply = doc! { "databases": databases };
@@ -39,7 +43,10 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
         return Ok(doc! {});
     }
     for collection in collections {
-        let namespace = Namespace { database: context.database.to_owned(), collection };
+        let namespace = Namespace {
+            database: context.database.to_owned(),
+            collection,
+        };
         context.store().drop_collection(&namespace).await?;
     }
     Ok(doc! { "dropped": context.database })

@@ -23,9 +23,18 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     arguments.finish()?;
 
     let removes = matches!(modification, Modification::Remove);
-    let query = Query { filter: filter.clone(), sort, skip: 0, limit: Some(1), hint };
+    let query = Query {
+        filter: filter.clone(),
+        sort,
+        skip: 0,
+        limit: Some(1),
+        hint,
+    };
     context.deadline.check()?;
-    let found = context.store().find_and_modify(&namespace, query, modification).await?;
+    let found = context
+        .store()
+        .find_and_modify(&namespace, query, modification)
+        .await?;
 
     let touched = found.existing || found.upserted.is_some();
     let mut last_error = doc! { "n": number(u64::from(touched)) };
@@ -52,7 +61,10 @@ fn apply(
 }
 
 fn projection(arguments: &mut Arguments) -> Result<Option<Projection>, CommandError> {
-    let fields = arguments.document("fields")?.map(|fields| Projection::parse(&fields)).transpose()?;
+    let fields = arguments
+        .document("fields")?
+        .map(|fields| Projection::parse(&fields))
+        .transpose()?;
     Ok(fields.filter(|fields| !fields.is_identity()))
 }
 
@@ -66,14 +78,19 @@ fn modification(arguments: &mut Arguments) -> Result<Modification, CommandError>
     match (remove, update) {
         (true, Some(_)) => conflict("Cannot specify both an update and remove=true"),
         (true, None) if upsert => conflict("Cannot specify both upsert=true and remove=true"),
-        (true, None) if return_new => {
-            conflict("Cannot specify both new=true and remove=true; 'remove' always returns the deleted document")
-        }
+        (true, None) if return_new => conflict(
+            "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+        ),
         (true, None) => Ok(Modification::Remove),
         (false, None) => conflict("Either an update or remove=true must be specified"),
         (false, update) => {
             let update = update::parse_update(update, arguments, "update")?;
-            Ok(Modification::Update { update, array_filters, upsert, return_new })
+            Ok(Modification::Update {
+                update,
+                array_filters,
+                upsert,
+                return_new,
+            })
         }
     }
 }

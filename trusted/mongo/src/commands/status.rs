@@ -49,7 +49,10 @@ pub(crate) async fn whats_my_uri<S: Store>(context: &Context<'_, S>, _arguments:
 }
 
 /// `getCmdLineOpts`: the proxy's own options are not a client's business.
-pub(crate) async fn command_line<S: Store>(_context: &Context<'_, S>, _arguments: Arguments) -> CommandResult {
+pub(crate) async fn command_line<S: Store>(
+    _context: &Context<'_, S>,
+    _arguments: Arguments,
+) -> CommandResult {
     Ok(doc! { "argv": ["arras"], "parsed": {} })
 }
 
@@ -109,7 +112,10 @@ pub(crate) async fn host_info<S: Store>(_context: &Context<'_, S>, _arguments: A
 }
 
 /// `serverStatus`.
-pub(crate) async fn server_status<S: Store>(context: &Context<'_, S>, _arguments: Arguments) -> CommandResult {
+pub(crate) async fn server_status<S: Store>(
+    context: &Context<'_, S>,
+    _arguments: Arguments,
+) -> CommandResult {
     let server = context.server;
     let uptime = server.started.elapsed();
     let open = count(&server.counters.connections_open);
