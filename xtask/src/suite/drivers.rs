@@ -314,9 +314,9 @@ fn node(context: &Context) -> Result<Command, String> {
 }
 
 fn mongosh(context: &Context) -> Result<Command, String> {
-    let modules = node_folder(context)?;
-    let mut command = Command::new(modules.join("node_modules/.bin/mongosh"));
-    command.arg(modules.join("session.js"));
+    // The shell takes no arguments for its script; this one hands them on.
+    let mut command = Command::new("node");
+    command.arg(node_folder(context)?.join("run.mjs"));
     Ok(command)
 }
 
