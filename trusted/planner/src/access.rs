@@ -63,6 +63,9 @@ pub struct RangeAccess {
     pub equal: Vec<Bson>,
     /// Values of the field after those.
     pub interval: Interval,
+    /// Bounds keep their values in the key, as do all keys the index ever had: the search need not take in what
+    /// only has the same key as an excluded bound.
+    pub exact: bool,
     /// How the index's order serves the sort, if it does.
     pub order: Option<IndexOrder>,
 }
@@ -92,22 +95,12 @@ pub struct KeyBounds {
 }
 
 impl RangeAccess {
-    /// The keys to search for: every term in the range has its key among them. `None`: the range is empty.
+    /// The keys to search for: every term in the range has its key among them, and if the access is `exact` no
+    /// other term has. `None`: the range is empty.
     ///
     /// `index` is the index's description.
     #[must_use]
     pub fn key_bounds(&self, index: &PhysicalIndex) -> Option<KeyBounds> {
-        self.bounds(index, false)
-    }
-
-    /// The keys of exactly the terms in the range, given that the index never had an inexact key. `None` if it is
-    /// empty.
-    #[must_use]
-    pub fn exact_key_bounds(&self, index: &PhysicalIndex) -> Option<KeyBounds> {
-        self.bounds(index, true)
-    }
-
-    fn bounds(&self, index: &PhysicalIndex, exact: bool) -> Option<KeyBounds> {
         let component_bytes = index.component_bytes()?;
         let key_bytes = index.key_bytes()?;
         let prefix = range_key(&self.equal, component_bytes).bytes;
@@ -126,14 +119,14 @@ impl RangeAccess {
         };
         let lower = match &self.interval.lower {
             Edge::Included(value) => filled(part(value), 0x00),
-            Edge::Excluded(value) if exact => next(filled(part(value), 0xFF))?,
+            Edge::Excluded(value) if self.exact => next(filled(part(value), 0xFF))?,
             Edge::Excluded(value) => filled(part(value), 0x00),
             Edge::Bracket => filled(tag.clone().unwrap_or_default(), 0x00),
             Edge::Unbounded => filled(Vec::new(), 0x00),
         };
         let upper = match &self.interval.upper {
             Edge::Included(value) => filled(part(value), 0xFF),
-            Edge::Excluded(value) if exact => previous(filled(part(value), 0x00))?,
+            Edge::Excluded(value) if self.exact => previous(filled(part(value), 0x00))?,
             Edge::Excluded(value) => filled(part(value), 0xFF),
             Edge::Bracket => filled(tag.unwrap_or_default(), 0xFF),
             Edge::Unbounded => filled(Vec::new(), 0xFF),

@@ -186,11 +186,11 @@ fn steps(access: &Access, indexes: &[IndexState]) -> Vec<String> {
     };
     match access {
         Access::Rows { ids } if ids.is_empty() => vec!["nothing can match; nothing is read".to_owned()],
-        Access::Rows { ids } => vec![format!("fetch by _id: {}", counted(ids.len(), "document"))],
+        Access::Rows { ids } => vec![format!("fetch by _id: {}", counted(ids.len() as u64, "document"))],
         Access::Unique { index, values } | Access::Eq { index, values } => {
             vec![format!(
                 "look up {} in {}",
-                counted(values.len(), "value"),
+                counted(values.len() as u64, "value"),
                 name(*index)
             )]
         }
@@ -227,11 +227,19 @@ fn range_step(range: &RangeAccess, name: &str, indexes: &[IndexState]) -> String
     format!("walk {name}: {which}")
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn counted(count: u64, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
         format!("{count} {noun}s")
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{} kB", bytes.div_ceil(1000)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
     }
 }
 
@@ -260,10 +268,18 @@ impl fmt::Display for Explanation {
         writeln!(f, "order     {}", self.order)?;
         writeln!(f, "re-check  {}", list(&self.rechecked))?;
         let cost = &self.cost;
+        write!(f, "cost      about {}, ", counted(cost.rounds, "round trip"))?;
+        write!(
+            f,
+            "{} sent, {} received, ",
+            size(cost.sent_bytes),
+            size(cost.received_bytes)
+        )?;
         writeln!(
             f,
-            "cost      about {} round trips, {} B sent, {} B received, {} B repair, {} documents",
-            cost.rounds, cost.sent_bytes, cost.received_bytes, cost.repair_bytes, cost.documents
+            "{} repair, {}",
+            size(cost.repair_bytes),
+            counted(cost.documents, "document")
         )?;
         writeln!(f, "snapshot  {}", list(&self.snapshot_leakage))?;
         writeln!(f, "search    {}", list(&self.search_leakage))?;

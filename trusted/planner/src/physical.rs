@@ -195,7 +195,8 @@ pub fn minimise(indexes: Vec<PhysicalIndex>) -> Vec<PhysicalIndex> {
 }
 
 impl fmt::Display for PhysicalIndex {
-    /// The paper's notation: `ArxEq(a, b)`, `ArxRange(x, y)`.
+    /// The paper's notation: `ArxEq(a, b)`, `ArxRange(x, y)`; the alternate form (`{:#}`) adds what partial
+    /// aggregates a range index carries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Unique { .. } => "EQunique",
@@ -207,11 +208,15 @@ impl fmt::Display for PhysicalIndex {
             Self::Range {
                 aggregates: Some(sums),
                 ..
-            } if sums.is_empty() => write!(f, " with counts"),
+            } if f.alternate() && sums.is_empty() => {
+                write!(f, " with counts")
+            }
             Self::Range {
                 aggregates: Some(sums),
                 ..
-            } => write!(f, " with counts and sums of {}", sums.join(", ")),
+            } if f.alternate() => {
+                write!(f, " with counts and sums of {}", sums.join(", "))
+            }
             _ => Ok(()),
         }
     }

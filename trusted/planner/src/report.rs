@@ -66,7 +66,7 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
         namespace: namespace.to_owned(),
         planned: plan_indexes(schema),
         built,
-        notes: notes(schema),
+        notes: notes(schema, statistics),
         patterns,
     }
 }
@@ -163,8 +163,9 @@ fn aggregates(pattern: &QueryPattern) -> Vec<Aggregate> {
         .collect()
 }
 
-fn notes(schema: &CollectionSchema) -> Vec<String> {
-    let mut notes = Vec::new();
+fn notes(schema: &CollectionSchema, statistics: &Statistics) -> Vec<String> {
+    let (count, bytes) = (statistics.document_count, statistics.document_bytes);
+    let mut notes = vec![format!("costs are estimates for {count} documents of {bytes} B")];
     let open: Vec<&str> = schema
         .fields
         .iter()
@@ -207,7 +208,7 @@ impl fmt::Display for CollectionReport {
         writeln!(
             f,
             "  built     {}",
-            list(self.built.iter().map(ToString::to_string).collect())
+            list(self.built.iter().map(|index| format!("{index:#}")).collect())
         )?;
         for note in &self.notes {
             writeln!(f, "  note      {note}")?;

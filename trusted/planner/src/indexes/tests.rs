@@ -195,7 +195,10 @@ fn a_schema_becomes_few_physical_indexes() {
             "ArxRange(status, placed)"
         ]
     );
-    let built: Vec<String> = physical_indexes(orders).iter().map(ToString::to_string).collect();
+    let built: Vec<String> = physical_indexes(orders)
+        .iter()
+        .map(|index| format!("{index:#}"))
+        .collect();
     assert_eq!(
         built,
         [

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// How aggregates will be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregatePlan {
-    /// The range, to be searched by [`RangeAccess::exact_key_bounds`].
+    /// The range; always exact.
     pub range: RangeAccess,
     /// What each aggregate is made from, in the order asked for.
     pub outputs: Vec<AggregateOutput>,
@@ -88,6 +88,7 @@ fn exact_range(state: &IndexState, conditions: &Conditions) -> Option<RangeAcces
         index: state.id,
         equal: Vec::new(),
         interval: Interval::ALL,
+        exact: true,
         order: None,
     };
     let mut present = false;

@@ -187,6 +187,8 @@ struct Prefix {
     intervals: Vec<Interval>,
     covers: BTreeSet<usize>,
     exact: BTreeSet<usize>,
+    /// Bounds and keys are exact.
+    exact_bounds: bool,
     share: f64,
     /// Every document it is about has one of the index's fields.
     present: bool,
@@ -198,6 +200,7 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefi
         intervals: vec![Interval::ALL],
         covers: BTreeSet::new(),
         exact: BTreeSet::new(),
+        exact_bounds: !state.inexact,
         share: 1.0,
         present: false,
     };
@@ -223,7 +226,8 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefi
             break;
         }
         found.present |= !values.has_null();
-        if values.exact && !state.multikey && !state.inexact && bounds_are_exact(&values, &state.index) {
+        found.exact_bounds &= bounds_are_exact(&values, &state.index);
+        if values.exact && !state.multikey && found.exact_bounds {
             found.exact.extend(ids.iter().copied());
         }
         found.covers.extend(ids);
@@ -295,6 +299,7 @@ fn range(
                 index: state.id,
                 equal,
                 interval,
+                exact: prefix.exact_bounds,
                 order,
             })
         })

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod generate;
-mod golden;
 mod superset;
 
 use super::*;

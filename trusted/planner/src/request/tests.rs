@@ -18,7 +18,7 @@ fn built(request: &IndexRequest) -> Vec<String> {
     indexes_for(request, None)
         .unwrap()
         .iter()
-        .map(ToString::to_string)
+        .map(|index| format!("{index:#}"))
         .collect()
 }
 
@@ -132,7 +132,7 @@ fn a_schema_narrows_to_what_its_queries_need() {
     let collection = schema.collection("a", "b");
     let build = |key: Document, unique: bool| -> Vec<String> {
         let indexes = indexes_for(&request(key, unique, doc! {}), collection).unwrap();
-        indexes.iter().map(ToString::to_string).collect()
+        indexes.iter().map(|index| format!("{index:#}")).collect()
     };
     // The schema alone makes ArxEq(name) and ArxRange(age).
     assert_eq!(build(doc! {"name": 1}, false), [""; 0], "already there");

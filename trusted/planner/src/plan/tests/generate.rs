@@ -1,4 +1,5 @@
-//! Random documents, filters and indexes over few fields and values, so that they often meet.
+//! Random documents, filters and indexes. A case draws all its values from a palette of a few, so that documents,
+//! bounds and each other's elements often meet.
 
 use super::super::IndexState;
 use crate::physical::{KeyWidth, PhysicalIndex};
@@ -6,31 +7,61 @@ use arras_protocol::IndexId;
 use bson::{Bson, Document, doc};
 use proptest::prelude::*;
 
-/// Paths documents, filters and indexes share.
-pub(super) const PATHS: [&str; 6] = ["a", "b", "c", "c.d", "c.0", "c.d.e"];
+/// Paths documents, filters and indexes share; some more often than others.
+pub(super) const PATHS: [&str; 9] = ["a", "a", "a", "b", "c", "c.d", "c.d", "c.0", "c.d.e"];
 
-fn double(value: f64) -> Bson {
-    Bson::Double(value)
+/// Documents, a filter, and indexes over them.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) documents: Vec<Document>,
+    pub(super) filter: Document,
+    pub(super) indexes: Vec<IndexState>,
 }
 
-fn scalars() -> Vec<Bson> {
+/// Cases with arrays and documents as values, or without any array.
+pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
+    let value = if arrays { value().boxed() } else { scalar().boxed() };
+    prop::collection::vec(value, 2..6).prop_flat_map(move |palette| {
+        let document = if arrays {
+            document(&palette).boxed()
+        } else {
+            plain_document(&palette).boxed()
+        };
+        let documents = prop::collection::vec(document, 1..8).prop_map(numbered);
+        (documents, filter(&palette), indexes()).prop_map(|(documents, filter, indexes)| Case {
+            documents,
+            filter,
+            indexes,
+        })
+    })
+}
+
+fn numbered(documents: Vec<Document>) -> Vec<Document> {
+    let with_id = |(number, document): (usize, Document)| {
+        let mut numbered = doc! {"_id": number as i32};
+        numbered.extend(document);
+        numbered
+    };
+    documents.into_iter().enumerate().map(with_id).collect()
+}
+
+fn numbers() -> Vec<Bson> {
     let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
     let big = 1_i64 << 53;
-    let mut all: Vec<Bson> = (-1..4).map(Bson::Int32).collect();
+    let mut all: Vec<Bson> = vec![Bson::Int32(0), Bson::Int32(1), Bson::Int32(2)];
     all.extend([big - 1, big, big + 1, i64::MIN, i64::MAX].map(Bson::Int64));
-    all.extend(
-        [
-            -0.0,
-            0.5,
-            1.0,
-            big as f64,
-            f64::NAN,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            5e-324,
-        ]
-        .map(double),
-    );
+    let doubles = [
+        -0.0,
+        0.5,
+        1.0,
+        big as f64,
+        f64::NAN,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        5e-324,
+    ];
+    all.extend(doubles.map(Bson::Double));
     all.extend(
         [
             "1",
@@ -42,7 +73,11 @@ fn scalars() -> Vec<Bson> {
         ]
         .map(decimal),
     );
-    let strings = [
+    all
+}
+
+fn strings() -> Vec<Bson> {
+    let texts = [
         "",
         "a",
         "ab",
@@ -51,15 +86,25 @@ fn scalars() -> Vec<Bson> {
         "a\0",
         "a long string, 1",
         "a long string, 2",
+        "a long string, 3",
     ];
-    all.extend(strings.map(|text| Bson::String(text.to_owned())));
-    all.extend([
+    let mut all: Vec<Bson> = texts.map(|text| Bson::String(text.to_owned())).to_vec();
+    let regex = |pattern: &str| bson::Regex {
+        pattern: pattern.try_into().unwrap(),
+        options: "".try_into().unwrap(),
+    };
+    all.push(Bson::Symbol("ab".to_owned()));
+    all.extend([regex("^a"), regex("^ab")].map(Bson::RegularExpression));
+    all
+}
+
+fn others() -> Vec<Bson> {
+    let mut all = vec![
         Bson::Boolean(false),
         Bson::Boolean(true),
-        Bson::Null,
-        Bson::Null,
-        Bson::Undefined,
-    ]);
+        Bson::MinKey,
+        Bson::MaxKey,
+    ];
     all.extend([0, 1, -1].map(|millis| Bson::DateTime(bson::DateTime::from_millis(millis))));
     all.extend([1, 2].map(|byte| Bson::ObjectId(bson::oid::ObjectId::from_bytes([byte; 12]))));
     let binary = |bytes: &[u8]| bson::Binary {
@@ -71,19 +116,23 @@ fn scalars() -> Vec<Bson> {
         time: 1,
         increment: 2,
     }));
-    all.push(Bson::RegularExpression(bson::Regex {
-        pattern: "^a".try_into().unwrap(),
-        options: "".try_into().unwrap(),
-    }));
-    all.extend([Bson::MinKey, Bson::MaxKey, Bson::Symbol("ab".to_owned())]);
     all
 }
 
-/// A value: mostly a small scalar, at times an exotic one, a document or an array.
-pub(super) fn value() -> impl Strategy<Value = Bson> {
-    let common = prop_oneof![(-1..4_i32).prop_map(Bson::Int32), Just(Bson::Null)];
-    let scalar = prop_oneof![3 => common, 2 => prop::sample::select(scalars())];
-    scalar.prop_recursive(2, 6, 3, |inner| {
+fn scalar() -> impl Strategy<Value = Bson> {
+    prop_oneof![
+        4 => (0..4_i32).prop_map(Bson::Int32),
+        3 => prop::sample::select(numbers()),
+        2 => prop::sample::select(strings()),
+        2 => prop::sample::select(others()),
+        2 => Just(Bson::Null),
+        1 => Just(Bson::Undefined),
+    ]
+}
+
+/// A value: mostly a scalar, at times a document or an array.
+fn value() -> impl Strategy<Value = Bson> {
+    scalar().prop_recursive(2, 6, 3, |inner| {
         let elements = prop::collection::vec(inner.clone(), 0..3).prop_map(Bson::Array);
         let field = prop::sample::select(vec!["d", "e", "0"]);
         let documents = prop::collection::vec((field, inner), 0..3).prop_map(|fields| {
@@ -94,125 +143,145 @@ pub(super) fn value() -> impl Strategy<Value = Bson> {
                     .collect(),
             )
         });
-        prop_oneof![elements, documents]
+        prop_oneof![2 => elements, 1 => documents]
     })
 }
 
-pub(super) fn document() -> impl Strategy<Value = Document> {
-    let field = || prop::option::weighted(0.8, value());
-    let rich = prop_oneof![value(), nested().prop_map(Bson::from)];
-    (field(), field(), prop::option::weighted(0.9, rich)).prop_map(|(a, b, c)| {
-        let mut document = Document::new();
-        for (name, value) in [("a", a), ("b", b), ("c", c)] {
-            if let Some(value) = value {
-                document.insert(name, value);
-            }
-        }
-        document
+fn of(palette: &[Bson]) -> impl Strategy<Value = Bson> + Clone + use<> {
+    prop::sample::select(palette.to_vec())
+}
+
+fn list(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
+    prop::collection::vec(of(palette), 0..4).prop_map(Bson::Array)
+}
+
+fn with_fields(fields: Vec<(&str, Option<Bson>)>) -> Document {
+    fields
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
+        .collect()
+}
+
+fn document(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+    let field = |palette| prop::option::weighted(0.8, prop_oneof![2 => of(palette), 1 => list(palette)]);
+    let deep = prop::collection::vec(element(palette), 0..4).prop_map(Bson::Array);
+    let single = of(palette).prop_map(|inner| Bson::from(doc! {"d": inner}));
+    let rich = prop_oneof![1 => of(palette), 1 => single, 3 => deep];
+    (field(palette), field(palette), prop::option::weighted(0.9, rich))
+        .prop_map(|(a, b, c)| with_fields(vec![("a", a), ("b", b), ("c", c)]))
+}
+
+/// An element of an array whose documents, and nested arrays, filters look into.
+fn element(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
+    (of(palette), 0..7_u8).prop_map(|(inner, shape)| match shape {
+        0 | 1 => Bson::from(doc! {"d": inner}),
+        2 => Bson::from(doc! {"d": {"e": inner}}),
+        3 => Bson::from(doc! {"d": [{"e": inner}, {}]}),
+        4 => Bson::Array(vec![inner]),
+        5 => Bson::from(doc! {"e": inner}),
+        _ => inner,
     })
 }
 
-/// Documents without arrays at all, as most collections have.
-pub(super) fn plain_document() -> impl Strategy<Value = Document> {
-    let field = || prop::option::weighted(0.8, prop::sample::select(scalars()));
+/// A document without arrays, as most collections hold.
+fn plain_document(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+    let field = || prop::option::weighted(0.8, of(palette));
     (field(), field(), field()).prop_map(|(a, b, d)| {
-        let mut document = Document::new();
-        for (name, value) in [("a", a), ("b", b)] {
-            if let Some(value) = value {
-                document.insert(name, value);
-            }
-        }
-        if let Some(d) = d {
-            document.insert("c", doc! {"d": d});
-        }
-        document
+        let c = d.map(|d| Bson::from(doc! {"d": d}));
+        with_fields(vec![("a", a), ("b", b), ("c", c)])
     })
 }
 
-fn nested() -> impl Strategy<Value = Vec<Bson>> {
-    let element = value().prop_flat_map(|inner| {
-        prop_oneof![
-            Just(Bson::Document(doc! {"d": inner.clone()})),
-            Just(Bson::Document(doc! {"d": {"e": inner.clone()}})),
-            Just(Bson::Document(doc! {"d": [{"e": inner.clone()}, {}]})),
-            Just(Bson::Array(vec![inner.clone()])),
-            Just(inner),
-        ]
-    });
-    prop::collection::vec(element, 0..3)
+fn comparison(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+    let operator = prop::sample::select(vec!["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]);
+    (operator, of(palette)).prop_map(|(operator, value)| doc! {operator: value})
 }
 
-fn test() -> impl Strategy<Value = Bson> {
-    let compare = prop::sample::select(vec!["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]);
-    let one = (compare.clone(), value()).prop_map(|(operator, value)| doc! {operator: value});
-    let two = (value(), value(), any::<bool>()).prop_map(|(low, high, equal)| match equal {
+fn between(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+    (of(palette), of(palette), any::<bool>()).prop_map(|(low, high, equal)| match equal {
         true => doc! {"$gte": low, "$lte": high},
         false => doc! {"$gt": low, "$lt": high},
-    });
-    let list = (
-        prop::sample::select(vec!["$in", "$nin", "$all"]),
-        prop::collection::vec(value(), 0..3),
+    })
+}
+
+fn test(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
+    let member = (
+        prop::sample::select(vec!["$in", "$in", "$nin", "$all"]),
+        list(palette),
     )
         .prop_map(|(operator, values)| doc! {operator: values});
-    let pattern = prop::sample::select(vec!["^a", "^ab", "a", "^a|b", "^ab?", "^a\\x00", "^", "^a long"]);
+    let pattern = prop::sample::select(vec![
+        "^a", "^a", "^ab", "a", "^a|b", "^ab?", "^a\\x00", "^", "^a long",
+    ]);
     let regex = pattern.prop_map(|pattern| doc! {"$regex": pattern});
-    let element = prop::collection::vec((compare, value()), 1..3).prop_map(|tests| {
+    let element =
+        prop_oneof![comparison(palette), between(palette)].prop_map(|tests| doc! {"$elemMatch": tests});
+    let name = prop::sample::select(vec!["d", "d", "0", "d.e", "e"]);
+    let inside = prop::collection::vec((name, comparison(palette)), 1..3).prop_map(|tests| {
         let tests: Document = tests
             .into_iter()
-            .map(|(operator, value)| (operator.to_owned(), value))
-            .collect();
-        doc! {"$elemMatch": tests}
-    });
-    let name = prop::sample::select(vec!["d", "0", "d.e", "e"]);
-    let inside = prop_oneof![
-        value().prop_filter("an operator document", |value| value
-            .as_document()
-            .is_none_or(Document::is_empty)),
-        value().prop_map(|value| Bson::from(doc! {"$gte": value})),
-    ];
-    let element_document = prop::collection::vec((name, inside), 1..3).prop_map(|tests| {
-        let tests: Document = tests
-            .into_iter()
-            .map(|(path, test)| (path.to_owned(), test))
+            .map(|(path, test)| (path.to_owned(), test.into()))
             .collect();
         doc! {"$elemMatch": tests}
     });
     let other = prop_oneof![
         any::<bool>().prop_map(|exists| doc! {"$exists": exists}),
         (0..3_i32).prop_map(|size| doc! {"$size": size}),
-        value().prop_map(|value| doc! {"$not": {"$lt": value}}),
+        of(palette).prop_map(|value| doc! {"$not": {"$lt": value}}),
     ];
+    let equal = (of(palette), list(palette), any::<bool>())
+        .prop_map(|(value, list, whole)| doc! {"$eq": if whole { list } else { value }});
     let operators = prop_oneof![
-        4 => one, 3 => two, 2 => list, 1 => regex, 2 => element, 2 => element_document, 1 => other
+        6 => comparison(palette), 4 => between(palette), 3 => equal, 3 => member, 2 => regex, 2 => element,
+        3 => inside, 1 => other
     ];
-    prop_oneof![3 => operators.prop_map(Bson::from), 1 => value().prop_map(|value| Bson::from(doc! {"$eq": value}))]
+    operators.prop_map(Bson::from)
 }
 
-/// A filter: conditions on some paths, perhaps an `$or` or `$and` of such.
-pub(super) fn filter() -> impl Strategy<Value = Document> {
-    let conditions = || {
-        prop::collection::vec((prop::sample::select(PATHS.to_vec()), test()), 0..4).prop_map(|tests| {
+/// A filter: conditions on a path or two, perhaps an `$or` or `$and` of such.
+fn filter(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+    let conditions = |palette| {
+        prop::collection::vec((prop::sample::select(PATHS.to_vec()), test(palette)), 0..3).prop_map(|tests| {
             tests
                 .into_iter()
                 .map(|(path, test)| (path.to_owned(), test))
                 .collect::<Document>()
         })
     };
-    let several = prop::collection::vec(conditions(), 1..4);
-    let operator = prop::sample::select(vec!["$or", "$or", "$and", "$nor"]);
-    (conditions(), prop::option::weighted(0.4, (operator, several))).prop_map(|(mut filter, more)| {
-        if let Some((operator, several)) = more {
-            filter.insert(operator, several);
-        }
-        filter
-    })
+    let several = prop::collection::vec(conditions(palette), 1..4);
+    let operator = prop::sample::select(vec!["$or", "$or", "$and", "$and", "$nor"]);
+    (
+        conditions(palette),
+        prop::option::weighted(0.4, (operator, several)),
+    )
+        .prop_map(|(mut filter, more)| {
+            if let Some((operator, several)) = more {
+                filter.insert(operator, several);
+            }
+            filter
+        })
 }
 
-pub(super) fn indexes() -> impl Strategy<Value = Vec<IndexState>> {
-    let fields = prop::sample::subsequence(PATHS.to_vec(), 1..=3).prop_shuffle();
-    let width = prop::sample::select(vec![KeyWidth::Bits32, KeyWidth::Bits64, KeyWidth::Bits128]);
+fn indexes() -> impl Strategy<Value = Vec<IndexState>> {
+    let first = prop::sample::select(PATHS.to_vec());
+    let more = prop::sample::subsequence(vec!["a", "b", "c", "c.d", "c.0", "c.d.e"], 0..=2).prop_shuffle();
+    let fields = (first, prop::option::weighted(0.4, more)).prop_map(|(first, more)| {
+        let mut fields = vec![first];
+        fields.extend(
+            more.unwrap_or_default()
+                .into_iter()
+                .filter(|field| *field != first),
+        );
+        fields
+    });
+    let width = prop::sample::select(vec![
+        KeyWidth::Bits32,
+        KeyWidth::Bits64,
+        KeyWidth::Bits128,
+        KeyWidth::Bits128,
+    ]);
     let index =
-        (fields, 0..5_u8, width, prop::bool::weighted(0.2)).prop_map(|(fields, kind, width, sparse)| {
+        (fields, 0..7_u8, width, prop::bool::weighted(0.2)).prop_map(|(fields, kind, width, sparse)| {
             let fields = super::names(&fields);
             let index = match kind {
                 0 => PhysicalIndex::Unique { fields },
