@@ -1,5 +1,6 @@
 //! The proxy's configuration file, `arras.toml`.
 
+use crate::engine::index::RangeSettings;
 use serde::Deserialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub struct Configuration {
     pub server: Server,
     /// The keyring.
     pub keyring: KeyringFile,
+    /// Parameters of range indexes.
+    #[serde(default)]
+    pub range_indexes: RangeSettings,
 }
 
 /// Where the server is and how it is known.
@@ -92,6 +96,9 @@ impl Configuration {
                 "server.deadline_seconds is 0: no call could ever be answered".into(),
             ));
         }
+        if read.range_indexes.bucket_factor == 0 {
+            return Err(wrong("range_indexes.bucket_factor is 0: a bucket cannot hold less than an entry".into()));
+        }
         let base = path.parent().unwrap_or(Path::new(""));
         let paths = [
             Some(&mut read.data_dir),
@@ -159,7 +166,14 @@ pub fn template(values: &Values<'_>) -> String {
          path = \"keyring.json\"\n\
          # The key file that unlocks it. Without one the passphrase is asked for, or taken from the environment\n\
          # variable ARRAS_PASSPHRASE.\n\
-         {key_file}\n",
+         {key_file}\n\
+         \n\
+         # [range_indexes]\n\
+         # Entries a bucket holds on average, of indexes made from now on: the more, the less the server\n\
+         # learns and the more a search reads.\n\
+         # bucket_factor = 16\n\
+         # Separators of each index that the proxy keeps in memory.\n\
+         # top_nodes = 1024\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
         server = quoted(values.server),

@@ -50,7 +50,8 @@ pub(super) async fn serve(
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     let database = connection.server().database;
     let mut incarnation = connection.incarnation();
-    let engine_settings = engine::Settings { schema, ..engine::Settings::default() };
+    let range = configuration.range_indexes;
+    let engine_settings = engine::Settings { schema, range, ..engine::Settings::default() };
     let engine = Engine::open(local, keyring, Arc::new(connection), database, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();

@@ -87,6 +87,7 @@ fn index_record<C>(index: &LiveIndex<C>) -> IndexRecord {
             physical: part.physical.clone(),
             multikey: part.multikey.load(Ordering::Relaxed),
             inexact: part.inexact.load(Ordering::Relaxed),
+            bucket_factor: part.bucket_factor,
         })
         .collect();
     let mut record = IndexRecord::new(&index.request, parts);

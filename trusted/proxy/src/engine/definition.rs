@@ -82,8 +82,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if let Some(schema) = self.settings.schema.collection(&ns.database, &ns.collection) {
             for physical in arras_planner::indexes::physical_indexes(schema) {
                 let request = declared(&physical);
-                let part = new_part(physical);
-                steps.extend(index::create_steps(&part, root, self.settings.range));
+                let part = self.new_part(physical);
+                steps.extend(index::create_steps(&part, root, self.settings.range.top_nodes));
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
                 record.indexes.push(index);
@@ -94,6 +94,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let collection = self.load(&record).await.map_err(opening)?;
         self.register(Arc::clone(&collection));
         Ok(collection)
+    }
+
+    fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
+        let bucket_factor = self.settings.range.bucket_factor;
+        PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false, bucket_factor }
     }
 
     /// Drops a collection; false if there is none.
@@ -144,15 +149,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let root = self.keyring.root(record.key_version).ok_or_else(|| {
             error::of(8, "UnknownError", OpenError::KeyVersion(record.key_version).to_string())
         })?;
-        let parts: Vec<PartRecord> = physical.into_iter().map(new_part).collect();
-        let steps = parts.iter().flat_map(|part| index::create_steps(part, root, self.settings.range)).collect();
+        let parts: Vec<PartRecord> = physical.into_iter().map(|index| self.new_part(index)).collect();
+        let steps = parts.iter().flat_map(|part| index::create_steps(part, root, self.settings.range.top_nodes)).collect();
         let _no_writer = collection.writes.lock().await;
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
         let (channel, epochs) = (&self.channel, &self.epochs);
-        let live = index::open(&index, request, root, channel, epochs, self.settings.range);
+        let live = index::open(&index, request, root, channel, epochs, self.settings.range.top_nodes);
         let live = live.await.map_err(error::index)?;
         let others = collection.indexes();
         let with = |live: LiveIndex<C>| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
@@ -220,10 +225,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
         index.parts.iter().try_for_each(|part| self.forget_counters(part.id))
     }
-}
-
-fn new_part(physical: PhysicalIndex) -> PartRecord {
-    PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false }
 }
 
 /// How an index the schema declares is listed.

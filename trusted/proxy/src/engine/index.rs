@@ -13,15 +13,17 @@ use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Settings of every ArxRange index that the schema does not set.
-#[derive(Clone, Copy, Debug)]
+/// Parameters of ArxRange indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RangeSettings {
-    /// `B`: mean entries a bucket.
+    /// `B`: mean entries a bucket, of indexes made from now on. An index keeps the one it was made with.
     pub bucket_factor: u64,
-    /// `c`: separators the proxy keeps in the clear.
+    /// `c`: separators of an index that the proxy keeps in the clear.
     pub top_nodes: usize,
 }
 
@@ -53,6 +55,8 @@ pub struct Part<C> {
     pub multikey: AtomicBool,
     /// A key stands for more than one value. Set and recorded likewise.
     pub inexact: AtomicBool,
+    /// See [`PartRecord::bucket_factor`].
+    pub bucket_factor: u64,
     /// The keyed half.
     pub half: Half<C>,
 }
@@ -68,26 +72,26 @@ pub enum Half<C> {
 }
 
 /// Parameters of a range index; none for the others.
-fn parameters(physical: &PhysicalIndex, settings: RangeSettings) -> Option<ArxRangeParameters> {
-    let PhysicalIndex::Range { aggregates, .. } = physical else { return None };
+fn parameters(part: &PartRecord, top_nodes: usize) -> Option<ArxRangeParameters> {
+    let PhysicalIndex::Range { aggregates, .. } = &part.physical else { return None };
     Some(ArxRangeParameters {
-        key_bytes: physical.key_bytes()?,
-        bucket_factor: settings.bucket_factor,
-        top_nodes: settings.top_nodes,
+        key_bytes: part.physical.key_bytes()?,
+        bucket_factor: part.bucket_factor,
+        top_nodes,
         sums: aggregates.as_ref().map_or(0, Vec::len),
         aggregates: aggregates.is_some(),
     })
 }
 
 /// The steps that make an empty index on the server.
-pub fn create_steps(part: &PartRecord, root: &Key, settings: RangeSettings) -> Vec<Step> {
+pub fn create_steps(part: &PartRecord, root: &Key, top_nodes: usize) -> Vec<Step> {
     let index = part.id;
     match &part.physical {
         PhysicalIndex::Unique { .. } => vec![Step::Unique(unique::Change::CreateIndex { index })],
         PhysicalIndex::Eq { .. } => vec![Step::ArxEq(arx_eq::Change::CreateIndex { index })],
         PhysicalIndex::Range { .. } => {
             let key = root.child(Purpose::Index(&index.0));
-            parameters(&part.physical, settings)
+            parameters(part, top_nodes)
                 .map(|parameters| ArxRange::<()>::create(index, &key, parameters))
                 .unwrap_or_default()
         }
@@ -116,13 +120,13 @@ pub async fn open<C: ServerChannel>(
     root: &Key,
     channel: &Arc<C>,
     epochs: &Arc<Epochs>,
-    settings: RangeSettings,
+    top_nodes: usize,
 ) -> Result<LiveIndex<C>, IndexError> {
     let mut parts = Vec::with_capacity(record.parts.len());
     for part in &record.parts {
         let key = root.child(Purpose::Index(&part.id.0));
         let mut rng = StdRng::from_rng(&mut rand::rng());
-        let half = match parameters(&part.physical, settings) {
+        let half = match parameters(part, top_nodes) {
             None if matches!(part.physical, PhysicalIndex::Unique { .. }) => {
                 Half::Unique(UniqueLabels::new(part.id, &key))
             }
@@ -137,6 +141,7 @@ pub async fn open<C: ServerChannel>(
             sparse: request.sparse,
             multikey: AtomicBool::new(part.multikey),
             inexact: AtomicBool::new(part.inexact),
+            bucket_factor: part.bucket_factor,
             half,
         }));
     }

@@ -206,7 +206,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for index in &record.indexes {
             let (channel, epochs) = (&self.channel, &self.epochs);
             let request = index.request()?;
-            indexes.push(index::open(index, request, root, channel, epochs, self.settings.range).await?);
+            indexes.push(index::open(index, request, root, channel, epochs, self.settings.range.top_nodes).await?);
         }
         Ok(Arc::new(Collection::new(record, root, indexes)))
     }

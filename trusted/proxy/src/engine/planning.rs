@@ -90,7 +90,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
             return Ok(None);
         };
-        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.exact_key_bounds(&part.physical)) else {
+        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
             return Ok(None);
         };
         let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;

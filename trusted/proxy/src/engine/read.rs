@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Documents fetched at a time.
 const DOCUMENTS_PER_READ: usize = 2000;
+/// Entries asked for beyond a limit: enough to see, mostly, that the last run of equal keys has ended.
+const ENTRIES_BEYOND: usize = 16;
 /// Bytes of documents a query may hold to sort or order them: MongoDB's own bound.
 pub(super) const HELD_BYTES_MAX: usize = 100 * 1024 * 1024;
 /// A limited query without filter or order reads no further than its limit in collections larger than this;
@@ -223,7 +225,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
             Access::Range(range) => {
                 let mut rows = RangeRows::begin(self, collection, range, None).await?;
-                while let Some(found) = rows.next(self).await? {
+                while let Some(found) = rows.next().await? {
                     let found = self.read_rows(collection, &found).await?;
                     held.add(found, filter)?;
                 }
@@ -321,7 +323,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut rows = RangeRows::begin(self, collection, range, Some(wanted)).await?;
         let (mut ordered, mut run, mut run_key) = (Vec::new(), Held::new(), Vec::new());
         let mut seen: HashSet<RowId> = HashSet::new();
-        'search: while let Some(found) = rows.next(self).await? {
+        'search: while let Some(found) = rows.next().await? {
             for document in in_order_of(&found, self.read_rows(collection, &found).await?) {
                 if !seen.insert(document.row) || !selection.filter.matches(&document.document)? {
                     continue;
@@ -376,6 +378,8 @@ struct RangeRows<C> {
     half: Option<Arc<arras_client::arx_range::ArxRange<C>>>,
     ready: Option<RangeFound>,
     more: Option<Continuation>,
+    /// Entries the last step asked for.
+    step: usize,
 }
 
 impl<C: ServerChannel> RangeRows<C> {
@@ -389,22 +393,24 @@ impl<C: ServerChannel> RangeRows<C> {
         let part = part(collection, range.index)?;
         let Half::Range(half) = &part.half else { return Err(unknown_index()) };
         let Some(bounds) = range.key_bounds(&part.physical) else {
-            return Ok(Self { half: None, ready: None, more: None });
+            return Ok(Self { half: None, ready: None, more: None, step: 0 });
         };
         let order = match range.order {
             Some(order) if order.descending => Order::Descending,
             _ => Order::Ascending,
         };
-        let search = half.search(bounds.lower, bounds.upper, order, wanted).await;
+        let first = wanted.map(|wanted| wanted.saturating_add(ENTRIES_BEYOND));
+        let search = half.search(bounds.lower, bounds.upper, order, first).await;
         let (mut found, repair) = search.map_err(error::index)?;
         // The results go on; the circuits they used are remade behind them.
         shared.repair(repair);
         let more = found.more.take();
-        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more })
+        let step = first.unwrap_or(DOCUMENTS_PER_READ);
+        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step })
     }
 
     /// The next rows, in order; none at the end.
-    async fn next<S: Storage>(&mut self, _shared: &Shared<S, C>) -> Result<Option<Vec<RowId>>, StoreError> {
+    async fn next(&mut self) -> Result<Option<Vec<RowId>>, StoreError> {
         loop {
             if let Some(found) = self.ready.take() {
                 if !found.entries.is_empty() {
@@ -412,7 +418,9 @@ impl<C: ServerChannel> RangeRows<C> {
                 }
             }
             let (Some(half), Some(more)) = (&self.half, self.more.take()) else { return Ok(None) };
-            let mut found = half.continue_search(more, Some(DOCUMENTS_PER_READ)).await.map_err(error::index)?;
+            // A limited search reads on in growing steps.
+            self.step = self.step.saturating_mul(2).min(DOCUMENTS_PER_READ);
+            let mut found = half.continue_search(more, Some(self.step)).await.map_err(error::index)?;
             self.more = found.more.take();
             self.ready = Some(found);
         }
