@@ -28,3 +28,19 @@ where
         assert_eq!(arras_protocol::codec::decode::<T>(&again).as_ref(), Ok(&message));
     }
 }
+
+/// The document in `bytes`, if they hold one within the limits.
+#[must_use]
+pub fn document(bytes: &[u8]) -> Option<bson::Document> {
+    arras_documents::limits::check_document(bytes).ok()?;
+    bson::Document::from_reader(bytes).ok()
+}
+
+/// The documents as seeds.
+#[must_use]
+pub fn encoded(documents: impl IntoIterator<Item = bson::Document>) -> Vec<Vec<u8>> {
+    documents
+        .into_iter()
+        .map(|document| document.to_vec().expect("a document that encodes"))
+        .collect()
+}

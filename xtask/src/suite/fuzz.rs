@@ -147,7 +147,11 @@ fn run_one(context: &Context, binaries: &Path, name: &str, seconds: u64) -> Resu
     if !seeded.success {
         return Ok(Outcome::one(false).note(format!("{name} cannot write its seeds:\n{}", seeded.tail(10))));
     }
+    // Targets that need files put them where nothing outlives the run.
+    let temporary = context.scratch.join("fuzz-files");
+    std::fs::create_dir_all(&temporary).map_err(|error| format!("{}: {error}", temporary.display()))?;
     let mut fuzz = Command::new(binaries.join(name));
+    fuzz.env("TMPDIR", &temporary);
     fuzz.arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args([

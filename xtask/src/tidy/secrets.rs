@@ -12,9 +12,10 @@
 //!    `...Secret` or `Passphrase`. Sort keys of `shared/documents` and database keys of `shared/storage` may be.
 //! 3. `secret-arrays`: outside `trusted/keys`, no field and no parameter named `key`, `secret`, `passphrase` or
 //!    `password` (also as the last word of a name) is a byte array. `&[u8; N]`, `[u8; N]` and `Block` are always
-//!    meant, inside other types too. `[u8]` and `Vec<u8>` are meant, except that a *database* key,
-//!    `key: &[u8]`, may be so in `shared/storage`, `untrusted/`, `trusted/proxy` and `lab/`. `str` and `String`
-//!    are meant except under the name `key`, where they are a field's name.
+//!    meant, inside other types too. `[u8]` and `Vec<u8>` are meant, except that a *database* key, `key: &[u8]`,
+//!    may be so where no cryptographic key can be (`shared/storage`, `untrusted/`, `trusted/planner`, the front
+//!    ends) and in `trusted/proxy` and `lab/`. `str` and `String` are meant except under the name `key`, where
+//!    they are a field's name.
 //!    Parameters in `shared/primitives` are free (bytes in, bytes out), its fields are not.
 
 use super::names::named_types;
@@ -44,6 +45,17 @@ const FORBIDDEN: [&str; 19] = [
     "Serialize",
     "ToString",
     "UpperHex",
+];
+
+/// Where `key: &[u8]` is a key of a database.
+const DATABASE_KEYS: [&str; 7] = [
+    "lab",
+    "shared/storage",
+    "trusted/mongo",
+    "trusted/planner",
+    "trusted/postgres",
+    "trusted/proxy",
+    "untrusted/",
 ];
 
 /// A struct or enum.
@@ -316,9 +328,7 @@ pub(super) fn secret_arrays(tree: &Tree) -> Vec<Finding> {
         if home == "trusted/keys" {
             continue;
         }
-        let database = home.starts_with("shared/storage")
-            || home == "trusted/proxy"
-            || ["untrusted", "lab"].contains(&zone(home));
+        let database = DATABASE_KEYS.iter().any(|folder| home.starts_with(folder));
         let mut names = Names::default();
         names.visit_file(syntax);
         for named in names.found {
