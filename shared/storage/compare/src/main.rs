@@ -11,7 +11,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const ENGINES: [&str; 5] = ["redb", "redb-quick-repair", "fjall", "fjall-blobs", "canopydb"];
+const ENGINES: [&str; 6] = [
+    "embedded",
+    "redb",
+    "redb-quick-repair",
+    "fjall",
+    "fjall-blobs",
+    "canopydb",
+];
 const ROUNDS: usize = 3;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
