@@ -19,7 +19,7 @@ pub enum Access {
         values: Vec<Vec<Bson>>,
     },
     /// A range of an ArxRange index.
-    Range(RangeAccess),
+    Range(Box<RangeAccess>),
     /// Documents by `_id`.
     Rows {
         /// The ids. None: nothing can match.

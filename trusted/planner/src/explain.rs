@@ -69,7 +69,7 @@ impl Explanation {
     /// Of aggregates answered by an index alone.
     #[must_use]
     pub fn of_aggregates(plan: &AggregatePlan, indexes: &[IndexState]) -> Self {
-        let mut explanation = Self::of_access(&Access::Range(plan.range.clone()), indexes);
+        let mut explanation = Self::of_access(&Access::Range(Box::new(plan.range.clone())), indexes);
         explanation
             .steps
             .push("add up the sealed partial aggregates between its ends; no document is read".to_owned());

@@ -125,7 +125,7 @@ fn finish(
 ) -> AggregatePlan {
     let whole = range.equal.is_empty() && range.interval.is_all();
     let found = |pattern: &Pattern| !(whole && *pattern == Pattern::BucketRank);
-    let access = Access::Range(range.clone());
+    let access = Access::Range(Box::new(range.clone()));
     let search = cost::of(&access, Some(&state.index), 0.0, 0, planner.statistics);
     AggregatePlan {
         range,

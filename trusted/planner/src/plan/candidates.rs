@@ -295,13 +295,13 @@ fn range(
     let mut ranges = prefix.equal.iter().flat_map(|equal| {
         prefix.intervals.iter().map(|interval| {
             let (equal, interval) = (equal.clone(), interval.clone());
-            Access::Range(RangeAccess {
+            Access::Range(Box::new(RangeAccess {
                 index: state.id,
                 equal,
                 interval,
                 exact: prefix.exact_bounds,
                 order,
-            })
+            }))
         })
     });
     let access = match count {

@@ -31,7 +31,7 @@ fn dominates(own: &Candidate, other: &Candidate) -> bool {
         return own.reach > other.reach;
     }
     let at_least = own.covers.is_superset(&other.covers) && own.stops >= other.stops;
-    let more = own.covers.len() > other.covers.len() || own.stops > other.stops;
+    let more = own.covers.len() > other.covers.len() || (own.stops && !other.stops);
     at_least && more && own.reach != Reach::Single
 }
 

@@ -225,14 +225,14 @@ fn on_arrays_only_one_bound_is_used_unless_one_element_must_meet_both() {
 #[test]
 fn too_many_values_fall_back_to_fewer_fields_or_a_scan() {
     let many: Vec<i32> = (0..200).collect();
-    let indexes = indexes("Eq(a) Eq(a,b)");
+    let equalities = indexes("Eq(a) Eq(a,b)");
     let filter = doc! {"a": {"$in": many.clone()}, "b": {"$in": many.clone()}};
     assert_eq!(
-        used(&indexes, &plan(&indexes, filter.clone(), doc! {}, None)),
+        used(&equalities, &plan(&equalities, filter.clone(), doc! {}, None)),
         "Eq(a)"
     );
-    assert_eq!(plan(&indexes[1..], filter, doc! {}, None).access, Access::Scan);
-    let ranges = super::tests::indexes("Range(a)");
+    assert_eq!(plan(&equalities[1..], filter, doc! {}, None).access, Access::Scan);
+    let ranges = indexes("Range(a)");
     assert_eq!(
         plan(&ranges, doc! {"a": {"$in": many}}, doc! {}, None).access,
         Access::Scan
