@@ -110,6 +110,16 @@ impl ArxRangeParameters {
     }
 }
 
+/// An index held alone ([`ArxRange::suspend`]). Once this is dropped, the index is loaded anew before its next use.
+#[must_use = "the index is suspended until this is dropped"]
+pub struct Suspended(#[expect(dead_code, reason = "held for its drop")] OwnedRwLockWriteGuard<Directory>);
+
+impl std::fmt::Debug for Suspended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Suspended")
+    }
+}
+
 /// The client half of one index.
 pub struct ArxRange<C> {
     channel: Arc<C>,
@@ -168,6 +178,14 @@ impl<C> ArxRange<C> {
         let mut generation = self.generation.write().unwrap_or_else(PoisonError::into_inner);
         let number = generation.number + 1;
         *generation = Arc::new(Generation::new(&self.secrets, self.epochs.epoch(), salt, number));
+    }
+
+    /// Waits to have the index alone, and holds it so. For a write of steps that were computed earlier (one whose
+    /// outcome is unknown, sent again): what is known here of the index is of before it, or of after.
+    pub async fn suspend(&self) -> Suspended {
+        let mut directory = Arc::clone(&self.directory).write_owned().await;
+        directory.valid = false;
+        Suspended(directory)
     }
 
     fn generation(&self) -> Arc<Generation> {

@@ -68,11 +68,12 @@ impl<C: ServerChannel> Collection<C> {
         }
     }
 
-    /// Has the range indexes remake their circuits before the next use.
+    /// Has the range indexes load themselves and remake their circuits before the next use.
     pub(super) async fn new_epoch(&self) {
         for part in self.parts() {
             if let Half::Range(index) = &part.half {
                 index.new_epoch().await;
+                drop(index.suspend().await);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::apply::{COUNTERS, Revision};
 use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
+use super::local::Change;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{self, LiveIndex};
@@ -11,7 +12,7 @@ use arras_planner::physical::PhysicalIndex;
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
-use arras_storage::Storage;
+use arras_storage::{Durability, Storage};
 use bson::doc;
 use rand::Rng;
 use std::sync::Arc;
@@ -90,10 +91,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         let changes = vec![catalog::record(&self.local, &record)];
-        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
+            if failed.nothing_applied() {
+                self.record_again(catalog::forget(&self.local, ns))?;
+            }
+            return Err(error::write(failed));
+        }
         let collection = self.load(&record).await.map_err(opening)?;
         self.register(Arc::clone(&collection));
         Ok(collection)
+    }
+
+    /// Takes back what a definition recorded that the server refused.
+    fn record_again(&self, change: Change) -> Result<(), StoreError> {
+        self.local.apply(&[change], Durability::Durable).map_err(error::local)
     }
 
     fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
@@ -105,14 +116,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
         let _one_at_a_time = self.definitions.lock().await;
         let Some(collection) = self.collection(ns) else { return Ok(false) };
-        let _no_writer = collection.writes.lock().await;
+        let _no_writer = self.writer(&collection).await?;
         let record = collection.record();
         let parts = || record.indexes.iter().flat_map(|index| &index.parts);
         let mut steps: Vec<Step> = parts().map(index::drop_step).collect();
         steps.push(Step::Documents(documents::Change::DropCollection { collection: record.id }));
         self.unregister(ns);
         let changes = vec![catalog::forget(&self.local, ns)];
-        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
+            if failed.nothing_applied() {
+                self.record_again(catalog::record(&self.local, &record))?;
+                self.register(Arc::clone(&collection));
+            }
+            return Err(error::write(failed));
+        }
         for part in parts() {
             self.forget_counters(part.id)?;
         }
@@ -151,14 +168,27 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         })?;
         let parts: Vec<PartRecord> = physical.into_iter().map(|index| self.new_part(index)).collect();
         let steps = parts.iter().flat_map(|part| index::create_steps(part, root, self.settings.range.top_nodes)).collect();
-        let _no_writer = collection.writes.lock().await;
+        let _no_writer = self.writer(&collection).await?;
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
-        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write);
         let (channel, epochs) = (&self.channel, &self.epochs);
-        let live = index::open(&index, request, root, channel, epochs, self.settings.range.top_nodes);
-        let live = live.await.map_err(error::index)?;
+        let opened = match made {
+            Ok(()) => {
+                let live = index::open(&index, request, root, channel, epochs, self.settings.range.top_nodes);
+                live.await.map_err(error::index)
+            }
+            Err(failed) => Err(failed),
+        };
+        let live = match opened {
+            Ok(live) => live,
+            Err(failed) => {
+                // Nothing lists it. If the server has it, or comes to have it, it goes again.
+                self.remove_index(collection, &index).await?;
+                return Err(failed);
+            }
+        };
         let others = collection.indexes();
         let with = |live: LiveIndex<C>| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
         collection.set_indexes(with(live));
@@ -208,7 +238,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let name = format!("{}.{}", ns.database, ns.collection);
             error::of(26, "NamespaceNotFound", format!("ns not found {name}"))
         })?;
-        let _no_writer = collection.writes.lock().await;
+        let _no_writer = self.writer(&collection).await?;
         let record = collection.record();
         let indexes = collection.indexes();
         let position = indexes.iter().position(|index| index.request.name == name).ok_or_else(no_such)?;

@@ -6,7 +6,7 @@ use arras_client::error::IndexError;
 use arras_client::OpenFailed;
 use arras_planner::store::StoreError;
 use arras_planner::terms::TooManyTerms;
-use arras_protocol::ChannelError;
+use arras_protocol::{ChannelError, Refusal};
 
 /// An error without details.
 pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
@@ -15,7 +15,9 @@ pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>)
 
 pub(super) fn channel(error: ChannelError) -> StoreError {
     match &error {
-        ChannelError::Lost(_) => of(6, "HostUnreachable", error.to_string()),
+        ChannelError::Lost(_) | ChannelError::Refused(Refusal::Stopping) => {
+            of(6, "HostUnreachable", error.to_string())
+        }
         ChannelError::Deadline(_) => of(89, "NetworkTimeout", error.to_string()),
         ChannelError::TooLarge { .. } => of(10334, "BSONObjectTooLarge", error.to_string()),
         ChannelError::Refused(_) | ChannelError::Malformed(_) => of(8, "UnknownError", error.to_string()),

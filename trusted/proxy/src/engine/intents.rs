@@ -6,10 +6,12 @@
 //! acknowledged is wholly there or wholly not, and no counter serves two entries.
 
 use super::local::{Change, LocalError, LocalStore};
-use arras_protocol::write::{Request, Step, Write};
+use arras_protocol::write::{Request, Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, OperationId};
 use arras_storage::{Durability, Storage, Table};
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,12 +32,26 @@ pub enum WriteError {
          the server is back"
     )]
     InDoubt(String),
+    /// The server has had a write of this name: the proxy's state was set back. Nothing was applied.
+    #[error(
+        "the proxy's data directory is older than the server's data (a restored backup?): the server has a later \
+         write under the name of this one; restore both from the same time"
+    )]
+    Repeated,
     /// The request cannot be sent at all; nothing was applied.
     #[error("{0}")]
     NotSent(ChannelError),
     /// The proxy's own store failed; nothing was sent.
     #[error(transparent)]
     Local(#[from] LocalError),
+}
+
+impl WriteError {
+    /// True if the server has not applied the write, and will not.
+    #[must_use]
+    pub fn nothing_applied(&self) -> bool {
+        !matches!(self, Self::InDoubt(_))
+    }
 }
 
 /// Writes that are recorded and not known to be applied.
@@ -52,8 +68,10 @@ pub struct Intents<S> {
     local: Arc<LocalStore<S>>,
     epoch: u64,
     open: Mutex<Open>,
-    /// One settling at a time.
-    settling: tokio::sync::Mutex<()>,
+    /// One settling at a time. Says why the last one failed.
+    settling: tokio::sync::Mutex<String>,
+    /// Settlings that failed.
+    failures: AtomicU64,
     patience: Duration,
 }
 
@@ -71,7 +89,8 @@ impl<S: Storage> Intents<S> {
         let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
-        Ok(Self { local, epoch, open, settling: tokio::sync::Mutex::default(), patience })
+        let (settling, failures) = Default::default();
+        Ok(Self { local, epoch, open, settling, failures, patience })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -103,12 +122,11 @@ impl<S: Storage> Intents<S> {
             self.open_writes().operations.remove(&operation);
             return Err(error.into());
         }
-        let outcome = self.send(channel, operation, finished_below, steps).await;
-        match &outcome {
-            Err(WriteError::InDoubt(_)) => {
-                self.open_writes().operations.insert(operation, true);
-            }
-            _ => self.finish(operation).await?,
+        let outcome = self.send(channel, operation, finished_below, steps, true).await;
+        if matches!(outcome, Err(WriteError::InDoubt(_))) {
+            self.open_writes().operations.insert(operation, true);
+        } else {
+            self.finish(operation).await;
         }
         outcome
     }
@@ -118,44 +136,75 @@ impl<S: Storage> Intents<S> {
         self.open_writes().operations.values().any(|in_doubt| *in_doubt)
     }
 
-    /// Sends again, in order, what is in doubt; how many writes that were.
+    /// Sends again, in order, what is in doubt; how many writes that were. While the steps of one are sent, what
+    /// `hold` makes of them is held: nobody may go by a state that they are about to change.
     ///
     /// # Errors
-    /// [`WriteError`] if the server cannot be reached.
-    pub async fn settle<C: Channel<Write>>(&self, channel: &C) -> Result<usize, WriteError> {
-        let _one_at_a_time = self.settling.lock().await;
+    /// [`WriteError`] if the server cannot be reached. Those who wait for one that fails fail with it, rather than
+    /// try one after the other.
+    pub async fn settle<C, H, F>(&self, channel: &C, hold: impl Fn(&[Step]) -> F) -> Result<usize, WriteError>
+    where
+        C: Channel<Write>,
+        F: Future<Output = H>,
+    {
+        let failures = self.failures.load(Ordering::SeqCst);
+        let mut settling = self.settling.lock().await;
+        if self.failures.load(Ordering::SeqCst) != failures && self.in_doubt() {
+            return Err(WriteError::InDoubt(settling.clone()));
+        }
+        let settled = self.send_again(channel, hold).await;
+        if let Err(error) = &settled {
+            *settling = match error {
+                WriteError::InDoubt(why) => why.clone(),
+                other => other.to_string(),
+            };
+            self.failures.fetch_add(1, Ordering::SeqCst);
+        }
+        settled
+    }
+
+    async fn send_again<C, H, F>(&self, channel: &C, hold: impl Fn(&[Step]) -> F) -> Result<usize, WriteError>
+    where
+        C: Channel<Write>,
+        F: Future<Output = H>,
+    {
         let in_doubt: Vec<OperationId> =
             self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
         for operation in &in_doubt {
             let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
-            if let Some((_, steps)) = intent {
-                match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps).await {
-                    Ok(()) => {}
-                    // It was refused whole when first sent too: there is nothing to complete.
-                    Err(WriteError::Refused(refusal)) => {
-                        tracing::warn!(?operation, %refusal, "a recorded write was refused by the server");
-                    }
-                    Err(error) => return Err(error),
+            let Some((_, steps)) = intent else {
+                self.finish(*operation).await;
+                continue;
+            };
+            let _held = hold(&steps).await;
+            match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await {
+                Ok(()) => {}
+                // It was refused whole when first sent too: there is nothing to complete.
+                Err(WriteError::Refused(refusal)) => {
+                    tracing::warn!(?operation, %refusal, "a recorded write was refused by the server");
                 }
+                Err(error) => return Err(error),
             }
-            self.finish(*operation).await?;
+            self.finish(*operation).await;
         }
         Ok(in_doubt.len())
     }
 
-    /// Sends until the outcome is known or patience ends.
+    /// Sends until the outcome is known or patience ends. `first`: it was never sent before.
     async fn send<C: Channel<Write>>(
         &self,
         channel: &C,
         operation: OperationId,
         finished_below: OperationId,
         steps: Vec<Step>,
+        mut first: bool,
     ) -> Result<(), WriteError> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
             let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
             match channel.call(request).await {
+                Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),
                 Err(ChannelError::Refused(refusal @ arras_protocol::Refusal::Stopping)) => {
                     if began.elapsed() >= self.patience {
@@ -170,17 +219,23 @@ impl<S: Storage> Intents<S> {
                 }
                 Err(error) => return Err(WriteError::NotSent(error)),
             }
+            first = false;
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// Strikes a write whose outcome is known. Relaxed: if the strike is lost, the replay changes nothing.
-    async fn finish(&self, operation: OperationId) -> Result<(), LocalError> {
+    /// Strikes a write whose outcome is known. Relaxed: if the strike is lost, the replay changes nothing. If it
+    /// fails, the write stays among those that the server must know.
+    async fn finish(&self, operation: OperationId) {
         let strike = vec![self.local.unset(INTENTS, &name(operation))];
-        self.apply(strike, Durability::Relaxed).await?;
-        self.open_writes().operations.remove(&operation);
-        Ok(())
+        match self.apply(strike, Durability::Relaxed).await {
+            Ok(()) => drop(self.open_writes().operations.remove(&operation)),
+            Err(error) => {
+                self.open_writes().operations.insert(operation, false);
+                tracing::error!(%error, ?operation, "a write that is done cannot be struck off the log");
+            }
+        }
     }
 
     async fn apply(&self, changes: Vec<Change>, durability: Durability) -> Result<(), LocalError> {

@@ -16,19 +16,21 @@ mod service;
 mod terms;
 mod write;
 
-use arras_client::arx_range::Epochs;
+use arras_client::arx_range::{Epochs, Suspended};
 use arras_client::error::IndexError;
 use arras_keys::Keyring;
 use arras_planner::schema::Schema;
 use arras_planner::store::{Namespace, StoreError};
+use arras_protocol::write::Step;
+use arras_protocol::{IndexId, arx_range};
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;
 use collection::Collection;
-use index::RangeSettings;
+use index::{Half, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -137,7 +139,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &database)];
         local.apply(&changes, Durability::Durable)?;
         let intents = Intents::open(Arc::clone(&local), epoch, settings.patience)?;
-        let completed = intents.settle(&*channel).await?;
+        // Nothing is loaded yet that could be of before.
+        let completed = intents.settle(&*channel, |_| std::future::ready(())).await?;
         if completed > 0 {
             tracing::info!(writes = completed, "completed the writes an earlier start left");
         }
@@ -160,7 +163,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         Ok(Self { shared })
     }
 
-    /// Tells the range indexes that the server has restarted: their circuits are remade before the next use.
+    /// Tells the range indexes that the server has restarted: they are loaded anew and their circuits remade before
+    /// the next use.
     pub async fn server_restarted(&self) {
         let collections = self.shared.all_collections();
         for collection in collections {
@@ -190,9 +194,34 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Completes writes whose outcome is unknown before anything else is asked of the server.
     async fn settled(&self) -> Result<(), StoreError> {
         if self.intents.in_doubt() {
-            self.intents.settle(&*self.channel).await.map_err(error::write)?;
+            let hold = |steps: &[Step]| self.suspend(range_indexes(steps));
+            self.intents.settle(&*self.channel, hold).await.map_err(error::write)?;
         }
         Ok(())
+    }
+
+    /// Has range indexes alone, in the order in which a write takes them.
+    async fn suspend(&self, indexes: BTreeSet<IndexId>) -> Vec<Suspended> {
+        let mut suspended = Vec::with_capacity(indexes.len());
+        for part in self.all_collections().iter().flat_map(|collection| collection.parts()) {
+            if let Half::Range(index) = &part.half
+                && indexes.contains(&part.id)
+            {
+                suspended.push(index.suspend().await);
+            }
+        }
+        suspended
+    }
+
+    /// Waits to be the one writer of a collection. The writer before may have left a write in doubt: what this one
+    /// goes by must be of after it.
+    async fn writer<'c>(
+        &self,
+        collection: &'c Collection<C>,
+    ) -> Result<tokio::sync::MutexGuard<'c, ()>, StoreError> {
+        let writer = collection.writes.lock().await;
+        self.settled().await?;
+        Ok(writer)
     }
 
     fn next_sequence(&self) -> u64 {
@@ -226,4 +255,24 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         Ok(record)
     }
+}
+
+/// The range indexes that steps change.
+fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
+    use arx_range::Change;
+    let index = |step: &Step| match step {
+        Step::ArxRange(
+            Change::CreateIndex { index, .. }
+            | Change::DropIndex { index }
+            | Change::PutHead { index, .. }
+            | Change::PutTop { index, .. }
+            | Change::PutNode { index, .. }
+            | Change::RemoveNode { index, .. }
+            | Change::PutBucket { index, .. }
+            | Change::LinkBuckets { index, .. }
+            | Change::PutCircuit { index, .. },
+        ) => Some(*index),
+        _ => None,
+    };
+    steps.iter().filter_map(index).collect()
 }

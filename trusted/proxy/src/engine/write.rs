@@ -41,7 +41,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         documents: Vec<Document>,
         ordered: bool,
     ) -> Result<Inserted, StoreError> {
-        let _one_writer = collection.writes.lock().await;
+        let _one_writer = self.writer(collection).await?;
         let mut outcome = Inserted::default();
         let mut documents = documents.into_iter().enumerate().peekable();
         while documents.peek().is_some() {
@@ -122,11 +122,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for index in collection.indexes().iter() {
             for part in &index.parts {
                 let Half::Unique(labels) = &part.half else { continue };
+                let labels = |document: Option<&Document>| {
+                    let terms = document.map(|document| terms::of(part, document)).transpose();
+                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
+                    Ok::<_, StoreError>(terms.values.iter().map(|value| labels.label(value)).collect::<Vec<_>>())
+                };
                 let mut of_revisions = Vec::with_capacity(revisions.len());
                 for revision in revisions {
-                    let terms = revision.new.as_ref().map(|document| terms::of(part, document)).transpose();
-                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
-                    of_revisions.push(terms.values.iter().map(|v| labels.label(v)).collect::<Vec<_>>());
+                    let old = labels(revision.old.as_ref().map(|old| &old.document))?;
+                    let taken = labels(revision.new.as_ref())?;
+                    let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
+                    of_revisions.push(Labels { taken, freed });
                 }
                 self.claim_stored(part.id, &of_revisions, &mut claims).await?;
                 labelled.push((Arc::clone(index), part.id, of_revisions));
@@ -153,10 +159,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 return Err(error::of(8, "UnknownError", "the server answered a read with something else"));
             };
             existing.extend(documents.iter().map(|document| document.row));
-            rest = rest.get(usize::try_from(served).unwrap_or(usize::MAX)..).unwrap_or_default();
             if !more {
                 break;
             }
+            if served == 0 {
+                return Err(error::of(8, "UnknownError", "the server answered a read of rows with none of them"));
+            }
+            rest = rest.get(usize::try_from(served).unwrap_or(usize::MAX)..).unwrap_or_default();
         }
         Ok(existing)
     }
@@ -165,10 +174,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn claim_stored(
         &self,
         index: IndexId,
-        labels: &[Vec<unique::Label>],
+        labels: &[Labels],
         claims: &mut Claims,
     ) -> Result<(), StoreError> {
-        let labels: Vec<unique::Label> = labels.iter().flatten().copied().collect();
+        let labels: Vec<unique::Label> = labels.iter().flat_map(|labels| &labels.taken).copied().collect();
         if labels.is_empty() {
             return Ok(());
         }
@@ -188,7 +197,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         statement: UpdateStatement,
     ) -> Result<Updated, StoreError> {
-        let _one_writer = collection.writes.lock().await;
+        let _one_writer = self.writer(collection).await?;
         let limit = (!statement.multi).then_some(1);
         let selection = Selection { filter: &statement.filter, sort: &Sort::default(), skip: 0, limit, hint: None };
         let found = self.select(collection, selection).await?;
@@ -212,7 +221,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn revise(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
-            let chunk: Vec<Revision> = revisions.by_ref().take(DOCUMENTS_PER_WRITE).collect();
+            let (mut chunk, mut bytes): (Vec<Revision>, usize) = (Vec::new(), 0);
+            while chunk.len() < DOCUMENTS_PER_WRITE && bytes < BYTES_PER_WRITE {
+                let Some(revision) = revisions.next() else { break };
+                // One that is too large to be stored fails below, in its turn.
+                let length = revision.new.as_ref().map(limits::check_built);
+                bytes += length.and_then(Result::ok).unwrap_or_default();
+                chunk.push(revision);
+            }
             let conflicts = self.conflicts(collection, &chunk).await?;
             let failure = conflicts.iter().position(Option::is_some);
             let accepted: Vec<Revision> = match failure {
@@ -257,7 +273,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         filter: &Filter,
         multi: bool,
     ) -> Result<u64, StoreError> {
-        let _one_writer = collection.writes.lock().await;
+        let _one_writer = self.writer(collection).await?;
         let limit = (!multi).then_some(1);
         let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None };
         let found = self.select(collection, selection).await?;
@@ -273,7 +289,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
-        let _one_writer = collection.writes.lock().await;
+        let _one_writer = self.writer(collection).await?;
         let selection = Selection { limit: Some(1), ..Selection::of(query) };
         let found = self.select(collection, selection).await?.pop();
         match (found, modification) {
@@ -308,7 +324,15 @@ fn removal(old: OpenDocument) -> Revision {
     Revision { row: old.row, sequence: old.sequence, old: Some(old), new: None }
 }
 
-type Labelled<C> = (Arc<super::index::LiveIndex<C>>, IndexId, Vec<Vec<unique::Label>>);
+/// Labels of a unique index that one revision takes, and those it gives up.
+#[derive(Default)]
+struct Labels {
+    taken: Vec<unique::Label>,
+    freed: Vec<unique::Label>,
+}
+
+/// A unique index, and the labels of each revision.
+type Labelled<C> = (Arc<super::index::LiveIndex<C>>, IndexId, Vec<Labels>);
 
 /// The uniqueness one revision breaks; if none, its claims are noted.
 fn conflict<C: ServerChannel>(
@@ -323,10 +347,9 @@ fn conflict<C: ServerChannel>(
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
     }
-    let of_revision = |labels: &Vec<Vec<unique::Label>>| labels.get(position).cloned().unwrap_or_default();
     for (index, id, labels) in labelled {
-        let taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
-        if of_revision(labels).into_iter().any(taken) {
+        let is_taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
+        if labels.get(position).is_some_and(|labels| labels.taken.iter().copied().any(is_taken)) {
             let values = index.request.key.keys().map(|field| {
                 let path: Vec<&str> = field.split('.').collect();
                 (field.clone(), arras_documents::path::exact(document, &path).cloned().unwrap_or(Bson::Null))
@@ -337,8 +360,15 @@ fn conflict<C: ServerChannel>(
     }
     claims.rows.insert(revision.row);
     for (_, id, labels) in labelled {
-        for label in of_revision(labels) {
-            claims.labels.insert((*id, label), revision.row);
+        let Some(Labels { taken, freed }) = labels.get(position) else { continue };
+        for label in taken {
+            claims.labels.insert((*id, *label), revision.row);
+        }
+        // What one document gives up a later one of the same write may take: the steps free before they claim.
+        for label in freed {
+            if claims.labels.get(&(*id, *label)) == Some(&revision.row) {
+                claims.labels.remove(&(*id, *label));
+            }
         }
     }
     None
