@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
@@ -148,7 +149,9 @@ pub(super) async fn serve<H: Handler>(
         replies,
     };
     let tally = Arc::clone(&connection.tally);
-    let mut writer = tokio::spawn(write_replies(
+    // A set, because that aborts the writer if this connection is dropped.
+    let mut writing = JoinSet::new();
+    writing.spawn(write_replies(
         writer,
         outgoing,
         connection.serving.limits.write_stall,
@@ -164,9 +167,9 @@ pub(super) async fn serve<H: Handler>(
                 Err(broken) => warn!(%peer, "closing the connection: {broken}"),
             }
         }
-        ended = &mut writer => {
+        ended = writing.join_next() => {
             cut = true;
-            if let Ok(Err(error)) = ended {
+            if let Some(Ok(Err(error))) = ended {
                 warn!(%peer, %error, "closing the connection: cannot write to it");
             }
         }
@@ -174,10 +177,9 @@ pub(super) async fn serve<H: Handler>(
     }
     drop(connection);
     if cut {
-        writer.abort();
-    } else if !writer.is_finished() {
-        let _ = writer.await;
+        writing.abort_all();
     }
+    while writing.join_next().await.is_some() {}
     info!(
         %peer,
         requests = tally.requests.load(Ordering::Relaxed),

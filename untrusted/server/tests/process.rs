@@ -1,0 +1,263 @@
+//! The server as a process: what it prints, what it exits with, how it stops.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A directory with certificates in `c`; the data goes to `d`.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let certificates = directory.path().join("c");
+        fs::create_dir(&certificates).unwrap();
+        let authority_private = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority
+            .distinguished_name
+            .push(DnType::CommonName, "test authority");
+        let authority_pem = authority.self_signed(&authority_private).unwrap().pem();
+        let issuer = Issuer::new(authority, authority_private);
+        let private = KeyPair::generate().unwrap();
+        let mut server = CertificateParams::new(vec!["arras-server".to_owned()]).unwrap();
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let server_pem = server.signed_by(&private, &issuer).unwrap().pem();
+        for (name, text) in [
+            ("ca.pem", authority_pem),
+            ("server.pem", server_pem),
+            ("server.key", private.serialize_pem()),
+        ] {
+            fs::write(certificates.join(name), text).unwrap();
+        }
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The command with everything it needs, on a free port.
+    fn command(&self) -> Command {
+        let mut command = server();
+        command.args(["--listen", "127.0.0.1:0"]);
+        command
+            .arg("--data-dir")
+            .arg(self.path("d"))
+            .arg("--certificates")
+            .arg(self.path("c"));
+        command
+    }
+}
+
+fn server() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arras-server"));
+    command
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A running server, killed if a test fails.
+struct Running {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line.trim().strip_prefix("listening on ").map(str::parse);
+        let Some(Ok(address)) = address else {
+            let _ = child.kill();
+            let mut log = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+            panic!("{line:?}: {log}");
+        };
+        Self { child, address }
+    }
+
+    /// Sends a signal by name; returns the exit code and the log.
+    fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let mut log = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a server that must not start: its exit code and the one line it says.
+fn fails(mut command: Command) -> (i32, String) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let last = said.lines().last().unwrap_or_default().to_owned();
+    assert!(output.stdout.is_empty());
+    (output.status.code().unwrap(), last)
+}
+
+#[test]
+fn it_says_where_it_listens_and_stops_cleanly_on_either_signal() {
+    let place = Place::new();
+    for signal in ["TERM", "INT"] {
+        let running = Running::start(place.command());
+        assert_ne!(running.address.port(), 0);
+        // A connection that says nothing does not hold the stop up.
+        let _silent = TcpStream::connect(running.address).unwrap();
+        let (code, log) = running.stop(signal);
+        assert_eq!(code, Some(0), "{log}");
+        assert!(
+            log.contains("listening on") && log.trim_end().ends_with("stopped"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a_killed_server_starts_again() {
+    let place = Place::new();
+    for _ in 0..3 {
+        let (code, _) = Running::start(place.command()).stop("KILL");
+        assert_eq!(code, None);
+    }
+    assert_eq!(Running::start(place.command()).stop("TERM").0, Some(0));
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let place = Place::new();
+    let mut command = place.command();
+    command.args(["--log-format", "json"]);
+    let (_, log) = Running::start(command).stop("TERM");
+    assert!(!log.is_empty());
+    for line in log.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(event.get("level").is_some(), "{line}");
+    }
+}
+
+#[test]
+fn a_configuration_file_does_as_well() {
+    let place = Place::new();
+    let path = place.path("server.toml");
+    fs::write(
+        &path,
+        "listen = '127.0.0.1:0'\ndata_dir = 'd'\ncertificates = 'c'\n",
+    )
+    .unwrap();
+    let mut command = server();
+    command.arg("--config").arg(&path);
+    assert_eq!(Running::start(command).stop("TERM").0, Some(0));
+    assert!(place.path("d").is_dir());
+}
+
+#[test]
+fn two_servers_do_not_share_a_data_directory() {
+    let place = Place::new();
+    let running = Running::start(place.command());
+    let (code, said) = fails(place.command());
+    assert_eq!(code, 4, "{said}");
+    assert!(
+        said.contains("another arras-server uses this data directory"),
+        "{said}"
+    );
+    assert_eq!(running.stop("TERM").0, Some(0));
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
+    let place = Place::new();
+    let missing: &Path = &place.path("nowhere");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+
+    let (code, said) = fails(server());
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("--"), "{said}");
+
+    let mut no_certificates = server();
+    no_certificates
+        .arg("--data-dir")
+        .arg(place.path("d"))
+        .arg("--certificates")
+        .arg(missing);
+    let (code, said) = fails(no_certificates);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("ca.pem") && said.contains("arras init"), "{said}");
+
+    fs::write(place.path("file"), "").unwrap();
+    let mut no_directory = server();
+    no_directory
+        .arg("--certificates")
+        .arg(place.path("c"))
+        .arg("--data-dir")
+        .arg(place.path("file"));
+    let (code, said) = fails(no_directory);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("file"), "{said}");
+
+    let mut address_taken = place.command();
+    address_taken.args(["--listen", &taken.local_addr().unwrap().to_string()]);
+    let (code, said) = fails(address_taken);
+    assert_eq!(code, 2, "given twice: {said}");
+
+    let mut address_taken = server();
+    address_taken
+        .arg("--data-dir")
+        .arg(place.path("d"))
+        .arg("--certificates")
+        .arg(place.path("c"));
+    address_taken.args(["--listen", &taken.local_addr().unwrap().to_string()]);
+    let (code, said) = fails(address_taken);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("cannot listen on"), "{said}");
+}
+
+#[test]
+fn help_names_every_flag_and_the_exit_codes() {
+    let output = server().arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for word in [
+        "--data-dir",
+        "--listen",
+        "--certificates",
+        "--ca",
+        "--config",
+        "--log-format",
+        "Exit codes",
+    ] {
+        assert!(help.contains(word), "{word}");
+    }
+}
