@@ -1,1 +1,4 @@
-//! Stub.
+//! Where both halves meet: two-party tests, measurements, attacks.
+#![forbid(unsafe_code)]
+
+pub mod plain_store;

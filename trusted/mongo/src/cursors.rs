@@ -300,3 +300,6 @@ fn not_found(id: i64) -> CommandError {
 fn in_use(id: i64) -> CommandError {
     CommandError::new(12051, "CursorInUse", format!("cursor id {id} is already in use"))
 }
+
+#[cfg(test)]
+mod tests;

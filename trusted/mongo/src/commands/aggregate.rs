@@ -331,3 +331,6 @@ async fn run_over<C: arras_planner::store::Cursor>(
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;
