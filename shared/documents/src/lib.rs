@@ -22,3 +22,6 @@ pub mod sort;
 pub mod update;
 
 pub use error::QueryError;
+
+#[cfg(test)]
+mod samples;

@@ -79,7 +79,7 @@ impl Number {
 
     /// Sum; none if an int64 overflowed.
     pub(crate) fn add(self, other: Self) -> Option<Self> {
-        self.combine(other, i64::checked_add, |left, right| left + right, Decimal::add)
+        self.combine(other, i64::checked_add, |left, right| left + right, Decimal::plus)
     }
 
     /// Difference; none if an int64 overflowed.
@@ -88,7 +88,7 @@ impl Number {
             other,
             i64::checked_sub,
             |left, right| left - right,
-            |left, right| left.add(right.negated()),
+            |left, right| left.plus(right.negated()),
         )
     }
 

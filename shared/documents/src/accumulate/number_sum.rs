@@ -49,7 +49,10 @@ impl NumberSum {
             }
             Bson::Decimal128(number) => {
                 self.flags |= HAS_DECIMAL;
-                let sum = self.decimals.unwrap_or(Decimal::ZERO).add(Decimal::from(*number));
+                let sum = self
+                    .decimals
+                    .unwrap_or(Decimal::ZERO)
+                    .plus(Decimal::from(*number));
                 self.decimals = Some(sum);
             }
             _ => return,
@@ -78,7 +81,7 @@ impl NumberSum {
         self.integers = self.integers.saturating_add(other.integers);
         self.doubles.merge(&other.doubles);
         if let Some(decimals) = other.decimals {
-            self.decimals = Some(self.decimals.map_or(decimals, |own| own.add(decimals)));
+            self.decimals = Some(self.decimals.map_or(decimals, |own| own.plus(decimals)));
         }
     }
 
@@ -86,7 +89,7 @@ impl NumberSum {
     /// one was added; decimal if one was added.
     pub fn finish(&self) -> Bson {
         if let Some(decimals) = self.decimals {
-            return Bson::Decimal128(Decimal128::from(decimals.add(self.binary_as_decimal())));
+            return Bson::Decimal128(Decimal128::from(decimals.plus(self.binary_as_decimal())));
         }
         if self.flags & HAS_DOUBLE != 0 {
             return Bson::Double(self.binary_total());
@@ -109,7 +112,7 @@ impl NumberSum {
             return Bson::Null;
         }
         if let Some(decimals) = self.decimals {
-            let total = decimals.add(self.binary_as_decimal());
+            let total = decimals.plus(self.binary_as_decimal());
             let mean = total.divide(Decimal::from_i128(i128::from(self.count)));
             return Bson::Decimal128(Decimal128::from(mean));
         }

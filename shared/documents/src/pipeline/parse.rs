@@ -316,12 +316,9 @@ fn facet(specification: &Document) -> Result<Stage, QueryError> {
                 "FieldPath field names may not start with '$' or contain '.': '{name}'"
             ));
         }
-        let stages: Option<Vec<Document>> = value.as_array().map(|stages| {
-            stages
-                .iter()
-                .filter_map(|stage| stage.as_document().cloned())
-                .collect()
-        });
+        let stages: Option<Vec<Document>> = value
+            .as_array()
+            .and_then(|stages| stages.iter().map(|stage| stage.as_document().cloned()).collect());
         let Some(stages) = stages else {
             return Err(location!(
                 40170,
