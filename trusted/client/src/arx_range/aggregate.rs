@@ -7,8 +7,11 @@ use super::entry::Entry;
 use crate::error::OpenFailed;
 use arras_documents::accumulate::NumberSum;
 
-/// Bytes of one field's sum: a function of the schema, not of the values.
-pub(super) const SUM_BYTES: usize = NumberSum::ENCODED_BYTES_MAX;
+/// Bytes of one field's sum in an aggregate: a function of the schema, not of the values.
+const SUM_BYTES: usize = NumberSum::ENCODED_BYTES_MAX;
+
+/// Bytes of one document's part of a sum: room for one number of any type.
+pub(super) const PART_BYTES: usize = 64;
 
 /// An aggregate of some entries.
 #[derive(Clone, PartialEq)]
@@ -65,7 +68,7 @@ impl Aggregate {
         if parameters.aggregated() {
             output.extend_from_slice(&self.count.to_be_bytes());
             for sum in &self.sums {
-                encode_sum(sum, output);
+                encode_sum(sum, SUM_BYTES, output);
             }
         }
     }
@@ -78,7 +81,7 @@ impl Aggregate {
             *bytes = rest;
             aggregate.count = u64::from_be_bytes(*count);
             for sum in &mut aggregate.sums {
-                *sum = decode_sum(bytes)?;
+                *sum = decode_sum(bytes, SUM_BYTES)?;
             }
         }
         Ok(aggregate)
@@ -86,15 +89,15 @@ impl Aggregate {
 }
 
 /// Appends a sum, padded.
-pub(super) fn encode_sum(sum: &NumberSum, output: &mut Vec<u8>) {
-    let end = output.len() + SUM_BYTES;
+pub(super) fn encode_sum(sum: &NumberSum, width_bytes: usize, output: &mut Vec<u8>) {
+    let end = output.len() + width_bytes;
     output.extend_from_slice(&sum.to_bytes());
     output.resize(end, 0);
 }
 
 /// Reads a sum off the front of `bytes`.
-pub(super) fn decode_sum(bytes: &mut &[u8]) -> Result<NumberSum, OpenFailed> {
-    let (sum, rest) = bytes.split_at_checked(SUM_BYTES).ok_or(OpenFailed)?;
+pub(super) fn decode_sum(bytes: &mut &[u8], width_bytes: usize) -> Result<NumberSum, OpenFailed> {
+    let (sum, rest) = bytes.split_at_checked(width_bytes).ok_or(OpenFailed)?;
     *bytes = rest;
     NumberSum::from_bytes(sum).map_err(|_| OpenFailed)
 }

@@ -2,7 +2,7 @@
 //! schema and of the number of entries.
 
 use super::ArxRangeParameters;
-use super::aggregate::{Aggregate, SUM_BYTES, decode_sum, encode_sum};
+use super::aggregate::{Aggregate, PART_BYTES, decode_sum, encode_sum};
 use super::secrets::{Place, TIE_BYTES};
 use crate::error::OpenFailed;
 use arras_documents::accumulate::NumberSum;
@@ -21,7 +21,7 @@ pub struct RangeEntry {
     pub key: Vec<u8>,
     /// The document.
     pub row: RowId,
-    /// The document's part of each summed field.
+    /// The document's part of each summed field: the sum of one number at most.
     pub sums: Vec<NumberSum>,
 }
 
@@ -48,7 +48,7 @@ impl Entry {
 }
 
 fn entry_bytes(parameters: &ArxRangeParameters) -> usize {
-    parameters.place_bytes() + RowId::BYTES + parameters.sums * SUM_BYTES
+    parameters.place_bytes() + RowId::BYTES + parameters.sums * PART_BYTES
 }
 
 /// Lays out a bucket.
@@ -59,7 +59,10 @@ pub(super) fn encode_bucket(parameters: &ArxRangeParameters, entries: &[Entry]) 
     for entry in entries {
         output.extend_from_slice(&entry.place);
         output.extend_from_slice(entry.row.as_bytes());
-        entry.sums.iter().for_each(|sum| encode_sum(sum, &mut output));
+        entry
+            .sums
+            .iter()
+            .for_each(|sum| encode_sum(sum, PART_BYTES, &mut output));
     }
     output.resize(bytes, 0);
     output
@@ -82,7 +85,7 @@ pub(super) fn decode_bucket(
         bytes = rest;
         let row = RowId(take(&mut bytes)?);
         let sums = (0..parameters.sums)
-            .map(|_| decode_sum(&mut bytes))
+            .map(|_| decode_sum(&mut bytes, PART_BYTES))
             .collect::<Result<_, _>>()?;
         entries.push(Entry {
             place: place.into(),

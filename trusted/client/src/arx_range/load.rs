@@ -283,6 +283,10 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             else {
                 return Err(IndexError::Peer("not the directory asked for"));
             };
+            // A reply that is cut before its first entry would be asked for for ever.
+            if more && nodes.is_empty() {
+                return Err(IndexError::Peer("the directory does not end"));
+            }
             for (node, record) in nodes {
                 if after.is_some_and(|after| node <= after) {
                     return Err(IndexError::Peer("the directory is out of order"));

@@ -4,7 +4,7 @@
 //! no circuit is opened.
 
 use super::ArxRange;
-use super::aggregate::Aggregate;
+use super::aggregate::{Aggregate, PART_BYTES};
 use super::directory::{Directory, Gap, InHand, Readiness, Top, TreeLock};
 use super::entry::{Entry, RangeEntry};
 use super::epoch::Generation;
@@ -150,6 +150,11 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             if entry.sums.len() != self.parameters().sums {
                 return Err(IndexError::Caller(
                     "an entry with another number of sums than the index's",
+                ));
+            }
+            if entry.sums.iter().any(|sum| sum.to_bytes().len() > PART_BYTES) {
+                return Err(IndexError::Caller(
+                    "a document's part of a sum is more than one number",
                 ));
             }
             let (place, row) = (self.secrets.place(&entry.key, entry.row), entry.row);

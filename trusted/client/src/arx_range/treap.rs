@@ -238,16 +238,17 @@ impl Link {
                 let separator = &*node.separator;
                 let after_start = above.is_none_or(|above| above < separator);
                 let before_end = below.is_none_or(|below| separator < below);
+                // An end at the separator itself bounds neither subtree.
                 if after_start {
-                    node.left
-                        .sum_between(above, if before_end { None } else { below }, sum)?;
+                    let below = below.filter(|below| *below < separator);
+                    node.left.sum_between(above, below, sum)?;
                 }
                 if after_start && before_end {
                     sum.merge(&node.own);
                 }
                 if before_end {
-                    node.right
-                        .sum_between(if after_start { None } else { above }, below, sum)?;
+                    let above = above.filter(|above| *above > separator);
+                    node.right.sum_between(above, below, sum)?;
                 }
                 Ok(())
             }

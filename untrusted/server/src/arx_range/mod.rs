@@ -101,4 +101,3 @@ fn search<R: Read>(
         next,
     })
 }
-

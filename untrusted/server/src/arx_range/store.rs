@@ -1,14 +1,14 @@
 //! Where an index's parts are stored: fixed-width names, postcard values.
 
 use crate::keyspace::key;
-use arras_protocol::arx_range::{Bucket, Circuit, Side, TopNode, TreeNode};
+use arras_protocol::arx_range::{Bucket, Circuit, Side, TreeNode};
 use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
 use arras_storage::{Read, StorageError, Table, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Index id to [`Head`].
 pub(super) const HEADS: Table = Table("arx_range_heads");
-/// Index id and node id to [`TopNode`].
+/// Index id and node id to a top node.
 pub(super) const TOP: Table = Table("arx_range_top");
 /// Index id and node id to [`TreeNode`].
 pub(super) const NODES: Table = Table("arx_range_nodes");
@@ -99,11 +99,6 @@ impl<'a, R: Read> View<'a, R> {
     /// A tree node.
     pub(super) fn node(&self, node: NodeId) -> Result<Option<TreeNode>, Refusal> {
         load(self.reader, NODES, &node_key(self.index, node))
-    }
-
-    /// A top node.
-    pub(super) fn top(&self, node: NodeId) -> Result<Option<TopNode>, Refusal> {
-        load(self.reader, TOP, &node_key(self.index, node))
     }
 
     /// A bucket.

@@ -1,0 +1,10 @@
+//! ArxRange with both halves in one process: against a sorted list, through crashes and faults, under the eyes of
+//! an attacker who keeps everything.
+
+mod answers;
+mod auditor;
+mod faults;
+mod hostile;
+mod leakage;
+mod shape;
+mod world;
