@@ -8,7 +8,7 @@ use proptest::prelude::*;
 /// Values found, missing ones as `undefined`.
 fn found(document: &Document, path: &str, leaf: LeafArray) -> Vec<Bson> {
     let mut values = Vec::new();
-    any(document, path, leaf, &mut |found| {
+    super::any(document, path, leaf, &mut |found| {
         values.push(found.value.cloned().unwrap_or(Bson::Undefined));
         false
     });
@@ -68,7 +68,7 @@ fn values_at_paths() {
 #[test]
 fn the_outermost_array_gives_the_offset() {
     let mut offsets = Vec::new();
-    any(
+    super::any(
         &doc! { "a": [{ "b": [1, 2] }, { "b": 3 }] },
         "a.b",
         LeafArray::Elements,
