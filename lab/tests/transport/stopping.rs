@@ -146,8 +146,9 @@ async fn calls_that_wait_for_the_same_attempt_share_its_failure() {
         let attempts = Arc::clone(&attempts);
         async move {
             loop {
-                drop(listener.accept().await.unwrap());
+                let taken = listener.accept().await.unwrap();
                 attempts.fetch_add(1, Ordering::SeqCst);
+                drop(taken);
             }
         }
     });
