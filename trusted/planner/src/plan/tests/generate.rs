@@ -18,22 +18,60 @@ pub(super) struct Case {
     pub(super) indexes: Vec<IndexState>,
 }
 
-/// Cases with arrays and documents as values, or without any array.
+/// Cases with arrays and documents as values, or without any array; over all fields, or mostly about one.
 pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
-    let value = if arrays { value().boxed() } else { scalar().boxed() };
-    prop::collection::vec(value, 2..6).prop_flat_map(move |palette| {
+    let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", ""]);
+    (palette(arrays), path).prop_flat_map(move |(palette, path)| {
         let document = if arrays {
             document(&palette).boxed()
         } else {
             plain_document(&palette).boxed()
         };
         let documents = prop::collection::vec(document, 1..8).prop_map(numbered);
-        (documents, filter(&palette), indexes()).prop_map(|(documents, filter, indexes)| Case {
-            documents,
-            filter,
-            indexes,
+        let (asked, indexed) = match path.split('.').next() {
+            None | Some("") => (PATHS.to_vec(), PATHS.to_vec()),
+            Some(root) => (vec![path, path, root, "b"], vec![path, path, "b"]),
+        };
+        (documents, filter(&palette, &asked), indexes(indexed)).prop_map(|(documents, filter, indexes)| {
+            Case {
+                documents,
+                filter,
+                indexes,
+            }
         })
     })
+}
+
+/// Sorts by the fields of an index, mostly in its order.
+pub(super) fn sort(indexes: &[IndexState]) -> impl Strategy<Value = Document> + use<> {
+    let fields: Vec<Vec<String>> = indexes
+        .iter()
+        .map(|state| super::names(&state.index.fields()))
+        .collect();
+    let skipped = prop_oneof![4 => Just(0_usize), 1 => Just(1_usize)];
+    let same = prop::collection::vec(prop::bool::weighted(0.7), 3);
+    (prop::sample::select(fields), skipped, same, any::<bool>()).prop_map(|(fields, skipped, same, up)| {
+        let direction = |same: bool| Bson::Int32(if same == up { 1 } else { -1 });
+        let keys = fields.into_iter().skip(skipped).zip(same);
+        let sort: Document = keys.map(|(field, same)| (field, direction(same))).collect();
+        if sort.is_empty() {
+            doc! {"a": 1}
+        } else {
+            sort
+        }
+    })
+}
+
+/// Values of one family, or of all.
+fn palette(arrays: bool) -> impl Strategy<Value = Vec<Bson>> {
+    let all = if arrays { value().boxed() } else { scalar().boxed() };
+    let small = (0..4_i32).prop_map(Bson::Int32);
+    prop_oneof![
+        prop::collection::vec(small, 2..4),
+        prop::collection::vec(prop::sample::select(numbers()), 2..6),
+        prop::collection::vec(prop::sample::select(strings()), 2..6),
+        prop::collection::vec(all, 2..6),
+    ]
 }
 
 fn numbered(documents: Vec<Document>) -> Vec<Document> {
@@ -239,9 +277,9 @@ fn test(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
 }
 
 /// A filter: conditions on a path or two, perhaps an `$or` or `$and` of such.
-fn filter(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
+fn filter(palette: &[Bson], paths: &[&'static str]) -> impl Strategy<Value = Document> + use<> {
     let conditions = |palette| {
-        prop::collection::vec((prop::sample::select(PATHS.to_vec()), test(palette)), 0..3).prop_map(|tests| {
+        prop::collection::vec((prop::sample::select(paths.to_vec()), test(palette)), 0..3).prop_map(|tests| {
             tests
                 .into_iter()
                 .map(|(path, test)| (path.to_owned(), test))
@@ -262,16 +300,16 @@ fn filter(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
         })
 }
 
-fn indexes() -> impl Strategy<Value = Vec<IndexState>> {
-    let first = prop::sample::select(PATHS.to_vec());
-    let more = prop::sample::subsequence(vec!["a", "b", "c", "c.d", "c.0", "c.d.e"], 0..=2).prop_shuffle();
-    let fields = (first, prop::option::weighted(0.4, more)).prop_map(|(first, more)| {
+fn indexes(paths: Vec<&'static str>) -> impl Strategy<Value = Vec<IndexState>> {
+    let several = prop::collection::vec(prop::sample::select(paths.clone()), 0..3);
+    let several = prop::option::weighted(0.5, several);
+    let fields = (prop::sample::select(paths), several).prop_map(|(first, several)| {
         let mut fields = vec![first];
-        fields.extend(
-            more.unwrap_or_default()
-                .into_iter()
-                .filter(|field| *field != first),
-        );
+        for field in several.unwrap_or_default() {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
         fields
     });
     let width = prop::sample::select(vec![

@@ -152,12 +152,14 @@ proptest! {
 
     #[test]
     fn an_index_in_order_gives_the_order_of_the_sort(
-        case in prop_oneof![3 => generate::case(false).boxed(), 1 => generate::case(true).boxed()],
-        sort in prop::collection::vec((prop::sample::select(generate::PATHS.to_vec()), any::<bool>()), 1..3),
+        (case, keys) in prop_oneof![3 => generate::case(false).boxed(), 1 => generate::case(true).boxed()]
+            .prop_flat_map(|case| {
+                let sort = generate::sort(&case.indexes);
+                (Just(case), sort)
+            }),
     ) {
         let generate::Case { documents, filter, indexes } = case;
         let indexes = with_documents(indexes, &documents);
-        let keys: Document = sort.iter().map(|(path, up)| (path.to_string(), Bson::Int32(if *up { 1 } else { -1 }))).collect();
         let sort = Sort::parse(&keys).unwrap();
         let Ok(filter) = Filter::parse(&filter) else { return Ok(()) };
         let statistics = Statistics::default();
