@@ -11,9 +11,11 @@ fn shown(value: Decimal) -> String {
     Decimal128::from(value).to_string()
 }
 
+type Operation = fn(Decimal, Decimal) -> Decimal;
+
 #[test]
 fn arithmetic_of_the_textbook() {
-    let cases: &[(fn(Decimal, Decimal) -> Decimal, &str, &str, &str)] = &[
+    let cases: &[(Operation, &str, &str, &str)] = &[
         (Decimal::plus, "0.1", "0.2", "0.3"),
         (
             Decimal::plus,

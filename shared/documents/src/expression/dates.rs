@@ -354,7 +354,7 @@ fn week_start(operator: &str, value: Option<&Bson>) -> Result<i64, QueryError> {
     ];
     let name = value.as_str().unwrap_or_default().to_ascii_lowercase();
     let matches = |day: &&str| **day == name || (name.len() == 3 && day.starts_with(&name));
-    let position = DAYS.iter().position(|day| matches(day));
+    let position = DAYS.iter().position(matches);
     position
         .and_then(|position| i64::try_from(position).ok())
         .ok_or_else(|| {

@@ -312,11 +312,20 @@ pub(super) fn regex_match(values: &[Value]) -> Result<Value, QueryError> {
     Ok(Some(Bson::Boolean(found)))
 }
 
-fn found(input: &str, captures: &regex::Captures<'_>) -> Bson {
+fn found(input: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Result<Bson, QueryError> {
     let mut document = Document::new();
     let whole = captures
         .get(0)
         .map_or((0, ""), |whole| (whole.start(), whole.as_str()));
+    // Where a `$` matched before a final newline, our match has the newline in it and PCRE's has not.
+    if whole.1.ends_with('\n')
+        && whole.0 + whole.1.len() == input.len()
+        && pattern.source().contains(['$', 'Z'])
+    {
+        return Err(QueryError::unsupported(
+            "the text matched by '$' before a final newline",
+        ));
+    }
     let offset = input.get(..whole.0).map_or(0, |before| before.chars().count());
     document.insert("match", whole.1);
     document.insert("idx", i32::try_from(offset).unwrap_or(i32::MAX));
@@ -325,17 +334,17 @@ fn found(input: &str, captures: &regex::Captures<'_>) -> Bson {
         .map(|group| group.map_or(Bson::Null, |group| Bson::String(group.as_str().to_owned())))
         .collect();
     document.insert("captures", groups);
-    Bson::Document(document)
+    Ok(Bson::Document(document))
 }
 
 pub(super) fn regex_find(values: &[Value]) -> Result<Value, QueryError> {
     let Some((input, pattern)) = search("$regexFind", values)? else {
         return null();
     };
-    let captures = pattern.regex().captures(input);
-    Ok(Some(
-        captures.map_or(Bson::Null, |captures| found(input, &captures)),
-    ))
+    match pattern.regex().captures(input) {
+        Some(captures) => found(input, &pattern, &captures).map(Some),
+        None => null(),
+    }
 }
 
 pub(super) fn regex_find_all(values: &[Value]) -> Result<Value, QueryError> {
@@ -345,6 +354,6 @@ pub(super) fn regex_find_all(values: &[Value]) -> Result<Value, QueryError> {
     let all = pattern
         .regex()
         .captures_iter(input)
-        .map(|captures| found(input, &captures));
-    Ok(Some(Bson::Array(all.collect())))
+        .map(|captures| found(input, &pattern, &captures));
+    Ok(Some(Bson::Array(all.collect::<Result<_, _>>()?)))
 }

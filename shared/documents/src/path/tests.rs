@@ -3,12 +3,12 @@
 use super::*;
 use crate::samples::{document, dotted_path, plain_document, plain_value};
 use bson::{bson, doc};
-use proptest::prelude::*;
+use proptest::{prop_assert, prop_assert_eq, proptest};
 
 /// Values found, missing ones as `undefined`.
 fn found(document: &Document, path: &str, leaf: LeafArray) -> Vec<Bson> {
     let mut values = Vec::new();
-    super::any(document, path, leaf, &mut |found| {
+    any(document, path, leaf, &mut |found| {
         values.push(found.value.cloned().unwrap_or(Bson::Undefined));
         false
     });
@@ -68,7 +68,7 @@ fn values_at_paths() {
 #[test]
 fn the_outermost_array_gives_the_offset() {
     let mut offsets = Vec::new();
-    super::any(
+    any(
         &doc! { "a": [{ "b": [1, 2] }, { "b": 3 }] },
         "a.b",
         LeafArray::Elements,

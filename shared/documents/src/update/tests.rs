@@ -88,6 +88,12 @@ fn fields() {
             doc! { "b": 1 },
             doc! { "b": 1 },
         ),
+    ]);
+}
+
+#[test]
+fn extremes_and_dates() {
+    check(vec![
         (
             doc! { "$min": { "a": 1, "b": 9, "c": 3 } },
             doc! { "a": 2, "b": 2 },
@@ -206,6 +212,12 @@ fn arrays() {
             doc! { "a": [{ "x": 3 }, { "x": 2 }] },
             doc! { "a": [{ "x": 1 }, { "x": 2 }] },
         ),
+    ]);
+}
+
+#[test]
+fn sets_and_removals() {
+    check(vec![
         (
             doc! { "$addToSet": { "a": 1 } },
             doc! { "a": [1.0] },
@@ -253,6 +265,10 @@ fn arrays() {
             doc! { "a": [3] },
         ),
     ]);
+}
+
+#[test]
+fn array_refusals() {
     check_errors(vec![
         (doc! { "$push": { "a": 1 } }, doc! { "a": 1 }, 2),
         (doc! { "$push": { "a": { "$each": 1 } } }, doc! {}, 14),
