@@ -274,7 +274,7 @@ async function aggregations(session) {
   const run = (pipeline) => () => items.aggregate(pipeline).toArray();
   await session.step("group", run([{ $match: { group: { $exists: true } } }, { $group: { _id: "$group", n: { $sum: 1 }, top: { $max: "$price" } } }, { $sort: { _id: 1 } }]));
   await session.step("average", run([{ $match: { group: 1 } }, { $group: { _id: null, average: { $avg: "$price" }, sum: { $sum: "$price" } } }]));
-  await session.step("count", run([{ $match: { group: 1 } }, { $count: "n" }]));
+  await session.step("count stage", run([{ $match: { group: 1 } }, { $count: "n" }]));
   await session.step("top", run([{ $sort: { price: -1, _id: 1 } }, { $limit: 2 }, { $project: { price: 1 } }]));
   await session.step("unwind", run([{ $match: { _id: 1 } }, { $unwind: "$tags" }, { $project: { _id: 0, tags: 1 } }, { $sort: { tags: 1 } }]));
   await session.step("batches of an aggregation", async () => {

@@ -314,7 +314,6 @@ fn node(context: &Context) -> Result<Command, String> {
 }
 
 fn mongosh(context: &Context) -> Result<Command, String> {
-    // The shell takes no arguments for its script; this one hands them on.
     let mut command = Command::new("node");
     command.arg(node_folder(context)?.join("run.mjs"));
     Ok(command)
