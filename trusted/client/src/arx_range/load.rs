@@ -2,7 +2,7 @@
 
 use super::ArxRange;
 use super::aggregate::Aggregate;
-use super::directory::{Directory, Gap, LEVELS_BYTES, Levels, Top, level};
+use super::directory::{Directory, Gap, LEVELS_BYTES, Levels, Top, TreeLock, level};
 use super::entry::{Entry, Record, decode_bucket};
 use super::secrets::Kind;
 use super::treap::{Link, Node, Stub, side_index};
@@ -83,6 +83,21 @@ pub(super) fn within(directory: &Directory, gap: usize) -> Within<'_> {
             .map(|top| &*top.separator),
         before: directory.tops.get(gap).map(|top| &*top.separator),
         parent: None,
+    }
+}
+
+/// Trees of the old directory that are there under the same root stay as ready as they were. That is right
+/// whether or not the change was made: a tree it walks or gives another shape is marked unready before the change
+/// is sent.
+fn keep_readiness(old: &Directory, loaded: &mut Directory) {
+    let old_gaps = (0..old.gap_count()).map(|gap| old.gap(gap));
+    let mut trees: HashMap<NodeId, &TreeLock> =
+        old_gaps.filter_map(|gap| Some((gap.root?, &gap.tree))).collect();
+    for gap in 0..loaded.gap_count() {
+        let gap = loaded.gap_mut(gap);
+        if let Some(tree) = gap.root.and_then(|root| trees.remove(&root)) {
+            gap.tree = tree.clone();
+        }
     }
 }
 
@@ -265,8 +280,8 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         Ok(entries)
     }
 
-    /// Loads the directory.
-    pub(super) async fn load_directory(&self, version: u64) -> Result<Directory, IndexError> {
+    /// Loads the directory in place of `old`, whose change has an unknown outcome or none.
+    pub(super) async fn load_directory(&self, old: &Directory) -> Result<Directory, IndexError> {
         let mut tops: Vec<Top> = Vec::new();
         let mut after = None;
         loop {
@@ -295,7 +310,9 @@ impl<C: Channel<Protocol>> ArxRange<C> {
                 tops.push(self.top(node, &record)?);
             }
             if !more {
-                return self.directory(version, head_gap, &head_sealed, tops);
+                let mut loaded = self.directory(old.version + 1, head_gap, &head_sealed, tops)?;
+                keep_readiness(old, &mut loaded);
+                return Ok(loaded);
             }
         }
     }

@@ -275,7 +275,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
     async fn lock_alone(&self) -> Result<OwnedRwLockWriteGuard<Directory>, IndexError> {
         let mut directory = Arc::clone(&self.directory).write_owned().await;
         if !directory.valid {
-            *directory = self.load_directory(directory.version + 1).await?;
+            *directory = self.load_directory(&directory).await?;
         }
         Ok(directory)
     }

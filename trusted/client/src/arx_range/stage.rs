@@ -39,7 +39,9 @@ impl std::fmt::Debug for Staged {
 
 impl Staged {
     /// To be called when the server has acknowledged the write of [`Self::steps`]. Dropping instead means that
-    /// the outcome is unknown or that nothing was applied: the index is then loaded anew before its next use.
+    /// nothing was applied, or that the outcome is unknown: the directory is then loaded anew before the index is
+    /// next used. A write of unknown outcome must be settled before this is dropped (by putting it again under
+    /// its operation id): arriving later, it would change the index behind the client's back.
     pub fn commit(self) -> Repair {
         (self.finish)()
     }
