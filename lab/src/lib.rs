@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub mod plain_store;
+pub mod wire_client;

@@ -1,0 +1,1 @@
+//! Canaries: plaintexts and keys that are easy to recognise.

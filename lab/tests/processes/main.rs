@@ -1,0 +1,16 @@
+//! The real executables, as processes: killed at random moments, watched for plaintext, fed with nonsense and told
+//! to stop. `cargo build -p arras-proxy -p arras-server` makes the executables; `ARRAS_TEST_SEED` chooses other
+//! random numbers than the usual ones.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../arx_range/auditor.rs"]
+mod auditor;
+mod canary;
+mod crash;
+mod dice;
+mod faults;
+mod forwarder;
+mod model;
+mod process;
+mod system;
+mod transcript;
