@@ -1,5 +1,6 @@
 //! `arras-server`: the keyless server's process.
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use arras_server::Backend;
 use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing::info;
 use tracing_subscriber::EnvFilter;
 
@@ -89,7 +91,7 @@ fn serve<H: Handler>(
             address: address.clone(),
             what,
         })?;
-        let stop = stop_signal()?;
+        let stop = stop_signal(configuration.stop_with_stdin)?;
         // For whoever started the server with port 0; nobody reading is no reason to stop.
         let _ = writeln!(io::stdout(), "listening on {bound}");
         info!(address = %bound, data_dir = %configuration.data_dir.display(), "listening on {bound}");
@@ -129,14 +131,21 @@ fn start_log(format: LogFormat) {
     }
 }
 
-/// Completes at the first SIGTERM or ctrl-C; a later one ends the process at once.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+/// Completes at the first SIGTERM or ctrl-C, or at the end of standard input if that counts; a later signal ends
+/// the process at once.
+fn stop_signal(stop_with_stdin: bool) -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let (parent, parent_ended) = oneshot::channel();
+    if stop_with_stdin {
+        // A thread of its own: a read of standard input cannot be given up, and must not keep the runtime.
+        std::thread::spawn(move || parent.send(io::copy(&mut io::stdin().lock(), &mut io::sink())));
+    }
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = parent_ended, if stop_with_stdin => {}
         }
         tokio::spawn(async move {
             tokio::select! {
