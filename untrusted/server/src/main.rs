@@ -11,7 +11,7 @@ use arras_storage::{Embedded, StorageError};
 use clap::Parser;
 use rustls::ServerConfig;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 /// How long the server may take to start.
 const START: Duration = Duration::from_secs(30);
@@ -28,6 +28,8 @@ pub(super) struct ServerCommand {
 /// A running server.
 pub(super) struct ServerProcess {
     child: Child,
+    /// The other end of its standard input, at whose end it stops.
+    _stdin: ChildStdin,
     /// Where it listens.
     pub(super) address: String,
 }
@@ -74,11 +76,13 @@ impl ServerCommand {
         if let Some((path, bytes)) = &self.transcript {
             command.arg("--transcript").arg(path).arg("--transcript-bytes").arg(bytes.to_string());
         }
-        // A ctrl-C at the terminal is for the proxy, which then stops the server.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        // A ctrl-C at the terminal is for the proxy, which then stops the server; and the server is not to outlive a
+        // proxy that was killed.
+        command.arg("--stop-with-stdin").process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let failed = |what: String| Failure::ServerProcess(format!("{}: {what}", self.program.display()));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let stdout = child.stdout.take().ok_or_else(|| failed("has no output".into()))?;
+        let stdin = child.stdin.take().ok_or_else(|| failed("has no input".into()))?;
         let mut lines = BufReader::new(stdout).lines();
         let ready = tokio::time::timeout(START, async {
             while let Ok(Some(line)) = lines.next_line().await {
@@ -89,7 +93,7 @@ impl ServerCommand {
             None
         });
         match ready.await {
-            Ok(Some(address)) => Ok(ServerProcess { child, address }),
+            Ok(Some(address)) => Ok(ServerProcess { child, _stdin: stdin, address }),
             Ok(None) => Err(failed("did not start; its own message is above".into())),
             Err(_) => Err(failed(format!("was not ready within {} s", START.as_secs()))),
         }

@@ -40,6 +40,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let mut seen = Seen::open(&system.transcript)?;
 
     let loading = load(&screen, &mut client, &people)?;
+    // The last circuits of the load are made behind its last reply.
+    std::thread::sleep(Duration::from_millis(500));
     let stored = seen.since()?;
     screen.loaded(people.len(), loading, &stored, &system.sizes());
     screen.stored_document(&people[0], &stored);
