@@ -106,18 +106,27 @@ pub fn load(manifest: &Path) -> Result<Metadata, String> {
 /// What cargo said, if it could not read a manifest.
 pub fn load_all(root: &Path) -> Result<Metadata, String> {
     let mut workspace = load(&root.join("Cargo.toml"))?;
-    for path in crate::files::list(root)?
-        .iter()
-        .filter(|path| path.ends_with("/Cargo.toml"))
-    {
-        let manifest = root.join(path);
-        if !workspace
-            .packages
-            .iter()
-            .any(|package| package.manifest_path == manifest)
-        {
-            workspace.packages.extend(load(&manifest)?.packages);
-        }
+    for manifest in outlying(root, &workspace)? {
+        workspace.packages.extend(load(&manifest)?.packages);
     }
     Ok(workspace)
+}
+
+/// The manifests of crates that are not members of `workspace`.
+///
+/// # Errors
+/// If the repository's files cannot be listed.
+pub fn outlying(root: &Path, workspace: &Metadata) -> Result<Vec<PathBuf>, String> {
+    let files = crate::files::list(root)?;
+    let manifests = files
+        .iter()
+        .filter(|path| path.ends_with("/Cargo.toml"))
+        .map(|path| root.join(path));
+    let member = |manifest: &PathBuf| {
+        workspace
+            .packages
+            .iter()
+            .any(|package| package.manifest_path == *manifest)
+    };
+    Ok(manifests.filter(|manifest| !member(manifest)).collect())
 }

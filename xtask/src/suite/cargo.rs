@@ -2,6 +2,7 @@
 
 use super::process::{self, Finished};
 use super::{Context, Outcome};
+use crate::metadata;
 use std::process::Command;
 
 /// The binaries that ship.
@@ -43,18 +44,25 @@ fn succeeds(context: &Context, log: &str, arguments: &[&str]) -> Result<Outcome,
     )))
 }
 
+/// One check for the workspace and one for each crate outside of it.
 pub(super) fn format(context: &Context) -> Result<Outcome, String> {
     let mut outcome = succeeds(context, "format", &["fmt", "--all", "--check"])?;
-    let fuzz = [
-        "fmt",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--check",
-        "--",
-        "--config-path",
-        "rustfmt.toml",
-    ];
-    outcome.add(succeeds(context, "format-fuzz", &fuzz)?);
+    let workspace = metadata::load(&context.root.join("Cargo.toml"))?;
+    for manifest in metadata::outlying(&context.root, &workspace)? {
+        let manifest = manifest.to_string_lossy();
+        let style = context.root.join("rustfmt.toml");
+        let style = style.to_string_lossy();
+        let arguments = [
+            "fmt",
+            "--check",
+            "--manifest-path",
+            &manifest,
+            "--",
+            "--config-path",
+            &style,
+        ];
+        outcome.add(succeeds(context, "format-outlying", &arguments)?);
+    }
     Ok(outcome)
 }
 
