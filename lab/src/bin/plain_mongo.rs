@@ -1,5 +1,6 @@
 //! Serves the plain store over the MongoDB protocol: `plain_mongo --listen 127.0.0.1:27017`. For driver tests
 //! and as the unencrypted side of comparisons; nothing is kept when it ends.
+#![forbid(unsafe_code)]
 
 use arras_lab::plain_store::PlainStore;
 use arras_mongo::{Options, Server};

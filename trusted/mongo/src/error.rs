@@ -89,7 +89,7 @@ impl From<StoreError> for CommandError {
             code: error.code,
             code_name: error.code_name,
             message: error.message,
-            details: error.details.map(Box::new),
+            details: error.details,
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct StoreError {
     pub message: String,
     /// For duplicate keys: the index's key pattern and the offending values, as MongoDB reports them to the
     /// client that sent them.
-    pub details: Option<Document>,
+    pub details: Option<Box<Document>>,
 }
 
 impl From<arras_documents::QueryError> for StoreError {

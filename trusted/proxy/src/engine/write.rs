@@ -386,7 +386,7 @@ fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Docu
             ns.collection,
             values.join(", ")
         ),
-        details: Some(doc! { "keyPattern": key_pattern, "keyValue": key_value }),
+        details: Some(Box::new(doc! { "keyPattern": key_pattern, "keyValue": key_value })),
     }
 }
 

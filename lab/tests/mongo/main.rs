@@ -1,0 +1,9 @@
+//! The MongoDB front end over real TCP connections and the plain store: what drivers do not show, since they never
+//! misbehave.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod connections;
+mod cursors;
+mod hostile;
+mod slow;
