@@ -519,6 +519,17 @@ fn lies() -> Vec<(&'static str, fn(&mut Response))> {
                 }
             }
         }),
+        ("other garblings for siblings", |response| {
+            if let Response::Found { lower, upper, .. } = response {
+                for step in lower.iter_mut().chain(upper) {
+                    let right = step.went_right;
+                    for links in [&mut step.lower, &mut step.upper].into_iter().flatten() {
+                        let sibling = if right { &mut links.left } else { &mut links.right };
+                        sibling.iter_mut().for_each(|sibling| sibling.0[15] ^= 1);
+                    }
+                }
+            }
+        }),
         ("another kind of reply", |response| {
             *response = Response::Buckets(Vec::new())
         }),

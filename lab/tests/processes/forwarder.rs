@@ -65,7 +65,9 @@ impl Drop for Forwarder {
 /// Copies both ways until either side closes.
 fn forward(from: &TcpStream, shared: &Shared) {
     let target = shared.target.lock().unwrap().clone();
-    let Some(Ok(to)) = target.map(TcpStream::connect) else { return };
+    let Some(Ok(to)) = target.map(TcpStream::connect) else {
+        return;
+    };
     let _ = from.set_nodelay(true);
     let _ = to.set_nodelay(true);
     thread::scope(|scope| {

@@ -65,7 +65,12 @@ impl Leakage {
     /// The most telling pattern an operation adds: how two protocols are ranked.
     #[must_use]
     pub fn worst(&self) -> Option<Pattern> {
-        self.snapshot.iter().chain(self.search).chain(self.update).copied().max()
+        self.snapshot
+            .iter()
+            .chain(self.search)
+            .chain(self.update)
+            .copied()
+            .max()
     }
 }
 
@@ -91,9 +96,16 @@ pub const UNIQUE: Leakage = Leakage {
 pub const ARX_EQ: Leakage = Leakage {
     protocol: "arx_eq",
     snapshot: &[Pattern::Size],
-    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
+    search: &[
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::WriteHistory,
+    ],
     update: &[],
-    attacks: &["count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)"],
+    attacks: &[
+        "count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)",
+    ],
 };
 
 /// ArxRange with buckets.
@@ -102,5 +114,7 @@ pub const ARX_RANGE: Leakage = Leakage {
     snapshot: &[Pattern::Size, Pattern::Shape],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
     update: &[Pattern::BucketRank],
-    attacks: &["reconstruction from many range queries' access patterns (persistent attacker, known query distribution)"],
+    attacks: &[
+        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+    ],
 };

@@ -8,5 +8,5 @@ pub mod error;
 pub mod traits;
 pub mod unique;
 
-pub use document::{DocumentSealer, IndexTerms, OpenDocument};
+pub use document::{DocumentSealer, IndexTerms, NotStorable, OpenDocument};
 pub use error::{IndexError, OpenFailed};

@@ -72,7 +72,7 @@ pub struct RangeAccess {
 
 /// How an index's order serves a sort.
 ///
-/// Documents come in the order of their keys. Keys may lose part of a value, and the index may know the first
+/// Documents come in the order of their keys. Keys may lose part of a value, and the index may settle the first
 /// keys of the sort only, so neighbours can be in the wrong order: the store sorts each *run* of documents with
 /// equal [`RangeAccess::run`] before handing it on, and cuts by limit only after a run is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,11 +154,7 @@ impl RangeAccess {
             arras_documents::path::visit_index_values(document, field, &mut |found| {
                 value = found.cloned().unwrap_or(Bson::Null);
             });
-            let key = range_key(&[value], component_bytes);
-            run.extend(key.bytes);
-            if !key.exact {
-                break;
-            }
+            run.extend(range_key(&[value], component_bytes).bytes);
         }
         run
     }

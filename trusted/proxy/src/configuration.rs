@@ -97,7 +97,9 @@ impl Configuration {
             ));
         }
         if read.range_indexes.bucket_factor == 0 {
-            return Err(wrong("range_indexes.bucket_factor is 0: a bucket cannot hold less than an entry".into()));
+            return Err(wrong(
+                "range_indexes.bucket_factor is 0: a bucket cannot hold less than an entry".into(),
+            ));
         }
         let base = path.parent().unwrap_or(Path::new(""));
         let paths = [

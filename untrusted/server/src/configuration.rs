@@ -68,6 +68,10 @@ pub struct Arguments {
     /// Bytes of each message to write down.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub transcript_bytes: usize,
+
+    /// Stop when standard input ends, as it does with the process that started the server and holds the other end.
+    #[arg(long)]
+    pub stop_with_stdin: bool,
 }
 
 /// Form of the log.
@@ -108,6 +112,8 @@ pub struct Configuration {
     pub log_format: LogFormat,
     /// Where to write down what this side sees, and how many bytes of each message.
     pub transcript: Option<(PathBuf, usize)>,
+    /// The end of standard input is a reason to stop.
+    pub stop_with_stdin: bool,
 }
 
 /// Why there is no configuration to run with.
@@ -159,7 +165,10 @@ impl Configuration {
                 .unwrap_or_else(|| DEFAULT_LISTEN.into()),
             certificates,
             log_format: arguments.log_format.or(file.log_format).unwrap_or_default(),
-            transcript: arguments.transcript.map(|path| (path, arguments.transcript_bytes)),
+            transcript: arguments
+                .transcript
+                .map(|path| (path, arguments.transcript_bytes)),
+            stop_with_stdin: arguments.stop_with_stdin,
         })
     }
 }

@@ -1,6 +1,11 @@
 //! `arras-server`: the keyless server's process.
 #![forbid(unsafe_code)]
-#![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
 
 use arras_server::Backend;
 use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
@@ -69,8 +74,10 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
     let Some((path, bytes)) = &configuration.transcript else {
         return serve(&configuration, tls, Arc::new(backend));
     };
-    let transcript = Transcript::append(backend, path, *bytes)
-        .map_err(|error| Failure::Data { path: path.clone(), what: error.to_string() })?;
+    let transcript = Transcript::append(backend, path, *bytes).map_err(|error| Failure::Data {
+        path: path.clone(),
+        what: error.to_string(),
+    })?;
     serve(&configuration, tls, Arc::new(transcript))
 }
 

@@ -278,7 +278,7 @@ fn range(
         return None;
     }
     let order = match (count, prefix.equal.first()) {
-        (1, Some(equal)) if !state.multikey => index_order(&state.index, equal.len(), request.sort),
+        (1, Some(equal)) if !state.multikey => index_order(state, equal.len(), request.sort),
         _ => None,
     };
     let narrowed = !prefix.covers.is_empty();
@@ -374,21 +374,23 @@ fn range_leaks(stops: bool, narrowed: bool, count: usize) -> Vec<Pattern> {
     leaks.into_iter().collect()
 }
 
-/// How far an index whose first `fixed` fields have one value each is in the order of a sort.
-fn index_order(index: &PhysicalIndex, fixed: usize, sort: &Sort) -> Option<IndexOrder> {
-    let fields = index.fields();
+/// How far an index whose first `fixed` fields have one value each is in the order of a sort. Where keys lose
+/// part of their values, fields after the first may be out of order: values that differ can have one key.
+fn index_order(state: &IndexState, fixed: usize, sort: &Sort) -> Option<IndexOrder> {
+    let fields = state.index.fields();
     let fixed_fields = fields.get(..fixed)?;
     // A field with one value orders nothing.
-    let keys: Vec<&SortKey> = sort
+    let asked = sort
         .keys()
         .iter()
-        .filter(|key| !fixed_fields.contains(&key.path.as_str()))
-        .collect();
+        .filter(|key| !fixed_fields.contains(&key.path.as_str()));
+    let keys: Vec<&SortKey> = asked.collect();
     let descending = keys.first()?.descending;
     let matching = fields.iter().skip(fixed).zip(&keys);
-    let field_count = matching
+    let same = matching
         .take_while(|(field, key)| **field == key.path && key.descending == descending)
         .count();
+    let field_count = if state.inexact { same.min(1) } else { same };
     (field_count > 0).then_some(IndexOrder {
         descending,
         first_field: fixed,

@@ -119,6 +119,17 @@ fn each_filter_takes_the_index_that_leaks_least_and_keeps_the_promise() {
             "Range(a.b)",
         ),
         ("Range(a.0)", doc! {"a": {"$elemMatch": {"0": 1}}}, "scan"),
+        ("Range(a.b)", doc! {"a": {"$elemMatch": {"b": null}}}, "scan"),
+        (
+            "Eq(c) Eq(a,c)",
+            doc! {"c": 0, "$or": [{"a": 1}, {"b": 1}]},
+            "Eq(c)",
+        ),
+        (
+            "Eq(a,c) Eq(b,c)",
+            doc! {"c": 0, "$or": [{"a": 1}, {"b": 1}]},
+            "Eq(a,c) Eq(b,c)",
+        ),
         ("Range(a)", doc! {}, "scan"),
     ];
     for (text, filter, expected) in cases {
@@ -174,6 +185,18 @@ fn a_limit_in_index_order_is_used_where_it_stops_the_search() {
             "{text}: {filter}"
         );
     }
+    let mut inexact = indexes("Range(a,b)");
+    let fields = |plan: Plan| plan.order.unwrap().field_count;
+    assert_eq!(
+        fields(plan(&inexact, doc! {}, doc! {"a": 1, "b": 1}, Some(10))),
+        2
+    );
+    inexact[0].inexact = true;
+    // "a" and "a\0" have one key: what follows them in it is in no order.
+    assert_eq!(
+        fields(plan(&inexact, doc! {}, doc! {"a": 1, "b": 1}, Some(10))),
+        1
+    );
     let mut multikey = indexes("Range(a)");
     multikey[0].multikey = true;
     assert_eq!(

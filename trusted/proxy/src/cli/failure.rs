@@ -86,7 +86,11 @@ impl Failure {
             Self::Data { .. } => 4,
             Self::Engine(OpenError::Local(LocalError::WrongKeyring)) => 3,
             Self::Engine(OpenError::Local(_) | OpenError::KeyVersion(_)) => 4,
-            Self::Connect(_) | Self::Engine(_) | Self::Listen { .. } | Self::ServerProcess(_) | Self::System(_) => 5,
+            Self::Connect(_)
+            | Self::Engine(_)
+            | Self::Listen { .. }
+            | Self::ServerProcess(_)
+            | Self::System(_) => 5,
         }
     }
 

@@ -75,6 +75,10 @@ mod tests {
         let people = load().expect("loads");
         assert_eq!(people.len(), 20_190);
         assert_eq!(people[0].document().get_i64("person"), Ok(125_024));
-        assert!(people.iter().any(|person| person.chronic.is_none() || person.limited.is_none()));
+        assert!(
+            people
+                .iter()
+                .any(|person| person.chronic.is_none() || person.limited.is_none())
+        );
     }
 }

@@ -26,7 +26,10 @@ impl Expected {
             Self::Ordered(ids) | Self::Set(ids) if ids.len() == 1 => "1 document".into(),
             Self::Ordered(ids) | Self::Set(ids) => format!("{} documents", ids.len()),
             Self::Numbers(numbers) => {
-                let words: Vec<String> = numbers.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+                let words: Vec<String> = numbers
+                    .iter()
+                    .map(|(name, value)| format!("{name} = {value}"))
+                    .collect();
                 words.join(", ")
             }
         }
@@ -81,7 +84,10 @@ fn explain(mut command: Document) -> Option<Document> {
 }
 
 fn ids(documents: &[Document]) -> Vec<i32> {
-    documents.iter().filter_map(|document| document.get_i32("_id").ok()).collect()
+    documents
+        .iter()
+        .filter_map(|document| document.get_i32("_id").ok())
+        .collect()
 }
 
 fn set(mut ids: Vec<i32>) -> Expected {
@@ -90,7 +96,11 @@ fn set(mut ids: Vec<i32>) -> Expected {
 }
 
 fn matching(people: &[Person], matches: impl Fn(&Person) -> bool) -> Vec<i32> {
-    people.iter().filter(|person| matches(person)).map(|person| person.id).collect()
+    people
+        .iter()
+        .filter(|person| matches(person))
+        .map(|person| person.id)
+        .collect()
 }
 
 /// A number to six significant digits.
@@ -195,14 +205,27 @@ fn range_sum() -> Operation {
         explain: explain(command.clone()),
         run: Box::new(move |client| {
             let found = client.query(&command)?;
-            let value = |name: &str| (name.to_owned(), number(found.first().and_then(|group| group.get(name))));
+            let value = |name: &str| {
+                (
+                    name.to_owned(),
+                    number(found.first().and_then(|group| group.get(name))),
+                )
+            };
             Ok(Expected::Numbers(vec![value("spent"), value("mean")]))
         }),
         expect: Box::new(|people| {
             let in_range = |person: &&Person| person.age.is_some_and(|age| (30.0..40.0).contains(&age));
-            let dollars: Vec<f64> = people.iter().filter(in_range).filter_map(|person| person.medical).collect();
+            let dollars: Vec<f64> = people
+                .iter()
+                .filter(in_range)
+                .filter_map(|person| person.medical)
+                .collect();
             let spent: f64 = dollars.iter().sum();
-            let mean = if dollars.is_empty() { "none".into() } else { rounded(spent / dollars.len() as f64) };
+            let mean = if dollars.is_empty() {
+                "none".into()
+            } else {
+                rounded(spent / dollars.len() as f64)
+            };
             Expected::Numbers(vec![("spent".into(), rounded(spent)), ("mean".into(), mean)])
         }),
     }
@@ -222,23 +245,35 @@ fn group() -> Operation {
         run: Box::new(move |client| {
             let groups = client.query(&command)?;
             let pair = |group: &Document| {
-                (group.get_str("_id").unwrap_or_default().to_owned(), number(group.get("visits")))
+                (
+                    group.get_str("_id").unwrap_or_default().to_owned(),
+                    number(group.get("visits")),
+                )
             };
             Ok(Expected::Numbers(groups.iter().map(pair).collect()))
         }),
         expect: Box::new(|people| {
             let mut groups = std::collections::BTreeMap::<String, i64>::new();
-            for person in people.iter().filter(|person| person.site == 4 && person.year == 1) {
+            for person in people
+                .iter()
+                .filter(|person| person.site == 4 && person.year == 1)
+            {
                 *groups.entry(person.health.clone()).or_default() += i64::from(person.visits);
             }
-            Expected::Numbers(groups.into_iter().map(|(name, sum)| (name, rounded(sum as f64))).collect())
+            Expected::Numbers(
+                groups
+                    .into_iter()
+                    .map(|(name, sum)| (name, rounded(sum as f64)))
+                    .collect(),
+            )
         }),
     }
 }
 
 /// Writes, each followed by the query that shows its effect through an index.
 fn changes() -> Vec<Operation> {
-    let counted = |name: &'static str, count: usize| Expected::Numbers(vec![(name.into(), rounded(count as f64))]);
+    let counted =
+        |name: &'static str, count: usize| Expected::Numbers(vec![(name.into(), rounded(count as f64))]);
     let update = doc! {
         "update": COLLECTION,
         "updates": [{ "q": { "health": "poor", "age": { "$gt": 60 } }, "u": { "$set": { "health": "frail" } }, "multi": true }],
@@ -255,7 +290,10 @@ fn changes() -> Vec<Operation> {
             text: r#"updateMany({ health: "poor", age: { $gt: 60 } }, { $set: { health: "frail" } })"#,
             explain: explain(update.clone()),
             run: Box::new(move |client| {
-                Ok(Expected::Numbers(vec![("modified".into(), number(client.command(&update)?.get("nModified")))]))
+                Ok(Expected::Numbers(vec![(
+                    "modified".into(),
+                    number(client.command(&update)?.get("nModified")),
+                )]))
             }),
             expect: Box::new(move |people| {
                 let older = |person: &&mut Person| {
@@ -280,7 +318,10 @@ fn changes() -> Vec<Operation> {
             text: "deleteMany({ age: { $lt: 1 } })",
             explain: explain(delete.clone()),
             run: Box::new(move |client| {
-                Ok(Expected::Numbers(vec![("deleted".into(), number(client.command(&delete)?.get("n")))]))
+                Ok(Expected::Numbers(vec![(
+                    "deleted".into(),
+                    number(client.command(&delete)?.get("n")),
+                )]))
             }),
             expect: Box::new(move |people| {
                 let before = people.len();
@@ -288,8 +329,11 @@ fn changes() -> Vec<Operation> {
                 counted("deleted", before - people.len())
             }),
         },
-        search("and its effect", "find({ age: { $lt: 2 } })", doc! { "age": { "$lt": 2 } }, |person| {
-            person.age.is_some_and(|age| age < 2.0)
-        }),
+        search(
+            "and its effect",
+            "find({ age: { $lt: 2 } })",
+            doc! { "age": { "$lt": 2 } },
+            |person| person.age.is_some_and(|age| age < 2.0),
+        ),
     ]
 }

@@ -28,8 +28,14 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })?;
-        Ok(Self { lines: BufReader::new(file), partial: String::new() })
+        let file = File::open(path).map_err(|source| Failure::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        Ok(Self {
+            lines: BufReader::new(file),
+            partial: String::new(),
+        })
     }
 
     /// Everything since the last call.
@@ -38,7 +44,8 @@ impl Seen {
         while self.lines.read_line(&mut self.partial)? > 0 {
             if self.partial.ends_with('\n') {
                 let parsed = serde_json::from_str(&self.partial);
-                observations.push(parsed.map_err(|e| Failure::Check(format!("the server's transcript: {e}")))?);
+                observations
+                    .push(parsed.map_err(|e| Failure::Check(format!("the server's transcript: {e}")))?);
                 self.partial.clear();
             }
         }

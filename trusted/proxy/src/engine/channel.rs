@@ -1,7 +1,9 @@
 //! The channel an engine needs: one that carries every protocol it uses.
 
 use arras_protocol::Channel;
-use arras_protocol::{arx_eq::ArxEq, arx_range::ArxRange, documents::Documents, unique::Unique, write::Write};
+use arras_protocol::{
+    arx_eq::ArxEq, arx_range::ArxRange, documents::Documents, unique::Unique, write::Write,
+};
 
 /// A channel to the server for every protocol of the engine.
 pub trait ServerChannel:

@@ -2,15 +2,20 @@
 
 use super::intents::WriteError;
 use super::local::LocalError;
-use arras_client::error::IndexError;
 use arras_client::OpenFailed;
+use arras_client::error::IndexError;
 use arras_planner::store::StoreError;
 use arras_planner::terms::TooManyTerms;
 use arras_protocol::{ChannelError, Refusal};
 
 /// An error without details.
 pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
-    StoreError { code, code_name, message: message.into(), details: None }
+    StoreError {
+        code,
+        code_name,
+        message: message.into(),
+        details: None,
+    }
 }
 
 pub(super) fn channel(error: ChannelError) -> StoreError {

@@ -29,7 +29,10 @@ pub struct RangeSettings {
 
 impl Default for RangeSettings {
     fn default() -> Self {
-        Self { bucket_factor: 16, top_nodes: 1024 }
+        Self {
+            bucket_factor: 16,
+            top_nodes: 1024,
+        }
     }
 }
 
@@ -73,7 +76,9 @@ pub enum Half<C> {
 
 /// Parameters of a range index; none for the others.
 fn parameters(part: &PartRecord, top_nodes: usize) -> Option<ArxRangeParameters> {
-    let PhysicalIndex::Range { aggregates, .. } = &part.physical else { return None };
+    let PhysicalIndex::Range { aggregates, .. } = &part.physical else {
+        return None;
+    };
     Some(ArxRangeParameters {
         key_bytes: part.physical.key_bytes()?,
         bucket_factor: part.bucket_factor,
@@ -104,9 +109,7 @@ pub fn drop_step(part: &PartRecord) -> Step {
     match part.physical {
         PhysicalIndex::Unique { .. } => Step::Unique(unique::Change::DropIndex { index }),
         PhysicalIndex::Eq { .. } => Step::ArxEq(arx_eq::Change::DropIndex { index }),
-        PhysicalIndex::Range { .. } => {
-            Step::ArxRange(arras_protocol::arx_range::Change::DropIndex { index })
-        }
+        PhysicalIndex::Range { .. } => Step::ArxRange(arras_protocol::arx_range::Change::DropIndex { index }),
     }
 }
 
@@ -132,7 +135,15 @@ pub async fn open<C: ServerChannel>(
             }
             None => Half::Eq(ArxEq::new(part.id, &key)),
             Some(parameters) => Half::Range(
-                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs), &mut rng).await?,
+                ArxRange::open(
+                    Arc::clone(channel),
+                    part.id,
+                    &key,
+                    parameters,
+                    Arc::clone(epochs),
+                    &mut rng,
+                )
+                .await?,
             ),
         };
         parts.push(Arc::new(Part {
@@ -145,5 +156,9 @@ pub async fn open<C: ServerChannel>(
             half,
         }));
     }
-    Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
+    Ok(LiveIndex {
+        request,
+        parts,
+        ready: AtomicBool::new(record.ready),
+    })
 }

@@ -7,7 +7,7 @@
 
 use super::local::{Change, LocalError, LocalStore};
 use arras_protocol::write::{Request, Response, Step, Write};
-use arras_protocol::{Channel, ChannelError, OperationId};
+use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
 use arras_storage::{Durability, Storage, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 pub enum WriteError {
     /// The server refused it; nothing was applied.
     #[error("{0}")]
-    Refused(#[from] arras_protocol::Refusal),
+    Refused(#[from] Refusal),
     /// The server cannot be reached; the write is recorded and will be applied (once) when it is back.
     #[error(
         "the server cannot be reached ({0}); the write is recorded in the proxy and will be completed when \
@@ -90,7 +90,14 @@ impl<S: Storage> Intents<S> {
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (settling, failures) = Default::default();
-        Ok(Self { local, epoch, open, settling, failures, patience })
+        Ok(Self {
+            local,
+            epoch,
+            open,
+            settling,
+            failures,
+            patience,
+        })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -110,12 +117,18 @@ impl<S: Storage> Intents<S> {
     ) -> Result<(), WriteError> {
         let (operation, finished_below) = {
             let mut open = self.open_writes();
-            let operation = OperationId { epoch: self.epoch, sequence: open.next };
+            let operation = OperationId {
+                epoch: self.epoch,
+                sequence: open.next,
+            };
             open.next += 1;
             open.operations.insert(operation, false);
             // Everything below was struck before the durable commit that follows, so its strike is durable too
             // when the server hears of it: the server may forget what this log can no longer replay.
-            (operation, open.operations.keys().next().copied().unwrap_or(operation))
+            (
+                operation,
+                open.operations.keys().next().copied().unwrap_or(operation),
+            )
         };
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, &steps)));
         if let Err(error) = self.apply(changes, Durability::Durable).await {
@@ -168,8 +181,13 @@ impl<S: Storage> Intents<S> {
         C: Channel<Write>,
         F: Future<Output = H>,
     {
-        let in_doubt: Vec<OperationId> =
-            self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
+        let in_doubt: Vec<OperationId> = self
+            .open_writes()
+            .operations
+            .iter()
+            .filter(|(_, doubt)| **doubt)
+            .map(|(id, _)| *id)
+            .collect();
         for operation in &in_doubt {
             let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
             let Some((_, steps)) = intent else {
@@ -177,7 +195,19 @@ impl<S: Storage> Intents<S> {
                 continue;
             };
             let _held = hold(&steps).await;
-            match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await {
+            match self
+                .send(
+                    channel,
+                    *operation,
+                    OperationId {
+                        epoch: 0,
+                        sequence: 0,
+                    },
+                    steps,
+                    false,
+                )
+                .await
+            {
                 Ok(()) => {}
                 // It was refused whole when first sent too: there is nothing to complete.
                 Err(WriteError::Refused(refusal)) => {
@@ -202,11 +232,21 @@ impl<S: Storage> Intents<S> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
-            let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
+            let request = Request {
+                operation: Some(operation),
+                finished_below,
+                steps: steps.clone(),
+            };
             match channel.call(request).await {
                 Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),
-                Err(ChannelError::Refused(refusal @ arras_protocol::Refusal::Stopping)) => {
+                // A failing store says nothing of what an earlier attempt came to.
+                Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => {
+                    if began.elapsed() >= self.patience {
+                        return Err(WriteError::InDoubt(refusal.to_string()));
+                    }
+                }
+                Err(ChannelError::Refused(refusal @ Refusal::Stopping)) => {
                     if began.elapsed() >= self.patience {
                         return Err(WriteError::InDoubt(refusal.to_string()));
                     }

@@ -17,12 +17,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The indexes of a collection as the planner may use them.
-fn states<C: ServerChannel>(collection: &Collection<C>, hint: Option<&Bson>) -> Result<Vec<IndexState>, StoreError> {
+fn states<C: ServerChannel>(
+    collection: &Collection<C>,
+    hint: Option<&Bson>,
+) -> Result<Vec<IndexState>, StoreError> {
     let indexes = collection.indexes();
     if let Some(hint) = hint {
         let known = is_hinted("_id_", &doc! { "_id": 1 }, hint)
             || is_natural(hint)
-            || indexes.iter().any(|index| is_hinted(&index.request.name, &index.request.key, hint));
+            || indexes
+                .iter()
+                .any(|index| is_hinted(&index.request.name, &index.request.key, hint));
         if !known {
             let message = "error processing query: hint provided does not correspond to an existing index";
             return Err(error::of(2, "BadValue", message));
@@ -67,13 +72,26 @@ fn scan_policy<C: ServerChannel>(collection: &Collection<C>, schema: &Schema) ->
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Plans a selection with the collection's indexes as they are.
-    pub(super) fn plan(&self, collection: &Collection<C>, selection: Selection<'_>) -> Result<Plan, StoreError> {
+    pub(super) fn plan(
+        &self,
+        collection: &Collection<C>,
+        selection: Selection<'_>,
+    ) -> Result<Plan, StoreError> {
         let indexes = states(collection, selection.hint)?;
         let statistics = Statistics::default();
         let scan = scan_policy(collection, &self.settings.schema);
         let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
-        let request = Request { filter: selection.filter.expr(), sort: selection.sort, limit };
-        Ok(Planner { indexes: &indexes, scan, statistics: &statistics }.plan(request)?)
+        let request = Request {
+            filter: selection.filter.expr(),
+            sort: selection.sort,
+            limit,
+        };
+        Ok(Planner {
+            indexes: &indexes,
+            scan,
+            statistics: &statistics,
+        }
+        .plan(request)?)
     }
 
     /// Answers aggregates from a range index's sealed partials; `None` if no index covers them exactly.
@@ -85,16 +103,33 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Option<Document>, StoreError> {
         let indexes = states(collection, None)?;
         let statistics = Statistics::default();
-        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
-        let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else { return Ok(None) };
-        let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
+        let planner = Planner {
+            indexes: &indexes,
+            scan: ScanPolicy::Allow,
+            statistics: &statistics,
+        };
+        let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else {
+            return Ok(None);
+        };
+        let Some(part) = collection
+            .parts()
+            .into_iter()
+            .find(|part| part.id == plan.range.index)
+        else {
             return Ok(None);
         };
         let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
             return Ok(None);
         };
-        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
+        let (sums, repair) = index
+            .sums(bounds.lower, bounds.upper)
+            .await
+            .map_err(error::index)?;
         self.repair(repair);
+        if part.multikey.load(Ordering::SeqCst) || part.inexact.load(Ordering::SeqCst) {
+            // A document of which the plan did not know was written in between, and may be counted.
+            return Ok(None);
+        }
         if sums.count == 0 {
             // MongoDB's $group makes no group of nothing: the front end's own aggregation says what that means.
             return Ok(None);
@@ -102,7 +137,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let value = |output: &AggregateOutput| match output {
             AggregateOutput::Count => count_value(sums.count),
             AggregateOutput::Sum(offset) => sums.sums.get(*offset).map_or(Bson::Int32(0), |sum| sum.finish()),
-            AggregateOutput::Average(offset) => sums.sums.get(*offset).map_or(Bson::Null, |sum| sum.average()),
+            AggregateOutput::Average(offset) => {
+                sums.sums.get(*offset).map_or(Bson::Null, |sum| sum.average())
+            }
         };
         let names = aggregates.iter().map(|aggregate| aggregate.name.clone());
         Ok(Some(names.zip(plan.outputs.iter().map(value)).collect()))
@@ -115,22 +152,32 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Explanation, StoreError> {
-        let Some(collection) = self.collection(ns) else { return Ok(Explanation {
+        let Some(collection) = self.collection(ns) else {
+            return Ok(Explanation {
                 steps: vec!["the collection does not exist: nothing is asked of the server".into()],
                 ..Explanation::default()
-            }) };
+            });
+        };
         let indexes = states(&collection, query.hint.as_ref())?;
         let statistics = Statistics {
             document_count: self.document_count(collection.id).await?,
             ..Statistics::default()
         };
         let scan = scan_policy(&collection, &self.settings.schema);
-        let planner = Planner { indexes: &indexes, scan, statistics: &statistics };
+        let planner = Planner {
+            indexes: &indexes,
+            scan,
+            statistics: &statistics,
+        };
         if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
             return Ok(Explanation::of_aggregates(&plan, &indexes));
         }
         let limit = query.limit.map(|limit| limit.saturating_add(query.skip));
-        let request = Request { filter: query.filter.expr(), sort: &query.sort, limit };
+        let request = Request {
+            filter: query.filter.expr(),
+            sort: &query.sort,
+            limit,
+        };
         Ok(Explanation::of(&planner.plan(request)?, &indexes))
     }
 
@@ -147,5 +194,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
 /// A count as MongoDB types it.
 fn count_value(count: u64) -> Bson {
-    i32::try_from(count).map_or_else(|_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)), Bson::Int32)
+    i32::try_from(count).map_or_else(
+        |_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)),
+        Bson::Int32,
+    )
 }

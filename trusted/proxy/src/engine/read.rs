@@ -6,6 +6,7 @@ use super::collection::Collection;
 use super::index::{Half, Part};
 use super::{Shared, error};
 use arras_client::OpenDocument;
+use arras_client::arx_eq::searches;
 use arras_client::arx_range::{Continuation, RangeFound};
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::limits;
@@ -42,8 +43,20 @@ pub(super) struct Selection<'q> {
 
 impl<'q> Selection<'q> {
     pub(super) fn of(query: &'q Query) -> Self {
-        let Query { filter, sort, skip, limit, hint } = query;
-        Self { filter, sort, skip: *skip, limit: *limit, hint: hint.as_ref() }
+        let Query {
+            filter,
+            sort,
+            skip,
+            limit,
+            hint,
+        } = query;
+        Self {
+            filter,
+            sort,
+            skip: *skip,
+            limit: *limit,
+            hint: hint.as_ref(),
+        }
     }
 
     /// Matches after which nothing more can be asked for.
@@ -55,7 +68,9 @@ impl<'q> Selection<'q> {
     /// Cuts ordered matches to what was asked for.
     fn cut(&self, documents: Vec<OpenDocument>) -> Vec<OpenDocument> {
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = self
+            .limit
+            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         documents.into_iter().skip(skip).take(limit).collect()
     }
 }
@@ -69,7 +84,11 @@ struct Held {
 
 impl Held {
     fn new() -> Self {
-        Self { documents: Vec::new(), bytes: 0, seen: HashSet::new() }
+        Self {
+            documents: Vec::new(),
+            bytes: 0,
+            seen: HashSet::new(),
+        }
     }
 
     fn add(&mut self, documents: Vec<OpenDocument>, filter: &Filter) -> Result<(), StoreError> {
@@ -84,7 +103,11 @@ impl Held {
                 "the query holds more than {HELD_BYTES_MAX} bytes of documents in the proxy; narrow the filter, \
                  add a limit, or create an index that serves its order"
             );
-            return Err(error::of(292, "QueryExceededMemoryLimitNoDiskUseAllowed", message));
+            return Err(error::of(
+                292,
+                "QueryExceededMemoryLimitNoDiskUseAllowed",
+                message,
+            ));
         }
         Ok(())
     }
@@ -100,7 +123,12 @@ pub(super) struct Scan<C> {
 
 impl<C: ServerChannel> Scan<C> {
     pub(super) fn new(collection: &Arc<Collection<C>>, documents_max: u32) -> Self {
-        Self { collection: Arc::clone(collection), after: None, documents_max, ended: false }
+        Self {
+            collection: Arc::clone(collection),
+            after: None,
+            documents_max,
+            ended: false,
+        }
     }
 
     /// The next documents; none at the end.
@@ -109,10 +137,17 @@ impl<C: ServerChannel> Scan<C> {
             return Ok(Vec::new());
         }
         let collection = self.collection.id;
-        let request =
-            documents::Request::Scan { collection, after: self.after, documents_max: self.documents_max };
-        let reply = Channel::<documents::Documents>::call(channel, request).await.map_err(error::channel)?;
-        let documents::Response::Documents { documents, more, .. } = reply else { return Err(not_of_protocol()) };
+        let request = documents::Request::Scan {
+            collection,
+            after: self.after,
+            documents_max: self.documents_max,
+        };
+        let reply = Channel::<documents::Documents>::call(channel, request)
+            .await
+            .map_err(error::channel)?;
+        let documents::Response::Documents { documents, more, .. } = reply else {
+            return Err(not_of_protocol());
+        };
         self.after = documents.last().map(|document| document.row);
         self.ended = !more || documents.is_empty();
         self.collection.open_all(documents).await
@@ -121,11 +156,21 @@ impl<C: ServerChannel> Scan<C> {
 
 impl<C: ServerChannel> Collection<C> {
     /// Opens documents, off the event loop if they are many.
-    async fn open_all(&self, sealed: Vec<documents::SealedDocument>) -> Result<Vec<OpenDocument>, StoreError> {
+    async fn open_all(
+        &self,
+        sealed: Vec<documents::SealedDocument>,
+    ) -> Result<Vec<OpenDocument>, StoreError> {
         let sealer = Arc::clone(&self.sealer);
-        let open = move || sealed.iter().map(|sealed| sealer.open(sealed)).collect::<Result<Vec<_>, _>>();
+        let open = move || {
+            sealed
+                .iter()
+                .map(|sealed| sealer.open(sealed))
+                .collect::<Result<Vec<_>, _>>()
+        };
         let opened = tokio::task::spawn_blocking(open).await;
-        opened.map_err(|error| error::of(8, "UnknownError", error.to_string()))?.map_err(error::open)
+        opened
+            .map_err(|error| error::of(8, "UnknownError", error.to_string()))?
+            .map_err(error::open)
     }
 }
 
@@ -157,7 +202,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.first_of_scan(collection, selection).await;
         }
         let mut held = Held::new();
-        self.collect(collection, &plan.access, selection.filter, &mut held).await?;
+        self.collect(collection, &plan.access, selection.filter, &mut held)
+            .await?;
         let mut documents = held.documents;
         documents.sort_by_key(|document| document.sequence);
         if !selection.sort.is_empty() {
@@ -166,9 +212,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(selection.cut(documents))
     }
 
-    async fn may_stop_early(&self, collection: &Collection<C>, selection: Selection<'_>) -> Result<bool, StoreError> {
+    async fn may_stop_early(
+        &self,
+        collection: &Collection<C>,
+        selection: Selection<'_>,
+    ) -> Result<bool, StoreError> {
         let unordered = selection.sort.is_empty() && matches!(selection.filter.expr(), Expr::Always);
-        Ok(unordered && selection.limit.is_some() && self.document_count(collection.id).await? > NATURAL_ORDER_MAX)
+        Ok(unordered
+            && selection.limit.is_some()
+            && self.document_count(collection.id).await? > NATURAL_ORDER_MAX)
     }
 
     async fn first_of_scan(
@@ -177,7 +229,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         selection: Selection<'_>,
     ) -> Result<Vec<OpenDocument>, StoreError> {
         let wanted = selection.wanted().unwrap_or(usize::MAX);
-        let mut scan = Scan::new(collection, u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX));
+        let mut scan = Scan::new(
+            collection,
+            u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX),
+        );
         let mut found = Vec::new();
         while found.len() < wanted {
             let documents = scan.next(&*self.channel).await?;
@@ -192,7 +247,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Number of documents of a collection.
     pub(super) async fn document_count(&self, collection: CollectionId) -> Result<u64, StoreError> {
         let request = documents::Request::Count { collection };
-        match Channel::<documents::Documents>::call(&*self.channel, request).await.map_err(error::channel)? {
+        match Channel::<documents::Documents>::call(&*self.channel, request)
+            .await
+            .map_err(error::channel)?
+        {
             documents::Response::Count(count) => Ok(count),
             documents::Response::Documents { .. } => Err(not_of_protocol()),
         }
@@ -224,10 +282,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 Ok(())
             }
             Access::Range(range) => {
-                let mut rows = RangeRows::begin(self, collection, range, None).await?;
-                while let Some(found) = rows.next().await? {
-                    let found = self.read_rows(collection, &found).await?;
-                    held.add(found, filter)?;
+                // All rows before the first document: which came from one reply is part of their order.
+                let mut found = RangeRows::begin(self, collection, range, None).await?;
+                let mut rows = Vec::new();
+                while let Some(further) = found.next().await? {
+                    rows.extend(further);
+                }
+                rows.sort_unstable();
+                rows.dedup();
+                for rows in rows.chunks(DOCUMENTS_PER_READ) {
+                    held.add(self.read_rows(collection, rows).await?, filter)?;
                 }
                 Ok(())
             }
@@ -249,15 +313,29 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
     }
 
-    /// Documents by row; those that do not exist (any more) are left out.
-    async fn read_rows(&self, collection: &Collection<C>, rows: &[RowId]) -> Result<Vec<OpenDocument>, StoreError> {
+    /// Documents by row, in an order of its own; those that do not exist (any more) are left out. The order in
+    /// which an index named them is the order of their values and not for the server to see (Arx, §4.3): they are
+    /// asked for in that of their rows, which are pseudorandom.
+    async fn read_rows(
+        &self,
+        collection: &Collection<C>,
+        rows: &[RowId],
+    ) -> Result<Vec<OpenDocument>, StoreError> {
+        let mut rows = rows.to_vec();
+        rows.sort_unstable();
         let asked: HashSet<&RowId> = rows.iter().collect();
         let mut found = Vec::with_capacity(rows.len());
-        let mut rest = rows;
+        let mut rest = rows.as_slice();
         while !rest.is_empty() {
-            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
+            let request = documents::Request::Read {
+                collection: collection.id,
+                rows: rest.to_vec(),
+            };
             let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)? else {
+            let documents::Response::Documents {
+                documents, served, ..
+            } = reply.map_err(error::channel)?
+            else {
                 return Err(not_of_protocol());
             };
             let served = usize::try_from(served).unwrap_or(usize::MAX);
@@ -277,10 +355,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         values: &[Vec<Bson>],
     ) -> Result<Vec<RowId>, StoreError> {
         let part = part(collection, index)?;
-        let Half::Unique(half) = &part.half else { return Err(unknown_index()) };
-        let labels = values.iter().map(|term| half.label(&equality_bytes(term))).collect();
+        let Half::Unique(half) = &part.half else {
+            return Err(unknown_index());
+        };
+        let labels = values
+            .iter()
+            .map(|term| half.label(&equality_bytes(term)))
+            .collect();
         let request = unique::Request { index, labels };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
+        let reply = Channel::<unique::Unique>::call(&*self.channel, request)
+            .await
+            .map_err(error::channel)?;
         Ok(reply.rows.into_iter().flatten().collect())
     }
 
@@ -291,7 +376,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         values: &[Vec<Bson>],
     ) -> Result<Vec<RowId>, StoreError> {
         let part = part(collection, index)?;
-        let Half::Eq(half) = &part.half else { return Err(unknown_index()) };
+        let Half::Eq(half) = &part.half else {
+            return Err(unknown_index());
+        };
         let mut tokens = Vec::with_capacity(values.len());
         for term in values {
             let term = equality_bytes(term);
@@ -299,12 +386,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let count: Option<u32> = self.local.get_as_named(COUNTERS, &name).map_err(error::local)?;
             tokens.extend(count.map(|count| half.tokens(&term, count)));
         }
-        if tokens.is_empty() {
-            return Ok(Vec::new());
+        let mut rows: Vec<RowId> = Vec::new();
+        for values in searches(tokens) {
+            let request = arx_eq::Request { index, values };
+            let reply = Channel::<arx_eq::ArxEq>::call(&*self.channel, request)
+                .await
+                .map_err(error::channel)?;
+            rows.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
         }
-        let request = arx_eq::Request { index, values: tokens };
-        let reply = Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
-        let mut rows: Vec<RowId> = reply.values.into_iter().flat_map(|matches| matches.rows).collect();
         let mut seen = HashSet::with_capacity(rows.len());
         rows.retain(|row| seen.insert(*row));
         Ok(rows)
@@ -352,16 +441,20 @@ fn sort_run(run: Held, sort: &Sort) -> Vec<OpenDocument> {
 
 /// A stable sort that computes each document's sort values once.
 fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Vec<OpenDocument> {
-    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> =
-        documents.into_iter().map(|document| (sort.values(&document.document), document)).collect();
+    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> = documents
+        .into_iter()
+        .map(|document| (sort.values(&document.document), document))
+        .collect();
     keyed.sort_by(|(left, _), (right, _)| sort.compare_values(left, right));
     keyed.into_iter().map(|(_, document)| document).collect()
 }
 
 /// Documents in the order of `rows`.
 fn in_order_of(rows: &[RowId], documents: Vec<OpenDocument>) -> Vec<OpenDocument> {
-    let mut by_row: std::collections::HashMap<RowId, OpenDocument> =
-        documents.into_iter().map(|document| (document.row, document)).collect();
+    let mut by_row: std::collections::HashMap<RowId, OpenDocument> = documents
+        .into_iter()
+        .map(|document| (document.row, document))
+        .collect();
     rows.iter().filter_map(|row| by_row.remove(row)).collect()
 }
 
@@ -370,7 +463,11 @@ fn unknown_index() -> StoreError {
 }
 
 fn part<C: ServerChannel>(collection: &Collection<C>, index: IndexId) -> Result<Arc<Part<C>>, StoreError> {
-    collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
+    collection
+        .parts()
+        .into_iter()
+        .find(|part| part.id == index)
+        .ok_or_else(unknown_index)
 }
 
 /// Rows of a range, fetched as they are asked for.
@@ -391,9 +488,16 @@ impl<C: ServerChannel> RangeRows<C> {
         wanted: Option<usize>,
     ) -> Result<Self, StoreError> {
         let part = part(collection, range.index)?;
-        let Half::Range(half) = &part.half else { return Err(unknown_index()) };
+        let Half::Range(half) = &part.half else {
+            return Err(unknown_index());
+        };
         let Some(bounds) = range.key_bounds(&part.physical) else {
-            return Ok(Self { half: None, ready: None, more: None, step: 0 });
+            return Ok(Self {
+                half: None,
+                ready: None,
+                more: None,
+                step: 0,
+            });
         };
         let order = match range.order {
             Some(order) if order.descending => Order::Descending,
@@ -406,7 +510,12 @@ impl<C: ServerChannel> RangeRows<C> {
         shared.repair(repair);
         let more = found.more.take();
         let step = first.unwrap_or(DOCUMENTS_PER_READ);
-        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step })
+        Ok(Self {
+            half: Some(Arc::clone(half)),
+            ready: Some(found),
+            more,
+            step,
+        })
     }
 
     /// The next rows, in order; none at the end.
@@ -417,16 +526,20 @@ impl<C: ServerChannel> RangeRows<C> {
                     return Ok(Some(found.entries.into_iter().map(|(_, row)| row).collect()));
                 }
             }
-            let (Some(half), Some(more)) = (&self.half, self.more.take()) else { return Ok(None) };
+            let (Some(half), Some(more)) = (&self.half, self.more.take()) else {
+                return Ok(None);
+            };
             // A limited search reads on in growing steps.
             self.step = self.step.saturating_mul(2).min(DOCUMENTS_PER_READ);
-            let mut found = half.continue_search(more, Some(self.step)).await.map_err(error::index)?;
+            let mut found = half
+                .continue_search(more, Some(self.step))
+                .await
+                .map_err(error::index)?;
             self.more = found.more.take();
             self.ready = Some(found);
         }
     }
 }
-
 
 /// The documents alone.
 pub(super) fn plain(documents: Vec<OpenDocument>) -> Vec<Document> {

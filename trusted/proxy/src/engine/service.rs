@@ -9,8 +9,8 @@ use arras_documents::filter::{Expr, Filter};
 use arras_planner::access::Access;
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
-    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace, Query,
-    Store, StoreError, UpdateStatement, Updated,
+    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace,
+    Query, Store, StoreError, UpdateStatement, Updated,
 };
 use arras_storage::Storage;
 use bson::Document;
@@ -35,7 +35,11 @@ pub struct EngineCursor<S: Storage, C: ServerChannel> {
 }
 
 impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
-    async fn next_batch(&mut self, documents_max: usize, bytes_max: usize) -> Result<Vec<Document>, StoreError> {
+    async fn next_batch(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Document>, StoreError> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < documents_max && bytes < bytes_max {
             if let Some(document) = self.ready.pop_front() {
@@ -52,7 +56,9 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
 impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
     /// Reads on; false at the end.
     async fn advance(&mut self) -> Result<bool, StoreError> {
-        let Some((scan, filter)) = &mut self.scan else { return Ok(false) };
+        let Some((scan, filter)) = &mut self.scan else {
+            return Ok(false);
+        };
         let documents = scan.next(&*self.shared.channel).await?;
         if documents.is_empty() {
             self.scan = None;
@@ -75,7 +81,10 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
     /// Runs an operation to its end even if the caller goes away: a write that is half done in memory would
     /// leave its outcome to the next one to find out.
-    async fn run<T, F>(&self, operation: impl FnOnce(Arc<Shared<S, C>>) -> F + Send + 'static) -> Result<T, StoreError>
+    async fn run<T, F>(
+        &self,
+        operation: impl FnOnce(Arc<Shared<S, C>>) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send,
@@ -85,7 +94,13 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             shared.settled().await?;
             operation(shared).await
         });
-        task.await.unwrap_or_else(|error| Err(error::of(1, "InternalError", format!("the operation failed: {error}"))))
+        task.await.unwrap_or_else(|error| {
+            Err(error::of(
+                1,
+                "InternalError",
+                format!("the operation failed: {error}"),
+            ))
+        })
     }
 }
 
@@ -98,12 +113,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             scan: None,
             skip: 0,
         };
-        let Some(collection) = self.collection(ns) else { return Ok(cursor(Vec::new())) };
+        let Some(collection) = self.collection(ns) else {
+            return Ok(cursor(Vec::new()));
+        };
         if self.is_streamed(&collection, query).await? {
             let scan = Some((Scan::new(&collection, DOCUMENTS_PER_STEP), query.filter.clone()));
-            return Ok(EngineCursor { scan, skip: query.skip, ..cursor(Vec::new()) });
+            return Ok(EngineCursor {
+                scan,
+                skip: query.skip,
+                ..cursor(Vec::new())
+            });
         }
-        Ok(cursor(plain(self.select(&collection, Selection::of(query)).await?)))
+        Ok(cursor(plain(
+            self.select(&collection, Selection::of(query)).await?,
+        )))
     }
 
     /// True for a scan whose results need no order and may be too many to hold.
@@ -116,7 +139,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     async fn count(&self, ns: &Namespace, query: &Query) -> Result<u64, StoreError> {
-        let Some(collection) = self.collection(ns) else { return Ok(0) };
+        let Some(collection) = self.collection(ns) else {
+            return Ok(0);
+        };
         if matches!(query.filter.expr(), Expr::Always) {
             let all = self.document_count(collection.id).await?;
             let left = all.saturating_sub(query.skip);
@@ -130,8 +155,12 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     type Cursor = EngineCursor<S, C>;
 
     async fn databases(&self) -> Result<Vec<String>, StoreError> {
-        let mut names: Vec<String> =
-            self.shared.all_collections().iter().map(|collection| collection.ns.database.clone()).collect();
+        let mut names: Vec<String> = self
+            .shared
+            .all_collections()
+            .iter()
+            .map(|collection| collection.ns.database.clone())
+            .collect();
         names.dedup();
         Ok(names)
     }
@@ -139,31 +168,44 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn collections(&self, database: &str) -> Result<Vec<String>, StoreError> {
         let all = self.shared.all_collections();
         let of_database = all.iter().filter(|collection| collection.ns.database == database);
-        Ok(of_database.map(|collection| collection.ns.collection.clone()).collect())
+        Ok(of_database
+            .map(|collection| collection.ns.collection.clone())
+            .collect())
     }
 
     async fn create_collection(&self, ns: &Namespace) -> Result<(), StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.create_collection(&ns).await }).await
+        self.run(move |shared| async move { shared.create_collection(&ns).await })
+            .await
     }
 
     async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.drop_collection(&ns).await }).await
+        self.run(move |shared| async move { shared.drop_collection(&ns).await })
+            .await
     }
 
     async fn size(&self, ns: &Namespace) -> Result<CollectionSize, StoreError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
-            let Some(collection) = shared.collection(&ns) else { return Ok(CollectionSize::default()) };
-            Ok(CollectionSize { document_count: shared.document_count(collection.id).await? })
+            let Some(collection) = shared.collection(&ns) else {
+                return Ok(CollectionSize::default());
+            };
+            Ok(CollectionSize {
+                document_count: shared.document_count(collection.id).await?,
+            })
         })
         .await
     }
 
-    async fn create_indexes(&self, ns: &Namespace, indexes: Vec<IndexRequest>) -> Result<(usize, usize), StoreError> {
+    async fn create_indexes(
+        &self,
+        ns: &Namespace,
+        indexes: Vec<IndexRequest>,
+    ) -> Result<(usize, usize), StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await }).await
+        self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await })
+            .await
     }
 
     async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
@@ -172,15 +214,24 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
             return Err(error::of(26, "NamespaceNotFound", message));
         };
         let made = collection.indexes();
-        Ok([id_index()].into_iter().chain(made.iter().map(|index| index.request.clone())).collect())
+        Ok([id_index()]
+            .into_iter()
+            .chain(made.iter().map(|index| index.request.clone()))
+            .collect())
     }
 
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
         let (ns, name) = (ns.clone(), name.to_owned());
-        self.run(move |shared| async move { shared.drop_index(&ns, &name).await }).await
+        self.run(move |shared| async move { shared.drop_index(&ns, &name).await })
+            .await
     }
 
-    async fn insert(&self, ns: &Namespace, documents: Vec<Document>, ordered: bool) -> Result<Inserted, StoreError> {
+    async fn insert(
+        &self,
+        ns: &Namespace,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> Result<Inserted, StoreError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
             let collection = shared.ensure_collection(&ns).await?;
@@ -191,12 +242,14 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
 
     async fn find(&self, ns: &Namespace, query: Query) -> Result<Self::Cursor, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.find(&ns, &query).await }).await
+        self.run(move |shared| async move { shared.find(&ns, &query).await })
+            .await
     }
 
     async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.count(&ns, &query).await }).await
+        self.run(move |shared| async move { shared.count(&ns, &query).await })
+            .await
     }
 
     async fn aggregate(
@@ -207,7 +260,9 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     ) -> Result<Option<Document>, StoreError> {
         let (ns, filter, aggregates) = (ns.clone(), filter.clone(), aggregates.to_vec());
         self.run(move |shared| async move {
-            let Some(collection) = shared.collection(&ns) else { return Ok(None) };
+            let Some(collection) = shared.collection(&ns) else {
+                return Ok(None);
+            };
             shared.aggregate(&collection, &filter, &aggregates).await
         })
         .await
@@ -229,7 +284,9 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Result<u64, StoreError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
-            let Some(collection) = shared.collection(&ns) else { return Ok(0) };
+            let Some(collection) = shared.collection(&ns) else {
+                return Ok(0);
+            };
             shared.delete(&collection, &filter, multi).await
         })
         .await
@@ -260,7 +317,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         aggregates: &[Aggregate],
     ) -> Result<Explanation, StoreError> {
         let (ns, aggregates) = (ns.clone(), aggregates.to_vec());
-        self.run(move |shared| async move { shared.explain(&ns, &query, &aggregates).await }).await
+        self.run(move |shared| async move { shared.explain(&ns, &query, &aggregates).await })
+            .await
     }
 }
-

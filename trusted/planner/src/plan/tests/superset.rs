@@ -138,7 +138,7 @@ fn check(documents: &[Document], filter: &Document, indexes: Vec<IndexState>) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_match_is_found_whatever_the_documents_hold(case in generate::case(true)) {
