@@ -144,12 +144,7 @@ impl RangeAccess {
             return Vec::new();
         };
         let mut run = Vec::new();
-        for field in index
-            .fields()
-            .iter()
-            .skip(order.first_field)
-            .take(order.field_count)
-        {
+        for field in index.fields().iter().skip(order.first_field).take(order.field_count) {
             let mut value = Bson::Null;
             arras_documents::path::visit_index_values(document, field, &mut |found| {
                 value = found.cloned().unwrap_or(Bson::Null);

@@ -19,10 +19,7 @@ pub(crate) fn advice(conditions: &Conditions, sort: &Sort, limit: Option<u64>) -
                 format!("indexes = [[{}]] and the query pattern", list.join(", "))
             };
             let pattern: Vec<String> = key.fields.iter().map(|field| format!("\"{field}\": 1")).collect();
-            format!(
-                "createIndex({{{}}}), or {schema} in the schema, would serve it",
-                pattern.join(", ")
-            )
+            format!("createIndex({{{}}}), or {schema} in the schema, would serve it", pattern.join(", "))
         }
         None => {
             "no index can serve it; add a condition of equality or range, or set scan = \"allow\" for the \
@@ -35,34 +32,16 @@ pub(crate) fn advice(conditions: &Conditions, sort: &Sort, limit: Option<u64>) -
 /// The error for a query that needs a scan where scans are refused.
 pub(crate) fn refusal(conditions: &Conditions, sort: &Sort) -> PlanError {
     let (field, operator) = first_operation(conditions)
-        .or_else(|| {
-            sort.keys()
-                .first()
-                .map(|key| (key.path.clone(), "sort with limit"))
-        })
+        .or_else(|| sort.keys().first().map(|key| (key.path.clone(), "sort with limit")))
         .unwrap_or_default();
     let fix = advice(conditions, sort, Some(1)).unwrap_or_default();
     PlanError::NoIndex { field, operator, fix }
 }
 
 fn first_operation(conditions: &Conditions) -> Option<(String, &'static str)> {
-    let own = conditions
-        .all
-        .first()
-        .map(|condition| (condition.path.clone(), condition.operator));
-    let inner = || {
-        conditions
-            .any
-            .iter()
-            .flat_map(|any| &any.branches)
-            .find_map(first_operation)
-    };
-    let opaque = || {
-        conditions
-            .opaque
-            .first()
-            .map(|opaque| (opaque.path.clone(), opaque.operator))
-    };
+    let own = conditions.all.first().map(|condition| (condition.path.clone(), condition.operator));
+    let inner = || conditions.any.iter().flat_map(|any| &any.branches).find_map(first_operation);
+    let opaque = || conditions.opaque.first().map(|opaque| (opaque.path.clone(), opaque.operator));
     own.or_else(inner).or_else(opaque)
 }
 
@@ -85,24 +64,12 @@ fn key_pattern(conditions: &Conditions, sort: &Sort) -> Option<(Key, String)> {
             fields.push(condition.path.clone());
         }
     }
-    let ranged = all
-        .iter()
-        .find(|condition| !condition.values.only_points())
-        .map(|condition| &condition.path);
-    let ordered = sort
-        .keys()
-        .iter()
-        .map(|key| &key.path)
-        .find(|path| !fields.contains(path));
+    let ranged =
+        all.iter().find(|condition| !condition.values.only_points()).map(|condition| &condition.path);
+    let ordered = sort.keys().iter().map(|key| &key.path).find(|path| !fields.contains(path));
     let last = ranged.or(ordered).filter(|path| !fields.contains(path));
     let equality_only = last.is_none();
     fields.extend(last.cloned());
     let first = fields.first()?.clone();
-    Some((
-        Key {
-            fields,
-            equality_only,
-        },
-        first,
-    ))
+    Some((Key { fields, equality_only }, first))
 }

@@ -21,19 +21,11 @@ pub(crate) struct Values {
 
 impl Values {
     fn points(points: Vec<Bson>, exact: bool) -> Self {
-        Self {
-            points,
-            intervals: Vec::new(),
-            exact,
-        }
+        Self { points, intervals: Vec::new(), exact }
     }
 
     fn interval(lower: Edge, upper: Edge) -> Self {
-        Self {
-            points: Vec::new(),
-            intervals: vec![Interval { lower, upper }],
-            exact: true,
-        }
+        Self { points: Vec::new(), intervals: vec![Interval { lower, upper }], exact: true }
     }
 
     pub(crate) fn only_points(&self) -> bool {
@@ -52,28 +44,15 @@ impl Values {
 
     /// All of them as intervals.
     pub(crate) fn as_intervals(&self) -> Vec<Interval> {
-        self.points
-            .iter()
-            .cloned()
-            .map(Interval::point)
-            .chain(self.intervals.iter().cloned())
-            .collect()
+        self.points.iter().cloned().map(Interval::point).chain(self.intervals.iter().cloned()).collect()
     }
 
     /// The values in both, where both speak of one single term. May be wider, never narrower.
     fn narrowed(self, other: &Self) -> Self {
         let exact = self.exact && other.exact;
         if self.only_points() {
-            let points = self
-                .points
-                .into_iter()
-                .filter(|point| other.contains(point))
-                .collect();
-            return Self {
-                points,
-                intervals: Vec::new(),
-                exact,
-            };
+            let points = self.points.into_iter().filter(|point| other.contains(point)).collect();
+            return Self { points, intervals: Vec::new(), exact };
         }
         if other.only_points() {
             return other.clone().narrowed(&self);
@@ -86,11 +65,7 @@ impl Values {
         ) {
             ([], [own], [], [theirs]) => {
                 let exact = exact && own.narrowed_exactly(theirs);
-                Self {
-                    points: Vec::new(),
-                    intervals: vec![own.clone().narrowed(theirs)],
-                    exact,
-                }
+                Self { points: Vec::new(), intervals: vec![own.clone().narrowed(theirs)], exact }
             }
             _ => Self { exact: false, ..self },
         }
@@ -100,13 +75,7 @@ impl Values {
 impl Interval {
     /// Would [`Interval::narrowed`] leave exactly the values in both?
     fn narrowed_exactly(&self, other: &Self) -> bool {
-        let class = |interval: &Self| {
-            interval
-                .lower
-                .value()
-                .or(interval.upper.value())
-                .map(order::class)
-        };
+        let class = |interval: &Self| interval.lower.value().or(interval.upper.value()).map(order::class);
         class(self) == class(other)
     }
 }
@@ -174,10 +143,7 @@ impl Conditions {
                 match branches.as_slice() {
                     [] => self.never = true,
                     _ if branches.iter().any(Self::is_empty) => {}
-                    _ => self.any.push(Alternatives {
-                        id: number(next_id),
-                        branches,
-                    }),
+                    _ => self.any.push(Alternatives { id: number(next_id), branches }),
                 }
             }
             Expr::Nor(_) => self.opaque("", "$nor"),
@@ -187,10 +153,7 @@ impl Conditions {
     }
 
     fn opaque(&mut self, path: &str, operator: &'static str) {
-        self.opaque.push(Opaque {
-            path: path.to_owned(),
-            operator,
-        });
+        self.opaque.push(Opaque { path: path.to_owned(), operator });
     }
 
     fn add_test(&mut self, path: &str, test: &Test, next_id: &mut usize) {
@@ -208,12 +171,7 @@ impl Conditions {
 
     fn push(&mut self, path: &str, operator: &'static str, values: Values, next_id: &mut usize) {
         self.never |= values.points.is_empty() && values.intervals.is_empty();
-        self.all.push(Condition {
-            id: number(next_id),
-            path: path.to_owned(),
-            operator,
-            values,
-        });
+        self.all.push(Condition { id: number(next_id), path: path.to_owned(), operator, values });
     }
 
     /// Tests that one element passes together: each element is a term, so the tests narrow one another whatever
@@ -228,15 +186,7 @@ impl Conditions {
             });
         }
         if let Some(values) = together {
-            self.push(
-                path,
-                "$elemMatch",
-                Values {
-                    exact: false,
-                    ..values
-                },
-                next_id,
-            );
+            self.push(path, "$elemMatch", Values { exact: false, ..values }, next_id);
         }
     }
 
@@ -253,15 +203,8 @@ impl Conditions {
             if condition.values.has_null() || arras_documents::path::offset_of(first).is_some() {
                 continue;
             }
-            let values = Values {
-                exact: false,
-                ..condition.values
-            };
-            self.all.push(Condition {
-                path: format!("{path}.{}", condition.path),
-                values,
-                ..condition
-            });
+            let values = Values { exact: false, ..condition.values };
+            self.all.push(Condition { path: format!("{path}.{}", condition.path), values, ..condition });
         }
     }
 }
@@ -304,11 +247,7 @@ fn values(test: &Test) -> Option<Values> {
                 pattern: pattern.source().try_into().ok()?,
                 options: pattern.options().try_into().ok()?,
             };
-            Some(Values {
-                points: vec![itself.into()],
-                intervals: vec![interval],
-                exact: false,
-            })
+            Some(Values { points: vec![itself.into()], intervals: vec![interval], exact: false })
         }
         _ => None,
     }
@@ -357,11 +296,7 @@ fn ranged(value: &Bson, or_equal: bool, edges: impl FnOnce() -> (Edge, Edge)) ->
 
 /// The lower end of "less than this": NaN is the lowest number, and less than none.
 fn lowest(value: &Bson) -> Edge {
-    if order::class(value) == Class::Number {
-        Edge::Excluded(Bson::Double(f64::NAN))
-    } else {
-        Edge::Bracket
-    }
+    if order::class(value) == Class::Number { Edge::Excluded(Bson::Double(f64::NAN)) } else { Edge::Bracket }
 }
 
 /// The operator as it is written in a filter.
@@ -411,9 +346,5 @@ pub(crate) fn at_path<'c>(
 /// Guess of how much a condition leaves, for choosing one: fewest points first, then closed intervals, then others.
 fn width_class(values: &Values) -> (bool, bool, usize) {
     let closed = values.intervals.iter().all(Interval::is_closed);
-    (
-        !values.only_points(),
-        !closed,
-        values.points.len() + values.intervals.len(),
-    )
+    (!values.only_points(), !closed, values.points.len() + values.intervals.len())
 }

@@ -18,11 +18,7 @@ pub struct Statistics {
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self {
-            document_count: 100_000,
-            document_bytes: 1024,
-            distinct_values: BTreeMap::new(),
-        }
+        Self { document_count: 100_000, document_bytes: 1024, distinct_values: BTreeMap::new() }
     }
 }
 
@@ -105,11 +101,7 @@ pub(crate) fn of(
         Access::Scan => {
             // One more request that finds the end.
             let all = fetch(statistics.document_count, statistics);
-            Cost {
-                rounds: all.rounds + 1,
-                sent_bytes: 64,
-                ..all
-            }
+            Cost { rounds: all.rounds + 1, sent_bytes: 64, ..all }
         }
         Access::Unique { values, .. } => {
             let search = Cost {
@@ -123,30 +115,20 @@ pub(crate) fn of(
         Access::Eq { values, .. } => {
             // The covering set of `found` counters: one token for each bit.
             let tokens = values.len() as u64 * u64::from(64 - found.leading_zeros()).max(1);
-            let search = Cost {
-                rounds: 1,
-                sent_bytes: 17 * tokens,
-                received_bytes: 16 * found,
-                ..Cost::default()
-            };
+            let search =
+                Cost { rounds: 1, sent_bytes: 17 * tokens, received_bytes: 16 * found, ..Cost::default() };
             then(search, fetch(documents, statistics))
         }
         Access::Range(_) => {
             let key_bytes = index.and_then(PhysicalIndex::key_bytes).unwrap_or(12) + TIE_BREAK_BYTES;
-            then(
-                range_search(key_bytes as u64, found, statistics),
-                fetch(documents, statistics),
-            )
+            then(range_search(key_bytes as u64, found, statistics), fetch(documents, statistics))
         }
         Access::Union(_) => Cost::default(),
     }
 }
 
 fn then(search: Cost, fetch: Cost) -> Cost {
-    Cost {
-        rounds: search.rounds + fetch.rounds,
-        ..search.plus(fetch)
-    }
+    Cost { rounds: search.rounds + fetch.rounds, ..search.plus(fetch) }
 }
 
 /// Two walks down one tree below the client's cached top, and the buckets between their ends.

@@ -56,9 +56,8 @@ impl Explanation {
             None => "sorted by the proxy, if an order is asked for".to_owned(),
         };
         let rechecked = plan.rechecked.iter();
-        explanation.rechecked = rechecked
-            .map(|(path, operator)| format!("{path} {operator}").trim().to_owned())
-            .collect();
+        explanation.rechecked =
+            rechecked.map(|(path, operator)| format!("{path} {operator}").trim().to_owned()).collect();
         explanation.search_leakage = words(&plan.leaks);
         explanation.scan = plan.access == Access::Scan;
         explanation.advice = plan.advice.clone();
@@ -80,37 +79,25 @@ impl Explanation {
     }
 
     fn of_access(access: &Access, indexes: &[IndexState]) -> Self {
-        let used: Vec<&IndexState> = access
-            .indexes()
-            .iter()
-            .filter_map(|id| indexes.iter().find(|state| state.id == *id))
-            .collect();
+        let used: Vec<&IndexState> =
+            access.indexes().iter().filter_map(|id| indexes.iter().find(|state| state.id == *id)).collect();
         let mut leakages: Vec<&Leakage> = vec![if has_rows(access) { &UNIQUE } else { &SCAN }];
         leakages.extend(used.iter().map(|state| state.index.leakage()));
         let gather = |part: fn(&Leakage) -> &'static [Pattern]| {
-            let mut patterns: Vec<Pattern> = leakages
-                .iter()
-                .flat_map(|leakage| part(leakage))
-                .copied()
-                .collect();
+            let mut patterns: Vec<Pattern> =
+                leakages.iter().flat_map(|leakage| part(leakage)).copied().collect();
             patterns.sort();
             patterns.dedup();
             words(&patterns)
         };
-        let mut attacks: Vec<String> = leakages
-            .iter()
-            .flat_map(|leakage| leakage.attacks)
-            .map(|attack| (*attack).to_owned())
-            .collect();
+        let mut attacks: Vec<String> =
+            leakages.iter().flat_map(|leakage| leakage.attacks).map(|attack| (*attack).to_owned()).collect();
         attacks.sort();
         attacks.dedup();
         Self {
             indexes: used
                 .iter()
-                .map(|state| IndexUse {
-                    name: state.name.clone(),
-                    index: state.index.to_string(),
-                })
+                .map(|state| IndexUse { name: state.name.clone(), index: state.index.to_string() })
                 .collect(),
             steps: steps(access, indexes),
             snapshot_leakage: gather(|leakage| leakage.snapshot),
@@ -124,11 +111,8 @@ impl Explanation {
     #[must_use]
     pub fn to_document(&self) -> Document {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let indexes: Vec<Document> = self
-            .indexes
-            .iter()
-            .map(|used| doc! { "name": &used.name, "index": &used.index })
-            .collect();
+        let indexes: Vec<Document> =
+            self.indexes.iter().map(|used| doc! { "name": &used.name, "index": &used.index }).collect();
         let mut document = doc! {
             "indexes": indexes,
             "steps": &self.steps,
@@ -163,10 +147,7 @@ impl Explanation {
 }
 
 fn words(patterns: &[Pattern]) -> Vec<String> {
-    patterns
-        .iter()
-        .map(|pattern| pattern.describe().to_owned())
-        .collect()
+    patterns.iter().map(|pattern| pattern.describe().to_owned()).collect()
 }
 
 fn has_rows(access: &Access) -> bool {
@@ -188,18 +169,11 @@ fn steps(access: &Access, indexes: &[IndexState]) -> Vec<String> {
         Access::Rows { ids } if ids.is_empty() => vec!["nothing can match; nothing is read".to_owned()],
         Access::Rows { ids } => vec![format!("fetch by _id: {}", counted(ids.len() as u64, "document"))],
         Access::Unique { index, values } | Access::Eq { index, values } => {
-            vec![format!(
-                "look up {} in {}",
-                counted(values.len() as u64, "value"),
-                name(*index)
-            )]
+            vec![format!("look up {} in {}", counted(values.len() as u64, "value"), name(*index))]
         }
         Access::Range(range) => vec![range_step(range, &name(range.index), indexes)],
         Access::Union(branches) => {
-            let mut lines: Vec<String> = branches
-                .iter()
-                .flat_map(|branch| steps(branch, indexes))
-                .collect();
+            let mut lines: Vec<String> = branches.iter().flat_map(|branch| steps(branch, indexes)).collect();
             lines.dedup();
             lines
         }
@@ -210,29 +184,18 @@ fn steps(access: &Access, indexes: &[IndexState]) -> Vec<String> {
 fn range_step(range: &RangeAccess, name: &str, indexes: &[IndexState]) -> String {
     let state = indexes.iter().find(|state| state.id == range.index);
     let fields = state.map(|state| state.index.fields()).unwrap_or_default();
-    let mut parts: Vec<String> = fields
-        .iter()
-        .take(range.equal.len())
-        .map(|field| format!("{field} fixed"))
-        .collect();
+    let mut parts: Vec<String> =
+        fields.iter().take(range.equal.len()).map(|field| format!("{field} fixed")).collect();
     if !range.interval.is_all() {
         let field = fields.get(range.equal.len()).copied().unwrap_or("the next field");
         parts.push(format!("{field} between two bounds"));
     }
-    let which = if parts.is_empty() {
-        "all of it".to_owned()
-    } else {
-        parts.join(", ")
-    };
+    let which = if parts.is_empty() { "all of it".to_owned() } else { parts.join(", ") };
     format!("walk {name}: {which}")
 }
 
 fn counted(count: u64, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn size(bytes: u64) -> String {
@@ -246,22 +209,10 @@ fn size(bytes: u64) -> String {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |items: &[String]| {
-            if items.is_empty() {
-                "nothing".to_owned()
-            } else {
-                items.join("; ")
-            }
+            if items.is_empty() { "nothing".to_owned() } else { items.join("; ") }
         };
         let uses: Vec<String> = self.indexes.iter().map(|used| used.index.clone()).collect();
-        writeln!(
-            f,
-            "indexes   {}",
-            if uses.is_empty() {
-                "none".to_owned()
-            } else {
-                uses.join(", ")
-            }
-        )?;
+        writeln!(f, "indexes   {}", if uses.is_empty() { "none".to_owned() } else { uses.join(", ") })?;
         for step in &self.steps {
             writeln!(f, "step      {step}")?;
         }
@@ -269,18 +220,8 @@ impl fmt::Display for Explanation {
         writeln!(f, "re-check  {}", list(&self.rechecked))?;
         let cost = &self.cost;
         write!(f, "cost      about {}, ", counted(cost.rounds, "round trip"))?;
-        write!(
-            f,
-            "{} sent, {} received, ",
-            size(cost.sent_bytes),
-            size(cost.received_bytes)
-        )?;
-        writeln!(
-            f,
-            "{} repair, {}",
-            size(cost.repair_bytes),
-            counted(cost.documents, "document")
-        )?;
+        write!(f, "{} sent, {} received, ", size(cost.sent_bytes), size(cost.received_bytes))?;
+        writeln!(f, "{} repair, {}", size(cost.repair_bytes), counted(cost.documents, "document"))?;
         writeln!(f, "snapshot  {}", list(&self.snapshot_leakage))?;
         writeln!(f, "search    {}", list(&self.search_leakage))?;
         writeln!(f, "update    {}", list(&self.update_leakage))?;

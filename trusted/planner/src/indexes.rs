@@ -101,54 +101,29 @@ pub fn per_query(
     regular_indexes: &[Vec<String>],
     sensitive: Sensitive<'_>,
 ) -> BTreeSet<FilterSet> {
-    let mut sets: BTreeSet<FilterSet> = regular_indexes
-        .iter()
-        .filter_map(|index| usable_part(pattern, index))
-        .collect();
+    let mut sets: BTreeSet<FilterSet> =
+        regular_indexes.iter().filter_map(|index| usable_part(pattern, index)).collect();
     let Some(range) = indexed_range(pattern, &sets, sensitive) else {
         return sets;
     };
     if sets.is_empty() {
-        sets.insert(FilterSet {
-            equal: Vec::new(),
-            range: None,
-        });
+        sets.insert(FilterSet { equal: Vec::new(), range: None });
     }
-    sets.into_iter()
-        .map(|set| FilterSet {
-            range: Some(range.clone()),
-            ..set
-        })
-        .collect()
+    sets.into_iter().map(|set| FilterSet { range: Some(range.clone()), ..set }).collect()
 }
 
 /// The filters of a clause that a regular index serves.
 fn usable_part(pattern: &QueryPattern, index: &[String]) -> Option<FilterSet> {
-    let equal: Vec<String> = index
-        .iter()
-        .take_while(|field| pattern.eq.contains(field))
-        .cloned()
-        .collect();
-    let range = index
-        .get(equal.len())
-        .filter(|field| ranged_fields(pattern).contains(field))
-        .cloned();
+    let equal: Vec<String> = index.iter().take_while(|field| pattern.eq.contains(field)).cloned().collect();
+    let range = index.get(equal.len()).filter(|field| ranged_fields(pattern).contains(field)).cloned();
     (!equal.is_empty() || range.is_some()).then_some(FilterSet { equal, range })
 }
 
 /// The fields a clause ranges over, then the field it orders its first results by. An order led by fields that
 /// are fixed by equality is an order by the first field that is not.
 fn ranged_fields(pattern: &QueryPattern) -> Vec<&String> {
-    let order = pattern
-        .order
-        .iter()
-        .map(|key| &key.path)
-        .find(|path| !pattern.eq.contains(path));
-    pattern
-        .range
-        .iter()
-        .chain(order.filter(|_| pattern.limit))
-        .collect()
+    let order = pattern.order.iter().map(|key| &key.path).find(|path| !pattern.eq.contains(path));
+    pattern.range.iter().chain(order.filter(|_| pattern.limit)).collect()
 }
 
 /// The sensitive range or order-by-limit field the clause's index is to end in.
@@ -157,16 +132,10 @@ fn indexed_range(
     sets: &BTreeSet<FilterSet>,
     sensitive: Sensitive<'_>,
 ) -> Option<String> {
-    let candidates: Vec<&String> = ranged_fields(pattern)
-        .into_iter()
-        .filter(|field| sensitive(field))
-        .collect();
+    let candidates: Vec<&String> =
+        ranged_fields(pattern).into_iter().filter(|field| sensitive(field)).collect();
     let reached = |field: &&&String| sets.iter().any(|set| set.range.as_ref() == Some(**field));
-    candidates
-        .iter()
-        .find(reached)
-        .or(candidates.first())
-        .map(|field| (*field).clone())
+    candidates.iter().find(reached).or(candidates.first()).map(|field| (*field).clone())
 }
 
 /// Stage 2: the union of all filter sets, without those another's index implies.
@@ -223,12 +192,7 @@ fn two_stages(
     sensitive: Sensitive<'_>,
 ) -> Vec<PlannedIndex> {
     let patterns = schema.all_patterns();
-    global(
-        patterns
-            .iter()
-            .flat_map(|pattern| per_query(pattern, regular, sensitive)),
-        sensitive,
-    )
+    global(patterns.iter().flat_map(|pattern| per_query(pattern, regular, sensitive)), sensitive)
 }
 
 /// The indexes this store builds for a schema: both stages with every field sensitive, because this version of
@@ -242,21 +206,10 @@ pub fn physical_indexes(schema: &CollectionSchema) -> Vec<PhysicalIndex> {
 /// The same if the application has further regular indexes.
 pub(crate) fn physical_with(schema: &CollectionSchema, further: &[Vec<String>]) -> Vec<PhysicalIndex> {
     let mut regular = schema.all_indexes();
-    regular.extend(
-        further
-            .iter()
-            .filter(|index| !schema.indexes.contains(index))
-            .cloned(),
-    );
-    let unique = schema
-        .fields
-        .iter()
-        .filter(|(path, field)| field.unique && path.as_str() != "_id");
-    let mut indexes: Vec<PhysicalIndex> = unique
-        .map(|(path, _)| PhysicalIndex::Unique {
-            fields: vec![path.clone()],
-        })
-        .collect();
+    regular.extend(further.iter().filter(|index| !schema.indexes.contains(index)).cloned());
+    let unique = schema.fields.iter().filter(|(path, field)| field.unique && path.as_str() != "_id");
+    let mut indexes: Vec<PhysicalIndex> =
+        unique.map(|(path, _)| PhysicalIndex::Unique { fields: vec![path.clone()] }).collect();
     for planned in two_stages(schema, &regular, &|_| true) {
         indexes.extend(physical(schema, &planned));
     }
@@ -269,9 +222,7 @@ fn physical(schema: &CollectionSchema, planned: &PlannedIndex) -> Option<Physica
         return None; // at most one document is left once the unique field is looked up
     }
     let Some(range) = range else {
-        return Some(PhysicalIndex::Eq {
-            fields: equal.clone(),
-        });
+        return Some(PhysicalIndex::Eq { fields: equal.clone() });
     };
     let mut fields = equal.clone();
     fields.push(range.clone());
@@ -284,12 +235,8 @@ fn physical(schema: &CollectionSchema, planned: &PlannedIndex) -> Option<Physica
 fn aggregates(schema: &CollectionSchema, filters: &FilterSet) -> Option<Vec<String>> {
     use crate::schema::Operation::{Average, Sum};
     let summed = |field: &FieldSchema| field.operations.contains(&Sum) || field.operations.contains(&Average);
-    let mut sums: BTreeSet<String> = schema
-        .fields
-        .iter()
-        .filter(|(_, field)| summed(field))
-        .map(|(path, _)| path.clone())
-        .collect();
+    let mut sums: BTreeSet<String> =
+        schema.fields.iter().filter(|(_, field)| summed(field)).map(|(path, _)| path.clone()).collect();
     let mut wanted = !sums.is_empty();
     let index: Vec<&String> = filters.fields().collect();
     for pattern in schema.patterns.iter().filter(|pattern| pattern.aggregates()) {
@@ -297,9 +244,7 @@ fn aggregates(schema: &CollectionSchema, filters: &FilterSet) -> Option<Vec<Stri
         let [range] = pattern.range.as_slice() else {
             continue;
         };
-        let leading = index
-            .get(..pattern.eq.len())
-            .is_some_and(|leading| same_set(leading, &pattern.eq));
+        let leading = index.get(..pattern.eq.len()).is_some_and(|leading| same_set(leading, &pattern.eq));
         if leading && index.get(pattern.eq.len()) == Some(&range) {
             wanted = true;
             sums.extend(pattern.sum.iter().chain(&pattern.average).cloned());

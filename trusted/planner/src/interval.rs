@@ -39,28 +39,19 @@ pub struct Interval {
 
 impl Interval {
     /// Every value.
-    pub const ALL: Self = Self {
-        lower: Edge::Unbounded,
-        upper: Edge::Unbounded,
-    };
+    pub const ALL: Self = Self { lower: Edge::Unbounded, upper: Edge::Unbounded };
 
     /// One value.
     #[must_use]
     pub fn point(value: Bson) -> Self {
-        Self {
-            lower: Edge::Included(value.clone()),
-            upper: Edge::Included(value),
-        }
+        Self { lower: Edge::Included(value.clone()), upper: Edge::Included(value) }
     }
 
     /// The strings that start with a text.
     #[must_use]
     pub fn prefix(text: String) -> Self {
         let upper = successor(&text).map_or(Edge::Bracket, |next| Edge::Excluded(Bson::String(next)));
-        Self {
-            lower: Edge::Included(Bson::String(text)),
-            upper,
-        }
+        Self { lower: Edge::Included(Bson::String(text)), upper }
     }
 
     /// Is it every value?

@@ -93,23 +93,12 @@ impl PhysicalIndex {
         let fits = |width: KeyWidth| fields.len() * usize::from(width.component_bytes()) <= parts_bytes;
         let mut width = width;
         // A part of 4 bytes holds too little to narrow a search by, so that width is never chosen for a user.
-        while !fits(width)
-            && width
-                .narrower()
-                .is_some_and(|narrower| narrower > KeyWidth::Bits32)
-        {
+        while !fits(width) && width.narrower().is_some_and(|narrower| narrower > KeyWidth::Bits32) {
             width = width.narrower()?;
         }
-        let kept = fields
-            .len()
-            .min(parts_bytes / usize::from(width.component_bytes()));
+        let kept = fields.len().min(parts_bytes / usize::from(width.component_bytes()));
         let (range, equal) = fields.get(..kept)?.split_last()?;
-        Some(Self::Range {
-            equal: equal.to_vec(),
-            range: range.clone(),
-            width,
-            aggregates,
-        })
+        Some(Self::Range { equal: equal.to_vec(), range: range.clone(), width, aggregates })
     }
 
     /// Its fields, in order.
@@ -155,14 +144,8 @@ impl PhysicalIndex {
             (Self::Unique { fields: own }, Self::Unique { fields })
             | (Self::Eq { fields: own }, Self::Eq { fields }) => same_fields(own, fields),
             (
-                Self::Range {
-                    width: own_width,
-                    aggregates: own_aggregates,
-                    ..
-                },
-                Self::Range {
-                    width, aggregates, ..
-                },
+                Self::Range { width: own_width, aggregates: own_aggregates, .. },
+                Self::Range { width, aggregates, .. },
             ) => {
                 let aggregated = match (own_aggregates, aggregates) {
                     (_, None) => true,
@@ -205,16 +188,10 @@ impl fmt::Display for PhysicalIndex {
         };
         write!(f, "{name}({})", self.fields().join(", "))?;
         match self {
-            Self::Range {
-                aggregates: Some(sums),
-                ..
-            } if f.alternate() && sums.is_empty() => {
+            Self::Range { aggregates: Some(sums), .. } if f.alternate() && sums.is_empty() => {
                 write!(f, " with counts")
             }
-            Self::Range {
-                aggregates: Some(sums),
-                ..
-            } if f.alternate() => {
+            Self::Range { aggregates: Some(sums), .. } if f.alternate() => {
                 write!(f, " with counts and sums of {}", sums.join(", "))
             }
             _ => Ok(()),

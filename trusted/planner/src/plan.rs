@@ -112,21 +112,12 @@ pub enum PlanError {
 }
 
 fn on(field: &str) -> String {
-    if field.is_empty() {
-        String::new()
-    } else {
-        format!(" on field '{field}'")
-    }
+    if field.is_empty() { String::new() } else { format!(" on field '{field}'") }
 }
 
 impl From<PlanError> for StoreError {
     fn from(error: PlanError) -> Self {
-        Self {
-            code: 291,
-            code_name: "NoQueryExecutionPlans",
-            message: error.to_string(),
-            details: None,
-        }
+        Self { code: 291, code_name: "NoQueryExecutionPlans", message: error.to_string(), details: None }
     }
 }
 

@@ -52,16 +52,9 @@ pub fn report(schema: &Schema, statistics: &Statistics) -> Vec<CollectionReport>
 fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statistics) -> CollectionReport {
     let built = physical_indexes(schema);
     let states = states(&built);
-    let planner = Planner {
-        indexes: &states,
-        scan: schema.scan,
-        statistics,
-    };
-    let patterns = schema
-        .all_patterns()
-        .iter()
-        .map(|pattern| of_pattern(&planner, schema, pattern))
-        .collect();
+    let planner = Planner { indexes: &states, scan: schema.scan, statistics };
+    let patterns =
+        schema.all_patterns().iter().map(|pattern| of_pattern(&planner, schema, pattern)).collect();
     CollectionReport {
         namespace: namespace.to_owned(),
         planned: plan_indexes(schema),
@@ -86,50 +79,27 @@ fn states(indexes: &[PhysicalIndex]) -> Vec<IndexState> {
 
 fn of_pattern(planner: &Planner<'_>, schema: &CollectionSchema, pattern: &QueryPattern) -> PatternReport {
     let filter = sample_filter(schema, pattern);
-    let keys = pattern.order.iter().map(|key| SortKey {
-        path: key.path.clone(),
-        descending: key.descending,
-    });
+    let keys = pattern.order.iter().map(|key| SortKey { path: key.path.clone(), descending: key.descending });
     let sort = Sort::by(keys.collect());
-    let request = Request {
-        filter: &filter,
-        sort: &sort,
-        limit: pattern.limit.then_some(100),
-    };
+    let request = Request { filter: &filter, sort: &sort, limit: pattern.limit.then_some(100) };
     let aggregates = aggregates(pattern);
     let outcome = match planner.plan_aggregates(&filter, &aggregates) {
         Some(plan) => Ok(Explanation::of_aggregates(&plan, planner.indexes)),
-        None => planner
-            .plan(request)
-            .map(|plan| Explanation::of(&plan, planner.indexes)),
+        None => planner.plan(request).map(|plan| Explanation::of(&plan, planner.indexes)),
     };
-    PatternReport {
-        name: pattern.name.clone(),
-        clause: pattern.to_string(),
-        outcome,
-    }
+    PatternReport { name: pattern.name.clone(), clause: pattern.to_string(), outcome }
 }
 
 fn sample_filter(schema: &CollectionSchema, pattern: &QueryPattern) -> Expr {
     let kind = |path: &str| schema.fields.get(path).and_then(|field| field.kind);
-    let field = |path: &String, test| Expr::Field {
-        path: path.clone(),
-        test,
-    };
-    let mut all: Vec<Expr> = pattern
-        .eq
-        .iter()
-        .map(|path| field(path, Test::Eq(sample(kind(path), false))))
-        .collect();
+    let field = |path: &String, test| Expr::Field { path: path.clone(), test };
+    let mut all: Vec<Expr> =
+        pattern.eq.iter().map(|path| field(path, Test::Eq(sample(kind(path), false)))).collect();
     for path in &pattern.range {
         all.push(field(path, Test::Gte(sample(kind(path), false))));
         all.push(field(path, Test::Lte(sample(kind(path), true))));
     }
-    if all.is_empty() {
-        Expr::Always
-    } else {
-        Expr::And(all)
-    }
+    if all.is_empty() { Expr::Always } else { Expr::And(all) }
 }
 
 /// A low or high value of a type; integers where it is not declared.
@@ -154,24 +124,14 @@ fn aggregates(pattern: &QueryPattern) -> Vec<Aggregate> {
     let sums = pattern.sum.iter().cloned().map(AggregateFunction::Sum);
     let averages = pattern.average.iter().cloned().map(AggregateFunction::Average);
     let functions = count.into_iter().chain(sums).chain(averages);
-    functions
-        .enumerate()
-        .map(|(number, function)| Aggregate {
-            name: number.to_string(),
-            function,
-        })
-        .collect()
+    functions.enumerate().map(|(number, function)| Aggregate { name: number.to_string(), function }).collect()
 }
 
 fn notes(schema: &CollectionSchema, statistics: &Statistics) -> Vec<String> {
     let (count, bytes) = (statistics.document_count, statistics.document_bytes);
     let mut notes = vec![format!("costs are estimates for {count} documents of {bytes} B")];
-    let open: Vec<&str> = schema
-        .fields
-        .iter()
-        .filter(|(_, field)| !field.sensitive)
-        .map(|(path, _)| path.as_str())
-        .collect();
+    let open: Vec<&str> =
+        schema.fields.iter().filter(|(_, field)| !field.sensitive).map(|(path, _)| path.as_str()).collect();
     if !open.is_empty() {
         notes.push(format!(
             "declared nonsensitive: {}; this version seals them all the same, and indexes them like the others",
@@ -193,23 +153,11 @@ fn notes(schema: &CollectionSchema, statistics: &Statistics) -> Vec<String> {
 impl fmt::Display for CollectionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |items: Vec<String>| {
-            if items.is_empty() {
-                "none".to_owned()
-            } else {
-                items.join(", ")
-            }
+            if items.is_empty() { "none".to_owned() } else { items.join(", ") }
         };
         writeln!(f, "{}", self.namespace)?;
-        writeln!(
-            f,
-            "  planned   {}",
-            list(self.planned.iter().map(ToString::to_string).collect())
-        )?;
-        writeln!(
-            f,
-            "  built     {}",
-            list(self.built.iter().map(|index| format!("{index:#}")).collect())
-        )?;
+        writeln!(f, "  planned   {}", list(self.planned.iter().map(ToString::to_string).collect()))?;
+        writeln!(f, "  built     {}", list(self.built.iter().map(|index| format!("{index:#}")).collect()))?;
         for note in &self.notes {
             writeln!(f, "  note      {note}")?;
         }

@@ -66,12 +66,7 @@ impl From<RequestError> for StoreError {
             RequestError::Option { .. } => (72, "InvalidOptions"),
             RequestError::Kind { .. } | RequestError::Key { .. } => (67, "CannotCreateIndex"),
         };
-        Self {
-            code,
-            code_name,
-            message: error.to_string(),
-            details: None,
-        }
+        Self { code, code_name, message: error.to_string(), details: None }
     }
 }
 
@@ -85,9 +80,7 @@ struct Wishes {
 
 impl Wishes {
     fn serves(&self, operation: Operation) -> bool {
-        self.operations
-            .as_ref()
-            .is_none_or(|operations| operations.contains(&operation))
+        self.operations.as_ref().is_none_or(|operations| operations.contains(&operation))
     }
 }
 
@@ -108,9 +101,7 @@ pub fn indexes_for(
     }
     let mut indexes = Vec::new();
     if request.unique {
-        indexes.push(PhysicalIndex::Unique {
-            fields: fields.clone(),
-        });
+        indexes.push(PhysicalIndex::Unique { fields: fields.clone() });
     }
     match schema {
         Some(schema) if schema.declares_queries() && wishes.operations.is_none() => {
@@ -132,19 +123,13 @@ fn full_promise(
     let mut indexes = Vec::new();
     if wishes.serves(Operation::Eq) {
         let prefixes = (1..=fields.len()).filter_map(|length| fields.get(..length));
-        indexes.extend(prefixes.map(|prefix| PhysicalIndex::Eq {
-            fields: prefix.to_vec(),
-        }));
+        indexes.extend(prefixes.map(|prefix| PhysicalIndex::Eq { fields: prefix.to_vec() }));
     }
     let ranged = wishes.serves(Operation::Range) || wishes.serves(Operation::Order);
     if ranged && !hashed {
-        let declared = fields
-            .iter()
-            .map(|field| schema.map_or(KeyWidth::Bits128, |schema| schema.key_width(field)));
-        let width = wishes
-            .width
-            .or_else(|| declared.max())
-            .unwrap_or(KeyWidth::Bits128);
+        let declared =
+            fields.iter().map(|field| schema.map_or(KeyWidth::Bits128, |schema| schema.key_width(field)));
+        let width = wishes.width.or_else(|| declared.max()).unwrap_or(KeyWidth::Bits128);
         indexes.extend(PhysicalIndex::range(fields, width, wishes.aggregates.clone()));
     }
     indexes
@@ -154,34 +139,20 @@ fn full_promise(
 fn check_key(request: &IndexRequest) -> Result<bool, RequestError> {
     let name = || request.name.clone();
     if request.key.is_empty() {
-        return Err(RequestError::Key {
-            name: name(),
-            what: "has no field",
-        });
+        return Err(RequestError::Key { name: name(), what: "has no field" });
     }
     let mut hashed = false;
     for (field, kind) in &request.key {
         let wildcard = field.split('.').any(|part| part == "$**");
         if field.split('.').any(str::is_empty) || (field.starts_with('$') && !wildcard) {
-            return Err(RequestError::Key {
-                name: name(),
-                what: "has a malformed field path",
-            });
+            return Err(RequestError::Key { name: name(), what: "has a malformed field path" });
         }
         match kind {
             Bson::String(kind) if kind == "hashed" && !wildcard => hashed = true,
             _ if is_direction(kind) && !wildcard => {}
             _ => {
-                let kind = if wildcard {
-                    "wildcard".to_owned()
-                } else {
-                    kind.to_string()
-                };
-                return Err(RequestError::Kind {
-                    name: name(),
-                    field: field.clone(),
-                    kind,
-                });
+                let kind = if wildcard { "wildcard".to_owned() } else { kind.to_string() };
+                return Err(RequestError::Kind { name: name(), field: field.clone(), kind });
             }
         }
     }
@@ -205,13 +176,7 @@ fn is_direction(kind: &Bson) -> bool {
 
 /// Options under which results would differ from those of the index built.
 fn check_options(request: &IndexRequest) -> Result<(), RequestError> {
-    let refused = |option, what| {
-        Err(RequestError::Option {
-            name: request.name.clone(),
-            option,
-            what,
-        })
-    };
+    let refused = |option, what| Err(RequestError::Option { name: request.name.clone(), option, what });
     if request.unique && request.options.contains_key("partialFilterExpression") {
         return refused("partialFilterExpression", "is not supported with unique");
     }
@@ -222,10 +187,7 @@ fn check_options(request: &IndexRequest) -> Result<(), RequestError> {
         {
             Ok(())
         }
-        Some(_) => refused(
-            "collation",
-            "is not supported over encrypted data; only {locale: \"simple\"} is",
-        ),
+        Some(_) => refused("collation", "is not supported over encrypted data; only {locale: \"simple\"} is"),
     }
 }
 
@@ -234,11 +196,7 @@ fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
     let Some(storage_engine) = request.options.get("storageEngine") else {
         return Ok(wishes);
     };
-    let refused = |what| RequestError::Option {
-        name: request.name.clone(),
-        option: "storageEngine",
-        what,
-    };
+    let refused = |what| RequestError::Option { name: request.name.clone(), option: "storageEngine", what };
     let Bson::Document(engines) = storage_engine else {
         return Err(refused("is not a document"));
     };
@@ -287,11 +245,7 @@ fn operations(own: &Document) -> Option<Vec<Operation>> {
 }
 
 fn strings(own: &Document, option: &str) -> Option<Vec<String>> {
-    own.get_array(option)
-        .ok()?
-        .iter()
-        .map(|value| value.as_str().map(str::to_owned))
-        .collect()
+    own.get_array(option).ok()?.iter().map(|value| value.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

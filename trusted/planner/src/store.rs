@@ -35,12 +35,7 @@ pub struct StoreError {
 
 impl From<arras_documents::QueryError> for StoreError {
     fn from(error: arras_documents::QueryError) -> Self {
-        Self {
-            code: error.code,
-            code_name: error.code_name,
-            message: error.message,
-            details: None,
-        }
+        Self { code: error.code, code_name: error.code_name, message: error.message, details: None }
     }
 }
 

@@ -53,16 +53,11 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
         multikey |= found.multikey;
         present |= found.present;
         if tuples.len().saturating_mul(found.values.len()) > TERMS_MAX {
-            return Err(TooManyTerms {
-                index: index.to_string(),
-            });
+            return Err(TooManyTerms { index: index.to_string() });
         }
         let longer = |tuple: &Vec<Bson>| {
             let tuple = tuple.clone();
-            found
-                .values
-                .iter()
-                .map(move |value| tuple.iter().chain([value]).cloned().collect())
+            found.values.iter().map(move |value| tuple.iter().chain([value]).cloned().collect())
         };
         tuples = tuples.iter().flat_map(longer).collect();
     }
@@ -79,11 +74,7 @@ struct FieldValues {
 }
 
 fn field_values(document: &Document, field: &str) -> FieldValues {
-    let mut found = FieldValues {
-        values: Vec::new(),
-        multikey: false,
-        present: false,
-    };
+    let mut found = FieldValues { values: Vec::new(), multikey: false, present: false };
     let mut seen = BTreeSet::new();
     let (mut visits, mut folded) = (0_usize, false);
     path::any(document, field, LeafArray::Whole, &mut |at| {
@@ -93,11 +84,7 @@ fn field_values(document: &Document, field: &str) -> FieldValues {
             // Undefined sorts below null: folding it into null is harmless but for order, which a multikey
             // index does not promise.
             folded |= matches!(value, Bson::Undefined);
-            let value = if matches!(value, Bson::Undefined) {
-                &Bson::Null
-            } else {
-                value
-            };
+            let value = if matches!(value, Bson::Undefined) { &Bson::Null } else { value };
             if seen.insert(order::canonical(value)) {
                 found.values.push(value.clone());
             }
@@ -160,10 +147,7 @@ pub struct RangeKey {
 /// The key of a term: `component_bytes` ([`PhysicalIndex::component_bytes`]) for each value.
 #[must_use]
 pub fn range_key(term: &[Bson], component_bytes: usize) -> RangeKey {
-    let mut key = RangeKey {
-        bytes: Vec::with_capacity(term.len() * component_bytes),
-        exact: true,
-    };
+    let mut key = RangeKey { bytes: Vec::with_capacity(term.len() * component_bytes), exact: true };
     for value in term {
         let part = keys::encode(value, component_bytes.saturating_sub(1));
         key.exact &= part.exact;

@@ -6,20 +6,14 @@ use crate::schema::{OrderKey, Schema};
 
 /// A pattern from the paper's notation: `a= y>`; `o^` is "order by o, with a limit".
 fn pattern(clause: &str) -> QueryPattern {
-    let mut pattern = QueryPattern {
-        name: clause.to_owned(),
-        ..QueryPattern::default()
-    };
+    let mut pattern = QueryPattern { name: clause.to_owned(), ..QueryPattern::default() };
     for filter in clause.split_whitespace() {
         let (field, operator) = filter.split_at(filter.len() - 1);
         match operator {
             "=" => pattern.eq.push(field.to_owned()),
             ">" => pattern.range.push(field.to_owned()),
             _ => {
-                pattern.order.push(OrderKey {
-                    path: field.to_owned(),
-                    descending: false,
-                });
+                pattern.order.push(OrderKey { path: field.to_owned(), descending: false });
                 pattern.limit = true;
             }
         }
@@ -28,35 +22,24 @@ fn pattern(clause: &str) -> QueryPattern {
 }
 
 fn regular(indexes: &[&str]) -> Vec<Vec<String>> {
-    indexes
-        .iter()
-        .map(|index| index.split(' ').map(str::to_owned).collect())
-        .collect()
+    indexes.iter().map(|index| index.split(' ').map(str::to_owned).collect()).collect()
 }
 
 fn stage_1(clause: &str, indexes: &[&str], sensitive: Sensitive<'_>) -> Vec<String> {
-    per_query(&pattern(clause), &regular(indexes), sensitive)
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    per_query(&pattern(clause), &regular(indexes), sensitive).iter().map(ToString::to_string).collect()
 }
 
 /// Stage 2 on members in the paper's notation.
 fn stage_2(members: &[&str], sensitive: Sensitive<'_>) -> Vec<String> {
     let sets = members.iter().map(|member| {
         let pattern = pattern(member);
-        FilterSet {
-            equal: pattern.eq,
-            range: pattern.range.into_iter().next(),
-        }
+        FilterSet { equal: pattern.eq, range: pattern.range.into_iter().next() }
     });
     global(sets, sensitive).iter().map(ToString::to_string).collect()
 }
 
 fn both_stages(clauses: &[&str], indexes: &[&str], sensitive: Sensitive<'_>) -> Vec<String> {
-    let sets = clauses
-        .iter()
-        .flat_map(|clause| per_query(&pattern(clause), &regular(indexes), sensitive));
+    let sets = clauses.iter().flat_map(|clause| per_query(&pattern(clause), &regular(indexes), sensitive));
     global(sets, sensitive).iter().map(ToString::to_string).collect()
 }
 
@@ -87,10 +70,7 @@ fn stage_1_takes_what_a_regular_database_would() {
 #[test]
 fn the_papers_nonsensitive_removal() {
     assert_eq!(stage_2(&["a= b=", "a= b>"], NONE), ["Plain(a, b)"]);
-    assert_eq!(
-        stage_2(&["a= b=", "a= b>"], ALL),
-        ["ArxEq(a, b)", "ArxRange(a, b)"]
-    );
+    assert_eq!(stage_2(&["a= b=", "a= b>"], ALL), ["ArxEq(a, b)", "ArxRange(a, b)"]);
 }
 
 /// "If all of a, b and c are sensitive and S contains both (a=, b=, c>) and (a=, b>), then (a=, b>) is removed."
@@ -103,31 +83,16 @@ fn the_papers_sensitive_removal() {
 fn a_complete_match_implies_only_itself() {
     assert_eq!(stage_2(&["a=", "a= b="], ALL), ["ArxEq(a)", "ArxEq(a, b)"]);
     assert_eq!(stage_2(&["b= a=", "a= b="], ALL).len(), 1);
-    assert_eq!(
-        stage_2(&["a=", "a= b>"], ALL),
-        ["ArxEq(a)", "ArxRange(a, b)"],
-        "no equality from ArxRange"
-    );
-    assert_eq!(
-        stage_2(&["a=", "a= b="], NONE),
-        ["Plain(a, b)"],
-        "a plain index serves its prefixes"
-    );
-    assert_eq!(
-        stage_2(&["c>", "a= b= c>"], ALL),
-        ["ArxRange(c)", "ArxRange(a, b, c)"],
-        "c does not lead"
-    );
+    assert_eq!(stage_2(&["a=", "a= b>"], ALL), ["ArxEq(a)", "ArxRange(a, b)"], "no equality from ArxRange");
+    assert_eq!(stage_2(&["a=", "a= b="], NONE), ["Plain(a, b)"], "a plain index serves its prefixes");
+    assert_eq!(stage_2(&["c>", "a= b= c>"], ALL), ["ArxRange(c)", "ArxRange(a, b, c)"], "c does not lead");
     assert_eq!(stage_2(&["b= c>", "a= b= c>"], ALL).len(), 2);
 }
 
 #[test]
 fn mixed_members_are_encrypted_and_do_not_replace_plain_ones() {
     let sensitive = |field: &str| field == "s";
-    assert_eq!(
-        stage_2(&["n= s>", "n="], &sensitive),
-        ["Plain(n)", "ArxRange(n, s)"]
-    );
+    assert_eq!(stage_2(&["n= s>", "n="], &sensitive), ["Plain(n)", "ArxRange(n, s)"]);
     assert_eq!(stage_2(&["s= n>"], &sensitive), ["ArxRange(s, n)"]);
 }
 
@@ -135,17 +100,9 @@ fn mixed_members_are_encrypted_and_do_not_replace_plain_ones() {
 fn ranges_and_orders_get_an_index_of_their_own_if_none_leads_to_them() {
     assert_eq!(stage_1("y>", &["x"], ALL), ["(y>)"]);
     assert_eq!(stage_1("y^", &[], ALL), ["(y>)"]);
-    assert_eq!(
-        stage_1("y^", &[], NONE),
-        [""; 0],
-        "a nonsensitive one is planned from regular indexes alone"
-    );
+    assert_eq!(stage_1("y^", &[], NONE), [""; 0], "a nonsensitive one is planned from regular indexes alone");
     assert_eq!(stage_1("a= b^", &["a b"], ALL), ["(a=, b>)"]);
-    assert_eq!(
-        stage_1("a= b> c^", &["a c"], ALL),
-        ["(a=, c>)"],
-        "the one a regular index reaches"
-    );
+    assert_eq!(stage_1("a= b> c^", &["a c"], ALL), ["(a=, c>)"], "the one a regular index reaches");
     assert_eq!(stage_1("a= n> s>", &["a n"], &|field| field != "n"), ["(a=, s>)"]);
     let mut unlimited = pattern("a= b^");
     unlimited.limit = false;
@@ -195,10 +152,7 @@ fn a_schema_becomes_few_physical_indexes() {
             "ArxRange(status, placed)"
         ]
     );
-    let built: Vec<String> = physical_indexes(orders)
-        .iter()
-        .map(|index| format!("{index:#}"))
-        .collect();
+    let built: Vec<String> = physical_indexes(orders).iter().map(|index| format!("{index:#}")).collect();
     assert_eq!(
         built,
         [
@@ -210,12 +164,6 @@ fn a_schema_becomes_few_physical_indexes() {
             "ArxRange(status, placed) with counts and sums of total"
         ]
     );
-    let quantity = physical_indexes(orders)
-        .into_iter()
-        .find(|index| index.fields() == ["quantity"])
-        .unwrap();
-    assert_eq!(
-        quantity.key_bytes(),
-        Some(usize::from(KeyWidth::Bits64.component_bytes()))
-    );
+    let quantity = physical_indexes(orders).into_iter().find(|index| index.fields() == ["quantity"]).unwrap();
+    assert_eq!(quantity.key_bytes(), Some(usize::from(KeyWidth::Bits64.component_bytes())));
 }

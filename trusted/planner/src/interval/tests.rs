@@ -29,18 +29,9 @@ fn a_prefix_interval_holds_what_starts_with_it() {
 
 #[test]
 fn intersections_keep_the_stricter_end() {
-    let over = |value: i32| Interval {
-        lower: Edge::Excluded(Bson::Int32(value)),
-        upper: Edge::Bracket,
-    };
-    let from = |value: i32| Interval {
-        lower: Edge::Included(Bson::Int32(value)),
-        upper: Edge::Bracket,
-    };
-    let up_to = |value: f64| Interval {
-        lower: Edge::Bracket,
-        upper: Edge::Included(Bson::Double(value)),
-    };
+    let over = |value: i32| Interval { lower: Edge::Excluded(Bson::Int32(value)), upper: Edge::Bracket };
+    let from = |value: i32| Interval { lower: Edge::Included(Bson::Int32(value)), upper: Edge::Bracket };
+    let up_to = |value: f64| Interval { lower: Edge::Bracket, upper: Edge::Included(Bson::Double(value)) };
     let both = over(1).narrowed(&up_to(4.5));
     assert_eq!(both.lower, Edge::Excluded(Bson::Int32(1)));
     assert_eq!(both.upper, Edge::Included(Bson::Double(4.5)));

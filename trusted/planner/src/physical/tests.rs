@@ -7,9 +7,7 @@ fn names(fields: &[&str]) -> Vec<String> {
 }
 
 fn eq(fields: &[&str]) -> PhysicalIndex {
-    PhysicalIndex::Eq {
-        fields: names(fields),
-    }
+    PhysicalIndex::Eq { fields: names(fields) }
 }
 
 fn range(fields: &[&str]) -> PhysicalIndex {
@@ -38,13 +36,8 @@ fn only_what_serves_as_much_stands_for_another() {
     assert!(!range(&["b", "a"]).implies(&range(&["a"])));
     assert!(!eq(&["a", "b"]).implies(&eq(&["a"])) && !eq(&["a"]).implies(&eq(&["a", "b"])));
     assert!(eq(&["a", "b"]).implies(&eq(&["b", "a"])));
-    assert!(
-        !range(&["a"]).implies(&eq(&["a"])),
-        "equality is not left to ArxRange"
-    );
-    let unique = PhysicalIndex::Unique {
-        fields: names(&["a"]),
-    };
+    assert!(!range(&["a"]).implies(&eq(&["a"])), "equality is not left to ArxRange");
+    let unique = PhysicalIndex::Unique { fields: names(&["a"]) };
     assert!(unique.implies(&eq(&["a"])) && !eq(&["a"]).implies(&unique));
     let summing =
         |sums: &[&str]| PhysicalIndex::range(&names(&["a"]), KeyWidth::Bits128, Some(names(sums))).unwrap();
@@ -56,13 +49,7 @@ fn only_what_serves_as_much_stands_for_another() {
 
 #[test]
 fn minimising_keeps_one_of_each_chain() {
-    let all = vec![
-        range(&["a"]),
-        eq(&["a"]),
-        range(&["a", "b"]),
-        eq(&["a"]),
-        eq(&["a", "b"]),
-        range(&["a", "b"]),
-    ];
+    let all =
+        vec![range(&["a"]), eq(&["a"]), range(&["a", "b"]), eq(&["a"]), eq(&["a", "b"]), range(&["a", "b"])];
     assert_eq!(minimise(all), [eq(&["a"]), range(&["a", "b"]), eq(&["a", "b"])]);
 }

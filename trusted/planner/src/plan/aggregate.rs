@@ -62,11 +62,7 @@ pub(super) fn plan(
 }
 
 fn outputs(index: &PhysicalIndex, aggregates: &[Aggregate]) -> Option<Vec<AggregateOutput>> {
-    let PhysicalIndex::Range {
-        aggregates: Some(sums),
-        ..
-    } = index
-    else {
+    let PhysicalIndex::Range { aggregates: Some(sums), .. } = index else {
         return None;
     };
     let offset = |field: &String| sums.iter().position(|summed| summed == field);
@@ -84,13 +80,8 @@ fn exact_range(state: &IndexState, conditions: &Conditions) -> Option<RangeAcces
         return None;
     }
     let mut open: BTreeSet<usize> = conditions.all.iter().map(|condition| condition.id).collect();
-    let mut range = RangeAccess {
-        index: state.id,
-        equal: Vec::new(),
-        interval: Interval::ALL,
-        exact: true,
-        order: None,
-    };
+    let mut range =
+        RangeAccess { index: state.id, equal: Vec::new(), interval: Interval::ALL, exact: true, order: None };
     let mut present = false;
     let fields = state.index.fields();
     for (position, field) in fields.iter().enumerate() {

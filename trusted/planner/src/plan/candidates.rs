@@ -88,11 +88,7 @@ fn rows(planner: &Planner<'_>, conditions: &[Condition]) -> Option<Candidate> {
         cost: cost::of(&access, None, 0.0, 0, planner.statistics),
         access,
         reach: Reach::Single,
-        exact: if values.exact {
-            covers.clone()
-        } else {
-            BTreeSet::new()
-        },
+        exact: if values.exact { covers.clone() } else { BTreeSet::new() },
         covers,
         order: None,
         stops: false,
@@ -128,36 +124,14 @@ fn terms(
     }
     let unique = matches!(state.index, PhysicalIndex::Unique { .. });
     let all_documents = planner.statistics.document_count as f64;
-    let found = if unique {
-        tuples.len() as f64
-    } else {
-        share.min(1.0) * all_documents
-    };
+    let found = if unique { tuples.len() as f64 } else { share.min(1.0) * all_documents };
     let (access, leaks) = if unique {
-        (
-            Access::Unique {
-                index: state.id,
-                values: tuples,
-            },
-            UNIQUE.search,
-        )
+        (Access::Unique { index: state.id, values: tuples }, UNIQUE.search)
     } else {
-        (
-            Access::Eq {
-                index: state.id,
-                values: tuples,
-            },
-            ARX_EQ.search,
-        )
+        (Access::Eq { index: state.id, values: tuples }, ARX_EQ.search)
     };
     Some(Candidate {
-        cost: cost::of(
-            &access,
-            Some(&state.index),
-            found,
-            found.ceil() as u64,
-            planner.statistics,
-        ),
+        cost: cost::of(&access, Some(&state.index), found, found.ceil() as u64, planner.statistics),
         access,
         reach: if unique { Reach::Single } else { Reach::Narrowed },
         covers,
@@ -174,9 +148,7 @@ fn product(tuples: &[Vec<Bson>], values: &[Bson], most: usize) -> Option<Vec<Vec
     }
     let longer = |tuple: &Vec<Bson>| {
         let tuple = tuple.clone();
-        values
-            .iter()
-            .map(move |value| tuple.iter().chain([value]).cloned().collect())
+        values.iter().map(move |value| tuple.iter().chain([value]).cloned().collect())
     };
     Some(tuples.iter().flat_map(longer).collect())
 }
@@ -211,16 +183,10 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefi
         };
         let last = position + 1 == fields.len();
         let next_used = || {
-            fields
-                .get(position + 1)
-                .is_some_and(|next| all.iter().any(|condition| condition.path == *next))
+            fields.get(position + 1).is_some_and(|next| all.iter().any(|condition| condition.path == *next))
         };
         let as_equal = values.only_points() && (!last && (values.points.len() == 1 || next_used()));
-        let extended = if as_equal {
-            product(&found.equal, &values.points, RANGES_MAX)
-        } else {
-            None
-        };
+        let extended = if as_equal { product(&found.equal, &values.points, RANGES_MAX) } else { None };
         let intervals = values.as_intervals();
         if extended.is_none() && found.equal.len().saturating_mul(intervals.len()) > RANGES_MAX {
             break;
@@ -245,10 +211,7 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefi
 
 fn share(planner: &Planner<'_>, field: &str, values: &Values) -> f64 {
     let points = values.points.len() as f64 * planner.statistics.equal_share(field);
-    let intervals = values
-        .intervals
-        .iter()
-        .map(|interval| cost::interval_share(interval.is_closed()));
+    let intervals = values.intervals.iter().map(|interval| cost::interval_share(interval.is_closed()));
     (points + intervals.sum::<f64>()).min(1.0)
 }
 
@@ -257,10 +220,7 @@ pub(super) fn bounds_are_exact(values: &Values, index: &PhysicalIndex) -> bool {
     let Some(component_bytes) = index.component_bytes() else {
         return false;
     };
-    let ends = values
-        .intervals
-        .iter()
-        .flat_map(|interval| [interval.lower.value(), interval.upper.value()]);
+    let ends = values.intervals.iter().flat_map(|interval| [interval.lower.value(), interval.upper.value()]);
     let mut bounds = values.points.iter().chain(ends.flatten());
     bounds.all(|value| crate::terms::range_key(std::slice::from_ref(value), component_bytes).exact)
 }
@@ -285,10 +245,7 @@ fn range(
     let stops = order.is_some() && request.limit.is_some();
     let unanswered = !conditions.opaque.is_empty()
         || !conditions.any.is_empty()
-        || conditions
-            .all
-            .iter()
-            .any(|condition| !prefix.covers.contains(&condition.id));
+        || conditions.all.iter().any(|condition| !prefix.covers.contains(&condition.id));
     if !narrowed && !stops {
         return None;
     }
@@ -308,11 +265,7 @@ fn range(
         1 => ranges.next()?,
         _ => Access::Union(ranges.collect()),
     };
-    let reach = if narrowed || !unanswered {
-        Reach::Narrowed
-    } else {
-        Reach::Walk
-    };
+    let reach = if narrowed || !unanswered { Reach::Narrowed } else { Reach::Walk };
     let found = found_entries(planner, prefix.share, stops, unanswered, request.limit);
     Some(Candidate {
         cost: range_cost(planner, state, &access, count, found),
@@ -349,13 +302,7 @@ fn range_cost(planner: &Planner<'_>, state: &IndexState, access: &Access, count:
     };
     let Some(one) = one else { return Cost::default() };
     let share = found / count.max(1) as f64;
-    let cost = cost::of(
-        one,
-        Some(&state.index),
-        share,
-        share.ceil() as u64,
-        planner.statistics,
-    );
+    let cost = cost::of(one, Some(&state.index), share, share.ceil() as u64, planner.statistics);
     (1..count).fold(cost, |sum, _| sum.plus(cost))
 }
 
@@ -380,22 +327,14 @@ fn index_order(state: &IndexState, fixed: usize, sort: &Sort) -> Option<IndexOrd
     let fields = state.index.fields();
     let fixed_fields = fields.get(..fixed)?;
     // A field with one value orders nothing.
-    let asked = sort
-        .keys()
-        .iter()
-        .filter(|key| !fixed_fields.contains(&key.path.as_str()));
+    let asked = sort.keys().iter().filter(|key| !fixed_fields.contains(&key.path.as_str()));
     let keys: Vec<&SortKey> = asked.collect();
     let descending = keys.first()?.descending;
     let matching = fields.iter().skip(fixed).zip(&keys);
-    let same = matching
-        .take_while(|(field, key)| **field == key.path && key.descending == descending)
-        .count();
+    let same =
+        matching.take_while(|(field, key)| **field == key.path && key.descending == descending).count();
     let field_count = if state.inexact { same.min(1) } else { same };
-    (field_count > 0).then_some(IndexOrder {
-        descending,
-        first_field: fixed,
-        field_count,
-    })
+    (field_count > 0).then_some(IndexOrder { descending, first_field: fixed, field_count })
 }
 
 /// One access for each alternative, conditions outside the `$or` included.
@@ -404,11 +343,7 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
         return None;
     }
     let no_sort = Sort::default();
-    let request = Request {
-        filter: &arras_documents::filter::Expr::Always,
-        sort: &no_sort,
-        limit: None,
-    };
+    let request = Request { filter: &arras_documents::filter::Expr::Always, sort: &no_sort, limit: None };
     let mut branches = Vec::with_capacity(alternatives.branches.len());
     let mut covers: Option<BTreeSet<usize>> = None;
     let (mut leaks, mut cost, mut exact) = (BTreeSet::new(), Cost::default(), true);
@@ -438,11 +373,7 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
     Some(Candidate {
         access: Access::Union(branches),
         reach: Reach::Narrowed,
-        exact: if exact {
-            [alternatives.id].into()
-        } else {
-            BTreeSet::new()
-        },
+        exact: if exact { [alternatives.id].into() } else { BTreeSet::new() },
         covers,
         order: None,
         stops: false,

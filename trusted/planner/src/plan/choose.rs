@@ -74,20 +74,11 @@ fn nothing() -> Candidate {
 }
 
 fn finish(conditions: &Conditions, request: Request<'_>, chosen: Candidate) -> Plan {
-    let mut rechecked: Vec<(String, &'static str)> = conditions
-        .opaque
-        .iter()
-        .map(|opaque| (opaque.path.clone(), opaque.operator))
-        .collect();
-    let open = conditions
-        .all
-        .iter()
-        .filter(|condition| !chosen.exact.contains(&condition.id));
+    let mut rechecked: Vec<(String, &'static str)> =
+        conditions.opaque.iter().map(|opaque| (opaque.path.clone(), opaque.operator)).collect();
+    let open = conditions.all.iter().filter(|condition| !chosen.exact.contains(&condition.id));
     rechecked.extend(open.map(|condition| (condition.path.clone(), condition.operator)));
-    let alternatives = conditions
-        .any
-        .iter()
-        .filter(|inner| !chosen.exact.contains(&inner.id));
+    let alternatives = conditions.any.iter().filter(|inner| !chosen.exact.contains(&inner.id));
     rechecked.extend(alternatives.map(|_| (String::new(), "$or")));
     if conditions.never {
         rechecked.clear();
@@ -97,11 +88,7 @@ fn finish(conditions: &Conditions, request: Request<'_>, chosen: Candidate) -> P
     let reads_all = matches!(chosen.reach, Reach::Scan | Reach::Walk);
     Plan {
         covers_filter: rechecked.is_empty(),
-        advice: if reads_all {
-            advice::advice(conditions, request.sort, request.limit)
-        } else {
-            None
-        },
+        advice: if reads_all { advice::advice(conditions, request.sort, request.limit) } else { None },
         rechecked,
         access: chosen.access,
         order: chosen.order,

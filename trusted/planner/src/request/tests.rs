@@ -5,34 +5,18 @@ use crate::schema::Schema;
 use bson::doc;
 
 fn request(key: Document, unique: bool, options: Document) -> IndexRequest {
-    IndexRequest {
-        name: "an_index".to_owned(),
-        key,
-        unique,
-        sparse: false,
-        options,
-    }
+    IndexRequest { name: "an_index".to_owned(), key, unique, sparse: false, options }
 }
 
 fn built(request: &IndexRequest) -> Vec<String> {
-    indexes_for(request, None)
-        .unwrap()
-        .iter()
-        .map(|index| format!("{index:#}"))
-        .collect()
+    indexes_for(request, None).unwrap().iter().map(|index| format!("{index:#}")).collect()
 }
 
 #[test]
 fn without_a_schema_the_whole_promise_is_kept() {
     let none = Document::new;
-    assert_eq!(
-        built(&request(doc! {"a": 1}, false, none())),
-        ["ArxEq(a)", "ArxRange(a)"]
-    );
-    assert_eq!(
-        built(&request(doc! {"a": -1}, true, none())),
-        ["EQunique(a)", "ArxRange(a)"]
-    );
+    assert_eq!(built(&request(doc! {"a": 1}, false, none())), ["ArxEq(a)", "ArxRange(a)"]);
+    assert_eq!(built(&request(doc! {"a": -1}, true, none())), ["EQunique(a)", "ArxRange(a)"]);
     assert_eq!(
         built(&request(doc! {"a": 1, "b": -1}, false, none())),
         ["ArxEq(a)", "ArxEq(a, b)", "ArxRange(a, b)"]
@@ -54,10 +38,7 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
         built(&arras(doc! {"operations": ["range"], "sums": ["x", "y"]})),
         ["ArxRange(a) with counts and sums of x, y"]
     );
-    assert_eq!(
-        built(&arras(doc! {"operations": ["range"], "count": true})),
-        ["ArxRange(a) with counts"]
-    );
+    assert_eq!(built(&arras(doc! {"operations": ["range"], "count": true})), ["ArxRange(a) with counts"]);
     let narrow = indexes_for(&arras(doc! {"operations": ["range"], "widthBits": 64_i64}), None).unwrap();
     assert_eq!(narrow[0].key_bytes(), Some(8));
     for wrong in [
@@ -69,16 +50,7 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
         doc! {"speed": true},
     ] {
         let error = indexes_for(&arras(wrong.clone()), None).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                RequestError::Option {
-                    option: "storageEngine",
-                    ..
-                }
-            ),
-            "{wrong}: {error}"
-        );
+        assert!(matches!(error, RequestError::Option { option: "storageEngine", .. }), "{wrong}: {error}");
     }
     let others = request(doc! {"a": 1}, false, doc! {"storageEngine": {"wiredTiger": {}}});
     assert_eq!(built(&others).len(), 2);
@@ -94,11 +66,7 @@ fn what_has_no_encrypted_form_is_refused_by_name() {
         (request(doc! {}, false, doc! {}), 67, "no field"),
         (request(doc! {"a..b": 1}, false, doc! {}), 67, "path"),
         (request(doc! {"a": "hashed"}, true, doc! {}), 67, "unique"),
-        (
-            request(doc! {"a": 1}, false, doc! {"collation": {"locale": "fr"}}),
-            72,
-            "collation",
-        ),
+        (request(doc! {"a": 1}, false, doc! {"collation": {"locale": "fr"}}), 72, "collation"),
         (
             request(doc! {"a": 1}, true, doc! {"partialFilterExpression": {"b": 1}}),
             72,
@@ -108,10 +76,7 @@ fn what_has_no_encrypted_form_is_refused_by_name() {
     for (wrong, code, word) in cases {
         let error = StoreError::from(indexes_for(&wrong, None).unwrap_err());
         assert_eq!(error.code, code, "{error}");
-        assert!(
-            error.message.contains(word) && error.message.contains("an_index"),
-            "{error}"
-        );
+        assert!(error.message.contains(word) && error.message.contains("an_index"), "{error}");
     }
     let simple = request(doc! {"a": 1}, false, doc! {"collation": {"locale": "simple"}});
     assert_eq!(built(&simple).len(), 2);
@@ -136,23 +101,13 @@ fn a_schema_narrows_to_what_its_queries_need() {
     };
     // The schema alone makes ArxEq(name) and ArxRange(age).
     assert_eq!(build(doc! {"name": 1}, false), [""; 0], "already there");
-    assert_eq!(
-        build(doc! {"doctor": 1, "age": 1}, false),
-        ["ArxRange(doctor, age)"]
-    );
+    assert_eq!(build(doc! {"doctor": 1, "age": 1}, false), ["ArxRange(doctor, age)"]);
     assert_eq!(build(doc! {"never queried": 1}, false), [""; 0]);
-    assert_eq!(
-        build(doc! {"email": 1}, true),
-        ["EQunique(email)"],
-        "a constraint holds whatever is queried"
-    );
+    assert_eq!(build(doc! {"email": 1}, true), ["EQunique(email)"], "a constraint holds whatever is queried");
     let types_only =
         Schema::parse("[collections.\"a.b\".fields]\nage = { type = \"int32\" }\n", "s").unwrap();
-    let indexes = indexes_for(
-        &request(doc! {"age": 1}, false, doc! {}),
-        types_only.collection("a", "b"),
-    )
-    .unwrap();
+    let indexes =
+        indexes_for(&request(doc! {"age": 1}, false, doc! {}), types_only.collection("a", "b")).unwrap();
     assert_eq!(indexes.len(), 2, "types alone declare no queries");
     assert_eq!(indexes[1].key_bytes(), Some(8));
 }

@@ -90,9 +90,7 @@ impl CollectionSchema {
     /// declared type exactly, else the widest.
     #[must_use]
     pub fn key_width(&self, path: &str) -> KeyWidth {
-        self.fields
-            .get(path)
-            .map_or(KeyWidth::Bits128, FieldSchema::key_width)
+        self.fields.get(path).map_or(KeyWidth::Bits128, FieldSchema::key_width)
     }
 
     /// True if the schema says which queries there are, and so narrows what a `createIndexes` builds.
@@ -119,10 +117,7 @@ impl CollectionSchema {
         let mut indexes = self.indexes.clone();
         for (path, field) in &self.fields {
             let alone = vec![path.clone()];
-            let searched = field
-                .operations
-                .iter()
-                .any(|operation| operation.pattern(path).is_some());
+            let searched = field.operations.iter().any(|operation| operation.pattern(path).is_some());
             if searched && !indexes.contains(&alone) {
                 indexes.push(alone);
             }
@@ -242,41 +237,15 @@ impl Operation {
     fn pattern(self, path: &str) -> Option<QueryPattern> {
         let fields = vec![path.to_owned()];
         let (word, mut pattern) = match self {
-            Self::Eq => (
-                "equals",
-                QueryPattern {
-                    eq: fields,
-                    ..QueryPattern::default()
-                },
-            ),
-            Self::Range => (
-                "range of",
-                QueryPattern {
-                    range: fields,
-                    ..QueryPattern::default()
-                },
-            ),
+            Self::Eq => ("equals", QueryPattern { eq: fields, ..QueryPattern::default() }),
+            Self::Range => ("range of", QueryPattern { range: fields, ..QueryPattern::default() }),
             Self::Order => {
-                let order = vec![OrderKey {
-                    path: path.to_owned(),
-                    descending: false,
-                }];
-                (
-                    "first by",
-                    QueryPattern {
-                        order,
-                        limit: true,
-                        ..QueryPattern::default()
-                    },
-                )
+                let order = vec![OrderKey { path: path.to_owned(), descending: false }];
+                ("first by", QueryPattern { order, limit: true, ..QueryPattern::default() })
             }
             Self::Sum | Self::Average => return None,
         };
-        pattern.name = if self == Self::Eq {
-            format!("{path} {word}")
-        } else {
-            format!("{word} {path}")
-        };
+        pattern.name = if self == Self::Eq { format!("{path} {word}") } else { format!("{word} {path}") };
         Some(pattern)
     }
 }
@@ -325,17 +294,11 @@ impl fmt::Display for QueryPattern {
         let mut parts: Vec<String> = self.eq.iter().map(|path| format!("{path}=")).collect();
         parts.extend(self.range.iter().map(|path| format!("{path}>")));
         if !self.order.is_empty() {
-            let keys = self
-                .order
-                .iter()
-                .map(|key| format!("{}{}", if key.descending { "-" } else { "" }, key.path));
+            let keys =
+                self.order.iter().map(|key| format!("{}{}", if key.descending { "-" } else { "" }, key.path));
             parts.push(format!("order by {}", keys.collect::<Vec<_>>().join(", ")));
         }
-        let mut text = if parts.is_empty() {
-            "everything".to_owned()
-        } else {
-            parts.join(", ")
-        };
+        let mut text = if parts.is_empty() { "everything".to_owned() } else { parts.join(", ") };
         if self.limit {
             text.push_str(" limit");
         }

@@ -76,10 +76,7 @@ struct Mistake {
 }
 
 fn mistake<T>(span: Range<usize>, message: impl Into<String>) -> Result<T, Mistake> {
-    Err(Mistake {
-        span,
-        message: message.into(),
-    })
+    Err(Mistake { span, message: message.into() })
 }
 
 pub(super) fn parse(text: &str, file: &str) -> Result<Schema, SchemaError> {
@@ -102,10 +99,8 @@ fn read(text: &str) -> Result<Schema, Mistake> {
     })?;
     let mut collections = BTreeMap::new();
     for (name, collection) in raw.collections {
-        let two_parts = name
-            .as_ref()
-            .split_once('.')
-            .is_some_and(|(left, right)| !left.is_empty() && !right.is_empty());
+        let two_parts =
+            name.as_ref().split_once('.').is_some_and(|(left, right)| !left.is_empty() && !right.is_empty());
         if !two_parts {
             return mistake(
                 name.span(),
@@ -149,12 +144,7 @@ fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
     for pattern in raw.patterns {
         patterns.push(read_pattern(pattern)?);
     }
-    Ok(CollectionSchema {
-        scan: raw.scan,
-        fields,
-        indexes,
-        patterns,
-    })
+    Ok(CollectionSchema { scan: raw.scan, fields, indexes, patterns })
 }
 
 fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
@@ -173,10 +163,7 @@ fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
     if let Some(bytes) = &raw.max_bytes
         && !matches!(raw.kind, Some(FieldType::String | FieldType::Binary))
     {
-        return mistake(
-            bytes.span(),
-            "max_bytes is for fields of type \"string\" or \"binary\" only",
-        );
+        return mistake(bytes.span(), "max_bytes is for fields of type \"string\" or \"binary\" only");
     }
     for operation in &raw.operations {
         let sums = matches!(operation.as_ref(), Operation::Sum | Operation::Average);
@@ -203,10 +190,7 @@ fn read_pattern(raw: RawPattern) -> Result<QueryPattern, Mistake> {
     if let Some(both) = raw.range.iter().find(|path| eq.contains(path.as_ref())) {
         return mistake(
             both.span(),
-            format!(
-                "'{}' is in both eq and range; equality alone is enough",
-                both.as_ref()
-            ),
+            format!("'{}' is in both eq and range; equality alone is enough", both.as_ref()),
         );
     }
     let mut order = Vec::with_capacity(raw.order.len());
@@ -219,10 +203,7 @@ fn read_pattern(raw: RawPattern) -> Result<QueryPattern, Mistake> {
         if order.iter().any(|earlier: &OrderKey| earlier.path == path) {
             return mistake(key.span(), format!("'{path}' is in order twice"));
         }
-        order.push(OrderKey {
-            path: path.to_owned(),
-            descending,
-        });
+        order.push(OrderKey { path: path.to_owned(), descending });
     }
     let mut pattern = QueryPattern {
         name: String::new(),
@@ -256,9 +237,7 @@ fn read_path(name: &Spanned<String>) -> Result<String, Mistake> {
 }
 
 fn check_path(path: &str, span: Range<usize>) -> Result<(), Mistake> {
-    let bad = path
-        .split('.')
-        .any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
+    let bad = path.split('.').any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
     if bad {
         return mistake(
             span,

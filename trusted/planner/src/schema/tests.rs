@@ -29,28 +29,14 @@ fn reads_everything_a_schema_may_say() {
     assert_eq!(patients.scan, ScanPolicy::Refuse);
     assert!(patients.is_unique("ssn") && patients.is_unique("_id") && !patients.is_unique("age"));
     assert!(!patients.is_sensitive("ward") && patients.is_sensitive("never named"));
-    assert_eq!(
-        patients.key_width("age"),
-        KeyWidth::Bits64,
-        "an int32 and its tag fit 64 bits"
-    );
+    assert_eq!(patients.key_width("age"), KeyWidth::Bits64, "an int32 and its tag fit 64 bits");
     assert_eq!(patients.key_width("address.zip"), KeyWidth::Bits64);
     assert_eq!(patients.key_width("ssn"), KeyWidth::Bits128);
-    assert_eq!(
-        patients.patterns[0].to_string(),
-        "doctor=, age>, order by -age limit"
-    );
-    let names: Vec<String> = patients
-        .all_patterns()
-        .into_iter()
-        .map(|pattern| pattern.name)
-        .collect();
+    assert_eq!(patients.patterns[0].to_string(), "doctor=, age>, order by -age limit");
+    let names: Vec<String> = patients.all_patterns().into_iter().map(|pattern| pattern.name).collect();
     assert_eq!(names, ["by age", "address.zip equals", "range of address.zip"]);
     assert!(patients.all_indexes().contains(&vec!["address.zip".to_owned()]));
-    assert!(
-        !patients.all_indexes().contains(&vec!["cost".to_owned()]),
-        "a summed field is not searched"
-    );
+    assert!(!patients.all_indexes().contains(&vec!["cost".to_owned()]), "a summed field is not searched");
 }
 
 #[test]
@@ -63,92 +49,33 @@ fn an_empty_schema_declares_nothing() {
 /// The text, then the line and column of the mistake and words its message has.
 type WrongText = (&'static str, usize, usize, &'static [&'static str]);
 
+const WRONG: &[WrongText] = &[
+    ("[collections.patients]\n", 1, 14, &["patients", "database.collection"]),
+    ("[collections.\"a.b\"]\nscan = \"maybe\"\n", 2, 8, &["maybe", "allow", "refuse"]),
+    ("[collections.\"a.b\"]\nscam = \"allow\"\n", 2, 1, &["scam", "scan", "patterns"]),
+    ("[collections.\"a.b\".fields]\nx = { width_bits = 48 }\n", 2, 20, &["48", "32, 64 and 128"]),
+    ("[collections.\"a.b\".fields]\nx = { operations = [\"like\"] }\n", 2, 21, &["like", "range"]),
+    ("[collections.\"a.b\".fields]\nx = { type = \"int\" }\n", 2, 14, &["int", "int32", "int64"]),
+    ("[collections.\"a.b\".fields]\nx = { max_bytes = 4 }\n", 2, 19, &["string"]),
+    (
+        "[collections.\"a.b\".fields]\nx = { type = \"string\", operations = [\"eq\", \"sum\"] }\n",
+        2,
+        44,
+        &["numbers"],
+    ),
+    ("[collections.\"a.b\".fields]\nx.y = { sensitive = true }\n", 2, 3, &["`y`", "quoted"]),
+    ("[collections.\"a.b\"]\nindexes = [[\"x\", \"x\"]]\n", 2, 18, &["twice"]),
+    ("[collections.\"a.b\"]\nindexes = [[\"x..y\"]]\n", 2, 13, &["path"]),
+    ("[[collections.\"a.b\".patterns]]\neq = [\"x\"]\nrange = [\"x\"]\n", 3, 10, &["both"]),
+    ("[collections.\"a.b\"\n", 1, 19, &[]),
+];
+
 #[test]
 fn mistakes_name_file_line_column_and_what_is_allowed() {
-    let cases: &[WrongText] = &[
-        (
-            "[collections.patients]\n",
-            1,
-            14,
-            &["patients", "database.collection"],
-        ),
-        (
-            "[collections.\"a.b\"]\nscan = \"maybe\"\n",
-            2,
-            8,
-            &["maybe", "allow", "refuse"],
-        ),
-        (
-            "[collections.\"a.b\"]\nscam = \"allow\"\n",
-            2,
-            1,
-            &["scam", "scan", "patterns"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx = { width_bits = 48 }\n",
-            2,
-            20,
-            &["48", "32, 64 and 128"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx = { operations = [\"like\"] }\n",
-            2,
-            21,
-            &["like", "range"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx = { type = \"int\" }\n",
-            2,
-            14,
-            &["int", "int32", "int64"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx = { max_bytes = 4 }\n",
-            2,
-            19,
-            &["string"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx = { type = \"string\", operations = [\"eq\", \"sum\"] }\n",
-            2,
-            44,
-            &["numbers"],
-        ),
-        (
-            "[collections.\"a.b\".fields]\nx.y = { sensitive = true }\n",
-            2,
-            3,
-            &["`y`", "quoted"],
-        ),
-        (
-            "[collections.\"a.b\"]\nindexes = [[\"x\", \"x\"]]\n",
-            2,
-            18,
-            &["twice"],
-        ),
-        (
-            "[collections.\"a.b\"]\nindexes = [[\"x..y\"]]\n",
-            2,
-            13,
-            &["path"],
-        ),
-        (
-            "[[collections.\"a.b\".patterns]]\neq = [\"x\"]\nrange = [\"x\"]\n",
-            3,
-            10,
-            &["both"],
-        ),
-        ("[collections.\"a.b\"\n", 1, 19, &[]),
-    ];
-    for (text, line, column, words) in cases {
+    for (text, line, column, words) in WRONG {
         let error = Schema::parse(text, "wrong.toml").unwrap_err();
         assert_eq!((error.line, error.column), (*line, *column), "{text}\n{error}");
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("wrong.toml:{line}:{column}: ")),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with(&format!("wrong.toml:{line}:{column}: ")), "{error}");
         for word in *words {
             assert!(error.message.contains(word), "'{word}' is not in: {error}");
         }

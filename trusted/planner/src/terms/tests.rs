@@ -4,22 +4,12 @@ use super::*;
 use bson::{bson, doc};
 
 fn index(fields: &[&str]) -> PhysicalIndex {
-    PhysicalIndex::Eq {
-        fields: fields.iter().map(|field| (*field).to_owned()).collect(),
-    }
+    PhysicalIndex::Eq { fields: fields.iter().map(|field| (*field).to_owned()).collect() }
 }
 
 fn of(document: Document, fields: &[&str]) -> (Bson, bool) {
     let terms = terms(&document, &index(fields), false).unwrap();
-    (
-        terms
-            .tuples
-            .into_iter()
-            .map(Bson::Array)
-            .collect::<Vec<_>>()
-            .into(),
-        terms.multikey,
-    )
+    (terms.tuples.into_iter().map(Bson::Array).collect::<Vec<_>>().into(), terms.multikey)
 }
 
 #[test]
@@ -35,29 +25,15 @@ fn a_document_has_a_term_for_each_combination_of_values() {
         (doc! {"a": undefined}, &["a"], bson!([[null]]), true),
         (doc! {"a": {"b": 3}}, &["a.b"], bson!([[3]]), false),
         (doc! {"a": 5}, &["a.b"], bson!([[null]]), false),
-        (
-            doc! {"a": [{"b": 1}, {"b": [2, 3]}, {}, 7]},
-            &["a.b"],
-            bson!([[1], [2], [3], [null]]),
-            true,
-        ),
+        (doc! {"a": [{"b": 1}, {"b": [2, 3]}, {}, 7]}, &["a.b"], bson!([[1], [2], [3], [null]]), true),
         (doc! {"a": [{"b": 1}]}, &["a.b"], bson!([[1]]), true),
         (doc! {"a": [4, 5]}, &["a.b"], bson!([[null]]), true),
         (doc! {"a": [4, 5]}, &["a.1"], bson!([[5]]), true),
         (doc! {"a": 1, "b": "x"}, &["b", "a"], bson!([["x", 1]]), false),
-        (
-            doc! {"a": [1, 2], "b": [3, 4]},
-            &["a", "b"],
-            bson!([[1, 3], [1, 4], [2, 3], [2, 4]]),
-            true,
-        ),
+        (doc! {"a": [1, 2], "b": [3, 4]}, &["a", "b"], bson!([[1, 3], [1, 4], [2, 3], [2, 4]]), true),
     ];
     for (document, fields, expected, multikey) in cases {
-        assert_eq!(
-            of(document.clone(), fields),
-            (expected, multikey),
-            "{document} {fields:?}"
-        );
+        assert_eq!(of(document.clone(), fields), (expected, multikey), "{document} {fields:?}");
     }
 }
 

@@ -22,32 +22,20 @@ pub(super) struct Case {
 pub(super) fn case(arrays: bool) -> impl Strategy<Value = Case> {
     let path = prop::sample::select(vec!["a", "a", "c", "c.d", "c.0", ""]);
     (palette(arrays), path).prop_flat_map(move |(palette, path)| {
-        let document = if arrays {
-            document(&palette).boxed()
-        } else {
-            plain_document(&palette).boxed()
-        };
+        let document = if arrays { document(&palette).boxed() } else { plain_document(&palette).boxed() };
         let documents = prop::collection::vec(document, 1..8).prop_map(numbered);
         let (asked, indexed) = match path.split('.').next() {
             None | Some("") => (PATHS.to_vec(), PATHS.to_vec()),
             Some(root) => (vec![path, path, root, "b"], vec![path, path, "b"]),
         };
-        (documents, filter(&palette, &asked), indexes(indexed)).prop_map(|(documents, filter, indexes)| {
-            Case {
-                documents,
-                filter,
-                indexes,
-            }
-        })
+        (documents, filter(&palette, &asked), indexes(indexed))
+            .prop_map(|(documents, filter, indexes)| Case { documents, filter, indexes })
     })
 }
 
 /// Sorts by the fields of an index, mostly in its order.
 pub(super) fn sort(indexes: &[IndexState]) -> impl Strategy<Value = Document> + use<> {
-    let fields: Vec<Vec<String>> = indexes
-        .iter()
-        .map(|state| super::names(&state.index.fields()))
-        .collect();
+    let fields: Vec<Vec<String>> = indexes.iter().map(|state| super::names(&state.index.fields())).collect();
     let skipped = prop_oneof![4 => Just(0_usize), 1 => Just(1_usize)];
     let same = prop::collection::vec(prop::bool::weighted(0.7), 3);
     (prop::sample::select(fields), skipped, same, any::<bool>()).prop_map(|(fields, skipped, same, up)| {
@@ -88,72 +76,31 @@ fn numbers() -> Vec<Bson> {
     let big = 1_i64 << 53;
     let mut all: Vec<Bson> = vec![Bson::Int32(0), Bson::Int32(1), Bson::Int32(2)];
     all.extend([big - 1, big, big + 1, i64::MIN, i64::MAX].map(Bson::Int64));
-    let doubles = [
-        -0.0,
-        0.5,
-        1.0,
-        big as f64,
-        f64::NAN,
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        5e-324,
-    ];
+    let doubles = [-0.0, 0.5, 1.0, big as f64, f64::NAN, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324];
     all.extend(doubles.map(Bson::Double));
-    all.extend(
-        [
-            "1",
-            "1.00",
-            "1.5",
-            "1.0000000000000000000000001",
-            "NaN",
-            "-Infinity",
-        ]
-        .map(decimal),
-    );
+    all.extend(["1", "1.00", "1.5", "1.0000000000000000000000001", "NaN", "-Infinity"].map(decimal));
     all
 }
 
 fn strings() -> Vec<Bson> {
-    let texts = [
-        "",
-        "a",
-        "ab",
-        "abc",
-        "b",
-        "a\0",
-        "a long string, 1",
-        "a long string, 2",
-        "a long string, 3",
-    ];
+    let texts =
+        ["", "a", "ab", "abc", "b", "a\0", "a long string, 1", "a long string, 2", "a long string, 3"];
     let mut all: Vec<Bson> = texts.map(|text| Bson::String(text.to_owned())).to_vec();
-    let regex = |pattern: &str| bson::Regex {
-        pattern: pattern.try_into().unwrap(),
-        options: "".try_into().unwrap(),
-    };
+    let regex =
+        |pattern: &str| bson::Regex { pattern: pattern.try_into().unwrap(), options: "".try_into().unwrap() };
     all.push(Bson::Symbol("ab".to_owned()));
     all.extend([regex("^a"), regex("^ab")].map(Bson::RegularExpression));
     all
 }
 
 fn others() -> Vec<Bson> {
-    let mut all = vec![
-        Bson::Boolean(false),
-        Bson::Boolean(true),
-        Bson::MinKey,
-        Bson::MaxKey,
-    ];
+    let mut all = vec![Bson::Boolean(false), Bson::Boolean(true), Bson::MinKey, Bson::MaxKey];
     all.extend([0, 1, -1].map(|millis| Bson::DateTime(bson::DateTime::from_millis(millis))));
     all.extend([1, 2].map(|byte| Bson::ObjectId(bson::oid::ObjectId::from_bytes([byte; 12]))));
-    let binary = |bytes: &[u8]| bson::Binary {
-        subtype: bson::spec::BinarySubtype::Generic,
-        bytes: bytes.to_vec(),
-    };
+    let binary =
+        |bytes: &[u8]| bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: bytes.to_vec() };
     all.extend([binary(&[1]), binary(&[1, 0]), binary(&[2; 20])].map(Bson::Binary));
-    all.push(Bson::Timestamp(bson::Timestamp {
-        time: 1,
-        increment: 2,
-    }));
+    all.push(Bson::Timestamp(bson::Timestamp { time: 1, increment: 2 }));
     all
 }
 
@@ -174,12 +121,7 @@ fn value() -> impl Strategy<Value = Bson> {
         let elements = prop::collection::vec(inner.clone(), 0..3).prop_map(Bson::Array);
         let field = prop::sample::select(vec!["d", "e", "0"]);
         let documents = prop::collection::vec((field, inner), 0..3).prop_map(|fields| {
-            Bson::Document(
-                fields
-                    .into_iter()
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
-            )
+            Bson::Document(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
         });
         prop_oneof![2 => elements, 1 => documents]
     })
@@ -194,10 +136,7 @@ fn list(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
 }
 
 fn with_fields(fields: Vec<(&str, Option<Bson>)>) -> Document {
-    fields
-        .into_iter()
-        .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
-        .collect()
+    fields.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))).collect()
 }
 
 fn document(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
@@ -243,23 +182,16 @@ fn between(palette: &[Bson]) -> impl Strategy<Value = Document> + use<> {
 }
 
 fn test(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
-    let member = (
-        prop::sample::select(vec!["$in", "$in", "$nin", "$all"]),
-        list(palette),
-    )
+    let member = (prop::sample::select(vec!["$in", "$in", "$nin", "$all"]), list(palette))
         .prop_map(|(operator, values)| doc! {operator: values});
-    let pattern = prop::sample::select(vec![
-        "^a", "^a", "^ab", "a", "^a|b", "^ab?", "^a\\x00", "^", "^a long",
-    ]);
+    let pattern =
+        prop::sample::select(vec!["^a", "^a", "^ab", "a", "^a|b", "^ab?", "^a\\x00", "^", "^a long"]);
     let regex = pattern.prop_map(|pattern| doc! {"$regex": pattern});
     let element =
         prop_oneof![comparison(palette), between(palette)].prop_map(|tests| doc! {"$elemMatch": tests});
     let name = prop::sample::select(vec!["d", "d", "0", "d.e", "e"]);
     let inside = prop::collection::vec((name, comparison(palette)), 1..3).prop_map(|tests| {
-        let tests: Document = tests
-            .into_iter()
-            .map(|(path, test)| (path.to_owned(), test.into()))
-            .collect();
+        let tests: Document = tests.into_iter().map(|(path, test)| (path.to_owned(), test.into())).collect();
         doc! {"$elemMatch": tests}
     });
     let other = prop_oneof![
@@ -280,24 +212,17 @@ fn test(palette: &[Bson]) -> impl Strategy<Value = Bson> + use<> {
 fn filter(palette: &[Bson], paths: &[&'static str]) -> impl Strategy<Value = Document> + use<> {
     let conditions = |palette| {
         prop::collection::vec((prop::sample::select(paths.to_vec()), test(palette)), 0..3).prop_map(|tests| {
-            tests
-                .into_iter()
-                .map(|(path, test)| (path.to_owned(), test))
-                .collect::<Document>()
+            tests.into_iter().map(|(path, test)| (path.to_owned(), test)).collect::<Document>()
         })
     };
     let several = prop::collection::vec(conditions(palette), 1..4);
     let operator = prop::sample::select(vec!["$or", "$or", "$and", "$and", "$nor"]);
-    (
-        conditions(palette),
-        prop::option::weighted(0.4, (operator, several)),
-    )
-        .prop_map(|(mut filter, more)| {
-            if let Some((operator, several)) = more {
-                filter.insert(operator, several);
-            }
-            filter
-        })
+    (conditions(palette), prop::option::weighted(0.4, (operator, several))).prop_map(|(mut filter, more)| {
+        if let Some((operator, several)) = more {
+            filter.insert(operator, several);
+        }
+        filter
+    })
 }
 
 fn indexes(paths: Vec<&'static str>) -> impl Strategy<Value = Vec<IndexState>> {
@@ -312,12 +237,8 @@ fn indexes(paths: Vec<&'static str>) -> impl Strategy<Value = Vec<IndexState>> {
         }
         fields
     });
-    let width = prop::sample::select(vec![
-        KeyWidth::Bits32,
-        KeyWidth::Bits64,
-        KeyWidth::Bits128,
-        KeyWidth::Bits128,
-    ]);
+    let width =
+        prop::sample::select(vec![KeyWidth::Bits32, KeyWidth::Bits64, KeyWidth::Bits128, KeyWidth::Bits128]);
     let index =
         (fields, 0..7_u8, width, prop::bool::weighted(0.2)).prop_map(|(fields, kind, width, sparse)| {
             let fields = super::names(&fields);

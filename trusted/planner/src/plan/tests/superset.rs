@@ -17,15 +17,9 @@ fn with_documents(mut indexes: Vec<IndexState>, documents: &[Document]) -> Vec<I
         for document in documents {
             let terms = terms(document, &state.index, state.sparse).unwrap();
             state.multikey |= terms.multikey;
-            assert!(
-                terms.multikey || terms.tuples.len() <= 1,
-                "several terms without an array"
-            );
+            assert!(terms.multikey || terms.tuples.len() <= 1, "several terms without an array");
             if let Some(component_bytes) = state.index.component_bytes() {
-                state.inexact |= terms
-                    .tuples
-                    .iter()
-                    .any(|term| !range_key(term, component_bytes).exact);
+                state.inexact |= terms.tuples.iter().any(|term| !range_key(term, component_bytes).exact);
             }
         }
     }
@@ -42,17 +36,11 @@ fn terms_of(document: &Document, state: &IndexState) -> Vec<Vec<Bson>> {
 
 fn keys_of(document: &Document, state: &IndexState) -> Vec<Vec<u8>> {
     let component_bytes = state.index.component_bytes().unwrap();
-    terms_of(document, state)
-        .iter()
-        .map(|term| range_key(term, component_bytes).bytes)
-        .collect()
+    terms_of(document, state).iter().map(|term| range_key(term, component_bytes).bytes).collect()
 }
 
 fn within(keys: &[Vec<u8>], bounds: Option<&KeyBounds>) -> bool {
-    bounds.is_some_and(|bounds| {
-        keys.iter()
-            .any(|key| *key >= bounds.lower && *key <= bounds.upper)
-    })
+    bounds.is_some_and(|bounds| keys.iter().any(|key| *key >= bounds.lower && *key <= bounds.upper))
 }
 
 /// Would a store find the document by this access?
@@ -65,11 +53,7 @@ fn finds(access: &Access, document: &Document, indexes: &[IndexState]) -> bool {
         }
         Access::Eq { index, values } | Access::Unique { index, values } => {
             let terms = terms_of(document, state(indexes, *index));
-            values.iter().any(|value| {
-                terms
-                    .iter()
-                    .any(|term| equality_bytes(term) == equality_bytes(value))
-            })
+            values.iter().any(|value| terms.iter().any(|term| equality_bytes(term) == equality_bytes(value)))
         }
         Access::Range(range) => {
             let state = state(indexes, range.index);
@@ -89,48 +73,22 @@ fn check(documents: &[Document], filter: &Document, indexes: Vec<IndexState>) ->
     let mut sets: Vec<Vec<IndexState>> = indexes.iter().map(|state| vec![state.clone()]).collect();
     sets.push(indexes);
     for indexes in sets {
-        let planner = Planner {
-            indexes: &indexes,
-            scan: ScanPolicy::Allow,
-            statistics: &statistics,
-        };
-        let plan = planner
-            .plan(Request {
-                filter: parsed.expr(),
-                sort: &sort,
-                limit: None,
-            })
-            .unwrap();
-        let count = [Aggregate {
-            name: "n".to_owned(),
-            function: AggregateFunction::Count,
-        }];
+        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
+        let plan = planner.plan(Request { filter: parsed.expr(), sort: &sort, limit: None }).unwrap();
+        let count = [Aggregate { name: "n".to_owned(), function: AggregateFunction::Count }];
         let counted = planner.plan_aggregates(parsed.expr(), &count);
         for document in documents {
             let matches = parsed.matches(document).unwrap();
             let found = finds(&plan.access, document, &indexes);
-            prop_assert!(
-                found || !matches,
-                "lost {document}\nfilter {filter}\n{plan:#?}\n{indexes:#?}"
-            );
+            prop_assert!(found || !matches, "lost {document}\nfilter {filter}\n{plan:#?}\n{indexes:#?}");
             if plan.covers_filter {
-                prop_assert!(
-                    matches || !found,
-                    "not exact: {document}\nfilter {filter}\n{plan:#?}"
-                );
+                prop_assert!(matches || !found, "not exact: {document}\nfilter {filter}\n{plan:#?}");
             }
             if let Some(plan) = &counted {
                 let state = state(&indexes, plan.range.index);
                 let bounds = plan.range.key_bounds(&state.index);
                 let inside = within(&keys_of(document, state), bounds.as_ref());
-                prop_assert_eq!(
-                    inside,
-                    matches,
-                    "miscounted {}\nfilter {}\n{:#?}",
-                    document,
-                    filter,
-                    plan
-                );
+                prop_assert_eq!(inside, matches, "miscounted {}\nfilter {}\n{:#?}", document, filter, plan);
             }
         }
     }
@@ -188,11 +146,7 @@ fn read_in_order<'d>(
     let bounds = range.key_bounds(&state.index);
     let mut entries: Vec<(Vec<u8>, &Document)> = documents
         .iter()
-        .flat_map(|document| {
-            keys_of(document, state)
-                .into_iter()
-                .map(move |key| (key, document))
-        })
+        .flat_map(|document| keys_of(document, state).into_iter().map(move |key| (key, document)))
         .filter(|(key, _)| within(std::slice::from_ref(key), bounds.as_ref()))
         .collect();
     entries.sort_by(|left, right| left.0.cmp(&right.0));
