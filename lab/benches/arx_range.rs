@@ -20,13 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const INDEX: IndexId = IndexId([1; 8]);
-const TABLES: [&str; 5] = [
-    "arx_range_heads",
-    "arx_range_top",
-    "arx_range_nodes",
-    "arx_range_buckets",
-    "arx_range_circuits",
-];
+const TABLES: [&str; 5] =
+    ["arx_range_heads", "arx_range_top", "arx_range_nodes", "arx_range_buckets", "arx_range_circuits"];
 const TURNS: usize = 2000;
 const INSERTS: usize = 400;
 
@@ -45,10 +40,7 @@ impl Channel<Protocol> for Direct {
         let start = Instant::now();
         let response = answer(&self.store, &request)?;
         if matches!(request, Request::Search { .. }) {
-            self.searches
-                .lock()
-                .expect("no thread panicked")
-                .push(start.elapsed());
+            self.searches.lock().expect("no thread panicked").push(start.elapsed());
         }
         Ok(response)
     }
@@ -56,11 +48,7 @@ impl Channel<Protocol> for Direct {
 
 impl Channel<Write> for Direct {
     async fn call(&self, request: write::Request) -> Result<write::Response, ChannelError> {
-        let durability = if request.operation.is_some() {
-            Durability::Durable
-        } else {
-            Durability::Relaxed
-        };
+        let durability = if request.operation.is_some() { Durability::Durable } else { Durability::Relaxed };
         let mut writer = self.store.write().map_err(storage)?;
         for step in &request.steps {
             if let Step::ArxRange(change) = step {
@@ -98,50 +86,25 @@ fn key(value: u64) -> Vec<u8> {
 fn entry(random: &mut Prg) -> RangeEntry {
     let mut row = [0; 16];
     random.fill(&mut row);
-    RangeEntry {
-        key: key(random.next_u64()),
-        row: RowId(row),
-        sums: Vec::new(),
-    }
+    RangeEntry { key: key(random.next_u64()), row: RowId(row), sums: Vec::new() }
 }
 
 async fn write(channel: &Direct, sequence: u64, steps: Vec<Step>) {
     let operation = OperationId { epoch: 1, sequence };
-    let request = write::Request {
-        operation: Some(operation),
-        finished_below: operation,
-        steps,
-    };
-    Channel::<Write>::call(channel, request)
-        .await
-        .expect("the store works");
+    let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+    Channel::<Write>::call(channel, request).await.expect("the store works");
 }
 
 async fn measure(directory: &Path, bucket_factor: u64, values: usize) -> Measured {
     let store = Embedded::open(directory).expect("a scratch directory");
-    let channel = Arc::new(Direct {
-        store,
-        searches: Mutex::default(),
-    });
-    let parameters = ArxRangeParameters {
-        key_bytes: 12,
-        bucket_factor,
-        top_nodes: 1024,
-        sums: 0,
-        aggregates: false,
-    };
+    let channel = Arc::new(Direct { store, searches: Mutex::default() });
+    let parameters =
+        ArxRangeParameters { key_bytes: 12, bucket_factor, top_nodes: 1024, sums: 0, aggregates: false };
     let keys = Key::generate();
     let mut random = Prg::new(&[42; 16]);
     write(&channel, 0, ArxRange::<Direct>::create(INDEX, &keys, parameters)).await;
     let epochs = Arc::new(Epochs::new(1));
-    let index = ArxRange::open(
-        Arc::clone(&channel),
-        INDEX,
-        &keys,
-        parameters,
-        epochs,
-        &mut random,
-    );
+    let index = ArxRange::open(Arc::clone(&channel), INDEX, &keys, parameters, epochs, &mut random);
     let index = index.await.expect("opens");
 
     let entries: Vec<RangeEntry> = (0..values).map(|_| entry(&mut random)).collect();
@@ -155,10 +118,7 @@ async fn measure(directory: &Path, bucket_factor: u64, values: usize) -> Measure
     staged.commit().run().await.expect("repairs");
     let load_repair = start.elapsed();
 
-    let stored = TABLES
-        .iter()
-        .map(|table| table_bytes(&channel.store, table))
-        .collect();
+    let stored = TABLES.iter().map(|table| table_bytes(&channel.store, table)).collect();
     let file_bytes = directory_bytes(directory);
 
     let (mut search, mut repair) = (Vec::new(), Vec::new());
@@ -179,10 +139,7 @@ async fn measure(directory: &Path, bucket_factor: u64, values: usize) -> Measure
     let (mut insert, mut insert_repair) = (Vec::new(), Vec::new());
     for turn in 0..INSERTS {
         let start = Instant::now();
-        let mut staged = index
-            .stage(vec![entry(&mut random)], Vec::new())
-            .await
-            .expect("stages");
+        let mut staged = index.stage(vec![entry(&mut random)], Vec::new()).await.expect("stages");
         write(&channel, 2 + turn as u64, std::mem::take(&mut staged.steps)).await;
         let work = staged.commit();
         insert.push(start.elapsed());
@@ -212,26 +169,18 @@ fn table_bytes(store: &Embedded, table: &'static str) -> (&'static str, u64, u64
     let (mut rows, mut bytes) = (0, 0);
     let everything = (Bound::Unbounded, Bound::Unbounded);
     reader
-        .scan(
-            Table(table),
-            everything,
-            Direction::Ascending,
-            &mut |key, value| {
-                rows += 1;
-                bytes += (key.len() + value.len()) as u64;
-                ControlFlow::Continue(())
-            },
-        )
+        .scan(Table(table), everything, Direction::Ascending, &mut |key, value| {
+            rows += 1;
+            bytes += (key.len() + value.len()) as u64;
+            ControlFlow::Continue(())
+        })
         .expect("the store works");
     (table, rows, bytes)
 }
 
 fn directory_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).expect("a scratch directory");
-    files
-        .filter_map(|file| file.ok()?.metadata().ok())
-        .map(|metadata| metadata.len())
-        .sum()
+    files.filter_map(|file| file.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// Quantile in microseconds.
@@ -239,17 +188,11 @@ fn micros(times: &[Duration], quantile: f64) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable();
     let at = (times.len().saturating_sub(1)) as f64 * quantile;
-    times
-        .get(at as usize)
-        .map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
+    times.get(at as usize).map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
 }
 
 fn report(measured: &Measured) {
-    let Measured {
-        bucket_factor,
-        values,
-        ..
-    } = measured;
+    let Measured { bucket_factor, values, .. } = measured;
     println!("\nB = {bucket_factor}, {values} values, circuits of 128 bits, c = 1024");
     let (stage, write, repair) = (measured.load_stage, measured.load_write, measured.load_repair);
     println!(
@@ -267,27 +210,14 @@ fn report(measured: &Measured) {
         ("its repair", &measured.insert_repair),
     ];
     for (name, times) in rows {
-        println!(
-            "  {name:20}{:9.1} us median {:9.1} us 99 %",
-            micros(times, 0.5),
-            micros(times, 0.99)
-        );
+        println!("  {name:20}{:9.1} us median {:9.1} us 99 %", micros(times, 0.5), micros(times, 0.99));
     }
     let bytes: u64 = measured.stored.iter().map(|(_, _, bytes)| bytes).sum();
-    println!(
-        "  stored              {:9.1} bytes a value, {bytes} in all",
-        bytes as f64 / *values as f64
-    );
+    println!("  stored              {:9.1} bytes a value, {bytes} in all", bytes as f64 / *values as f64);
     for (table, rows, bytes) in &measured.stored {
-        println!(
-            "    {table:22} {rows:8} rows {:9.1} bytes a value",
-            *bytes as f64 / *values as f64
-        );
+        println!("    {table:22} {rows:8} rows {:9.1} bytes a value", *bytes as f64 / *values as f64);
     }
-    println!(
-        "  files               {:9.1} bytes a value",
-        measured.file_bytes as f64 / *values as f64
-    );
+    println!("  files               {:9.1} bytes a value", measured.file_bytes as f64 / *values as f64);
     let line = serde_json::json!({
         "benchmark": "arx_range",
         "commit": command("git", &["rev-parse", "HEAD"]),
@@ -309,29 +239,20 @@ fn report(measured: &Measured) {
 
 fn command(program: &str, arguments: &[&str]) -> String {
     let output = std::process::Command::new(program).args(arguments).output();
-    output.map_or_else(
-        |_| "unknown".into(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().into(),
-    )
+    output.map_or_else(|_| "unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
 fn machine() -> String {
     let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = about
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let cores = about.lines().filter(|line| line.starts_with("processor")).count();
     format!("{}, {cores} processors", model.unwrap_or("unknown"))
 }
 
 fn main() {
-    let mut sizes = std::env::args()
-        .skip(1)
-        .filter_map(|argument| argument.parse::<usize>().ok());
+    let mut sizes = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
     let (values, values_b1) = (sizes.next().unwrap_or(100_000), sizes.next().unwrap_or(20_000));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     for (bucket_factor, values) in [(16, values), (1, values_b1)] {
         if values > 0 {
             let directory = tempfile::tempdir().expect("a scratch directory");

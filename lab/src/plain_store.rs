@@ -98,9 +98,7 @@ impl Store for PlainStore {
         indexes: Vec<IndexRequest>,
     ) -> Result<(usize, usize), StoreError> {
         let mut collections = self.lock();
-        let collection = collections
-            .entry(ns.clone())
-            .or_insert_with(|| Collection::new(full_name(ns)));
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let before = collection.indexes().len();
         for index in indexes {
             collection.create_index(index)?;
@@ -109,17 +107,11 @@ impl Store for PlainStore {
     }
 
     async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
-        self.lock()
-            .get(ns)
-            .map(Collection::indexes)
-            .ok_or_else(|| namespace_not_found(ns))
+        self.lock().get(ns).map(Collection::indexes).ok_or_else(|| namespace_not_found(ns))
     }
 
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
-        self.lock()
-            .get_mut(ns)
-            .ok_or_else(|| namespace_not_found(ns))?
-            .drop_index(name)
+        self.lock().get_mut(ns).ok_or_else(|| namespace_not_found(ns))?.drop_index(name)
     }
 
     async fn insert(
@@ -129,9 +121,7 @@ impl Store for PlainStore {
         ordered: bool,
     ) -> Result<Inserted, StoreError> {
         let mut collections = self.lock();
-        let collection = collections
-            .entry(ns.clone())
-            .or_insert_with(|| Collection::new(full_name(ns)));
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let mut inserted = Inserted::default();
         for (index, document) in documents.into_iter().enumerate() {
             match collection.insert(document) {
@@ -152,9 +142,7 @@ impl Store for PlainStore {
             Some(collection) => collection.find(&query)?,
             None => Vec::new(),
         };
-        Ok(PlainCursor {
-            documents: documents.into(),
-        })
+        Ok(PlainCursor { documents: documents.into() })
     }
 
     async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
@@ -179,10 +167,7 @@ impl Store for PlainStore {
         if !known && !statement.upsert {
             return Ok(Updated::default());
         }
-        collections
-            .entry(ns.clone())
-            .or_insert_with(|| Collection::new(full_name(ns)))
-            .update(&statement)
+        collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns))).update(&statement)
     }
 
     async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Result<u64, StoreError> {
@@ -203,9 +188,7 @@ impl Store for PlainStore {
         if !collections.contains_key(ns) && !upsert {
             return Ok(FoundAndModified::default());
         }
-        let collection = collections
-            .entry(ns.clone())
-            .or_insert_with(|| Collection::new(full_name(ns)));
+        let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         collection.find_and_modify(&query, modification)
     }
 
@@ -229,18 +212,9 @@ fn full_name(ns: &Namespace) -> String {
 }
 
 fn namespace_not_found(ns: &Namespace) -> StoreError {
-    store_error(
-        26,
-        "NamespaceNotFound",
-        format!("ns does not exist: {}", full_name(ns)),
-    )
+    store_error(26, "NamespaceNotFound", format!("ns does not exist: {}", full_name(ns)))
 }
 
 fn store_error(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
-    StoreError {
-        code,
-        code_name,
-        message: message.into(),
-        details: None,
-    }
+    StoreError { code, code_name, message: message.into(), details: None }
 }

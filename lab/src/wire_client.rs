@@ -54,11 +54,7 @@ impl WireClient {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Self {
-            stream,
-            requests: 0,
-            traffic: None,
-        })
+        Ok(Self { stream, requests: 0, traffic: None })
     }
 
     /// Keeps the traffic from now on.
@@ -121,9 +117,7 @@ impl WireClient {
     pub fn command(&mut self, command: &Document) -> Result<Document, ClientError> {
         self.send(command)?;
         let reply = self.receive()?;
-        let failed = ["writeErrors", "writeConcernError"]
-            .iter()
-            .any(|field| reply.contains_key(field));
+        let failed = ["writeErrors", "writeConcernError"].iter().any(|field| reply.contains_key(field));
         if failed || !matches!(reply.get("ok"), Some(Bson::Double(1.0))) {
             return Err(ClientError::Refused(reply));
         }
@@ -140,24 +134,14 @@ impl WireClient {
         let mut documents = Vec::new();
         loop {
             let cursor = reply.get_document("cursor").map_err(|_| missing())?;
-            let batch = cursor
-                .get_array("firstBatch")
-                .or_else(|_| cursor.get_array("nextBatch"));
-            documents.extend(
-                batch
-                    .map_err(|_| missing())?
-                    .iter()
-                    .filter_map(|d| d.as_document().cloned()),
-            );
+            let batch = cursor.get_array("firstBatch").or_else(|_| cursor.get_array("nextBatch"));
+            documents.extend(batch.map_err(|_| missing())?.iter().filter_map(|d| d.as_document().cloned()));
             let id = cursor.get_i64("id").map_err(|_| missing())?;
             if id == 0 {
                 return Ok(documents);
             }
-            let (_, collection) = cursor
-                .get_str("ns")
-                .ok()
-                .and_then(|ns| ns.split_once('.'))
-                .ok_or_else(missing)?;
+            let (_, collection) =
+                cursor.get_str("ns").ok().and_then(|ns| ns.split_once('.')).ok_or_else(missing)?;
             let database = command.get_str("$db").unwrap_or_default();
             reply = self.command(&doc! { "getMore": id, "collection": collection, "$db": database })?;
         }

@@ -17,11 +17,8 @@ pub fn list(root: &Path) -> Result<Vec<String>, String> {
         && output.status.success()
     {
         let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut paths: Vec<String> = names
-            .split('\0')
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect();
+        let mut paths: Vec<String> =
+            names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         // A file removed from the working copy but not yet from the index is no longer there.
         paths.retain(|path| root.join(path).is_file());
         paths.sort();
@@ -39,11 +36,7 @@ fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) -> Result<(), String
     let entries = std::fs::read_dir(&here).map_err(|error| format!("{}: {error}", here.display()))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && !BUILT.contains(&name.as_str()) {
             walk(root, &path, paths)?;

@@ -5,10 +5,7 @@
 //! * [`vectors`]: every known-answer file is used by a test;
 //! * [`suite`]: all of that, cargo's tests, real drivers and fuzzing, with one summary.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::print_stdout,
-    reason = "a command-line tool: its report is its output"
-)]
+#![allow(clippy::print_stdout, reason = "a command-line tool: its report is its output")]
 
 pub mod boundary;
 pub mod files;

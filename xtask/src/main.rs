@@ -58,12 +58,9 @@ fn main() -> ExitCode {
             suite::list();
             Ok(true)
         }
-        Command::Test {
-            only,
-            skip,
-            fuzz_seconds,
-            ..
-        } => suite::run(&Context::new(fuzz_seconds), &only, &skip),
+        Command::Test { only, skip, fuzz_seconds, .. } => {
+            suite::run(&Context::new(fuzz_seconds), &only, &skip)
+        }
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -62,11 +62,7 @@ impl Package {
     /// The package's folder relative to `root`, with forward slashes.
     pub fn folder(&self, root: &Path) -> String {
         let folder = self.manifest_path.parent().unwrap_or(Path::new(""));
-        folder
-            .strip_prefix(root)
-            .unwrap_or(folder)
-            .to_string_lossy()
-            .replace('\\', "/")
+        folder.strip_prefix(root).unwrap_or(folder).to_string_lossy().replace('\\', "/")
     }
 }
 
@@ -83,13 +79,7 @@ pub fn root() -> PathBuf {
 pub fn load(manifest: &Path) -> Result<Metadata, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--manifest-path",
-        ])
+        .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
         .arg(manifest)
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
@@ -118,15 +108,8 @@ pub fn load_all(root: &Path) -> Result<Metadata, String> {
 /// If the repository's files cannot be listed.
 pub fn outlying(root: &Path, workspace: &Metadata) -> Result<Vec<PathBuf>, String> {
     let files = crate::files::list(root)?;
-    let manifests = files
-        .iter()
-        .filter(|path| path.ends_with("/Cargo.toml"))
-        .map(|path| root.join(path));
-    let member = |manifest: &PathBuf| {
-        workspace
-            .packages
-            .iter()
-            .any(|package| package.manifest_path == *manifest)
-    };
+    let manifests = files.iter().filter(|path| path.ends_with("/Cargo.toml")).map(|path| root.join(path));
+    let member =
+        |manifest: &PathBuf| workspace.packages.iter().any(|package| package.manifest_path == *manifest);
     Ok(manifests.filter(|manifest| !member(manifest)).collect())
 }

@@ -32,29 +32,16 @@ impl Report {
 
     /// How many rules are broken, however often.
     pub fn failed(&self) -> usize {
-        self.rules
-            .iter()
-            .filter(|rule| self.findings.iter().any(|finding| finding.rule == **rule))
-            .count()
+        self.rules.iter().filter(|rule| self.findings.iter().any(|finding| finding.rule == **rule)).count()
     }
 
     /// Prints findings and a closing line; true if nothing was found.
     pub fn print(&self) -> bool {
         for finding in &self.findings {
-            let Finding {
-                rule,
-                place,
-                wrong,
-                fix,
-            } = finding;
+            let Finding { rule, place, wrong, fix } = finding;
             println!("error[{}/{rule}]: {place}\n  {wrong}\n  fix: {fix}\n", self.name);
         }
-        println!(
-            "{}: {} rules hold, {} broken",
-            self.name,
-            self.passed(),
-            self.failed()
-        );
+        println!("{}: {} rules hold, {} broken", self.name, self.passed(), self.failed());
         self.findings.is_empty()
     }
 }

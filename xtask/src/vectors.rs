@@ -27,23 +27,13 @@ fn read(root: &Path, path: &str) -> Result<String, String> {
 }
 
 fn judge(files: &BTreeMap<String, String>) -> Report {
-    let code: Vec<&String> = files
-        .iter()
-        .filter(|(path, _)| path.ends_with(".rs"))
-        .map(|(_, text)| text)
-        .collect();
+    let code: Vec<&String> =
+        files.iter().filter(|(path, _)| path.ends_with(".rs")).map(|(_, text)| text).collect();
     let mut findings = Vec::new();
     let mut add = |rule, place: &str, wrong: String, fix: &str| {
-        findings.push(Finding {
-            rule,
-            place: place.into(),
-            wrong,
-            fix: fix.into(),
-        });
+        findings.push(Finding { rule, place: place.into(), wrong, fix: fix.into() });
     };
-    let vectors = files
-        .iter()
-        .filter(|(path, _)| path.starts_with("kat/") && !path.ends_with(".md"));
+    let vectors = files.iter().filter(|(path, _)| path.starts_with("kat/") && !path.ends_with(".md"));
     // What is a program makes vectors, and is none.
     for (path, text) in vectors.filter(|(path, _)| !path.ends_with(".rs") && !path.ends_with(".py")) {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -52,35 +42,20 @@ fn judge(files: &BTreeMap<String, String>) -> Report {
             let before = |(at, _): (usize, &str)| code[..at].chars().next_back();
             let edge =
                 |letter: Option<char>| letter.is_none_or(|letter| !letter.is_alphanumeric() && letter != '_');
-            code.match_indices(name)
-                .any(|found| edge(before(found)) && edge(after(found)))
+            code.match_indices(name).any(|found| edge(before(found)) && edge(after(found)))
         };
         if !code.iter().any(quoted) {
-            add(
-                "vectors-used",
-                path,
-                "no test names this file".into(),
-                "test against it, or delete it",
-            );
+            add("vectors-used", path, "no test names this file".into(), "test against it, or delete it");
         }
         if text.trim().is_empty() {
-            add(
-                "vectors-parse",
-                path,
-                "the file is empty".into(),
-                "fill it, or delete it",
-            );
+            add("vectors-parse", path, "the file is empty".into(), "fill it, or delete it");
         } else if path.ends_with(".json")
             && let Err(error) = serde_json::from_str::<serde_json::Value>(text)
         {
             add("vectors-parse", path, error.to_string(), "make it JSON");
         }
     }
-    Report {
-        name: "vectors",
-        rules: vec!["vectors-used", "vectors-parse"],
-        findings,
-    }
+    Report { name: "vectors", rules: vec!["vectors-used", "vectors-parse"], findings }
 }
 
 #[cfg(test)]
@@ -103,17 +78,9 @@ mod tests {
             ),
             ("y.rs", "\"empty.txt\""),
         ];
-        let report = judge(
-            &files
-                .iter()
-                .map(|(path, text)| ((*path).into(), (*text).into()))
-                .collect(),
-        );
-        let found: Vec<(&str, &str)> = report
-            .findings
-            .iter()
-            .map(|finding| (finding.rule, finding.place.as_str()))
-            .collect();
+        let report = judge(&files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect());
+        let found: Vec<(&str, &str)> =
+            report.findings.iter().map(|finding| (finding.rule, finding.place.as_str())).collect();
         let expected = [
             ("vectors-parse", "kat/broken.json"),
             ("vectors-parse", "kat/empty.txt"),

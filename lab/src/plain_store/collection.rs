@@ -40,16 +40,8 @@ impl Collection {
             sparse: false,
             options: Document::new(),
         };
-        let id_index = Index {
-            request,
-            holders: HashMap::new(),
-        };
-        Self {
-            name,
-            documents: BTreeMap::new(),
-            next: 0,
-            indexes: vec![id_index],
-        }
+        let id_index = Index { request, holders: HashMap::new() };
+        Self { name, documents: BTreeMap::new(), next: 0, indexes: vec![id_index] }
     }
 
     pub(super) fn document_count(&self) -> u64 {
@@ -61,21 +53,14 @@ impl Collection {
     }
 
     pub(super) fn create_index(&mut self, request: IndexRequest) -> Result<(), StoreError> {
-        if let Some((path, kind)) = request
-            .key
-            .iter()
-            .find(|(_, kind)| matches!(kind, Bson::String(_)))
-        {
+        if let Some((path, kind)) = request.key.iter().find(|(_, kind)| matches!(kind, Bson::String(_))) {
             let text = format!("index kind {kind} on '{path}' is not supported");
             return Err(store_error(67, "CannotCreateIndex", text));
         }
         if self.already_exists(&request)? {
             return Ok(());
         }
-        let mut index = Index {
-            request,
-            holders: HashMap::new(),
-        };
+        let mut index = Index { request, holders: HashMap::new() };
         for (number, document) in &self.documents {
             for (key, values) in index.unique_keys(document)? {
                 if index.holders.insert(key, *number).is_some() {
@@ -93,11 +78,7 @@ impl Collection {
         if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
             return Ok(true);
         }
-        if let Some(namesake) = self
-            .indexes
-            .iter()
-            .find(|index| index.request.name == request.name)
-        {
+        if let Some(namesake) = self.indexes.iter().find(|index| index.request.name == request.name) {
             if namesake.request == *request {
                 return Ok(true);
             }
@@ -108,10 +89,7 @@ impl Collection {
             return Err(store_error(86, "IndexKeySpecsConflict", text));
         }
         if let Some(other) = self.indexes.iter().find(same_key) {
-            let text = format!(
-                "Index already exists with a different name: {}",
-                other.request.name
-            );
+            let text = format!("Index already exists with a different name: {}", other.request.name);
             return Err(store_error(85, "IndexOptionsConflict", text));
         }
         Ok(false)
@@ -141,9 +119,7 @@ impl Collection {
         let mut keys = Vec::with_capacity(self.indexes.len());
         for index in &self.indexes {
             let own = index.unique_keys(&document)?;
-            let taken = own
-                .iter()
-                .find(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
+            let taken = own.iter().find(|(key, _)| index.holders.get(key).is_some_and(|by| *by != number));
             if let Some((_, values)) = taken {
                 return Err(index.duplicate(&self.name, values.clone()));
             }
@@ -151,9 +127,7 @@ impl Collection {
         }
         self.remove(number);
         for (index, own) in self.indexes.iter_mut().zip(keys) {
-            index
-                .holders
-                .extend(own.into_iter().map(|(key, _)| (key, number)));
+            index.holders.extend(own.into_iter().map(|(key, _)| (key, number)));
         }
         self.documents.insert(number, document);
         Ok(())
@@ -174,16 +148,12 @@ impl Collection {
     fn select(&self, query: &Query) -> Result<Vec<u64>, StoreError> {
         self.check_hint(query.hint.as_ref())?;
         let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
-        let limit = query
-            .limit
-            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         if query.sort.is_empty() {
-            return self
-                .matching(&query.filter, skip.saturating_add(limit))
-                .map(|mut numbers| {
-                    numbers.drain(..skip.min(numbers.len()));
-                    numbers
-                });
+            return self.matching(&query.filter, skip.saturating_add(limit)).map(|mut numbers| {
+                numbers.drain(..skip.min(numbers.len()));
+                numbers
+            });
         }
         let mut keyed = Vec::new();
         for number in self.matching(&query.filter, usize::MAX)? {
@@ -192,12 +162,7 @@ impl Collection {
             }
         }
         keyed.sort_by(|left, right| query.sort.compare_values(&left.0, &right.0));
-        Ok(keyed
-            .into_iter()
-            .map(|(_, number)| number)
-            .skip(skip)
-            .take(limit)
-            .collect())
+        Ok(keyed.into_iter().map(|(_, number)| number).skip(skip).take(limit).collect())
     }
 
     /// Numbers of the first `count_max` documents that match, in natural order.
@@ -229,19 +194,12 @@ impl Collection {
         if self.indexes.iter().any(known) {
             return Ok(());
         }
-        Err(store_error(
-            2,
-            "BadValue",
-            "hint provided does not correspond to an existing index",
-        ))
+        Err(store_error(2, "BadValue", "hint provided does not correspond to an existing index"))
     }
 
     pub(super) fn find(&self, query: &Query) -> Result<Vec<Document>, StoreError> {
         let numbers = self.select(query)?;
-        Ok(numbers
-            .iter()
-            .filter_map(|number| self.documents.get(number).cloned())
-            .collect())
+        Ok(numbers.iter().filter_map(|number| self.documents.get(number).cloned()).collect())
     }
 
     pub(super) fn count(&self, query: &Query) -> Result<u64, StoreError> {
@@ -257,20 +215,11 @@ impl Collection {
     }
 
     pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, StoreError> {
-        let UpdateStatement {
-            filter,
-            update,
-            array_filters,
-            multi,
-            upsert,
-        } = statement;
+        let UpdateStatement { filter, update, array_filters, multi, upsert } = statement;
         let numbers = self.matching(filter, if *multi { usize::MAX } else { 1 })?;
         if numbers.is_empty() && *upsert {
             let id = self.upsert(filter, update, array_filters)?;
-            return Ok(Updated {
-                upserted: Some(id),
-                ..Updated::default()
-            });
+            return Ok(Updated { upserted: Some(id), ..Updated::default() });
         }
         let mut updated = Updated::default();
         for number in numbers {
@@ -314,61 +263,22 @@ impl Collection {
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
-        let number = self
-            .select(&Query {
-                limit: Some(1),
-                ..query.clone()
-            })?
-            .first()
-            .copied();
+        let number = self.select(&Query { limit: Some(1), ..query.clone() })?.first().copied();
         match (number, modification) {
-            (Some(number), Modification::Remove) => Ok(FoundAndModified {
-                document: self.remove(number),
-                existing: true,
-                upserted: None,
-            }),
-            (
-                Some(number),
-                Modification::Update {
-                    update,
-                    array_filters,
-                    return_new,
-                    ..
-                },
-            ) => {
+            (Some(number), Modification::Remove) => {
+                Ok(FoundAndModified { document: self.remove(number), existing: true, upserted: None })
+            }
+            (Some(number), Modification::Update { update, array_filters, return_new, .. }) => {
                 let before = self.documents.get(&number).cloned();
                 self.change(number, &query.filter, &update, &array_filters)?;
-                let document = if return_new {
-                    self.documents.get(&number).cloned()
-                } else {
-                    before
-                };
-                Ok(FoundAndModified {
-                    document,
-                    existing: true,
-                    upserted: None,
-                })
+                let document = if return_new { self.documents.get(&number).cloned() } else { before };
+                Ok(FoundAndModified { document, existing: true, upserted: None })
             }
-            (
-                None,
-                Modification::Update {
-                    update,
-                    array_filters,
-                    upsert: true,
-                    return_new,
-                },
-            ) => {
+            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
                 let id = self.upsert(&query.filter, &update, &array_filters)?;
-                let inserted = self
-                    .documents
-                    .last_key_value()
-                    .map(|(_, document)| document.clone());
+                let inserted = self.documents.last_key_value().map(|(_, document)| document.clone());
                 let document = inserted.filter(|_| return_new);
-                Ok(FoundAndModified {
-                    document,
-                    existing: false,
-                    upserted: Some(id),
-                })
+                Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
             }
             (None, _) => Ok(FoundAndModified::default()),
         }
@@ -401,34 +311,21 @@ impl Index {
         if self.request.sparse {
             tuples.retain(|tuple| tuple.iter().any(Option::is_some));
         }
-        let owned = |tuple: Vec<Option<&Bson>>| {
-            tuple
-                .into_iter()
-                .map(|v| v.cloned().unwrap_or(Bson::Null))
-                .collect()
-        };
-        Ok(tuples
-            .into_iter()
-            .map(|tuple| (key_of(&tuple), owned(tuple)))
-            .collect())
+        let owned =
+            |tuple: Vec<Option<&Bson>>| tuple.into_iter().map(|v| v.cloned().unwrap_or(Bson::Null)).collect();
+        Ok(tuples.into_iter().map(|tuple| (key_of(&tuple), owned(tuple))).collect())
     }
 
     fn duplicate(&self, collection: &str, values: Vec<Bson>) -> StoreError {
         let named: Document = self.request.key.keys().cloned().zip(values).collect();
-        let shown: Vec<_> = named
-            .iter()
-            .map(|(path, value)| format!("{path}: {value}"))
-            .collect();
+        let shown: Vec<_> = named.iter().map(|(path, value)| format!("{path}: {value}")).collect();
         let text = format!(
             "E11000 duplicate key error collection: {collection} index: {} dup key: {{ {} }}",
             self.request.name,
             shown.join(", ")
         );
         let details = doc! { "keyPattern": self.request.key.clone(), "keyValue": named };
-        StoreError {
-            details: Some(Box::new(details)),
-            ..store_error(11000, "DuplicateKey", text)
-        }
+        StoreError { details: Some(Box::new(details)), ..store_error(11000, "DuplicateKey", text) }
     }
 }
 
@@ -446,10 +343,8 @@ fn index_values<'d>(document: &'d Document, path: &str) -> Vec<Option<&'d Bson>>
 
 /// Bytes that are equal for equal tuples and no others.
 fn key_of(tuple: &[Option<&Bson>]) -> Vec<u8> {
-    let parts: Vec<Vec<u8>> = tuple
-        .iter()
-        .map(|value| order::canonical(value.unwrap_or(&Bson::Null)))
-        .collect();
+    let parts: Vec<Vec<u8>> =
+        tuple.iter().map(|value| order::canonical(value.unwrap_or(&Bson::Null))).collect();
     let mut key = Vec::new();
     for part in parts {
         key.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -461,10 +356,7 @@ fn key_of(tuple: &[Option<&Bson>]) -> Vec<u8> {
 /// The `_id` a filter asks for, if that is all it asks.
 fn id_wanted(filter: &Filter) -> Option<&Bson> {
     match filter.expr() {
-        Expr::Field {
-            path,
-            test: Test::Eq(id),
-        } if path == "_id" => match id {
+        Expr::Field { path, test: Test::Eq(id) } if path == "_id" => match id {
             Bson::Array(_) | Bson::RegularExpression(_) => None,
             id => Some(id),
         },

@@ -12,25 +12,12 @@ use std::collections::BTreeMap;
 /// One operation of a history.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    Change {
-        insert: Vec<(u16, u8, i32)>,
-        remove: Vec<(u16, u8)>,
-    },
-    Search {
-        lower: u16,
-        upper: u16,
-        descending: bool,
-        limit: Option<usize>,
-    },
-    Sums {
-        lower: u16,
-        upper: u16,
-    },
+    Change { insert: Vec<(u16, u8, i32)>, remove: Vec<(u16, u8)> },
+    Search { lower: u16, upper: u16, descending: bool, limit: Option<usize> },
+    Sums { lower: u16, upper: u16 },
     NewEpoch,
     Restart,
-    Crash {
-        lost: usize,
-    },
+    Crash { lost: usize },
 }
 
 fn key() -> impl Strategy<Value = u16> {
@@ -45,14 +32,8 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         (insert, remove).prop_map(|(insert, remove)| Operation::Change { insert, remove })
     });
     let limit = proptest::option::of(0_usize..20);
-    let search = (key(), key(), any::<bool>(), limit).prop_map(|(lower, upper, descending, limit)| {
-        Operation::Search {
-            lower,
-            upper,
-            descending,
-            limit,
-        }
-    });
+    let search = (key(), key(), any::<bool>(), limit)
+        .prop_map(|(lower, upper, descending, limit)| Operation::Search { lower, upper, descending, limit });
     prop_oneof![
         6 => change,
         6 => search,
@@ -67,10 +48,7 @@ pub(crate) fn any_parameters() -> impl Strategy<Value = ArxRangeParameters> {
     let factor = prop_oneof![Just(1_u64), Just(2), Just(16)];
     let top_nodes = prop_oneof![Just(0_usize), Just(4), Just(1024)];
     (factor, top_nodes, 0_usize..2, any::<bool>()).prop_map(|(factor, top_nodes, sums, aggregates)| {
-        ArxRangeParameters {
-            aggregates,
-            ..parameters(factor, top_nodes, sums)
-        }
+        ArxRangeParameters { aggregates, ..parameters(factor, top_nodes, sums) }
     })
 }
 
@@ -84,27 +62,14 @@ pub(crate) struct Twin {
 impl Twin {
     pub(crate) async fn change(&mut self, parameters: &ArxRangeParameters, change: &Entries) {
         let (insert, remove) = change;
-        let kept: Vec<_> = remove
-            .iter()
-            .filter(|(key, row)| !has(insert, *key, *row))
-            .copied()
-            .collect();
+        let kept: Vec<_> = remove.iter().filter(|(key, row)| !has(insert, *key, *row)).copied().collect();
         for (key, row) in kept {
             self.amounts.remove(&(key, row));
         }
-        let removed = remove
-            .iter()
-            .map(|(key, row)| entry(parameters, *key, *row, 0))
-            .collect();
-        let inserted = insert
-            .iter()
-            .map(|(key, row, amount)| entry(parameters, *key, *row, *amount));
-        RangeIndex::remove(&self.list, removed)
-            .await
-            .expect("a list does not fail");
-        RangeIndex::insert(&self.list, inserted.collect())
-            .await
-            .expect("a list does not fail");
+        let removed = remove.iter().map(|(key, row)| entry(parameters, *key, *row, 0)).collect();
+        let inserted = insert.iter().map(|(key, row, amount)| entry(parameters, *key, *row, *amount));
+        RangeIndex::remove(&self.list, removed).await.expect("a list does not fail");
+        RangeIndex::insert(&self.list, inserted.collect()).await.expect("a list does not fail");
         let mut seen = std::collections::BTreeSet::new();
         for &(key, row, amount) in insert {
             let first = seen.insert((key, row));
@@ -118,10 +83,7 @@ impl Twin {
 
     fn sums(&self, lower: u16, upper: u16) -> (u64, Bson) {
         let mut sum = NumberSum::new();
-        let within = self
-            .amounts
-            .iter()
-            .filter(|((key, _), _)| lower <= *key && *key <= upper);
+        let within = self.amounts.iter().filter(|((key, _), _)| lower <= *key && *key <= upper);
         let amounts: Vec<i32> = within.map(|(_, amount)| *amount).collect();
         amounts.iter().for_each(|amount| sum.add(&Bson::Int32(*amount)));
         (amounts.len() as u64, sum.finish())
@@ -139,16 +101,8 @@ pub(crate) fn entries(
     parameters: &ArxRangeParameters,
     change: &Entries,
 ) -> (Vec<RangeEntry>, Vec<RangeEntry>) {
-    let insert = change
-        .0
-        .iter()
-        .map(|(key, row, amount)| entry(parameters, *key, *row, *amount))
-        .collect();
-    let remove = change
-        .1
-        .iter()
-        .map(|(key, row)| entry(parameters, *key, *row, 0))
-        .collect();
+    let insert = change.0.iter().map(|(key, row, amount)| entry(parameters, *key, *row, *amount)).collect();
+    let remove = change.1.iter().map(|(key, row)| entry(parameters, *key, *row, 0)).collect();
     (insert, remove)
 }
 
@@ -163,17 +117,10 @@ fn agree(
     let expected_len = all.len().min(limit.unwrap_or(usize::MAX));
     assert_eq!(found.len(), expected_len, "number of entries");
     let keys: Vec<_> = found.iter().map(|(key, _)| key.clone()).collect();
-    let expected: Vec<_> = all
-        .iter()
-        .map(|(key, _)| key.clone())
-        .take(expected_len)
-        .collect();
+    let expected: Vec<_> = all.iter().map(|(key, _)| key.clone()).take(expected_len).collect();
     assert_eq!(keys, expected, "keys in order");
     if let Some(last) = keys.last() {
-        assert!(
-            found.iter().all(|entry| all.contains(entry)),
-            "no entry of its own"
-        );
+        assert!(found.iter().all(|entry| all.contains(entry)), "no entry of its own");
         let beyond = |key: &Vec<u8>| if descending { key > last } else { key < last };
         found.retain(|(key, _)| beyond(key));
         all.retain(|(key, _)| beyond(key));
@@ -191,23 +138,14 @@ pub(crate) async fn compare(
     descending: bool,
     limit: Option<usize>,
 ) {
-    let order = if descending {
-        Order::Descending
-    } else {
-        Order::Ascending
-    };
+    let order = if descending { Order::Descending } else { Order::Ascending };
     let [lower, upper] = [range.0, range.1].map(|key| key.to_be_bytes().to_vec());
-    let found = client
-        .search(lower.clone(), upper.clone(), order, limit)
-        .await
-        .expect("no fault is planned");
+    let found = client.search(lower.clone(), upper.clone(), order, limit).await.expect("no fault is planned");
     let mut unique = found.clone();
     unique.sort();
     unique.dedup();
     assert_eq!(unique.len(), found.len(), "no entry twice");
-    let all = RangeIndex::search(&twin.list, lower, upper, order, None)
-        .await
-        .expect("a list does not fail");
+    let all = RangeIndex::search(&twin.list, lower, upper, order, None).await.expect("a list does not fail");
     agree(found, all, descending, limit);
 }
 
@@ -237,18 +175,9 @@ async fn play(parameters: ArxRangeParameters, history: Vec<Operation>) {
                 let change = (insert, remove);
                 twin.change(&parameters, &change).await;
                 let (insert, remove) = entries(&parameters, &change);
-                client
-                    .own
-                    .change(insert, remove)
-                    .await
-                    .expect("no fault is planned");
+                client.own.change(insert, remove).await.expect("no fault is planned");
             }
-            Operation::Search {
-                lower,
-                upper,
-                descending,
-                limit,
-            } => {
+            Operation::Search { lower, upper, descending, limit } => {
                 compare(&client.own, &twin, (lower, upper), descending, limit).await;
             }
             Operation::Sums { lower, upper } => compare_sums(&client, &twin, lower, upper).await,
@@ -278,43 +207,22 @@ async fn range_index_body(index: &impl RangeIndex) {
     let sample = |key: u16, row: u8| entry(&parameters(1, 0, 0), key, row, 0);
     let all = |order, limit| index.search(vec![0, 0], vec![255, 255], order, limit);
     let keys = |found: Vec<(Vec<u8>, arras_protocol::RowId)>| -> Vec<u16> {
-        found
-            .iter()
-            .map(|(key, _)| u16::from_be_bytes([key[0], key[1]]))
-            .collect()
+        found.iter().map(|(key, _)| u16::from_be_bytes([key[0], key[1]])).collect()
     };
     assert!(all(Order::Ascending, None).await.expect("searches").is_empty());
-    let entries = [5, 3, 9, 3, 0, 65535]
-        .into_iter()
-        .zip(0..)
-        .map(|(key, row)| sample(key, row));
+    let entries = [5, 3, 9, 3, 0, 65535].into_iter().zip(0..).map(|(key, row)| sample(key, row));
     index.insert(entries.collect()).await.expect("inserts");
-    index
-        .insert(vec![sample(5, 0)])
-        .await
-        .expect("inserts what is there");
-    index
-        .remove(vec![sample(5, 1), sample(77, 0)])
-        .await
-        .expect("removes what is not there");
+    index.insert(vec![sample(5, 0)]).await.expect("inserts what is there");
+    index.remove(vec![sample(5, 1), sample(77, 0)]).await.expect("removes what is not there");
     let found = all(Order::Ascending, None).await.expect("searches");
     assert_eq!(keys(found), [0, 3, 3, 5, 9, 65535]);
     let found = all(Order::Descending, Some(2)).await.expect("searches");
     assert_eq!(keys(found), [65535, 9]);
-    let found = index
-        .search(vec![0, 4], vec![0, 3], Order::Ascending, None)
-        .await
-        .expect("searches");
+    let found = index.search(vec![0, 4], vec![0, 3], Order::Ascending, None).await.expect("searches");
     assert!(found.is_empty());
-    let found = index
-        .search(vec![0, 3], vec![0, 5], Order::Ascending, None)
-        .await
-        .expect("searches");
+    let found = index.search(vec![0, 3], vec![0, 5], Order::Ascending, None).await.expect("searches");
     assert_eq!(keys(found), [3, 3, 5]);
-    index
-        .remove(vec![sample(3, 1), sample(0, 4)])
-        .await
-        .expect("removes");
+    index.remove(vec![sample(3, 1), sample(0, 4)]).await.expect("removes");
     let found = all(Order::Ascending, None).await.expect("searches");
     assert_eq!(keys(found), [3, 5, 9, 65535]);
 }
@@ -337,40 +245,26 @@ fn a_long_search_goes_on_through_changes() {
     run(async {
         let parameters = parameters(2, 4, 0);
         let client = Client::create(&World::new(), parameters).await;
-        let even = (0..400_u16)
-            .map(|key| entry(&parameters, key * 2, 0, 0))
-            .collect();
+        let even = (0..400_u16).map(|key| entry(&parameters, key * 2, 0, 0)).collect();
         client.own.insert(even).await.expect("inserts");
         for order in [Order::Ascending, Order::Descending] {
             let (low, high) = (vec![0, 0], vec![255, 255]);
-            let (found, repair) = client
-                .own
-                .index
-                .search(low, high, order, Some(7))
-                .await
-                .expect("searches");
+            let (found, repair) = client.own.index.search(low, high, order, Some(7)).await.expect("searches");
             repair.run().await.expect("repairs");
             let (mut keys, mut more) = (found.entries, found.more);
             let mut turn = 0_u16;
             while let Some(continuation) = more {
                 let odd = vec![entry(&parameters, 2 * (turn * 37 % 400) + 1, 1, 0)];
                 client.own.change(odd.clone(), Vec::new()).await.expect("inserts");
-                let found = client
-                    .own
-                    .index
-                    .continue_search(continuation, Some(7))
-                    .await
-                    .expect("goes on");
+                let found = client.own.index.continue_search(continuation, Some(7)).await.expect("goes on");
                 keys.extend(found.entries);
                 more = found.more;
                 client.own.change(Vec::new(), odd).await.expect("removes");
                 turn += 1;
             }
             keys.retain(|(_, row)| row.0[0] == 0);
-            let mut found: Vec<u16> = keys
-                .iter()
-                .map(|(key, _)| u16::from_be_bytes([key[0], key[1]]))
-                .collect();
+            let mut found: Vec<u16> =
+                keys.iter().map(|(key, _)| u16::from_be_bytes([key[0], key[1]])).collect();
             if order == Order::Descending {
                 found.reverse();
             }

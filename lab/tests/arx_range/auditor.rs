@@ -38,10 +38,7 @@ impl Auditor {
     /// How many circuits of the process before have had their nonces come again.
     pub(crate) fn came_again(&self) -> usize {
         let kept = self.0.lock().expect("no test panicked here");
-        kept.labels
-            .keys()
-            .filter(|nonce| kept.before.contains_key(nonce))
-            .count()
+        kept.labels.keys().filter(|nonce| kept.before.contains_key(nonce)).count()
     }
 
     /// Sees a search go out.
@@ -65,10 +62,7 @@ impl Auditor {
         for step in &request.steps {
             if let Step::ArxRange(Change::PutCircuit { circuit, .. }) = step {
                 let old = kept.circuits.insert(circuit.nonce, circuit.clone());
-                assert!(
-                    old.is_none_or(|old| old == *circuit),
-                    "a nonce names two garblings"
-                );
+                assert!(old.is_none_or(|old| old == *circuit), "a nonce names two garblings");
                 if let Some(labels) = kept.labels.get(&circuit.nonce).cloned() {
                     kept.open(circuit.nonce, &labels);
                 }
@@ -98,12 +92,8 @@ impl Kept {
         let Some(circuit) = self.circuits.get(&nonce) else {
             return;
         };
-        let evaluation = Evaluation {
-            nonce: nonce.0,
-            labels,
-            carry: circuit.carry,
-            gates: circuit.gates.as_slice(),
-        };
+        let evaluation =
+            Evaluation { nonce: nonce.0, labels, carry: circuit.carry, gates: circuit.gates.as_slice() };
         let outcome = garble::evaluate(&[evaluation]).expect("stored circuits have the right form")[0];
         let right = garble::select_bit(&outcome) == circuit.right_select;
         let transition = if right { &circuit.right } else { &circuit.left };

@@ -9,12 +9,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 fn fault() -> impl Strategy<Value = Fault> {
-    prop_oneof![
-        Just(Fault::LostRequest),
-        Just(Fault::LostReply),
-        Just(Fault::Late),
-        Just(Fault::Crash)
-    ]
+    prop_oneof![Just(Fault::LostRequest), Just(Fault::LostReply), Just(Fault::Late), Just(Fault::Crash)]
 }
 
 /// Makes a change that may fail half way: then the index must be as before, or as after.
@@ -26,38 +21,20 @@ async fn change(client: &Client, twin: &mut Twin, change: &Entries) {
         return;
     }
     client.world.heal();
-    let all = client
-        .own
-        .index
-        .search(vec![0, 0], vec![255, 255], Order::Ascending, None)
-        .await;
+    let all = client.own.index.search(vec![0, 0], vec![255, 255], Order::Ascending, None).await;
     let (found, repair) = all.expect("the channel is healed");
     drop(repair);
-    let found: std::collections::BTreeSet<_> = found
-        .entries
-        .iter()
-        .map(|(key, row)| (u16::from_be_bytes([key[0], key[1]]), row.0[0]))
-        .collect();
+    let found: std::collections::BTreeSet<_> =
+        found.entries.iter().map(|(key, row)| (u16::from_be_bytes([key[0], key[1]]), row.0[0])).collect();
     if found != twin.amounts.keys().copied().collect() {
-        assert_eq!(
-            found,
-            before.keys().copied().collect(),
-            "neither as before nor as after"
-        );
-        let back: Entries = (
-            before.iter().map(|((k, r), a)| (*k, *r, *a)).collect(),
-            Vec::new(),
-        );
+        assert_eq!(found, before.keys().copied().collect(), "neither as before nor as after");
+        let back: Entries = (before.iter().map(|((k, r), a)| (*k, *r, *a)).collect(), Vec::new());
         *twin = Twin::default();
         twin.change(&client.parameters, &back).await;
     } else if before != twin.amounts && before.keys().eq(twin.amounts.keys()) {
         // Only sums differ: put the change again, as the proxy does.
         let (insert, remove) = entries(&client.parameters, change);
-        client
-            .own
-            .change(insert, remove)
-            .await
-            .expect("the channel is healed");
+        client.own.change(insert, remove).await.expect("the channel is healed");
     }
 }
 
@@ -69,17 +46,8 @@ async fn step(client: &mut Client, twin: &mut Twin, operation: Operation, drop_r
             drop(client.own.index.stage(insert, remove).await);
         }
         Operation::Change { insert, remove } => change(client, twin, &(insert, remove)).await,
-        Operation::Search {
-            lower,
-            upper,
-            descending,
-            limit,
-        } => {
-            let order = if descending {
-                Order::Descending
-            } else {
-                Order::Ascending
-            };
+        Operation::Search { lower, upper, descending, limit } => {
+            let order = if descending { Order::Descending } else { Order::Ascending };
             let [lower, upper] = [lower, upper].map(|key| key.to_be_bytes().to_vec());
             if let Ok((_, repair)) = client.own.index.search(lower, upper, order, limit).await
                 && !drop_repair
@@ -147,12 +115,7 @@ fn fixed_history() -> Vec<Operation> {
         insert: insert.iter().map(|key| (*key, 0, i32::from(*key))).collect(),
         remove: remove.iter().map(|key| (*key, 0)).collect(),
     };
-    let search = |lower, upper| Operation::Search {
-        lower,
-        upper,
-        descending: false,
-        limit: None,
-    };
+    let search = |lower, upper| Operation::Search { lower, upper, descending: false, limit: None };
     let many: Vec<u16> = (0..60).map(|key| key * 5).collect();
     vec![
         change(&many, &[]),
@@ -160,10 +123,7 @@ fn fixed_history() -> Vec<Operation> {
         search(0, 300),
         change(&[11], &[]),
         change(&[12], &[10]),
-        Operation::Sums {
-            lower: 20,
-            upper: 200,
-        },
+        Operation::Sums { lower: 20, upper: 200 },
         change(&[], &[50]),
         change(&[], &[55, 60, 65, 70, 75]),
         search(40, 80),
@@ -209,20 +169,13 @@ fn a_process_that_comes_to_an_epoch_again_opens_no_circuit_twice() {
         let world = World::new();
         let mut client = Client::create(&world, parameters).await;
         let mut twin = Twin::default();
-        change(
-            &client,
-            &mut twin,
-            &((0..40).map(|key| (key, 0, 0)).collect(), Vec::new()),
-        )
-        .await;
+        change(&client, &mut twin, &((0..40).map(|key| (key, 0, 0)).collect(), Vec::new())).await;
         for range in [(3, 9), (10, 30), (5, 5)] {
             compare(&client.own, &twin, range, false, None).await;
         }
         // The proxy's own store was set back; the randomness was not.
         world.auditor.nonces_come_again();
-        let again = Client::open_seeded(&world, parameters, client.epoch, 77)
-            .await
-            .expect("opens");
+        let again = Client::open_seeded(&world, parameters, client.epoch, 77).await.expect("opens");
         client = again;
         for range in [(4, 9), (11, 30), (6, 6)] {
             compare(&client.own, &twin, range, false, None).await;
@@ -233,21 +186,13 @@ fn a_process_that_comes_to_an_epoch_again_opens_no_circuit_twice() {
 
 #[test]
 fn searches_and_changes_run_side_by_side() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(4)
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
     runtime.block_on(async {
         let parameters = parameters(2, 8, 1);
         let world = World::new();
         let client = Arc::new(Client::create(&world, parameters).await);
         let mut twin = Twin::default();
-        change(
-            &client,
-            &mut twin,
-            &((0..300).map(|key| (key * 2, 0, 1)).collect(), Vec::new()),
-        )
-        .await;
+        change(&client, &mut twin, &((0..300).map(|key| (key * 2, 0, 1)).collect(), Vec::new())).await;
         let mut tasks = Vec::new();
         for task in 0..8_u16 {
             let client = Arc::clone(&client);
@@ -257,11 +202,7 @@ fn searches_and_changes_run_side_by_side() {
                     let odd = (vec![(lower | 1, 9, 1)], Vec::new());
                     if turn % 5 == task % 5 {
                         let (insert, _) = entries(&client.parameters, &odd);
-                        client
-                            .own
-                            .change(insert.clone(), Vec::new())
-                            .await
-                            .expect("inserts");
+                        client.own.change(insert.clone(), Vec::new()).await.expect("inserts");
                         client.own.change(Vec::new(), insert).await.expect("removes");
                     }
                     let [low, high] = [lower, lower + 20].map(|key| key.to_be_bytes().to_vec());
@@ -269,9 +210,7 @@ fn searches_and_changes_run_side_by_side() {
                     let (found, repair) = found.expect("searches");
                     tokio::spawn(repair.run());
                     let even = found.entries.iter().filter(|(_, row)| row.0[0] == 0).count();
-                    let expected = (lower..=lower + 20)
-                        .filter(|key| key % 2 == 0 && *key < 600)
-                        .count();
+                    let expected = (lower..=lower + 20).filter(|key| key % 2 == 0 && *key < 600).count();
                     assert_eq!(even, expected);
                 }
             }));

@@ -4,12 +4,13 @@ use crate::answers::{Twin, compare, entries};
 use crate::world::{Client, INDEX, Tamper, World, cases, parameters, run};
 use arras_client::IndexError;
 use arras_protocol::arx_range::{
-    ArxRange as Protocol, Bound, Change, Circuit, CircuitNonce, Order, Request, Response, Side, TopNode,
-    TreeNode, Walk,
+    ArxRange as Protocol, Bound, Change, Circuit, CircuitNonce, Links, Order, Request, Response, Side,
+    TopNode, TreeNode, Walk,
 };
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Blob, IndexId, NodeId, OperationId, Protocol as _, Refusal, codec};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// An index with trees and top nodes.
@@ -20,11 +21,7 @@ async fn grown() -> (Arc<World>, Client, Twin) {
     let mut twin = Twin::default();
     let change = ((0..80).map(|key| (key * 3, 0, 0)).collect(), Vec::new());
     twin.change(&parameters, &change).await;
-    client
-        .own
-        .change(entries(&parameters, &change).0, Vec::new())
-        .await
-        .expect("no fault is planned");
+    client.own.change(entries(&parameters, &change).0, Vec::new()).await.expect("no fault is planned");
     (world, client, twin)
 }
 
@@ -36,15 +33,8 @@ async fn ask(world: &World, request: Request) -> Result<Response, Refusal> {
 
 async fn apply(world: &World, operation: Option<u64>, change: Change) -> Result<(), Refusal> {
     let operation = operation.map(|sequence| OperationId { epoch: 99, sequence });
-    let finished_below = OperationId {
-        epoch: 0,
-        sequence: 0,
-    };
-    let request = write::Request {
-        operation,
-        finished_below,
-        steps: vec![Step::ArxRange(change)],
-    };
+    let finished_below = OperationId { epoch: 0, sequence: 0 };
+    let request = write::Request { operation, finished_below, steps: vec![Step::ArxRange(change)] };
     world.raw(Write::ID, &codec::encode(&request)).map(drop)
 }
 
@@ -61,21 +51,9 @@ fn a_walk(root: NodeId, labels: usize) -> Bound {
 
 /// Some node of some tree, and some top node.
 async fn names(world: &World) -> (NodeId, NodeId) {
-    let top = ask(
-        world,
-        Request::LoadTop {
-            index: INDEX,
-            after: None,
-        },
-    )
-    .await
-    .expect("answers");
-    let Response::Top { head_gap, nodes, .. } = top else {
-        panic!("not a directory")
-    };
-    let root = head_gap
-        .or_else(|| nodes.iter().find_map(|(_, top)| top.gap))
-        .expect("there is a tree");
+    let top = ask(world, Request::LoadTop { index: INDEX, after: None }).await.expect("answers");
+    let Response::Top { head_gap, nodes, .. } = top else { panic!("not a directory") };
+    let root = head_gap.or_else(|| nodes.iter().find_map(|(_, top)| top.gap)).expect("there is a tree");
     (root, nodes[0].0)
 }
 
@@ -98,20 +76,9 @@ fn requests_that_break_the_rules_are_refused() {
             search(a_walk(root, 0), None),
             search(a_walk(root, 96 * 16 + 16), None),
             search(Bound::Bucket(nowhere), Some(head())),
-            Request::LoadTrees {
-                index: INDEX,
-                roots: vec![nowhere],
-                depth: 9,
-            },
-            Request::LoadTrees {
-                index: INDEX,
-                roots: vec![top],
-                depth: 9,
-            },
-            Request::Buckets {
-                index: INDEX,
-                nodes: vec![NodeId::HEAD, nowhere],
-            },
+            Request::LoadTrees { index: INDEX, roots: vec![nowhere], depth: 9 },
+            Request::LoadTrees { index: INDEX, roots: vec![top], depth: 9 },
+            Request::Buckets { index: INDEX, nodes: vec![NodeId::HEAD, nowhere] },
             Request::Continue {
                 index: INDEX,
                 from: nowhere,
@@ -125,10 +92,7 @@ fn requests_that_break_the_rules_are_refused() {
             let refusal = ask(&world, request).await.expect_err("refused");
             assert!(matches!(refusal, Refusal::Malformed(_)), "{shown}: {refusal}");
         }
-        let stale = [
-            search(a_walk(root, 48 * 16), None),
-            search(head(), Some(a_walk(nowhere, 48 * 16))),
-        ];
+        let stale = [search(a_walk(root, 48 * 16), None), search(head(), Some(a_walk(nowhere, 48 * 16)))];
         for request in stale {
             let refusal = ask(&world, request).await.expect_err("refused");
             assert!(matches!(refusal, Refusal::Stale { .. }), "{refusal}");
@@ -141,10 +105,7 @@ fn requests_that_break_the_rules_are_refused() {
             buckets_max: u32::MAX,
         };
         assert!(matches!(ask(&world, backwards).await, Err(Refusal::Damaged(_))));
-        let elsewhere = Request::LoadTop {
-            index: IndexId([1; 8]),
-            after: None,
-        };
+        let elsewhere = Request::LoadTop { index: IndexId([1; 8]), after: None };
         assert_eq!(ask(&world, elsewhere).await, Err(Refusal::UnknownIndex));
         compare(&client.own, &twin, (0, 999), false, None).await;
     });
@@ -166,17 +127,8 @@ fn changes_that_break_the_rules_are_refused() {
             right: None,
             tag: [0; 16],
         };
-        let tree_node = || TreeNode {
-            left: None,
-            right: None,
-            sealed: blob(),
-        };
-        let put = |node, circuit| Change::PutCircuit {
-            index,
-            node,
-            side: Side::Lower,
-            circuit,
-        };
+        let tree_node = || TreeNode { left: None, right: None, sealed: blob() };
+        let put = |node, circuit| Change::PutCircuit { index, node, side: Side::Lower, circuit };
         let create = |key_bytes| Change::CreateIndex {
             index: IndexId([2; 8]),
             key_bytes,
@@ -190,80 +142,27 @@ fn changes_that_break_the_rules_are_refused() {
             put(NodeId([9; 16]), circuit(48 * 32)),
             create(0),
             create(65),
-            Change::LinkBuckets {
-                index,
-                left: top,
-                right: Some(NodeId::HEAD),
-            },
-            Change::LinkBuckets {
-                index,
-                left: top,
-                right: Some(top),
-            },
-            Change::LinkBuckets {
-                index,
-                left: NodeId([9; 16]),
-                right: None,
-            },
-            Change::LinkBuckets {
-                index,
-                left: top,
-                right: Some(NodeId([9; 16])),
-            },
-            Change::PutNode {
-                index,
-                node: NodeId::HEAD,
-                record: tree_node(),
-            },
-            Change::PutTop {
-                index,
-                node: NodeId::HEAD,
-                record: TopNode {
-                    gap: None,
-                    sealed: blob(),
-                },
-            },
-            Change::RemoveNode {
-                index,
-                node: NodeId::HEAD,
-            },
-            Change::PutBucket {
-                index: IndexId([1; 8]),
-                node: root,
-                sealed: blob(),
-            },
-            Change::PutHead {
-                index: IndexId([1; 8]),
-                gap: None,
-                sealed: blob(),
-            },
+            Change::LinkBuckets { index, left: top, right: Some(NodeId::HEAD) },
+            Change::LinkBuckets { index, left: top, right: Some(top) },
+            Change::LinkBuckets { index, left: NodeId([9; 16]), right: None },
+            Change::LinkBuckets { index, left: top, right: Some(NodeId([9; 16])) },
+            Change::PutNode { index, node: NodeId::HEAD, record: tree_node() },
+            Change::PutTop { index, node: NodeId::HEAD, record: TopNode { gap: None, sealed: blob() } },
+            Change::RemoveNode { index, node: NodeId::HEAD },
+            Change::PutBucket { index: IndexId([1; 8]), node: root, sealed: blob() },
+            Change::PutHead { index: IndexId([1; 8]), gap: None, sealed: blob() },
         ];
         for (sequence, change) in refused.into_iter().enumerate() {
             let shown = format!("{change:?}");
-            assert!(
-                apply(&world, Some(sequence as u64), change).await.is_err(),
-                "{shown}"
-            );
+            assert!(apply(&world, Some(sequence as u64), change).await.is_err(), "{shown}");
         }
         // Structure does not come by relaxed writes.
         assert!(
-            apply(
-                &world,
-                None,
-                Change::PutNode {
-                    index,
-                    node: root,
-                    record: tree_node()
-                }
-            )
-            .await
-            .is_err()
+            apply(&world, None, Change::PutNode { index, node: root, record: tree_node() }).await.is_err()
         );
         // What was refused changed nothing.
         compare(&client.own, &twin, (0, 999), false, None).await;
-        apply(&world, Some(1000), Change::DropIndex { index })
-            .await
-            .expect("drops");
+        apply(&world, Some(1000), Change::DropIndex { index }).await.expect("drops");
         assert!(world.stored().is_empty(), "nothing is left of it");
     });
 }
@@ -274,64 +173,21 @@ fn a_list_or_tree_that_runs_in_circles_ends() {
         let (world, client, _) = grown().await;
         let (root, top) = names(&world).await;
         let index = INDEX;
-        let record = TreeNode {
-            left: Some(root),
-            right: Some(root),
-            sealed: vec![0; 3000].into(),
-        };
-        apply(
-            &world,
-            Some(1),
-            Change::PutNode {
-                index,
-                node: root,
-                record,
-            },
-        )
-        .await
-        .expect("applies");
-        let trees = Request::LoadTrees {
-            index,
-            roots: vec![root],
-            depth: u32::MAX,
-        };
+        let record = TreeNode { left: Some(root), right: Some(root), sealed: vec![0; 3000].into() };
+        apply(&world, Some(1), Change::PutNode { index, node: root, record }).await.expect("applies");
+        let trees = Request::LoadTrees { index, roots: vec![root], depth: u32::MAX };
         assert!(ask(&world, trees).await.is_ok(), "cut at a reply's size");
-        apply(
-            &world,
-            Some(2),
-            Change::LinkBuckets {
-                index,
-                left: top,
-                right: Some(root),
-            },
-        )
-        .await
-        .expect("applies");
-        apply(
-            &world,
-            Some(3),
-            Change::LinkBuckets {
-                index,
-                left: root,
-                right: Some(top),
-            },
-        )
-        .await
-        .expect("applies");
+        apply(&world, Some(2), Change::LinkBuckets { index, left: top, right: Some(root) })
+            .await
+            .expect("applies");
+        apply(&world, Some(3), Change::LinkBuckets { index, left: root, right: Some(top) })
+            .await
+            .expect("applies");
         for order in [Order::Ascending, Order::Descending] {
-            let from = Request::Continue {
-                index,
-                from: top,
-                until: NodeId::HEAD,
-                order,
-                buckets_max: u32::MAX,
-            };
+            let from =
+                Request::Continue { index, from: top, until: NodeId::HEAD, order, buckets_max: u32::MAX };
             let _ = ask(&world, from).await;
-            let all = client
-                .own
-                .index
-                .search(vec![0, 0], vec![255, 255], order, None)
-                .await;
+            let all = client.own.index.search(vec![0, 0], vec![255, 255], order, None).await;
             drop(all.expect_err("the client does not go round with it"));
         }
     });
@@ -350,19 +206,9 @@ fn truncated_requests_are_malformed() {
             buckets_max: 3,
         };
         let others = [
-            Request::LoadTop {
-                index: INDEX,
-                after: Some(root),
-            },
-            Request::LoadTrees {
-                index: INDEX,
-                roots: vec![root],
-                depth: 1,
-            },
-            Request::Buckets {
-                index: INDEX,
-                nodes: vec![NodeId::HEAD],
-            },
+            Request::LoadTop { index: INDEX, after: Some(root) },
+            Request::LoadTrees { index: INDEX, roots: vec![root], depth: 1 },
+            Request::Buckets { index: INDEX, nodes: vec![NodeId::HEAD] },
         ];
         for request in others.into_iter().chain([search]) {
             let whole = codec::encode(&request);
@@ -371,10 +217,7 @@ fn truncated_requests_are_malformed() {
                 assert!(matches!(refusal, Refusal::Malformed(_)), "{refusal}");
             }
             let longer = [whole.as_slice(), &[0]].concat();
-            assert!(matches!(
-                world.raw(Protocol::ID, &longer),
-                Err(Refusal::Malformed(_))
-            ));
+            assert!(matches!(world.raw(Protocol::ID, &longer), Err(Refusal::Malformed(_))));
         }
     });
 }
@@ -419,17 +262,10 @@ async fn try_compare(client: &Client, twin: &Twin, (lower, upper): (u16, u16)) {
     let [low, high] = [lower, upper].map(|key| key.to_be_bytes().to_vec());
     if let Ok((found, repair)) = client.own.index.search(low, high, Order::Ascending, None).await {
         let _ = repair.run().await;
-        let keys: Vec<u16> = found
-            .entries
-            .iter()
-            .map(|(key, _)| u16::from_be_bytes([key[0], key[1]]))
-            .collect();
-        let expected: Vec<u16> = twin
-            .amounts
-            .keys()
-            .map(|(key, _)| *key)
-            .filter(|key| (lower..=upper).contains(key))
-            .collect();
+        let keys: Vec<u16> =
+            found.entries.iter().map(|(key, _)| u16::from_be_bytes([key[0], key[1]])).collect();
+        let expected: Vec<u16> =
+            twin.amounts.keys().map(|(key, _)| *key).filter(|key| (lower..=upper).contains(key)).collect();
         assert_eq!(keys, expected);
     }
 }
@@ -476,12 +312,7 @@ fn lies() -> Vec<(&'static str, fn(&mut Response))> {
             }
         }),
         ("another bucket for the lower bound", |response| {
-            if let Response::Found {
-                lower_bucket,
-                upper_bucket,
-                ..
-            } = response
-            {
+            if let Response::Found { lower_bucket, upper_bucket, .. } = response {
                 *lower_bucket = *upper_bucket;
             }
         }),
@@ -493,10 +324,7 @@ fn lies() -> Vec<(&'static str, fn(&mut Response))> {
         }),
         ("a path that turns another way", |response| {
             if let Response::Found { lower, upper, .. } = response {
-                lower
-                    .iter_mut()
-                    .chain(upper)
-                    .for_each(|step| step.went_right ^= true);
+                lower.iter_mut().chain(upper).for_each(|step| step.went_right ^= true);
             }
         }),
         ("a path without links", |response| {
@@ -508,10 +336,7 @@ fn lies() -> Vec<(&'static str, fn(&mut Response))> {
         }),
         ("used garblings for siblings", |response| {
             if let Response::Found { lower, upper, .. } = response {
-                for links in lower
-                    .iter_mut()
-                    .chain(upper)
-                    .flat_map(|step| [&mut step.lower, &mut step.upper])
+                for links in lower.iter_mut().chain(upper).flat_map(|step| [&mut step.lower, &mut step.upper])
                 {
                     if let Some(links) = links {
                         (links.left, links.right) = (links.right, links.left);
@@ -530,9 +355,7 @@ fn lies() -> Vec<(&'static str, fn(&mut Response))> {
                 }
             }
         }),
-        ("another kind of reply", |response| {
-            *response = Response::Buckets(Vec::new())
-        }),
+        ("another kind of reply", |response| *response = Response::Buckets(Vec::new())),
     ]
 }
 
@@ -548,19 +371,49 @@ fn lies_are_found_out() {
                     lie(response);
                 }
             })));
-            let result = client
-                .own
-                .index
-                .search(vec![0, 20], vec![0, 200], Order::Ascending, None)
-                .await;
+            let result = client.own.index.search(vec![0, 20], vec![0, 200], Order::Ascending, None).await;
             let error = result.expect_err(name);
-            assert!(
-                matches!(error, IndexError::Peer(_) | IndexError::Open(_)),
-                "{name}: {error}"
-            );
+            assert!(matches!(error, IndexError::Peer(_) | IndexError::Open(_)), "{name}: {error}");
             world.set_tamper(None);
             compare(&client.own, &twin, (0, 999), false, None).await;
             compare(&client.own, &twin, (20, 200), false, None).await;
+        }
+    });
+}
+
+#[test]
+fn earlier_links_of_the_side_not_walked_are_not_used() {
+    run(async {
+        let world = World::new();
+        let parameters = parameters(1, 0, 0);
+        let client = Client::create(&world, parameters).await;
+        let mut twin = Twin::default();
+        let mut earlier: HashMap<(NodeId, bool), Links> = HashMap::new();
+        world.set_tamper(Some(Box::new(move |_, response| {
+            let Response::Found { lower, upper, .. } = response else {
+                return;
+            };
+            let steps = lower.iter_mut().zip(std::iter::repeat(true));
+            for (step, walks_lower) in steps.chain(upper.iter_mut().zip(std::iter::repeat(false))) {
+                for (side, links) in [(true, &mut step.lower), (false, &mut step.upper)] {
+                    let Some(links) = links else { continue };
+                    let kept = earlier.entry((step.node, side)).or_insert_with(|| links.clone());
+                    if side != walks_lower {
+                        *links = kept.clone();
+                    }
+                }
+            }
+        })));
+        for turn in 0..60_u16 {
+            let key = turn * 37 % 61;
+            let change = (vec![(key, 0, 0)], Vec::new());
+            twin.change(&parameters, &change).await;
+            client
+                .own
+                .change(entries(&parameters, &change).0, Vec::new())
+                .await
+                .expect("found out and remade");
+            compare(&client.own, &twin, (key, key + 9), false, None).await;
         }
     });
 }
@@ -580,15 +433,8 @@ fn a_reply_of_an_earlier_search_is_found_out() {
         })));
         compare(&client.own, &twin, (21, 22), false, None).await;
         let walked = world.auditor.opened();
-        let again = client
-            .own
-            .index
-            .search(vec![0, 21], vec![0, 22], Order::Ascending, None)
-            .await;
-        assert!(
-            world.auditor.opened() > walked,
-            "circuits were walked, not the directory read"
-        );
+        let again = client.own.index.search(vec![0, 21], vec![0, 22], Order::Ascending, None).await;
+        assert!(world.auditor.opened() > walked, "circuits were walked, not the directory read");
         assert!(matches!(again.expect_err("found out"), IndexError::Peer(_)));
         world.set_tamper(None);
         compare(&client.own, &twin, (0, 999), false, None).await;

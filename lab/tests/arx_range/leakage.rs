@@ -21,41 +21,22 @@ struct View {
 async fn watch(parameters: ArxRangeParameters, keys: &[u16]) -> View {
     let world = World::new();
     let client = Client::create(&world, parameters).await;
-    let (insert, _) = entries(
-        &parameters,
-        &(keys.iter().map(|key| (*key, 0, 1)).collect(), Vec::new()),
-    );
+    let (insert, _) = entries(&parameters, &(keys.iter().map(|key| (*key, 0, 1)).collect(), Vec::new()));
     client.own.change(insert, Vec::new()).await.expect("inserts");
     let shape = world.shape().await;
     world.take_transcript();
     for (low, high) in [(0, 2), (1, 1), (2, 5), (0, 5), (3, 4), (3, 4)] {
         let [low, high] = [keys[low], keys[high]].map(|key| key.to_be_bytes().to_vec());
-        let (_, repair) = client
-            .own
-            .index
-            .search(low, high, Order::Ascending, None)
-            .await
-            .expect("searches");
+        let (_, repair) = client.own.index.search(low, high, Order::Ascending, None).await.expect("searches");
         repair.run().await.expect("repairs");
     }
     // What is there already: the bucket is found, nothing is written; then a row beside it, in the same place but
     // for its tie.
-    client
-        .own
-        .change(vec![entry(&parameters, keys[2], 0, 1)], Vec::new())
-        .await
-        .expect("inserts");
-    let stored = world
-        .stored()
-        .into_iter()
-        .map(|(table, name, value)| (table, name.len(), value));
+    client.own.change(vec![entry(&parameters, keys[2], 0, 1)], Vec::new()).await.expect("inserts");
+    let stored = world.stored().into_iter().map(|(table, name, value)| (table, name.len(), value));
     let mut stored: Vec<_> = stored.collect();
     stored.sort();
-    View {
-        shape,
-        stored,
-        transcript: world.take_transcript(),
-    }
+    View { shape, stored, transcript: world.take_transcript() }
 }
 
 #[test]
@@ -117,25 +98,14 @@ fn buckets_of(parameters: ArxRangeParameters, keys: &[u16]) -> Vec<usize> {
 fn no_value_is_ever_stored_or_sent_in_the_clear() {
     run(async {
         let canary = *b"CANARY-VALUE";
-        let parameters = ArxRangeParameters {
-            key_bytes: 12,
-            bucket_factor: 2,
-            top_nodes: 2,
-            sums: 0,
-            aggregates: true,
-        };
+        let parameters =
+            ArxRangeParameters { key_bytes: 12, bucket_factor: 2, top_nodes: 2, sums: 0, aggregates: true };
         let world = World::new();
         let index_keys = crate::world::keys();
         let steps = ArxRange::<World>::create(crate::world::INDEX, &index_keys, parameters);
-        let operation = arras_protocol::OperationId {
-            epoch: 0,
-            sequence: 0,
-        };
-        let request = arras_protocol::write::Request {
-            operation: Some(operation),
-            finished_below: operation,
-            steps,
-        };
+        let operation = arras_protocol::OperationId { epoch: 0, sequence: 0 };
+        let request =
+            arras_protocol::write::Request { operation: Some(operation), finished_below: operation, steps };
         arras_protocol::Channel::<arras_protocol::write::Write>::call(&*world, request)
             .await
             .expect("creates");
@@ -153,29 +123,19 @@ fn no_value_is_ever_stored_or_sent_in_the_clear() {
         for row in 0..40 {
             let mut key = canary.to_vec();
             key[11] = row;
-            let entry = RangeEntry {
-                key,
-                row: RowId([row; 16]),
-                sums: Vec::new(),
-            };
+            let entry = RangeEntry { key, row: RowId([row; 16]), sums: Vec::new() };
             own.change(vec![entry], Vec::new()).await.expect("inserts");
         }
         let mut high = canary.to_vec();
         high[11] = 30;
-        let (_, repair) = own
-            .index
-            .search(canary.to_vec(), high, Order::Ascending, None)
-            .await
-            .expect("searches");
+        let (_, repair) =
+            own.index.search(canary.to_vec(), high, Order::Ascending, None).await.expect("searches");
         repair.run().await.expect("repairs");
         let everything = [world.everything_stored(), world.everything_sent()].concat();
         assert!(everything.len() > 100_000, "the test looks at something");
         assert!(!everything.windows(6).any(|window| window == &canary[..6]));
         for row in 1..40_u8 {
-            assert!(
-                !everything.windows(16).any(|window| window == [row; 16]),
-                "row ids are sealed too"
-            );
+            assert!(!everything.windows(16).any(|window| window == [row; 16]), "row ids are sealed too");
         }
     });
 }

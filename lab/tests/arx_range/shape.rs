@@ -35,23 +35,14 @@ async fn build(parameters: ArxRangeParameters, set: &[(u16, u8)], history: &Hist
     let client = Client::create(&world, parameters).await;
     let change = async |change: Entries| {
         let (insert, remove) = entries(&parameters, &change);
-        client
-            .own
-            .change(insert, remove)
-            .await
-            .expect("no fault is planned");
+        client.own.change(insert, remove).await.expect("no fault is planned");
     };
     let with_amount = |(key, row): &(u16, u8)| (*key, *row, i32::from(*key));
     let half = history.order.len() / 2;
     for part in history.order[..half].chunks(history.cut) {
         change((part.iter().map(with_amount).collect(), Vec::new())).await;
     }
-    let passing: Vec<_> = history
-        .passing
-        .iter()
-        .filter(|entry| !set.contains(entry))
-        .copied()
-        .collect();
+    let passing: Vec<_> = history.passing.iter().filter(|entry| !set.contains(entry)).copied().collect();
     change((passing.iter().map(with_amount).collect(), Vec::new())).await;
     for part in history.order[half..].chunks(history.cut) {
         change((part.iter().map(with_amount).collect(), Vec::new())).await;

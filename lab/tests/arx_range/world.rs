@@ -70,10 +70,7 @@ impl World {
             sent: Vec::new(),
             tamper: None,
         };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            auditor: Auditor::default(),
-        })
+        Arc::new(Self { state: Mutex::new(state), auditor: Auditor::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,11 +169,7 @@ impl State {
         }
         let call = self.calls;
         self.calls += 1;
-        let fault = self
-            .faults
-            .front()
-            .filter(|(at, _)| *at <= call)
-            .map(|(_, fault)| *fault);
+        let fault = self.faults.front().filter(|(at, _)| *at <= call).map(|(_, fault)| *fault);
         if fault.is_some() {
             self.faults.pop_front();
         }
@@ -267,34 +260,17 @@ pub(crate) fn keys() -> Key {
 }
 
 pub(crate) fn parameters(bucket_factor: u64, top_nodes: usize, sums: usize) -> ArxRangeParameters {
-    ArxRangeParameters {
-        key_bytes: 2,
-        bucket_factor,
-        top_nodes,
-        sums,
-        aggregates: sums > 0,
-    }
+    ArxRangeParameters { key_bytes: 2, bucket_factor, top_nodes, sums, aggregates: sums > 0 }
 }
 
 impl Client {
     /// Makes the index and opens it.
     pub(crate) async fn create(world: &Arc<World>, parameters: ArxRangeParameters) -> Self {
         let steps = ArxRange::<World>::create(INDEX, &keys(), parameters);
-        let operation = OperationId {
-            epoch: 0,
-            sequence: 0,
-        };
-        let request = write::Request {
-            operation: Some(operation),
-            finished_below: operation,
-            steps,
-        };
-        Channel::<Write>::call(&**world, request)
-            .await
-            .expect("no fault is planned");
-        Self::open(world, parameters, 1)
-            .await
-            .expect("no fault is planned")
+        let operation = OperationId { epoch: 0, sequence: 0 };
+        let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+        Channel::<Write>::call(&**world, request).await.expect("no fault is planned");
+        Self::open(world, parameters, 1).await.expect("no fault is planned")
     }
 
     /// Opens the index as a process of its own.
@@ -316,22 +292,11 @@ impl Client {
         let mut seed = [9; 16];
         seed[..8].copy_from_slice(&seed_number.to_be_bytes());
         let epochs = Arc::new(Epochs::new(epoch));
-        let index = ArxRange::open(
-            Arc::clone(world),
-            INDEX,
-            &keys(),
-            parameters,
-            epochs,
-            &mut Prg::new(&seed),
-        )
-        .await?;
+        let index =
+            ArxRange::open(Arc::clone(world), INDEX, &keys(), parameters, epochs, &mut Prg::new(&seed))
+                .await?;
         let own = Standalone::new(index, Arc::clone(world), epoch);
-        Ok(Self {
-            world: Arc::clone(world),
-            parameters,
-            epoch,
-            own,
-        })
+        Ok(Self { world: Arc::clone(world), parameters, epoch, own })
     }
 
     /// The next process.
@@ -347,32 +312,18 @@ pub(crate) fn entry(parameters: &ArxRangeParameters, key: u16, row: u8, amount: 
     sum.add(&Bson::Int32(amount));
     let mut id = [0; 16];
     id[0] = row;
-    RangeEntry {
-        key: key.to_be_bytes().to_vec(),
-        row: RowId(id),
-        sums: vec![sum; parameters.sums],
-    }
+    RangeEntry { key: key.to_be_bytes().to_vec(), row: RowId(id), sums: vec![sum; parameters.sums] }
 }
 
 /// Property tests of `default` cases, or as many as `PROPTEST_CASES` says.
 pub(crate) fn cases(default: u32) -> proptest::test_runner::Config {
-    let cases = std::env::var("PROPTEST_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok())
-        .unwrap_or(default);
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
     // Histories are replayed from the seed that a failure prints.
-    proptest::test_runner::Config {
-        cases,
-        failure_persistence: None,
-        ..Default::default()
-    }
+    proptest::test_runner::Config { cases, failure_persistence: None, ..Default::default() }
 }
 
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime")
-        .block_on(future)
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
 impl World {
@@ -383,14 +334,8 @@ impl World {
         use std::collections::BTreeMap;
         use std::fmt::Write as _;
         let bucket = async |node| {
-            let asked = Request::Buckets {
-                index: INDEX,
-                nodes: vec![node],
-            };
-            match Channel::<Protocol>::call(self, asked)
-                .await
-                .expect("the list hangs together")
-            {
+            let asked = Request::Buckets { index: INDEX, nodes: vec![node] };
+            match Channel::<Protocol>::call(self, asked).await.expect("the list hangs together") {
                 Response::Buckets(mut found) => found.remove(0),
                 _ => panic!("not a bucket"),
             }
@@ -405,49 +350,26 @@ impl World {
             (previous, node) = (Some(at), bucket.next);
         }
         let rank = |node: Option<NodeId>| node.map(|node| ranks[&node]);
-        let asked = Request::LoadTop {
-            index: INDEX,
-            after: None,
-        };
-        let top = Channel::<Protocol>::call(self, asked)
-            .await
-            .expect("the directory is there");
-        let Response::Top {
-            head_gap,
-            head_sealed,
-            nodes,
-            more: false,
-        } = top
-        else {
+        let asked = Request::LoadTop { index: INDEX, after: None };
+        let top = Channel::<Protocol>::call(self, asked).await.expect("the directory is there");
+        let Response::Top { head_gap, head_sealed, nodes, more: false } = top else {
             panic!("not a directory")
         };
         writeln!(shape, "head {:?} {} bytes", rank(head_gap), head_sealed.len()).expect("a string");
         let mut lines = Vec::new();
         let mut open: Vec<NodeId> = head_gap.into_iter().collect();
         for (node, top) in &nodes {
-            lines.push((
-                ranks[node],
-                format!("top {:?} {} bytes", rank(top.gap), top.sealed.len()),
-            ));
+            lines.push((ranks[node], format!("top {:?} {} bytes", rank(top.gap), top.sealed.len())));
             open.extend(top.gap);
         }
         let mut count = nodes.len() + 1;
         while let Some(root) = open.pop() {
-            let asked = Request::LoadTrees {
-                index: INDEX,
-                roots: vec![root],
-                depth: 1,
-            };
+            let asked = Request::LoadTrees { index: INDEX, roots: vec![root], depth: 1 };
             let Ok(Response::Trees(found)) = Channel::<Protocol>::call(self, asked).await else {
                 panic!("a tree node is missing")
             };
             let record = &found[0].1;
-            let line = format!(
-                "{:?} {:?} {}",
-                rank(record.left),
-                rank(record.right),
-                record.sealed.len()
-            );
+            let line = format!("{:?} {:?} {}", rank(record.left), rank(record.right), record.sealed.len());
             lines.push((ranks[&root], line));
             open.extend(record.left.into_iter().chain(record.right));
             count += 1;
@@ -458,10 +380,7 @@ impl World {
         let kept = rows("arx_range_nodes") + rows("arx_range_top") + 1;
         assert_eq!(kept, rows("arx_range_buckets"), "nothing is left behind");
         assert_eq!(kept, ranks.len(), "nothing is left behind");
-        assert!(
-            rows("arx_range_circuits") <= 2 * rows("arx_range_nodes"),
-            "nothing is left behind"
-        );
+        assert!(rows("arx_range_circuits") <= 2 * rows("arx_range_nodes"), "nothing is left behind");
         lines.sort();
         for (rank, line) in lines {
             writeln!(shape, "{rank}: {line}").expect("a string");
@@ -485,16 +404,11 @@ impl World {
         for table in std::collections::BTreeSet::from_iter(tables) {
             let everything = (Bound::Unbounded, Bound::Unbounded);
             reader
-                .scan(
-                    Table(table),
-                    everything,
-                    Direction::Ascending,
-                    &mut |name, value| {
-                        all.extend_from_slice(name);
-                        all.extend_from_slice(value);
-                        ControlFlow::Continue(())
-                    },
-                )
+                .scan(Table(table), everything, Direction::Ascending, &mut |name, value| {
+                    all.extend_from_slice(name);
+                    all.extend_from_slice(value);
+                    ControlFlow::Continue(())
+                })
                 .expect("memory does not fail");
         }
         all

@@ -40,10 +40,7 @@ impl Running {
     }
 
     pub(crate) async fn connect(&self) -> Client {
-        Client {
-            stream: TcpStream::connect(self.address).await.unwrap(),
-            requests: 0,
-        }
+        Client { stream: TcpStream::connect(self.address).await.unwrap(), requests: 0 }
     }
 
     /// Asks the server to stop; returns what completes when it has.

@@ -26,34 +26,19 @@ async fn many_connections_share_one_store() {
         let mut client = server.connect().await;
         clients.push(tokio::spawn(async move {
             for step in 0..10 {
-                client
-                    .ok(doc! { "insert": "c", "documents": [{ "_id": number * 10 + step }] })
-                    .await;
+                client.ok(doc! { "insert": "c", "documents": [{ "_id": number * 10 + step }] }).await;
             }
         }));
     }
     for client in clients {
         client.await.unwrap();
     }
-    assert_eq!(
-        server
-            .connect()
-            .await
-            .ok(doc! { "count": "c" })
-            .await
-            .get_i32("n")
-            .unwrap(),
-        400
-    );
+    assert_eq!(server.connect().await.ok(doc! { "count": "c" }).await.get_i32("n").unwrap(), 400);
 }
 
 #[tokio::test]
 async fn connections_over_the_limit_are_closed() {
-    let server = Running::plain(Options {
-        connections_max: 2,
-        ..Options::default()
-    })
-    .await;
+    let server = Running::plain(Options { connections_max: 2, ..Options::default() }).await;
     let mut first = server.connect().await;
     let mut second = server.connect().await;
     first.ok(doc! { "ping": 1 }).await;
@@ -65,10 +50,7 @@ async fn connections_over_the_limit_are_closed() {
 
 #[tokio::test]
 async fn idle_connections_are_closed() {
-    let options = Options {
-        connection_idle: Duration::from_millis(50),
-        ..Options::default()
-    };
+    let options = Options { connection_idle: Duration::from_millis(50), ..Options::default() };
     let server = Running::plain(options).await;
     let mut client = server.connect().await;
     assert!(client.receive().await.is_none());

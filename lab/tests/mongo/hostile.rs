@@ -44,11 +44,7 @@ async fn broken_framing_closes_only_that_connection() {
 
 #[tokio::test]
 async fn a_connection_cut_inside_a_message_is_forgotten() {
-    let server = Running::plain(Options {
-        connections_max: 1,
-        ..Options::default()
-    })
-    .await;
+    let server = Running::plain(Options { connections_max: 1, ..Options::default() }).await;
     let mut cut = server.connect().await;
     cut.stream.write_all(&ping()[..20]).await.unwrap();
     drop(cut);
@@ -80,10 +76,7 @@ async fn bad_documents_are_answered() {
 async fn what_must_not_be_answered_is_not() {
     let server = Running::plain(Options::default()).await;
     let mut client = server.connect().await;
-    for command in [
-        doc! { "insert": "c", "documents": [{ "_id": 1 }] },
-        doc! { "nonsense": 1 },
-    ] {
+    for command in [doc! { "insert": "c", "documents": [{ "_id": 1 }] }, doc! { "nonsense": 1 }] {
         let mut bytes = encoded(50, command);
         bytes[16] = MORE_TO_COME;
         client.stream.write_all(&bytes).await.unwrap();
@@ -140,10 +133,6 @@ async fn legacy(client: &mut Client, namespace: &str, document: &[u8]) -> bson::
     let length = client.stream.read_i32_le().await.unwrap();
     let mut bytes = vec![0; usize::try_from(length).unwrap() - 4];
     client.stream.read_exact(&mut bytes).await.unwrap();
-    assert_eq!(
-        bytes[4..12],
-        [9, 0, 0, 0, 1, 0, 0, 0],
-        "answers request 9 with an OP_REPLY"
-    );
+    assert_eq!(bytes[4..12], [9, 0, 0, 0, 1, 0, 0, 0], "answers request 9 with an OP_REPLY");
     bson::Document::from_reader(&bytes[32..]).unwrap()
 }

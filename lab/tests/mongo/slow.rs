@@ -80,10 +80,7 @@ impl Store for Slow {
         self.inner.insert(ns, documents, ordered).await
     }
     async fn find(&self, ns: &Namespace, query: Query) -> Answer<SlowCursor> {
-        Ok(SlowCursor {
-            inner: self.inner.find(ns, query).await?,
-            gate: self.gate.clone(),
-        })
+        Ok(SlowCursor { inner: self.inner.find(ns, query).await?, gate: self.gate.clone() })
     }
     async fn count(&self, ns: &Namespace, query: Query) -> Answer<u64> {
         self.inner.count(ns, query).await
@@ -118,13 +115,7 @@ impl Store for Slow {
 async fn slow_server() -> (Running, Arc<Semaphore>, mpsc::UnboundedReceiver<()>) {
     let (waiting, waits) = mpsc::unbounded_channel();
     let open = Arc::new(Semaphore::new(0));
-    let store = Slow {
-        inner: PlainStore::new(),
-        gate: Gate {
-            waiting,
-            open: Arc::clone(&open),
-        },
-    };
+    let store = Slow { inner: PlainStore::new(), gate: Gate { waiting, open: Arc::clone(&open) } };
     (Running::start(store, Options::default()).await, open, waits)
 }
 
@@ -164,18 +155,12 @@ async fn a_cursor_keeps_the_deadline_of_its_find() {
     let mut client = server.connect().await;
     open.add_permits(2);
     client.ok(insert_numbers(9)).await;
-    let reply = client
-        .ok(doc! { "find": "c", "batchSize": 2, "maxTimeMS": 60_000 })
-        .await;
+    let reply = client.ok(doc! { "find": "c", "batchSize": 2, "maxTimeMS": 60_000 }).await;
     let unhurried = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
     open.add_permits(1);
-    client
-        .ok(doc! { "getMore": unhurried, "collection": "c", "batchSize": 2 })
-        .await;
+    client.ok(doc! { "getMore": unhurried, "collection": "c", "batchSize": 2 }).await;
 
-    let reply = client
-        .ok(doc! { "find": "c", "batchSize": 0, "maxTimeMS": 500 })
-        .await;
+    let reply = client.ok(doc! { "find": "c", "batchSize": 0, "maxTimeMS": 500 }).await;
     let hurried = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
     let more = doc! { "getMore": hurried, "collection": "c" };
     assert_eq!(client.code(more.clone()).await, 50);

@@ -32,11 +32,7 @@ fn write(model: &mut Model, address: &str, stop: &AtomicBool) -> Option<Operatio
         let operation = model.operation();
         match client.command(&operation.command) {
             Ok(_) => {
-                assert!(
-                    !operation.duplicate,
-                    "a unique value was taken twice by {}",
-                    operation.command
-                );
+                assert!(!operation.duplicate, "a unique value was taken twice by {}", operation.command);
                 model.state = operation.after;
             }
             Err(error) if error.code() == Some(DUPLICATE) => {
@@ -82,11 +78,7 @@ fn resolve(model: &mut Model, in_doubt: Option<Operation>, client: &mut WireClie
     let state = until_answered(|| model.scan(client));
     if let Some(operation) = in_doubt {
         let wholly = state == operation.after || state == model.state;
-        assert!(
-            wholly,
-            "half there: {}\nbefore {:?}\nfound {state:?}",
-            operation.command, model.state
-        );
+        assert!(wholly, "half there: {}\nbefore {:?}\nfound {state:?}", operation.command, model.state);
         model.state = state;
     }
 }
@@ -101,11 +93,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let making = Making {
-            transcript: true,
-            configuration: SMALL_TREES,
-            ..Making::default()
-        };
+        let making = Making { transcript: true, configuration: SMALL_TREES, ..Making::default() };
         let system = System::start(making);
         let mut dice = Dice::new(seed);
         let mut models = ["first", "second"].map(|name| Model::new(name, dice.next()));
@@ -115,13 +103,7 @@ impl Run {
             model.check_plans(&mut client);
             model.check(&mut client).unwrap();
         }
-        Self {
-            system,
-            dice,
-            models,
-            uses: Uses::default(),
-            kills: 0,
-        }
+        Self { system, dice, models, uses: Uses::default(), kills: 0 }
     }
 
     fn kill_proxy(&mut self) {
@@ -182,9 +164,7 @@ impl Run {
         let mut models = std::mem::replace(&mut self.models, ["", ""].map(|name| Model::new(name, 0)));
         let address = self.system.address().to_owned();
         let in_doubt = thread::scope(|scope| {
-            let writers = models
-                .each_mut()
-                .map(|model| scope.spawn(|| write(model, &address, &stop)));
+            let writers = models.each_mut().map(|model| scope.spawn(|| write(model, &address, &stop)));
             pause(&mut self.dice, WRITING_MS);
             self.kill_at_random();
             stop.store(true, Ordering::SeqCst);
@@ -202,9 +182,7 @@ impl Run {
             resolve(model, in_doubt, &mut client);
         }
         for model in &mut self.models {
-            model
-                .check(&mut client)
-                .unwrap_or_else(|error| panic!("{error}; {} kills", self.kills));
+            model.check(&mut client).unwrap_or_else(|error| panic!("{error}; {} kills", self.kills));
         }
         self.system.assert_no_panic();
     }

@@ -34,8 +34,6 @@ impl Dice {
     /// Random letters.
     pub(crate) fn letters(&mut self, length: usize) -> String {
         const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-        (0..length)
-            .map(|_| char::from(LETTERS[usize::try_from(self.below(62)).unwrap()]))
-            .collect()
+        (0..length).map(|_| char::from(LETTERS[usize::try_from(self.below(62)).unwrap()])).collect()
     }
 }

@@ -37,16 +37,8 @@ pub(crate) struct Model {
 }
 
 fn as_map(document: &Document) -> (i32, BTreeMap<String, Bson>) {
-    let id = document
-        .get_i32("_id")
-        .expect("documents of this test have numbers as ids");
-    (
-        id,
-        document
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-    )
+    let id = document.get_i32("_id").expect("documents of this test have numbers as ids");
+    (id, document.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// What a query returned, as a state; fails if a document came twice.
@@ -62,22 +54,14 @@ fn number(fields: &BTreeMap<String, Bson>, name: &str) -> i32 {
 
 impl Model {
     pub(crate) fn new(collection: &str, seed: u64) -> Self {
-        Self {
-            collection: collection.to_owned(),
-            state: State::new(),
-            dice: Dice::new(seed),
-            next: 0,
-        }
+        Self { collection: collection.to_owned(), state: State::new(), dice: Dice::new(seed), next: 0 }
     }
 
     /// Makes the collection's indexes.
     pub(crate) fn create_indexes(&self, client: &mut WireClient) {
         let only = |operations: &[&str]| doc! { "arras": { "operations": operations, "widthBits": 32 } };
         let mut summed = only(&["eq", "range", "order"]);
-        summed
-            .get_document_mut("arras")
-            .unwrap()
-            .insert("sums", vec!["v"]);
+        summed.get_document_mut("arras").unwrap().insert("sums", vec!["v"]);
         let indexes = vec![
             doc! { "key": { "u": 1 }, "name": "u", "unique": true, "storageEngine": only(&["eq"]) },
             doc! { "key": { "a": 1 }, "name": "a", "storageEngine": summed },
@@ -138,11 +122,7 @@ impl Model {
         let mut after = self.state.clone();
         after.extend(documents.iter().map(as_map));
         let command = doc! { "insert": &self.collection, "documents": documents, "$db": DATABASE };
-        Operation {
-            command,
-            after,
-            duplicate: false,
-        }
+        Operation { command, after, duplicate: false }
     }
 
     /// Three documents of which the second has a unique value that is taken; the others go in.
@@ -153,31 +133,19 @@ impl Model {
         let duplicate = taken.is_some();
         let mut after = self.state.clone();
         after.extend(
-            documents
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| !duplicate || *at != 1)
-                .map(|(_, d)| as_map(d)),
+            documents.iter().enumerate().filter(|(at, _)| !duplicate || *at != 1).map(|(_, d)| as_map(d)),
         );
         if let Some(taken) = taken {
             documents[1].insert("u", taken);
         }
         let command =
             doc! { "insert": &self.collection, "documents": documents, "ordered": false, "$db": DATABASE };
-        Operation {
-            command,
-            after,
-            duplicate,
-        }
+        Operation { command, after, duplicate }
     }
 
     fn update(&self, after: State, statement: Document) -> Operation {
         let command = doc! { "update": &self.collection, "updates": [statement], "$db": DATABASE };
-        Operation {
-            command,
-            after,
-            duplicate: false,
-        }
+        Operation { command, after, duplicate: false }
     }
 
     /// Changes every indexed field of a document.
@@ -197,10 +165,7 @@ impl Model {
             let n = number(fields, "n");
             fields.insert("n".to_owned(), Bson::Int32(n + 1));
         }
-        self.update(
-            after,
-            doc! { "q": { "_id": id }, "u": { "$set": set, "$inc": { "n": 1 } } },
-        )
+        self.update(after, doc! { "q": { "_id": id }, "u": { "$set": set, "$inc": { "n": 1 } } })
     }
 
     /// Moves all documents of one value to another, and along a range.
@@ -219,20 +184,13 @@ impl Model {
     /// Of a document that is there, or of a new one.
     fn upsert(&mut self) -> Operation {
         let mut fresh = self.document();
-        let id = if self.dice.below(2) == 0 {
-            self.some_id()
-        } else {
-            fresh.get_i32("_id").unwrap()
-        };
+        let id = if self.dice.below(2) == 0 { self.some_id() } else { fresh.get_i32("_id").unwrap() };
         fresh.remove("_id");
         let mut after = self.state.clone();
         let fields = after.entry(id).or_default();
         fields.insert("_id".to_owned(), Bson::Int32(id));
         fields.extend(fresh.iter().map(|(name, value)| (name.clone(), value.clone())));
-        self.update(
-            after,
-            doc! { "q": { "_id": id }, "u": { "$set": fresh }, "upsert": true },
-        )
+        self.update(after, doc! { "q": { "_id": id }, "u": { "$set": fresh }, "upsert": true })
     }
 
     fn find_and_modify(&mut self) -> Operation {
@@ -249,21 +207,13 @@ impl Model {
             "update": { "$set": { "t": t } },
             "$db": DATABASE,
         };
-        Operation {
-            command,
-            after,
-            duplicate: false,
-        }
+        Operation { command, after, duplicate: false }
     }
 
     fn delete(&self, after: State, filter: Document, limit: i32) -> Operation {
         let statement = doc! { "q": filter, "limit": limit };
         let command = doc! { "delete": &self.collection, "deletes": [statement], "$db": DATABASE };
-        Operation {
-            command,
-            after,
-            duplicate: false,
-        }
+        Operation { command, after, duplicate: false }
     }
 
     fn delete_one(&mut self) -> Operation {
@@ -289,10 +239,7 @@ impl Model {
 
     /// The collection as a scan finds it.
     pub(crate) fn scan(&self, client: &mut WireClient) -> Result<State, ClientError> {
-        Ok(as_state(&self.find(
-            client,
-            doc! { "filter": {}, "hint": { "$natural": 1 } },
-        )?))
+        Ok(as_state(&self.find(client, doc! { "filter": {}, "hint": { "$natural": 1 } })?))
     }
 
     fn matching(&self, holds: impl Fn(&BTreeMap<String, Bson>) -> bool) -> State {
@@ -305,19 +252,11 @@ impl Model {
         assert_eq!(self.scan(client)?, self.state, "by scan");
         for a in 0..A_VALUES {
             let found = as_state(&self.find(client, doc! { "filter": { "a": a } })?);
-            assert_eq!(
-                found,
-                self.matching(|fields| number(fields, "a") == a),
-                "equality, a = {a}"
-            );
+            assert_eq!(found, self.matching(|fields| number(fields, "a") == a), "equality, a = {a}");
         }
         for b in 0..B_VALUES {
             let found = as_state(&self.find(client, doc! { "filter": { "b": b } })?);
-            assert_eq!(
-                found,
-                self.matching(|fields| number(fields, "b") == b),
-                "equality, b = {b}"
-            );
+            assert_eq!(found, self.matching(|fields| number(fields, "b") == b), "equality, b = {b}");
         }
         self.check_unique(client)?;
         for _ in 0..3 {
@@ -332,25 +271,15 @@ impl Model {
         let values: Vec<Bson> = self.state.values().map(|fields| fields["u"].clone()).collect();
         for chunk in values.chunks(20) {
             let found = as_state(&self.find(client, doc! { "filter": { "u": { "$in": chunk.to_vec() } } })?);
-            assert_eq!(
-                found,
-                self.matching(|fields| chunk.contains(&fields["u"])),
-                "by unique value"
-            );
+            assert_eq!(found, self.matching(|fields| chunk.contains(&fields["u"])), "by unique value");
         }
         let free = format!("u{}", self.next + 1_000_000);
-        assert_eq!(
-            self.find(client, doc! { "filter": { "u": free } })?,
-            [],
-            "a value nobody has"
-        );
+        assert_eq!(self.find(client, doc! { "filter": { "u": free } })?, [], "a value nobody has");
         if let Some(taken) = values.last() {
             let mut document = self.document();
             document.insert("u", taken.clone());
             let insert = doc! { "insert": &self.collection, "documents": [document], "$db": DATABASE };
-            let refused = client
-                .command(&insert)
-                .expect_err("a unique value is taken twice");
+            let refused = client.command(&insert).expect_err("a unique value is taken twice");
             if refused.code() != Some(DUPLICATE) {
                 return Err(refused);
             }
@@ -400,10 +329,7 @@ impl Model {
         let total: f64 = matching.values().map(|fields| as_f64(&fields["v"])).sum();
         let expected = (!matching.is_empty()).then_some((total, matching.len()));
         let of_group = |group: &Document| {
-            (
-                as_f64(group.get("sum").unwrap()),
-                usize::try_from(group.get_i32("count").unwrap()).unwrap(),
-            )
+            (as_f64(group.get("sum").unwrap()), usize::try_from(group.get_i32("count").unwrap()).unwrap())
         };
         assert_eq!(found.first().map(of_group), expected, "sum and count, a >= {low}");
         Ok(())
@@ -421,24 +347,13 @@ impl Model {
             (find(doc! { "u": { "$in": ["x"] } }), "EQunique(u)"),
             (find(doc! { "a": { "$gte": 1, "$lte": 2 } }), "ArxRange(a)"),
             (find(doc! { "b": 1, "t": { "$lt": 5 } }), "ArxRange(b, t)"),
-            (
-                doc! { "find": collection, "sort": { "a": 1, "_id": 1 }, "limit": 5 },
-                "ArxRange(a)",
-            ),
-            (
-                doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} },
-                "no document is read",
-            ),
+            (doc! { "find": collection, "sort": { "a": 1, "_id": 1 }, "limit": 5 }, "ArxRange(a)"),
+            (doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} }, "no document is read"),
         ];
         for (command, expected) in plans {
-            let reply = client
-                .command(&doc! { "explain": command.clone(), "$db": DATABASE })
-                .unwrap();
+            let reply = client.command(&doc! { "explain": command.clone(), "$db": DATABASE }).unwrap();
             let explained = reply.get_document("arras").unwrap().to_string();
-            assert!(
-                explained.contains(expected),
-                "{command} does not go by {expected}: {explained}"
-            );
+            assert!(explained.contains(expected), "{command} does not go by {expected}: {explained}");
         }
     }
 }

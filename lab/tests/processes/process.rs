@@ -44,11 +44,7 @@ pub(crate) struct Ended {
 
 /// Runs a command to its end; fails the test if it does not come.
 pub(crate) fn run(mut command: Command) -> Ended {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read = |stream: Box<dyn std::io::Read + Send>| {
         thread::spawn(move || std::io::read_to_string(stream).unwrap_or_default())
@@ -59,11 +55,7 @@ pub(crate) fn run(mut command: Command) -> Ended {
     drop(process);
     let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     let status = status.unwrap_or_else(|| panic!("{command:?} does not end\n{stdout}\n{stderr}"));
-    Ended {
-        code: status.code(),
-        stdout,
-        stderr,
-    }
+    Ended { code: status.code(), stdout, stderr }
 }
 
 /// A running process.
@@ -73,10 +65,7 @@ impl Process {
     /// Starts a command that says on standard output where it listens; its log is appended to `log`.
     pub(crate) fn start(command: Command, log: &Path) -> (Self, String) {
         Self::try_start(command, log).unwrap_or_else(|| {
-            panic!(
-                "it does not start; its log:\n{}",
-                std::fs::read_to_string(log).unwrap_or_default()
-            )
+            panic!("it does not start; its log:\n{}", std::fs::read_to_string(log).unwrap_or_default())
         })
     }
 
@@ -135,10 +124,7 @@ impl Process {
 
 /// Sends a process a signal by name.
 pub(crate) fn signal(id: u32, name: &str) {
-    let sent = Command::new("kill")
-        .args([&format!("-{name}"), &id.to_string()])
-        .status()
-        .unwrap();
+    let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().unwrap();
     assert!(sent.success(), "no process {id} to signal");
 }
 

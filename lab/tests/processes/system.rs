@@ -27,12 +27,7 @@ pub(crate) struct Making {
 
 impl Default for Making {
     fn default() -> Self {
-        Self {
-            log_level: "info",
-            transcript: false,
-            tap: false,
-            configuration: "",
-        }
+        Self { log_level: "info", transcript: false, tap: false, configuration: "" }
     }
 }
 
@@ -51,18 +46,9 @@ impl System {
     pub(crate) fn make(making: Making) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let forwarder = Forwarder::start(making.tap);
-        let system = Self {
-            directory,
-            making,
-            forwarder,
-            server: None,
-            proxy: None,
-            address: String::new(),
-        };
+        let system = Self { directory, making, forwarder, server: None, proxy: None, address: String::new() };
         let mut init = system.arras("init");
-        init.arg(system.path("config"))
-            .arg("--key-file")
-            .arg(system.path("keyring.key"));
+        init.arg(system.path("config")).arg("--key-file").arg(system.path("keyring.key"));
         init.args([
             "--listen",
             "127.0.0.1:0",
@@ -73,10 +59,7 @@ impl System {
         ]);
         let ended = process::run(init);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(system.configuration())
-            .unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(system.configuration()).unwrap();
         file.write_all(making.configuration.as_bytes()).unwrap();
         system
     }
@@ -112,9 +95,7 @@ impl System {
 
     pub(crate) fn server_command(&self) -> Command {
         let mut command = process::command("arras-server", self.making.log_level);
-        command
-            .args(["--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(self.path("server"));
+        command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(self.path("server"));
         command.arg("--certificates").arg(self.path("config/server"));
         if self.making.transcript {
             command.arg("--transcript").arg(self.transcript());
@@ -207,9 +188,7 @@ pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
 
 /// The random numbers of a test: the usual ones, or those of `ARRAS_TEST_SEED`. Printed, for a failure's sake.
 pub(crate) fn seed() -> u64 {
-    let chosen = std::env::var("ARRAS_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let chosen = std::env::var("ARRAS_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = chosen.unwrap_or(0xa44a5);
     eprintln!("ARRAS_TEST_SEED={seed}");
     seed

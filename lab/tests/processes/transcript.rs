@@ -36,11 +36,8 @@ pub(crate) struct Call {
 
 fn bytes(hexadecimal: &str, expected: usize) -> Vec<u8> {
     let digit = |character: u8| u8::try_from(char::from(character).to_digit(16).unwrap()).unwrap();
-    let bytes: Vec<u8> = hexadecimal
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
-        .collect();
+    let bytes: Vec<u8> =
+        hexadecimal.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
     assert_eq!(bytes.len(), expected, "the transcript is whole");
     bytes
 }
@@ -50,10 +47,7 @@ pub(crate) fn read(path: &Path) -> Vec<Call> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = |line: &str| serde_json::from_str::<Line>(line).ok();
     let calls = text.lines().filter_map(|line| {
-        whole(line).or_else(|| {
-            line.rfind("{\"protocol\"")
-                .and_then(|start| whole(&line[start..]))
-        })
+        whole(line).or_else(|| line.rfind("{\"protocol\"").and_then(|start| whole(&line[start..])))
     });
     calls
         .map(|line| Call {
@@ -118,16 +112,11 @@ impl Uses {
         if let Some(operation) = request.operation {
             let digest = digest(&codec::encode(&request.steps));
             let before = self.operations.insert(operation, digest);
-            assert!(
-                before.is_none_or(|before| before == digest),
-                "{operation:?} names two writes"
-            );
+            assert!(before.is_none_or(|before| before == digest), "{operation:?} names two writes");
         }
         for step in &request.steps {
             match step {
-                Step::Documents(documents::Change::Put {
-                    collection, document, ..
-                }) => {
+                Step::Documents(documents::Change::Put { collection, document, .. }) => {
                     let key = collection.as_bytes();
                     self.seal(&[key, b"header"], &document.header);
                     for (field, sealed) in &document.fields {
@@ -136,10 +125,7 @@ impl Uses {
                 }
                 Step::ArxEq(arx_eq::Change::Insert { index, label, row }) => {
                     let before = self.entries.insert((*index, *label), *row);
-                    assert!(
-                        before.is_none_or(|before| before == *row),
-                        "a counter serves two entries"
-                    );
+                    assert!(before.is_none_or(|before| before == *row), "a counter serves two entries");
                 }
                 Step::ArxRange(change) => self.range(change),
                 Step::Documents(_) | Step::ArxEq(_) | Step::Unique(_) => {}
@@ -157,10 +143,7 @@ impl Uses {
             }
             Change::PutTop { index, record, .. } => self.seal(&[index.as_bytes()], &record.sealed),
             Change::PutNode { index, record, .. } => self.seal(&[index.as_bytes()], &record.sealed),
-            Change::PutCircuit {
-                circuit: Circuit { .. },
-                ..
-            }
+            Change::PutCircuit { circuit: Circuit { .. }, .. }
             | Change::DropIndex { .. }
             | Change::RemoveNode { .. }
             | Change::LinkBuckets { .. } => {}
@@ -172,9 +155,6 @@ impl Uses {
         let nonce = sealed.as_slice()[..NONCE_BYTES].to_vec();
         let digest = digest(&sealed.as_slice());
         let before = self.sealed.insert((key.concat(), nonce), digest);
-        assert!(
-            before.is_none_or(|before| before == digest),
-            "a nonce seals two plaintexts"
-        );
+        assert!(before.is_none_or(|before| before == digest), "a nonce seals two plaintexts");
     }
 }

@@ -25,27 +25,16 @@ async fn many_calls_interleave_and_each_gets_its_own_reply() {
         let connection = connection.clone();
         calls.spawn(async move {
             let (sent, wanted) = ((tag * 7_919) as usize % 30_000, (tag * 104_729) as usize % 30_000);
-            let ask = Ask {
-                payload: vec![1; sent].into(),
-                reply_bytes: wanted,
-                ..ask(tag)
-            };
+            let ask = Ask { payload: vec![1; sent].into(), reply_bytes: wanted, ..ask(tag) };
             let answer = call(&connection, ask).await.unwrap();
-            assert_eq!(
-                (answer.tag, answer.received_bytes, answer.filler.len()),
-                (tag, sent, wanted)
-            );
+            assert_eq!((answer.tag, answer.received_bytes, answer.filler.len()), (tag, sent, wanted));
         });
     }
     while let Some(done) = calls.join_next().await {
         done.unwrap();
     }
     assert_eq!(handler.handled.load(Ordering::SeqCst), 2_000);
-    assert_eq!(
-        handler.greetings.load(Ordering::SeqCst),
-        1,
-        "one connection carried them all"
-    );
+    assert_eq!(handler.greetings.load(Ordering::SeqCst), 1, "one connection carried them all");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,10 +56,7 @@ async fn a_slow_call_holds_no_other_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_calls_are_in_flight_than_agreed() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        workers: IN_FLIGHT_MAX * 2,
-        ..Limits::default()
-    };
+    let limits = Limits { workers: IN_FLIGHT_MAX * 2, ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     let connection = world.connect(&served).await;
     let mut calls = JoinSet::new();
@@ -99,25 +85,13 @@ async fn a_call_ends_by_its_deadline_and_its_late_reply_is_dropped() {
     for tag in 2..50 {
         assert_eq!(call(&connection, ask(tag)).await.unwrap().tag, tag);
     }
-    assert_eq!(
-        handler.greetings.load(Ordering::SeqCst),
-        1,
-        "the connection was kept"
-    );
+    assert_eq!(handler.greetings.load(Ordering::SeqCst), 1, "the connection was kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_drops_requests_whose_deadline_is_over() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let served = world
-        .serve(
-            &handler,
-            Limits {
-                workers: 1,
-                ..Limits::default()
-            },
-        )
-        .await;
+    let served = world.serve(&handler, Limits { workers: 1, ..Limits::default() }).await;
     let connection = world.connect(&served).await;
     let blocking = tokio::spawn({
         let connection = connection.clone();
@@ -125,19 +99,12 @@ async fn the_server_drops_requests_whose_deadline_is_over() {
     });
     until(|| handler.waiting.load(Ordering::SeqCst) == 1).await;
     let hasty = connection.with_deadline(Duration::from_millis(20));
-    assert!(matches!(
-        call(&hasty, ask(2)).await,
-        Err(ChannelError::Deadline(20))
-    ));
+    assert!(matches!(call(&hasty, ask(2)).await, Err(ChannelError::Deadline(20))));
     tokio::time::sleep(Duration::from_millis(50)).await;
     handler.open_gate();
     blocking.await.unwrap().unwrap();
     call(&connection, ask(3)).await.unwrap();
-    assert_eq!(
-        handler.handled.load(Ordering::SeqCst),
-        2,
-        "the second call was never begun"
-    );
+    assert_eq!(handler.handled.load(Ordering::SeqCst), 2, "the second call was never begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,30 +112,10 @@ async fn refusals_and_panics_reach_the_caller_and_spare_the_connection() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits::default()).await;
     let connection = world.connect(&served).await;
-    let refused = call(
-        &connection,
-        Ask {
-            act: Act::Refuse,
-            ..ask(1)
-        },
-    )
-    .await;
-    assert!(
-        matches!(refused, Err(ChannelError::Refused(Refusal::Conflict { step: 3 }))),
-        "{refused:?}"
-    );
-    let panicked = call(
-        &connection,
-        Ask {
-            act: Act::Panic,
-            ..ask(2)
-        },
-    )
-    .await;
-    assert!(
-        matches!(panicked, Err(ChannelError::Refused(Refusal::Storage(_)))),
-        "{panicked:?}"
-    );
+    let refused = call(&connection, Ask { act: Act::Refuse, ..ask(1) }).await;
+    assert!(matches!(refused, Err(ChannelError::Refused(Refusal::Conflict { step: 3 }))), "{refused:?}");
+    let panicked = call(&connection, Ask { act: Act::Panic, ..ask(2) }).await;
+    assert!(matches!(panicked, Err(ChannelError::Refused(Refusal::Storage(_)))), "{panicked:?}");
     call(&connection, ask(3)).await.unwrap();
     assert_eq!(handler.greetings.load(Ordering::SeqCst), 1);
 }
@@ -179,42 +126,15 @@ async fn frames_up_to_the_limit_pass_and_larger_ones_do_not() {
     let served = world.serve(&handler, Limits::default()).await;
     let connection = world.connect(&served).await;
     let large = FRAME_BYTES_MAX - 64;
-    let answer = call(
-        &connection,
-        Ask {
-            payload: vec![1; large].into(),
-            reply_bytes: large,
-            ..ask(1)
-        },
-    )
-    .await;
+    let answer =
+        call(&connection, Ask { payload: vec![1; large].into(), reply_bytes: large, ..ask(1) }).await;
     let answer = answer.unwrap();
     assert_eq!((answer.received_bytes, answer.filler.len()), (large, large));
 
-    let request = call(
-        &connection,
-        Ask {
-            payload: vec![1; FRAME_BYTES_MAX].into(),
-            ..ask(2)
-        },
-    )
-    .await;
-    assert!(
-        matches!(request, Err(ChannelError::TooLarge { .. })),
-        "{request:?}"
-    );
-    let reply = call(
-        &connection,
-        Ask {
-            reply_bytes: FRAME_BYTES_MAX,
-            ..ask(3)
-        },
-    )
-    .await;
-    assert!(
-        matches!(reply, Err(ChannelError::Refused(Refusal::Limit(_)))),
-        "{reply:?}"
-    );
+    let request = call(&connection, Ask { payload: vec![1; FRAME_BYTES_MAX].into(), ..ask(2) }).await;
+    assert!(matches!(request, Err(ChannelError::TooLarge { .. })), "{request:?}");
+    let reply = call(&connection, Ask { reply_bytes: FRAME_BYTES_MAX, ..ask(3) }).await;
+    assert!(matches!(reply, Err(ChannelError::Refused(Refusal::Limit(_)))), "{reply:?}");
     call(&connection, ask(4)).await.unwrap();
 }
 
@@ -223,11 +143,7 @@ async fn a_reader_that_does_not_read_stops_its_own_requests_only() {
     const MIB: usize = 1024 * 1024;
     const REQUESTS: u64 = 200;
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        in_flight_max: 8,
-        held_bytes_max: 4 * MIB,
-        ..Limits::default()
-    };
+    let limits = Limits { in_flight_max: 8, held_bytes_max: 4 * MIB, ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     let mut stream = world.raw(served.address).await;
     stream.write_all(&hello_frame()).await.unwrap();
@@ -235,16 +151,7 @@ async fn a_reader_that_does_not_read_stops_its_own_requests_only() {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let writing = tokio::spawn(async move {
         for call in 1..=REQUESTS {
-            writer
-                .write_all(&script_frame(
-                    call,
-                    &Ask {
-                        reply_bytes: MIB,
-                        ..ask(call)
-                    },
-                ))
-                .await
-                .unwrap();
+            writer.write_all(&script_frame(call, &Ask { reply_bytes: MIB, ..ask(call) })).await.unwrap();
             writer.flush().await.unwrap();
         }
         writer
@@ -257,10 +164,7 @@ async fn a_reader_that_does_not_read_stops_its_own_requests_only() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let handled = handler.handled.load(Ordering::SeqCst) - 100;
     // What is in flight, and what the sockets' buffers swallow.
-    assert!(
-        handled < 40,
-        "{handled} replies of 1 MiB were made for a peer that reads none"
-    );
+    assert!(handled < 40, "{handled} replies of 1 MiB were made for a peer that reads none");
 
     let mut seen: Vec<u64> = Vec::new();
     for _ in 0..REQUESTS {
@@ -268,29 +172,19 @@ async fn a_reader_that_does_not_read_stops_its_own_requests_only() {
     }
     writing.await.unwrap();
     seen.sort_unstable();
-    assert_eq!(
-        seen,
-        (1..=REQUESTS).collect::<Vec<_>>(),
-        "and in the end all are answered"
-    );
+    assert_eq!(seen, (1..=REQUESTS).collect::<Vec<_>>(), "and in the end all are answered");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stalls_too_long_is_cut_off() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        write_stall: Duration::from_millis(100),
-        ..Limits::default()
-    };
+    let limits = Limits { write_stall: Duration::from_millis(100), ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     let mut stream = world.raw(served.address).await;
     let peer = stream.get_ref().0.local_addr().unwrap();
     stream.write_all(&hello_frame()).await.unwrap();
     for call in 1..=20 {
-        let wanted = Ask {
-            reply_bytes: 4 * 1024 * 1024,
-            ..ask(call)
-        };
+        let wanted = Ask { reply_bytes: 4 * 1024 * 1024, ..ask(call) };
         stream.write_all(&script_frame(call, &wanted)).await.unwrap();
     }
     stream.flush().await.unwrap();
@@ -309,16 +203,9 @@ async fn requests_nobody_waits_for_any_more_are_not_sent() {
     let mut calls = JoinSet::new();
     for tag in 0..100 {
         let hasty = hasty.clone();
-        calls.spawn(async move {
-            call(
-                &hasty,
-                Ask {
-                    payload: vec![1; 1024 * 1024].into(),
-                    ..ask(tag)
-                },
-            )
-            .await
-        });
+        calls.spawn(
+            async move { call(&hasty, Ask { payload: vec![1; 1024 * 1024].into(), ..ask(tag) }).await },
+        );
     }
     while let Some(ended) = calls.join_next().await {
         assert!(matches!(ended.unwrap(), Err(ChannelError::Deadline(300))));
@@ -328,10 +215,7 @@ async fn requests_nobody_waits_for_any_more_are_not_sent() {
     while read_frame(&mut stream).await.is_ok() {
         sent += 1;
     }
-    assert!(
-        sent < 50,
-        "{sent} of 100 requests were sent after their callers had left"
-    );
+    assert!(sent < 50, "{sent} of 100 requests were sent after their callers had left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -341,15 +225,7 @@ async fn nothing_of_a_message_is_logged() {
     let served = world.serve(&handler, Limits::default()).await;
     let connection = world.connect(&served).await;
     for act in [Act::Answer, Act::Refuse, Act::Panic] {
-        let _ = call(
-            &connection,
-            Ask {
-                payload: CANARY.as_bytes().to_vec().into(),
-                act,
-                ..ask(1)
-            },
-        )
-        .await;
+        let _ = call(&connection, Ask { payload: CANARY.as_bytes().to_vec().into(), act, ..ask(1) }).await;
     }
     drop(connection);
     until(|| log().contains("connection closed")).await;

@@ -18,9 +18,7 @@ use std::sync::atomic::Ordering;
 /// A client that trusts `world`'s authority and shows the certificate in these two files, or none.
 fn client(world: &World, shown: Option<(&Path, &Path)>) -> Arc<ClientConfig> {
     let mut authority = RootCertStore::empty();
-    authority
-        .add(CertificateDer::from_pem_file(world.proxy.join("ca.pem")).unwrap())
-        .unwrap();
+    authority.add(CertificateDer::from_pem_file(world.proxy.join("ca.pem")).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -30,9 +28,7 @@ fn client(world: &World, shown: Option<(&Path, &Path)>) -> Arc<ClientConfig> {
         None => builder.with_no_client_auth(),
         Some((certificate, private)) => {
             let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
-            builder
-                .with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(private).unwrap())
-                .unwrap()
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(private).unwrap()).unwrap()
         }
     })
 }
@@ -42,17 +38,12 @@ fn signed_by(world: &World, name: &str, purpose: ExtendedKeyUsagePurpose) -> (St
     let authority = KeyPair::from_pem(&fs::read_to_string(world.proxy.join("ca.key")).unwrap()).unwrap();
     let mut issuer = CertificateParams::default();
     issuer.distinguished_name = rcgen::DistinguishedName::new();
-    issuer
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, "Arras deployment");
+    issuer.distinguished_name.push(rcgen::DnType::CommonName, "Arras deployment");
     let issuer = Issuer::new(issuer, authority);
     let private = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.extended_key_usages = vec![purpose];
-    (
-        params.signed_by(&private, &issuer).unwrap().pem(),
-        private.serialize_pem(),
-    )
+    (params.signed_by(&private, &issuer).unwrap().pem(), private.serialize_pem())
 }
 
 /// Tries to say hello; the server must close without a reply and log `words`.
@@ -101,13 +92,7 @@ async fn the_servers_own_certificate_does_not_make_a_client() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits::default()).await;
     let shown = (world.server.join("server.pem"), world.server.join("server.key"));
-    turned_away(
-        &served,
-        &handler,
-        client(&world, Some((&shown.0, &shown.1))),
-        "not made for clients",
-    )
-    .await;
+    turned_away(&served, &handler, client(&world, Some((&shown.0, &shown.1))), "not made for clients").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,9 +111,7 @@ async fn a_client_of_the_authority_with_another_name() {
     }
     // The signing above is good: with the right name it gets in.
     let mut stream = raw(served.address, signing("arras-proxy")).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut stream, &hello_frame())
-        .await
-        .unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stream, &hello_frame()).await.unwrap();
     read_frame(&mut stream).await.unwrap();
 }
 
@@ -138,10 +121,7 @@ async fn a_server_of_another_authority() {
     let served = world.serve(&handler, Limits::default()).await;
     let other = World::new();
     let what = refused_by_tls(&other, &served).await;
-    assert!(
-        what.contains("another certificate authority") && what.contains("arras init"),
-        "{what}"
-    );
+    assert!(what.contains("another certificate authority") && what.contains("arras init"), "{what}");
     until(|| log().contains("the client does not accept this server's certificate")).await;
 }
 
@@ -179,14 +159,9 @@ async fn expired_certificates_are_named_and_renewal_mends_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_is_told_what_the_server_thinks_of_its_certificate() {
-    let (world, handler) = (
-        World::made_at(now() - CERTIFICATE_LIFETIME.as_secs() - 1),
-        Scripted::new(1),
-    );
-    let old = (
-        fs::read(world.proxy.join("proxy.pem")).unwrap(),
-        fs::read(world.proxy.join("proxy.key")).unwrap(),
-    );
+    let (world, handler) = (World::made_at(now() - CERTIFICATE_LIFETIME.as_secs() - 1), Scripted::new(1));
+    let old =
+        (fs::read(world.proxy.join("proxy.pem")).unwrap(), fs::read(world.proxy.join("proxy.key")).unwrap());
     certificates::renew(&world.proxy, &world.server, now()).unwrap();
     let served = world.serve(&Arc::new(handler), Limits::default()).await;
     let connection = world.connect(&served).await;
@@ -201,10 +176,7 @@ async fn the_proxy_is_told_what_the_server_thinks_of_its_certificate() {
         fs::copy(other.proxy.join(file), world.proxy.join(file)).unwrap();
     }
     let what = refused_by_tls(&world, &served).await;
-    assert!(
-        what.contains("does not accept this proxy's certificate"),
-        "{what}"
-    );
+    assert!(what.contains("does not accept this proxy's certificate"), "{what}");
 
     // A connection that stands is not touched.
     let answered: Result<Answer, ChannelError> = Channel::<Script>::call(&connection, ask(1)).await;

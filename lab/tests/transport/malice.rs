@@ -57,13 +57,7 @@ async fn a_client_that_breaks_the_protocol_is_closed_and_others_are_served() {
 async fn a_frame_cut_anywhere_is_not_handled() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits::default()).await;
-    let request = script_frame(
-        1,
-        &Ask {
-            payload: vec![1; 20].into(),
-            ..ask(1)
-        },
-    );
+    let request = script_frame(1, &Ask { payload: vec![1; 20].into(), ..ask(1) });
     for len in 0..request.len() {
         let mut stream = world.raw(served.address).await;
         stream.write_all(&hello_frame()).await.unwrap();
@@ -86,10 +80,7 @@ async fn whole_frames_with_bad_bodies_are_refused_one_by_one() {
     read_frame(&mut stream).await.unwrap();
     for call in 1..20u8 {
         let body = vec![0xff; usize::from(call)];
-        stream
-            .write_all(&frame(call.into(), FrameKind::Request, Script::ID, &body))
-            .await
-            .unwrap();
+        stream.write_all(&frame(call.into(), FrameKind::Request, Script::ID, &body)).await.unwrap();
         let (header, body) = read_frame(&mut stream).await.unwrap();
         assert_eq!((header.call, header.kind), (call.into(), FrameKind::Refusal));
         assert!(matches!(codec::decode(&body), Ok(Refusal::Malformed(_))));
@@ -113,11 +104,7 @@ async fn the_first_call_must_be_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn handshakes_that_are_not_finished_are_closed() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        handshake: Duration::from_millis(200),
-        handshakes_max: 4,
-        ..Limits::default()
-    };
+    let limits = Limits { handshake: Duration::from_millis(200), handshakes_max: 4, ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     // Silent from the start, silent within the TLS handshake, silent after it, silent within hello.
     let mut silent = TcpStream::connect(served.address).await.unwrap();
@@ -162,10 +149,7 @@ async fn a_plaintext_server_is_told_apart() {
     let settings = world.settings(listener.local_addr().unwrap());
     let answering = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        stream
-            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            .await
-            .unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         read_to_close(&mut stream).await;
     });
     let error = Connection::open(settings).await.unwrap_err();
@@ -195,15 +179,8 @@ async fn answered_with(bytes: &[u8]) -> ChannelError {
     let answering = async {
         let mut stream = server.greeted().await;
         let (header, _) = read_frame(&mut stream).await.unwrap();
-        let body = codec::encode(&Answer {
-            tag: 2,
-            received_bytes: 0,
-            filler: Vec::new().into(),
-        });
-        stream
-            .write_all(&frame(header.call, FrameKind::Response, Script::ID, &body))
-            .await
-            .unwrap();
+        let body = codec::encode(&Answer { tag: 2, received_bytes: 0, filler: Vec::new().into() });
+        stream.write_all(&frame(header.call, FrameKind::Response, Script::ID, &body)).await.unwrap();
         stream.flush().await.unwrap();
         stream
     };
@@ -214,21 +191,14 @@ async fn answered_with(bytes: &[u8]) -> ChannelError {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_breaks_the_protocol_fails_the_call_and_nothing_else() {
-    let answer = codec::encode(&Answer {
-        tag: 1,
-        received_bytes: 0,
-        filler: Vec::new().into(),
-    });
+    let answer = codec::encode(&Answer { tag: 1, received_bytes: 0, filler: Vec::new().into() });
     let whole = frame(1, FrameKind::Response, Script::ID, &answer);
     let lost: [(&str, Vec<u8>); 7] = [
         ("nothing", vec![]),
         ("garbage", vec![0xff; 100]),
         ("oversize", oversize_header(2)),
         ("truncated", whole[..whole.len() - 1].to_vec()),
-        (
-            "another call's",
-            frame(2, FrameKind::Response, Script::ID, &answer),
-        ),
+        ("another call's", frame(2, FrameKind::Response, Script::ID, &answer)),
         ("a request", frame(1, FrameKind::Request, Script::ID, &answer)),
         ("hello's", frame(0, FrameKind::Response, Script::ID, &answer)),
     ];
@@ -237,19 +207,13 @@ async fn a_server_that_breaks_the_protocol_fails_the_call_and_nothing_else() {
         assert!(matches!(error, ChannelError::Lost(_)), "{name}: {error}");
     }
     let malformed: [(&str, Vec<u8>); 3] = [
-        (
-            "another protocol's",
-            frame(1, FrameKind::Response, ProtocolId(3), &answer),
-        ),
+        ("another protocol's", frame(1, FrameKind::Response, ProtocolId(3), &answer)),
         ("no answer", frame(1, FrameKind::Response, Script::ID, &[0xff])),
         ("no refusal", frame(1, FrameKind::Refusal, Script::ID, &[0xff])),
     ];
     for (name, bytes) in malformed {
         let error = answered_with(&bytes).await;
-        assert!(
-            matches!(error, ChannelError::Malformed(_)) && error.outcome_unknown(),
-            "{name}: {error}"
-        );
+        assert!(matches!(error, ChannelError::Malformed(_)) && error.outcome_unknown(), "{name}: {error}");
     }
 }
 
@@ -259,10 +223,7 @@ async fn a_server_that_greets_wrongly_is_refused() {
     let bad: [(&str, Vec<u8>); 5] = [
         ("not hello", frame(0, FrameKind::Response, Script::ID, b"")),
         ("another call", frame(9, FrameKind::Response, Hello::ID, b"")),
-        (
-            "no greeting",
-            frame(0, FrameKind::Response, Hello::ID, &[0xff; 3]),
-        ),
+        ("no greeting", frame(0, FrameKind::Response, Hello::ID, &[0xff; 3])),
         ("a request", hello_frame()),
         ("garbage", vec![0xff; 100]),
     ];

@@ -17,10 +17,7 @@ async fn call(connection: &Connection, ask: Ask) -> Result<Answer, ChannelError>
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_in_flight_fail_at_once_when_the_server_dies_and_the_next_one_connects_again() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        workers: 64,
-        ..Limits::default()
-    };
+    let limits = Limits { workers: 64, ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     let address = served.address;
     let connection = world.connect(&served).await;
@@ -38,10 +35,7 @@ async fn calls_in_flight_fail_at_once_when_the_server_dies_and_the_next_one_conn
         assert!(matches!(ended, Err(ChannelError::Lost(_))), "{ended:?}");
     }
     handler.open_gate();
-    assert!(
-        matches!(call(&connection, ask(1)).await, Err(ChannelError::Lost(_))),
-        "nobody listens"
-    );
+    assert!(matches!(call(&connection, ask(1)).await, Err(ChannelError::Lost(_))), "nobody listens");
 
     let second = Arc::new(Scripted::new(2));
     let _served = world.serve_at(address, &second, Limits::default()).await;
@@ -49,10 +43,7 @@ async fn calls_in_flight_fail_at_once_when_the_server_dies_and_the_next_one_conn
     assert!(incarnation.has_changed().unwrap());
     assert_eq!(*incarnation.borrow_and_update(), 2);
     assert_eq!(connection.server().incarnation, 2);
-    assert_eq!(
-        handler.handled.load(Ordering::SeqCst) + second.handled.load(Ordering::SeqCst),
-        21
-    );
+    assert_eq!(handler.handled.load(Ordering::SeqCst) + second.handled.load(Ordering::SeqCst), 21);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,24 +59,13 @@ async fn a_restart_while_nothing_is_in_flight_goes_unnoticed_by_the_next_call() 
     while let Err(error) = call(&connection, ask(2)).await {
         assert!(matches!(error, ChannelError::Lost(_)), "{error}");
     }
-    assert!(
-        !connection.incarnation().has_changed().unwrap(),
-        "the incarnation is the same"
-    );
+    assert!(!connection.incarnation().has_changed().unwrap(), "the incarnation is the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_answers_what_is_under_way_and_refuses_the_rest() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let mut served = world
-        .serve(
-            &handler,
-            Limits {
-                stop_grace: AMPLE,
-                ..Limits::default()
-            },
-        )
-        .await;
+    let mut served = world.serve(&handler, Limits { stop_grace: AMPLE, ..Limits::default() }).await;
     let connection = world.connect(&served).await;
     let idle = world.connect(&served).await;
     let under_way = tokio::spawn({
@@ -107,20 +87,14 @@ async fn a_stop_answers_what_is_under_way_and_refuses_the_rest() {
     assert_eq!(under_way.await.unwrap().unwrap().tag, 1);
     served.task.await.unwrap();
     for connection in [connection, idle] {
-        assert!(matches!(
-            call(&connection, ask(3)).await,
-            Err(ChannelError::Lost(_))
-        ));
+        assert!(matches!(call(&connection, ask(3)).await, Err(ChannelError::Lost(_))));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_does_not_wait_for_ever() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits {
-        stop_grace: Duration::from_millis(50),
-        ..Limits::default()
-    };
+    let limits = Limits { stop_grace: Duration::from_millis(50), ..Limits::default() };
     let mut served = world.serve(&handler, limits).await;
     let connection = world.connect(&served).await;
     let under_way = tokio::spawn(async move { call(&connection, gated(1)).await });
@@ -170,23 +144,14 @@ async fn calls_that_wait_for_the_same_attempt_share_its_failure() {
 async fn another_database_is_refused() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits::default()).await;
-    let expecting = Settings {
-        database: Some([8; 16]),
-        ..world.settings(served.address)
-    };
+    let expecting = Settings { database: Some([8; 16]), ..world.settings(served.address) };
     let refused = Connection::open(expecting).await;
-    assert!(
-        matches!(refused, Err(ConnectError::OtherDatabase { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(ConnectError::OtherDatabase { .. })), "{refused:?}");
 
     let connection = world.connect(&served).await;
     let address = served.address;
     served.kill().await;
-    let other = Arc::new(Scripted {
-        database: [9; 16],
-        ..Scripted::new(2)
-    });
+    let other = Arc::new(Scripted { database: [9; 16], ..Scripted::new(2) });
     let _served = world.serve_at(address, &other, Limits::default()).await;
     let why = loop {
         match call(&connection, ask(1)).await {
@@ -203,33 +168,17 @@ async fn another_database_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_is_refused_by_name() {
     let world = World::new();
-    let handler = Arc::new(Scripted {
-        version: 999,
-        ..Scripted::new(1)
-    });
+    let handler = Arc::new(Scripted { version: 999, ..Scripted::new(1) });
     let served = world.serve(&handler, Limits::default()).await;
-    let refused = Connection::open(world.settings(served.address))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(refused, ConnectError::Version { theirs: 999, .. }),
-        "{refused}"
-    );
+    let refused = Connection::open(world.settings(served.address)).await.unwrap_err();
+    assert!(matches!(refused, ConnectError::Version { theirs: 999, .. }), "{refused}");
     assert!(refused.to_string().contains("999"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_over_the_limit_is_closed_and_a_later_one_served() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let served = world
-        .serve(
-            &handler,
-            Limits {
-                connections_max: 1,
-                ..Limits::default()
-            },
-        )
-        .await;
+    let served = world.serve(&handler, Limits { connections_max: 1, ..Limits::default() }).await;
     let first = world.connect(&served).await;
     let second = Connection::open(world.settings(served.address)).await;
     assert!(matches!(second, Err(ConnectError::Tls { .. })), "{second:?}");
@@ -241,11 +190,7 @@ async fn a_connection_over_the_limit_is_closed_and_a_later_one_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_listens_the_error_says_so() {
     let world = World::new();
-    let free = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = Connection::open(world.settings(free)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains(&free.to_string()), "{error}");
@@ -254,8 +199,5 @@ async fn where_nobody_listens_the_error_says_so() {
     let mut settings = world.settings(silent.local_addr().unwrap());
     settings.connect = Duration::from_millis(50);
     let error = Connection::open(settings).await.unwrap_err();
-    assert!(
-        matches!(error, ConnectError::Silent { limit_ms: 50, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, ConnectError::Silent { limit_ms: 50, .. }), "{error}");
 }

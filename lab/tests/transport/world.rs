@@ -28,10 +28,7 @@ pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap()
-        .as_secs()
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// A protocol of these tests: the request says what the server is to do.
@@ -69,17 +66,11 @@ impl Protocol for Script {
 }
 
 pub(crate) fn ask(tag: u64) -> Ask {
-    Ask {
-        tag,
-        ..Ask::default()
-    }
+    Ask { tag, ..Ask::default() }
 }
 
 pub(crate) fn gated(tag: u64) -> Ask {
-    Ask {
-        act: Act::WaitForGate,
-        ..ask(tag)
-    }
+    Ask { act: Act::WaitForGate, ..ask(tag) }
 }
 
 /// The handler: answers hello and scripts, and counts.
@@ -114,11 +105,7 @@ impl Scripted {
 
     fn wait_for_gate(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let open = self
-            .gate
-            .1
-            .wait_while(self.gate.0.lock().unwrap(), |open| !*open)
-            .unwrap();
+        let open = self.gate.1.wait_while(self.gate.0.lock().unwrap(), |open| !*open).unwrap();
         drop(open);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
@@ -128,18 +115,10 @@ impl Scripted {
             codec::decode(body).map_err(|error| Refusal::Malformed(error.to_string()))?;
         self.greetings.fetch_add(1, Ordering::SeqCst);
         if request.protocol_version != self.version {
-            return Err(Refusal::Version {
-                asked: request.protocol_version,
-                served: self.version,
-            });
+            return Err(Refusal::Version { asked: request.protocol_version, served: self.version });
         }
         let (database, incarnation, engine) = (self.database, self.incarnation, "scripted".into());
-        Ok(codec::encode(&hello::Response {
-            protocol_version: self.version,
-            database,
-            incarnation,
-            engine,
-        }))
+        Ok(codec::encode(&hello::Response { protocol_version: self.version, database, incarnation, engine }))
     }
 }
 
@@ -157,11 +136,7 @@ impl Handler for Scripted {
         }
         self.handled.fetch_add(1, Ordering::SeqCst);
         let filler = vec![0x5a; ask.reply_bytes].into();
-        Ok(codec::encode(&Answer {
-            tag: ask.tag,
-            received_bytes: ask.payload.len(),
-            filler,
-        }))
+        Ok(codec::encode(&Answer { tag: ask.tag, received_bytes: ask.payload.len(), filler }))
     }
 }
 
@@ -182,11 +157,7 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let (proxy, server) = (directory.path().join("proxy"), directory.path().join("server"));
         certificates::create(&proxy, &server, now).unwrap();
-        Self {
-            _directory: directory,
-            proxy,
-            server,
-        }
+        Self { _directory: directory, proxy, server }
     }
 
     pub(crate) fn server_tls(&self) -> Arc<rustls::ServerConfig> {
@@ -206,8 +177,7 @@ impl World {
 
     /// Serves `handler` on a free port.
     pub(crate) async fn serve(&self, handler: &Arc<Scripted>, limits: Limits) -> Served {
-        self.serve_at("127.0.0.1:0".parse().unwrap(), handler, limits)
-            .await
+        self.serve_at("127.0.0.1:0".parse().unwrap(), handler, limits).await
     }
 
     pub(crate) async fn serve_at(
@@ -230,15 +200,9 @@ impl World {
         let (stop, stopped) = oneshot::channel::<()>();
         let handler = Arc::clone(handler);
         let task = tokio::spawn(async move {
-            listener
-                .serve(handler, async { stopped.await.unwrap_or(()) })
-                .await;
+            listener.serve(handler, async { stopped.await.unwrap_or(()) }).await;
         });
-        Served {
-            address,
-            stop: Some(stop),
-            task,
-        }
+        Served { address, stop: Some(stop), task }
     }
 
     pub(crate) async fn connect(&self, served: &Served) -> Connection {
@@ -257,9 +221,7 @@ pub(crate) async fn raw(
     tls: Arc<rustls::ClientConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     let tcp = TcpStream::connect(address).await?;
-    tokio_rustls::TlsConnector::from(tls)
-        .connect(SERVER_NAME.try_into().unwrap(), tcp)
-        .await
+    tokio_rustls::TlsConnector::from(tls).connect(SERVER_NAME.try_into().unwrap(), tcp).await
 }
 
 /// A listener that runs.
@@ -293,11 +255,7 @@ impl RawServer {
     pub(crate) async fn new(world: &World) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(world.server_tls());
-        Self {
-            address: tcp.local_addr().unwrap(),
-            tcp,
-            acceptor,
-        }
+        Self { address: tcp.local_addr().unwrap(), tcp, acceptor }
     }
 
     pub(crate) async fn greeted(&self) -> tokio_rustls::server::TlsStream<TcpStream> {
@@ -305,10 +263,7 @@ impl RawServer {
         let mut stream = self.acceptor.accept(tcp).await.unwrap();
         let (header, body) = read_frame(&mut stream).await.unwrap();
         let hello = Scripted::new(1).greet(&body).unwrap();
-        stream
-            .write_all(&frame(header.call, FrameKind::Response, Hello::ID, &hello))
-            .await
-            .unwrap();
+        stream.write_all(&frame(header.call, FrameKind::Response, Hello::ID, &hello)).await.unwrap();
         stream.flush().await.unwrap();
         stream
     }
@@ -317,20 +272,12 @@ impl RawServer {
 /// The bytes of a frame.
 pub(crate) fn frame(call: u64, kind: FrameKind, protocol: ProtocolId, body: &[u8]) -> Vec<u8> {
     let body_bytes = u32::try_from(body.len()).unwrap();
-    let header = FrameHeader {
-        call,
-        kind,
-        protocol,
-        deadline_ms: 0,
-        body_bytes,
-    };
+    let header = FrameHeader { call, kind, protocol, deadline_ms: 0, body_bytes };
     [header.to_bytes().as_slice(), body].concat()
 }
 
 pub(crate) fn hello_frame() -> Vec<u8> {
-    let body = codec::encode(&hello::Request {
-        protocol_version: PROTOCOL_VERSION,
-    });
+    let body = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION });
     frame(0, FrameKind::Request, Hello::ID, &body)
 }
 
@@ -402,10 +349,5 @@ pub(crate) fn log() -> String {
 /// Waits for a line of the server about the peer at `address`.
 pub(crate) async fn logged_about(address: SocketAddr, words: &str) {
     let peer = address.to_string();
-    until(|| {
-        log()
-            .lines()
-            .any(|line| line.contains(&peer) && line.contains(words))
-    })
-    .await;
+    until(|| log().lines().any(|line| line.contains(&peer) && line.contains(words))).await;
 }

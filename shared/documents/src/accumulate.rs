@@ -89,29 +89,14 @@ impl Accumulator {
             "$addToSet" => State::AddToSet(Vec::new()),
             "$avg" => State::Avg(NumberSum::new()),
             "$count" => State::Count(0),
-            "$first" => State::First {
-                seen: false,
-                value: None,
-            },
+            "$first" => State::First { seen: false, value: None },
             "$last" => State::Last(None),
-            "$max" => State::Extreme {
-                wanted: Ordering::Greater,
-                best: None,
-            },
-            "$min" => State::Extreme {
-                wanted: Ordering::Less,
-                best: None,
-            },
+            "$max" => State::Extreme { wanted: Ordering::Greater, best: None },
+            "$min" => State::Extreme { wanted: Ordering::Less, best: None },
             "$mergeObjects" => State::MergeObjects(Document::new()),
             "$push" => State::Push(Vec::new()),
-            "$stdDevPop" => State::StdDev {
-                deviation: Deviation::default(),
-                sample: false,
-            },
-            "$stdDevSamp" => State::StdDev {
-                deviation: Deviation::default(),
-                sample: true,
-            },
+            "$stdDevPop" => State::StdDev { deviation: Deviation::default(), sample: false },
+            "$stdDevSamp" => State::StdDev { deviation: Deviation::default(), sample: true },
             _ => State::Sum(NumberSum::new()),
         };
         Ok(Accumulator { state, held_bytes: 0 })
@@ -190,31 +175,21 @@ impl Accumulator {
         match self.state {
             State::Sum(sum) => sum.finish(),
             State::Avg(sum) => sum.average(),
-            State::Count(count) => i32::try_from(count).map_or_else(
-                |_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)),
-                Bson::Int32,
-            ),
+            State::Count(count) => i32::try_from(count)
+                .map_or_else(|_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)), Bson::Int32),
             State::Extreme { best: value, .. } | State::First { value, .. } | State::Last(value) => {
                 value.unwrap_or(Bson::Null)
             }
             State::Push(values) | State::AddToSet(values) => Bson::Array(values),
             State::MergeObjects(merged) => Bson::Document(merged),
-            State::StdDev {
-                deviation,
-                sample: true,
-            } => deviation.sample(),
-            State::StdDev {
-                deviation,
-                sample: false,
-            } => deviation.population(),
+            State::StdDev { deviation, sample: true } => deviation.sample(),
+            State::StdDev { deviation, sample: false } => deviation.population(),
         }
     }
 }
 
 fn bytes_of(value: Option<&Bson>) -> Result<usize, QueryError> {
-    value.map_or(Ok(0), |value| {
-        Ok(limits::value_bytes(value, limits::DEPTH_MAX)? + size_of::<Bson>())
-    })
+    value.map_or(Ok(0), |value| Ok(limits::value_bytes(value, limits::DEPTH_MAX)? + size_of::<Bson>()))
 }
 
 /// Running standard deviation (Welford's algorithm), in doubles, as MongoDB computes it.
@@ -243,20 +218,12 @@ impl Deviation {
 
     /// Of the whole population; null if empty.
     pub(crate) fn population(&self) -> Bson {
-        if self.count == 0 {
-            Bson::Null
-        } else {
-            Bson::Double((self.squares / self.count()).sqrt())
-        }
+        if self.count == 0 { Bson::Null } else { Bson::Double((self.squares / self.count()).sqrt()) }
     }
 
     /// Of a sample; null for fewer than two values.
     pub(crate) fn sample(&self) -> Bson {
-        if self.count < 2 {
-            Bson::Null
-        } else {
-            Bson::Double((self.squares / (self.count() - 1.0)).sqrt())
-        }
+        if self.count < 2 { Bson::Null } else { Bson::Double((self.squares / (self.count() - 1.0)).sqrt()) }
     }
 }
 

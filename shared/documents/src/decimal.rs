@@ -38,11 +38,7 @@ impl From<Decimal128> for Decimal {
         let bits = u128::from_le_bytes(value.bytes());
         let negative = bits >> 127 == 1;
         if (bits >> 123) & 0xF == 0xF {
-            return if (bits >> 122) & 1 == 1 {
-                Decimal::NaN
-            } else {
-                Decimal::Infinity { negative }
-            };
+            return if (bits >> 122) & 1 == 1 { Decimal::NaN } else { Decimal::Infinity { negative } };
         }
         let (biased, coefficient) = if (bits >> 125) & 3 == 3 {
             // Second form: a coefficient of 114 bits starting with 100, always above the 34-digit limit.
@@ -51,17 +47,9 @@ impl From<Decimal128> for Decimal {
             ((bits >> 113) & 0x3FFF, bits & ((1 << 113) - 1))
         };
         // IEEE 754: a non-canonical coefficient counts as zero.
-        let coefficient = if coefficient > COEFFICIENT_MAX {
-            0
-        } else {
-            coefficient
-        };
+        let coefficient = if coefficient > COEFFICIENT_MAX { 0 } else { coefficient };
         let exponent = i32::try_from(biased).unwrap_or(0) + EXPONENT_MIN;
-        Decimal::Finite {
-            negative,
-            coefficient,
-            exponent,
-        }
+        Decimal::Finite { negative, coefficient, exponent }
     }
 }
 
@@ -70,21 +58,15 @@ impl From<Decimal> for Decimal128 {
         let bits = match value {
             Decimal::NaN => 0x1F_u128 << 122,
             Decimal::Infinity { negative } => (u128::from(negative) << 127) | (0x1E_u128 << 122),
-            Decimal::Finite {
-                negative,
-                coefficient,
-                exponent,
-            } => match round(negative, coefficient, exponent, false) {
-                Decimal::Finite {
-                    negative,
-                    coefficient,
-                    exponent,
-                } => {
-                    let biased = u128::try_from(exponent - EXPONENT_MIN).unwrap_or(0);
-                    (u128::from(negative) << 127) | (biased << 113) | coefficient
+            Decimal::Finite { negative, coefficient, exponent } => {
+                match round(negative, coefficient, exponent, false) {
+                    Decimal::Finite { negative, coefficient, exponent } => {
+                        let biased = u128::try_from(exponent - EXPONENT_MIN).unwrap_or(0);
+                        (u128::from(negative) << 127) | (biased << 113) | coefficient
+                    }
+                    special => return special.into(),
                 }
-                special => return special.into(),
-            },
+            }
         };
         Decimal128::from_bytes(bits.to_le_bytes())
     }
@@ -98,11 +80,7 @@ impl From<i64> for Decimal {
 
 impl Decimal {
     /// Zero.
-    pub const ZERO: Decimal = Decimal::Finite {
-        negative: false,
-        coefficient: 0,
-        exponent: 0,
-    };
+    pub const ZERO: Decimal = Decimal::Finite { negative: false, coefficient: 0, exponent: 0 };
 
     /// An integer, rounded to 34 digits.
     pub fn from_i128(value: i128) -> Self {
@@ -126,13 +104,7 @@ impl Decimal {
     }
 
     fn from_f64_special(value: f64) -> Self {
-        if value.is_nan() {
-            Decimal::NaN
-        } else {
-            Decimal::Infinity {
-                negative: value < 0.0,
-            }
-        }
+        if value.is_nan() { Decimal::NaN } else { Decimal::Infinity { negative: value < 0.0 } }
     }
 
     /// Reads `[-]d.ddde[-]dd`, the form `format!("{:e}")` writes.
@@ -163,11 +135,7 @@ impl Decimal {
                     f64::INFINITY
                 }
             }
-            Decimal::Finite {
-                negative,
-                coefficient,
-                exponent,
-            } => {
+            Decimal::Finite { negative, coefficient, exponent } => {
                 let magnitude: f64 = format!("{coefficient}e{exponent}").parse().unwrap_or(0.0);
                 if negative { -magnitude } else { magnitude }
             }
@@ -176,19 +144,12 @@ impl Decimal {
 
     /// The integer part, toward zero, if it fits; none for NaN and infinity too.
     pub fn truncate_to_i128(self) -> Option<i128> {
-        let Decimal::Finite {
-            negative,
-            coefficient,
-            exponent,
-        } = self.reduced()
-        else {
+        let Decimal::Finite { negative, coefficient, exponent } = self.reduced() else {
             return None;
         };
         let magnitude = match u32::try_from(exponent) {
             Ok(exponent) => coefficient.checked_mul(10_u128.checked_pow(exponent)?)?,
-            Err(_) => 10_u128
-                .checked_pow(exponent.unsigned_abs())
-                .map_or(0, |divisor| coefficient / divisor),
+            Err(_) => 10_u128.checked_pow(exponent.unsigned_abs()).map_or(0, |divisor| coefficient / divisor),
         };
         let magnitude = i128::try_from(magnitude).ok()?;
         Some(if negative { -magnitude } else { magnitude })
@@ -207,11 +168,7 @@ impl Decimal {
         match self {
             Decimal::NaN => false,
             Decimal::Infinity { negative } => negative,
-            Decimal::Finite {
-                negative,
-                coefficient,
-                ..
-            } => negative && coefficient != 0,
+            Decimal::Finite { negative, coefficient, .. } => negative && coefficient != 0,
         }
     }
 
@@ -222,30 +179,17 @@ impl Decimal {
 
     /// The same value with its trailing zeros moved to the exponent; zero gets exponent 0.
     pub fn reduced(self) -> Self {
-        let Decimal::Finite {
-            negative,
-            mut coefficient,
-            mut exponent,
-        } = self
-        else {
+        let Decimal::Finite { negative, mut coefficient, mut exponent } = self else {
             return self;
         };
         if coefficient == 0 {
-            return Decimal::Finite {
-                negative,
-                coefficient: 0,
-                exponent: 0,
-            };
+            return Decimal::Finite { negative, coefficient: 0, exponent: 0 };
         }
         while coefficient.is_multiple_of(10) {
             coefficient /= 10;
             exponent += 1;
         }
-        Decimal::Finite {
-            negative,
-            coefficient,
-            exponent,
-        }
+        Decimal::Finite { negative, coefficient, exponent }
     }
 
     /// Minus this.
@@ -253,15 +197,9 @@ impl Decimal {
         match self {
             Decimal::NaN => Decimal::NaN,
             Decimal::Infinity { negative } => Decimal::Infinity { negative: !negative },
-            Decimal::Finite {
-                negative,
-                coefficient,
-                exponent,
-            } => Decimal::Finite {
-                negative: !negative,
-                coefficient,
-                exponent,
-            },
+            Decimal::Finite { negative, coefficient, exponent } => {
+                Decimal::Finite { negative: !negative, coefficient, exponent }
+            }
         }
     }
 
@@ -273,16 +211,8 @@ impl Decimal {
             (Decimal::Infinity { .. }, _) => self,
             (_, Decimal::Infinity { .. }) => other,
             (
-                Decimal::Finite {
-                    negative: a_negative,
-                    coefficient: a,
-                    exponent: a_exponent,
-                },
-                Decimal::Finite {
-                    negative: b_negative,
-                    coefficient: b,
-                    exponent: b_exponent,
-                },
+                Decimal::Finite { negative: a_negative, coefficient: a, exponent: a_exponent },
+                Decimal::Finite { negative: b_negative, coefficient: b, exponent: b_exponent },
             ) => {
                 if a_exponent < b_exponent {
                     return add_finite((b_negative, b, b_exponent), (a_negative, a, a_exponent));
@@ -304,21 +234,11 @@ impl Decimal {
                     rest,
                     Decimal::Finite { negative: true, .. } | Decimal::Infinity { negative: true }
                 );
-                Decimal::Infinity {
-                    negative: negative != other_negative,
-                }
+                Decimal::Infinity { negative: negative != other_negative }
             }
             (
-                Decimal::Finite {
-                    negative: a_negative,
-                    coefficient: a,
-                    exponent: a_exponent,
-                },
-                Decimal::Finite {
-                    negative: b_negative,
-                    coefficient: b,
-                    exponent: b_exponent,
-                },
+                Decimal::Finite { negative: a_negative, coefficient: a, exponent: a_exponent },
+                Decimal::Finite { negative: b_negative, coefficient: b, exponent: b_exponent },
             ) => {
                 let product = Wide::product(a, b);
                 let (coefficient, dropped, sticky) = product.to_digits();
@@ -331,39 +251,22 @@ impl Decimal {
     /// Quotient, rounded to 34 digits. Division by zero gives infinity or NaN.
     pub fn divide(self, other: Self) -> Self {
         let sign = |value: Decimal| {
-            matches!(
-                value,
-                Decimal::Finite { negative: true, .. } | Decimal::Infinity { negative: true }
-            )
+            matches!(value, Decimal::Finite { negative: true, .. } | Decimal::Infinity { negative: true })
         };
         let negative = sign(self) != sign(other);
         match (self, other) {
             (Decimal::NaN, _) | (_, Decimal::NaN) => Decimal::NaN,
             (Decimal::Infinity { .. }, Decimal::Infinity { .. }) => Decimal::NaN,
             (Decimal::Infinity { .. }, _) => Decimal::Infinity { negative },
-            (_, Decimal::Infinity { .. }) => Decimal::Finite {
-                negative,
-                coefficient: 0,
-                exponent: EXPONENT_MIN,
-            },
+            (_, Decimal::Infinity { .. }) => {
+                Decimal::Finite { negative, coefficient: 0, exponent: EXPONENT_MIN }
+            }
             (
-                Decimal::Finite {
-                    coefficient: a,
-                    exponent: a_exponent,
-                    ..
-                },
-                Decimal::Finite {
-                    coefficient: b,
-                    exponent: b_exponent,
-                    ..
-                },
+                Decimal::Finite { coefficient: a, exponent: a_exponent, .. },
+                Decimal::Finite { coefficient: b, exponent: b_exponent, .. },
             ) => {
                 if b == 0 {
-                    return if a == 0 {
-                        Decimal::NaN
-                    } else {
-                        Decimal::Infinity { negative }
-                    };
+                    return if a == 0 { Decimal::NaN } else { Decimal::Infinity { negative } };
                 }
                 divide_finite(negative, (a, a_exponent), (b, b_exponent))
             }
@@ -375,16 +278,8 @@ impl Decimal {
         match (self, other) {
             (Decimal::Finite { .. }, Decimal::Infinity { .. }) => self,
             (
-                Decimal::Finite {
-                    negative,
-                    coefficient: a,
-                    exponent: a_exponent,
-                },
-                Decimal::Finite {
-                    coefficient: b,
-                    exponent: b_exponent,
-                    ..
-                },
+                Decimal::Finite { negative, coefficient: a, exponent: a_exponent },
+                Decimal::Finite { coefficient: b, exponent: b_exponent, .. },
             ) if b != 0 => {
                 let exponent = a_exponent.min(b_exponent);
                 // a * 10^i mod b * 10^j, where one of i and j is 0.
@@ -402,9 +297,7 @@ impl Decimal {
                     let scaled = 10_u128.checked_pow(shift).and_then(|power| b.checked_mul(power));
                     Some(scaled.map_or(a, |scaled| a % scaled))
                 };
-                remainder.map_or(Decimal::NaN, |remainder| {
-                    round(negative, remainder, exponent, false)
-                })
+                remainder.map_or(Decimal::NaN, |remainder| round(negative, remainder, exponent, false))
             }
             _ => Decimal::NaN,
         }
@@ -412,21 +305,14 @@ impl Decimal {
 
     /// Rounded to `places` decimal places (negative: tens, hundreds...) by `mode`.
     pub fn to_places(self, places: i32, mode: Rounding) -> Self {
-        let Decimal::Finite {
-            negative,
-            coefficient,
-            exponent,
-        } = self
-        else {
+        let Decimal::Finite { negative, coefficient, exponent } = self else {
             return self;
         };
         let drop = -places - exponent;
         if drop <= 0 {
             return self;
         }
-        let divisor = u32::try_from(drop)
-            .ok()
-            .and_then(|drop| 10_u128.checked_pow(drop));
+        let divisor = u32::try_from(drop).ok().and_then(|drop| 10_u128.checked_pow(drop));
         let (quotient, remainder, half) = match divisor {
             Some(divisor) => (coefficient / divisor, coefficient % divisor, divisor / 2),
             None => (0, coefficient, u128::MAX),
@@ -469,24 +355,12 @@ impl Decimal {
             (Decimal::Infinity { .. }, _) => Ordering::Greater,
             (_, Decimal::Infinity { .. }) => Ordering::Less,
             (
-                Decimal::Finite {
-                    coefficient: a,
-                    exponent: a_exponent,
-                    ..
-                },
-                Decimal::Finite {
-                    coefficient: b,
-                    exponent: b_exponent,
-                    ..
-                },
+                Decimal::Finite { coefficient: a, exponent: a_exponent, .. },
+                Decimal::Finite { coefficient: b, exponent: b_exponent, .. },
             ) => compare_magnitudes((a, a_exponent), (b, b_exponent)),
             _ => Ordering::Equal,
         };
-        if self.is_negative() {
-            magnitudes.reverse()
-        } else {
-            magnitudes
-        }
+        if self.is_negative() { magnitudes.reverse() } else { magnitudes }
     }
 }
 

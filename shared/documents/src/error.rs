@@ -21,11 +21,7 @@ pub struct QueryError {
 impl QueryError {
     /// An error by its parts.
     pub fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
-        QueryError {
-            code,
-            code_name,
-            message: message.into(),
-        }
+        QueryError { code, code_name, message: message.into() }
     }
 
     pub(crate) fn bad_value(message: impl Into<String>) -> Self {
@@ -70,11 +66,7 @@ impl QueryError {
 
     /// A construct MongoDB has and this layer has not.
     pub(crate) fn unsupported(what: impl fmt::Display) -> Self {
-        Self::new(
-            238,
-            "NotImplemented",
-            format!("{what} is not supported by this layer"),
-        )
+        Self::new(238, "NotImplemented", format!("{what} is not supported by this layer"))
     }
 }
 

@@ -104,16 +104,12 @@ impl Expression {
     /// As [`Expression::parse`].
     pub fn parse_at(expression: &Bson, now: DateTime) -> Result<Self, QueryError> {
         limits::value_bytes(expression, limits::DEPTH_MAX)?;
-        Ok(Expression {
-            node: parse::Parser::new(now).node(expression)?,
-        })
+        Ok(Expression { node: parse::Parser::new(now).node(expression)? })
     }
 
     /// An expression that is this value for every document.
     pub fn literal(value: Bson) -> Self {
-        Expression {
-            node: Node::Constant(Some(value)),
-        }
+        Expression { node: Node::Constant(Some(value)) }
     }
 
     /// Its value for a document; none is a missing value.
@@ -184,19 +180,12 @@ fn collect_fields(node: &Node, fields: &mut Vec<String>) -> bool {
             all(&mut given.into_iter().flatten())
         }
         Node::Document(entries) => all(&mut entries.iter().map(|(_, node)| node)),
-        Node::Filter {
-            input,
-            condition,
-            limit,
-            ..
-        } => all(&mut [Some(input), Some(condition), limit.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(|node| &**node)),
-        Node::Let { bindings, body } => all(&mut bindings
-            .iter()
-            .map(|(_, node)| node)
-            .chain(std::iter::once(&**body))),
+        Node::Filter { input, condition, limit, .. } => {
+            all(&mut [Some(input), Some(condition), limit.as_ref()].into_iter().flatten().map(|node| &**node))
+        }
+        Node::Let { bindings, body } => {
+            all(&mut bindings.iter().map(|(_, node)| node).chain(std::iter::once(&**body)))
+        }
         Node::Map { input, body, .. } => all(&mut [&**input, &**body].into_iter()),
         Node::Reduce { input, initial, body } => all(&mut [&**input, &**initial, &**body].into_iter()),
         Node::SortArray { input, .. } => all(&mut std::iter::once(&**input)),

@@ -126,9 +126,7 @@ impl Filter {
     /// MongoDB's for malformed filters (mostly 2 `BadValue`); operators that are not supported are named.
     pub fn parse(filter: &Document) -> Result<Self, QueryError> {
         limits::check_built(filter)?;
-        Ok(Filter {
-            expr: parse::document(filter)?,
-        })
+        Ok(Filter { expr: parse::document(filter)? })
     }
 
     /// The filter every document passes.

@@ -37,10 +37,7 @@ pub fn encode(value: &Bson, body_bytes: usize) -> OrderedKey {
     bytes.push(order::class(value) as u8);
     bytes.extend(body.bytes.iter().take(body_bytes));
     bytes.resize(body_bytes + 1, 0);
-    OrderedKey {
-        bytes,
-        exact: body.exact,
-    }
+    OrderedKey { bytes, exact: body.exact }
 }
 
 /// The key of a missing field: right below null.
@@ -75,18 +72,12 @@ impl Body {
             Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => {
                 let number = number::body(value);
                 let kept = body_bytes.min(NUMBER_BODY_BYTES);
-                Body {
-                    exact: number.exact && number.loses_nothing_past(kept),
-                    bytes: number.bytes.to_vec(),
-                }
+                Body { exact: number.exact && number.loses_nothing_past(kept), bytes: number.bytes.to_vec() }
             }
             Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => {
                 let bytes: Vec<u8> = text.bytes().take(body_bytes).collect();
                 // Padding looks like zero bytes of a longer string.
-                Body {
-                    exact: text.len() < body_bytes && !bytes.contains(&0),
-                    bytes,
-                }
+                Body { exact: text.len() < body_bytes && !bytes.contains(&0), bytes }
             }
             Bson::Binary(binary) => {
                 // The order is by length, then subtype, then content.
@@ -94,10 +85,7 @@ impl Body {
                 let mut bytes = length.to_be_bytes().to_vec();
                 bytes.push(binary.subtype.into());
                 bytes.extend(binary.bytes.iter().take(body_bytes));
-                Body {
-                    exact: binary.bytes.len() + 5 <= body_bytes,
-                    bytes,
-                }
+                Body { exact: binary.bytes.len() + 5 <= body_bytes, bytes }
             }
             Bson::ObjectId(id) => Self::plain(id.bytes().to_vec(), body_bytes),
             Bson::Boolean(flag) => Self::plain(vec![u8::from(*flag)], body_bytes),
@@ -117,20 +105,14 @@ impl Body {
             }
             Bson::Null | Bson::Undefined | Bson::MinKey | Bson::MaxKey => Self::plain(Vec::new(), body_bytes),
             Bson::Document(_) | Bson::Array(_) | Bson::JavaScriptCodeWithScope(_) | Bson::DbPointer(_) => {
-                Body {
-                    bytes: Vec::new(),
-                    exact: false,
-                }
+                Body { bytes: Vec::new(), exact: false }
             }
         }
     }
 
     /// A body of fixed length: exact if only zeros are cut off.
     fn plain(bytes: Vec<u8>, body_bytes: usize) -> Self {
-        Body {
-            exact: bytes.iter().skip(body_bytes).all(|byte| *byte == 0),
-            bytes,
-        }
+        Body { exact: bytes.iter().skip(body_bytes).all(|byte| *byte == 0), bytes }
     }
 }
 

@@ -53,11 +53,7 @@ pub fn check_document(bytes: &[u8]) -> Result<(), QueryError> {
 /// 15 `Overflow`: nested too deeply. 10334 `BSONObjectTooLarge`: too large.
 pub fn check_built(document: &Document) -> Result<usize, QueryError> {
     let bytes = document_bytes(document, DEPTH_MAX)?;
-    if bytes > DOCUMENT_BYTES_MAX {
-        Err(too_large(bytes))
-    } else {
-        Ok(bytes)
-    }
+    if bytes > DOCUMENT_BYTES_MAX { Err(too_large(bytes)) } else { Ok(bytes) }
 }
 
 /// Encoded size of `document` in bytes, refusing more than `depth` levels.
@@ -65,9 +61,7 @@ pub(crate) fn document_bytes(document: &Document, depth: usize) -> Result<usize,
     let depth = depth.checked_sub(1).ok_or_else(too_deep)?;
     let mut total: usize = 5;
     for (name, value) in document {
-        total = total
-            .saturating_add(name.len() + 2)
-            .saturating_add(value_bytes(value, depth)?);
+        total = total.saturating_add(name.len() + 2).saturating_add(value_bytes(value, depth)?);
     }
     Ok(total)
 }
@@ -81,9 +75,7 @@ pub(crate) fn value_bytes(value: &Bson, depth: usize) -> Result<usize, QueryErro
             let mut total: usize = 5;
             for (position, inner) in values.iter().enumerate() {
                 let digits = position.checked_ilog10().unwrap_or(0) as usize + 1;
-                total = total
-                    .saturating_add(digits + 2)
-                    .saturating_add(value_bytes(inner, depth)?);
+                total = total.saturating_add(digits + 2).saturating_add(value_bytes(inner, depth)?);
             }
             total
         }
@@ -102,9 +94,7 @@ pub(crate) fn value_bytes(value: &Bson, depth: usize) -> Result<usize, QueryErro
 }
 
 fn too_deep() -> QueryError {
-    QueryError::overflow(format!(
-        "BSONObj exceeds maximum nested object depth: {DEPTH_MAX}"
-    ))
+    QueryError::overflow(format!("BSONObj exceeds maximum nested object depth: {DEPTH_MAX}"))
 }
 
 fn too_large(bytes: usize) -> QueryError {
@@ -126,14 +116,8 @@ struct Reader<'b> {
 
 impl Reader<'_> {
     fn take(&mut self, count: usize) -> Result<&[u8], QueryError> {
-        let end = self
-            .offset
-            .checked_add(count)
-            .ok_or_else(|| malformed("length overflows"))?;
-        let taken = self
-            .bytes
-            .get(self.offset..end)
-            .ok_or_else(|| malformed("truncated"))?;
+        let end = self.offset.checked_add(count).ok_or_else(|| malformed("length overflows"))?;
+        let taken = self.bytes.get(self.offset..end).ok_or_else(|| malformed("truncated"))?;
         self.offset = end;
         Ok(taken)
     }
@@ -149,9 +133,7 @@ impl Reader<'_> {
 
     fn open(&mut self, ends: &mut Vec<usize>, outer_end: usize) -> Result<(), QueryError> {
         let start = self.offset;
-        let end = start
-            .checked_add(self.length()?)
-            .ok_or_else(|| malformed("length overflows"))?;
+        let end = start.checked_add(self.length()?).ok_or_else(|| malformed("length overflows"))?;
         if end < start + 5 || end > outer_end {
             return Err(malformed("document length out of range"));
         }
@@ -164,10 +146,8 @@ impl Reader<'_> {
 
     fn skip_name(&mut self) -> Result<(), QueryError> {
         let rest = self.bytes.get(self.offset..).unwrap_or_default();
-        let length = rest
-            .iter()
-            .position(|&byte| byte == 0)
-            .ok_or_else(|| malformed("name without an end"))?;
+        let length =
+            rest.iter().position(|&byte| byte == 0).ok_or_else(|| malformed("name without an end"))?;
         if std::str::from_utf8(rest.get(..length).unwrap_or_default()).is_err() {
             return Err(malformed("name is not UTF-8"));
         }
@@ -177,16 +157,12 @@ impl Reader<'_> {
 
     fn skip_text(&mut self) -> Result<(), QueryError> {
         let length = self.length()?;
-        let (last, text) = self
-            .take(length)?
-            .split_last()
-            .ok_or_else(|| malformed("string without an end"))?;
+        let (last, text) =
+            self.take(length)?.split_last().ok_or_else(|| malformed("string without an end"))?;
         if *last != 0 {
             return Err(malformed("string without an end"));
         }
-        std::str::from_utf8(text)
-            .map(|_| ())
-            .map_err(|_| malformed("string is not UTF-8"))
+        std::str::from_utf8(text).map(|_| ()).map_err(|_| malformed("string is not UTF-8"))
     }
 
     fn skip_value(&mut self, element: u8, ends: &mut Vec<usize>, end: usize) -> Result<(), QueryError> {
@@ -200,8 +176,7 @@ impl Reader<'_> {
                 if subtype == 0x02 && self.length()?.checked_add(4) != Some(length) {
                     return Err(malformed("binary length"));
                 }
-                self.take(if subtype == 0x02 { length - 4 } else { length })
-                    .map(|_| ())
+                self.take(if subtype == 0x02 { length - 4 } else { length }).map(|_| ())
             }
             0x06 | 0x0A | 0x7F | 0xFF => Ok(()),
             0x07 => self.take(12).map(|_| ()),
@@ -220,17 +195,11 @@ impl Reader<'_> {
             0x0F => {
                 let start = self.offset;
                 let length = self.length()?;
-                let stop = start
-                    .checked_add(length)
-                    .ok_or_else(|| malformed("length overflows"))?;
+                let stop = start.checked_add(length).ok_or_else(|| malformed("length overflows"))?;
                 self.skip_text()?;
                 self.open(ends, end)?;
                 // The scope ends where the code with scope ends.
-                if ends.last() == Some(&stop) {
-                    Ok(())
-                } else {
-                    Err(malformed("code with scope length"))
-                }
+                if ends.last() == Some(&stop) { Ok(()) } else { Err(malformed("code with scope length")) }
             }
             0x10 => self.take(4).map(|_| ()),
             0x13 => self.take(16).map(|_| ()),

@@ -94,12 +94,7 @@ impl Number {
 
     /// Product; none if an int64 overflowed.
     pub(crate) fn multiply(self, other: Self) -> Option<Self> {
-        self.combine(
-            other,
-            i64::checked_mul,
-            |left, right| left * right,
-            Decimal::multiply,
-        )
+        self.combine(other, i64::checked_mul, |left, right| left * right, Decimal::multiply)
     }
 }
 

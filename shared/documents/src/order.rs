@@ -78,9 +78,7 @@ pub fn class(value: &Bson) -> Class {
 /// Compares two values in the BSON order: a total order in which 1, 1.0 and decimal 1.00 are equal, -0 equals 0,
 /// and NaN is the lowest number, equal to itself. Numbers of different types compare exactly.
 pub fn compare(left: &Bson, right: &Bson) -> Ordering {
-    class(left)
-        .cmp(&class(right))
-        .then_with(|| same_class(left, right))
+    class(left).cmp(&class(right)).then_with(|| same_class(left, right))
 }
 
 /// True if two values compare equal.
@@ -115,10 +113,9 @@ fn same_class(left: &Bson, right: &Bson) -> Ordering {
             let parts = |regex: &bson::Regex| (regex.pattern.to_string(), regex.options.to_string());
             parts(left).cmp(&parts(right))
         }
-        (Bson::JavaScriptCodeWithScope(left), Bson::JavaScriptCodeWithScope(right)) => left
-            .code
-            .cmp(&right.code)
-            .then_with(|| compare_documents(&left.scope, &right.scope)),
+        (Bson::JavaScriptCodeWithScope(left), Bson::JavaScriptCodeWithScope(right)) => {
+            left.code.cmp(&right.code).then_with(|| compare_documents(&left.scope, &right.scope))
+        }
         (Bson::DbPointer(left), Bson::DbPointer(right)) => {
             let (left, right) = (pointer_bytes(left), pointer_bytes(right));
             left.len().cmp(&right.len()).then_with(|| left.cmp(&right))

@@ -16,10 +16,7 @@ const BACKFILL_MAX: usize = 1_500_000;
 /// 15998 for an empty component, 15 `Overflow` for too many.
 pub fn check(path: &str) -> Result<(), QueryError> {
     if path.split('.').any(str::is_empty) {
-        return Err(location!(
-            15998,
-            "FieldPath field names may not be empty strings: '{path}'"
-        ));
+        return Err(location!(15998, "FieldPath field names may not be empty strings: '{path}'"));
     }
     check_depth(path)
 }
@@ -27,9 +24,7 @@ pub fn check(path: &str) -> Result<(), QueryError> {
 /// Checks only that a path has no more than [`COMPONENTS_MAX`] components (filters allow empty ones).
 pub(crate) fn check_depth(path: &str) -> Result<(), QueryError> {
     if path.split('.').count() > COMPONENTS_MAX {
-        return Err(QueryError::overflow(format!(
-            "a path may have at most {COMPONENTS_MAX} components"
-        )));
+        return Err(QueryError::overflow(format!("a path may have at most {COMPONENTS_MAX} components")));
     }
     Ok(())
 }
@@ -84,10 +79,7 @@ fn any_in_document<'d>(
         match (value, after) {
             (Some(Bson::Array(array)), None) if leaf == LeafArray::Elements => {
                 let entered = array.iter().enumerate().any(|(offset, element)| {
-                    visit(Found {
-                        value: Some(element),
-                        array_offset: array_offset.or(Some(offset)),
-                    })
+                    visit(Found { value: Some(element), array_offset: array_offset.or(Some(offset)) })
                 });
                 return entered || visit(Found { value, array_offset });
             }
@@ -100,10 +92,7 @@ fn any_in_document<'d>(
                 return any_in_array(array, after, leaf, array_offset, visit);
             }
             (_, Some(_)) => {
-                return visit(Found {
-                    value: None,
-                    array_offset,
-                });
+                return visit(Found { value: None, array_offset });
             }
         }
     }
@@ -131,10 +120,7 @@ fn any_in_array<'d>(
             return false;
         }
         match (element, after) {
-            (_, None) => visit(Found {
-                value: Some(element),
-                array_offset,
-            }),
+            (_, None) => visit(Found { value: Some(element), array_offset }),
             (Bson::Document(inner), Some(after)) => any_in_document(inner, after, leaf, array_offset, visit),
             (Bson::Array(inner), Some(after)) => any_in_array(inner, after, leaf, array_offset, visit),
             _ => false,
@@ -227,9 +213,7 @@ fn step<'d>(holder: &'d mut Bson, name: &str, component: &str) -> Result<&'d mut
             if !inner.contains_key(component) {
                 inner.insert(component, Bson::Undefined);
             }
-            inner
-                .get_mut(component)
-                .ok_or_else(|| QueryError::path_not_viable(component))
+            inner.get_mut(component).ok_or_else(|| QueryError::path_not_viable(component))
         }
         Bson::Array(array) => {
             let Some(offset) = offset_of(component) else {
@@ -247,18 +231,14 @@ fn step<'d>(holder: &'d mut Bson, name: &str, component: &str) -> Result<&'d mut
                 array.resize(offset, Bson::Null);
                 array.push(Bson::Undefined);
             }
-            array
-                .get_mut(offset)
-                .ok_or_else(|| QueryError::path_not_viable(component))
+            array.get_mut(offset).ok_or_else(|| QueryError::path_not_viable(component))
         }
         other => Err(not_viable(component, name, other)),
     }
 }
 
 fn not_viable(component: &str, name: &str, holder: &Bson) -> QueryError {
-    QueryError::path_not_viable(format!(
-        "Cannot create field '{component}' in element {{{name}: {holder}}}"
-    ))
+    QueryError::path_not_viable(format!("Cannot create field '{component}' in element {{{name}: {holder}}}"))
 }
 
 /// Removes the value at an exact path. A field is removed, an array element becomes null. True if there was one.

@@ -84,10 +84,7 @@ impl Projection {
     /// # Errors
     /// As [`Projection::parse`] for malformed or colliding paths.
     pub fn without(paths: &[&str]) -> Result<Self, QueryError> {
-        let specification: Document = paths
-            .iter()
-            .map(|path| ((*path).to_owned(), Bson::Int32(0)))
-            .collect();
+        let specification: Document = paths.iter().map(|path| ((*path).to_owned(), Bson::Int32(0))).collect();
         if specification.len() != paths.len() {
             return Err(crate::error::location!(31250, "Path collision in $unset"));
         }

@@ -42,10 +42,7 @@ impl Sort {
                     ));
                 }
             };
-            keys.push(SortKey {
-                path: name.clone(),
-                descending,
-            });
+            keys.push(SortKey { path: name.clone(), descending });
         }
         Ok(Sort { keys })
     }
@@ -72,11 +69,7 @@ impl Sort {
             .iter()
             .map(|key| {
                 let ordering = order::compare(&sort_value(left, key), &sort_value(right, key));
-                if key.descending {
-                    ordering.reverse()
-                } else {
-                    ordering
-                }
+                if key.descending { ordering.reverse() } else { ordering }
             })
             .find(|ordering| ordering.is_ne())
             .unwrap_or(Ordering::Equal)
@@ -94,11 +87,7 @@ impl Sort {
             .zip(left.iter().zip(right))
             .map(|(key, (left, right))| {
                 let ordering = order::compare(left, right);
-                if key.descending {
-                    ordering.reverse()
-                } else {
-                    ordering
-                }
+                if key.descending { ordering.reverse() } else { ordering }
             })
             .find(|ordering| ordering.is_ne())
             .unwrap_or(Ordering::Equal)
@@ -109,10 +98,8 @@ impl Sort {
         if self.keys.is_empty() {
             return documents;
         }
-        let mut keyed: Vec<(Vec<Bson>, Document)> = documents
-            .into_iter()
-            .map(|document| (self.values(&document), document))
-            .collect();
+        let mut keyed: Vec<(Vec<Bson>, Document)> =
+            documents.into_iter().map(|document| (self.values(&document), document)).collect();
         keyed.sort_by(|left, right| self.compare_values(&left.0, &right.0));
         keyed.into_iter().map(|(_, document)| document).collect()
     }
@@ -124,11 +111,7 @@ fn sort_value(document: &Document, key: &SortKey) -> Bson {
         let candidate = value.unwrap_or(&Bson::Null);
         let better = best.is_none_or(|best| {
             let ordering = order::compare(candidate, best);
-            if key.descending {
-                ordering.is_gt()
-            } else {
-                ordering.is_lt()
-            }
+            if key.descending { ordering.is_gt() } else { ordering.is_lt() }
         });
         if better {
             best = Some(candidate);

@@ -94,12 +94,7 @@ impl Update {
         filter: Option<&Filter>,
         array_filters: &ArrayFilters,
     ) -> Result<Option<Document>, QueryError> {
-        let context = Context {
-            original: document,
-            filter,
-            array_filters,
-            inserting: false,
-        };
+        let context = Context { original: document, filter, array_filters, inserting: false };
         let updated = self.updated(document, &context)?;
         limits::check_built(&updated)?;
         Ok((!order::identical_documents(document, &updated)).then_some(updated))
@@ -118,16 +113,9 @@ impl Update {
         let mut base = Document::new();
         let only_id = self.is_replacement();
         equalities(filter.expr(), only_id, &mut base)?;
-        let context = Context {
-            original: &base,
-            filter: None,
-            array_filters,
-            inserting: true,
-        };
+        let context = Context { original: &base, filter: None, array_filters, inserting: true };
         let mut updated = self.updated(&base, &context)?;
-        let id = updated
-            .remove("_id")
-            .unwrap_or_else(|| Bson::ObjectId(ObjectId::new()));
+        let id = updated.remove("_id").unwrap_or_else(|| Bson::ObjectId(ObjectId::new()));
         let document = with_id_first(Some(id), updated);
         limits::check_built(&document)?;
         Ok(document)

@@ -44,22 +44,9 @@ impl Circuits {
         let nonces: Vec<Block> = (0..count).map(|_| block()).collect();
         let value = |block: Block| block.repeat(2)[..bits / 8].to_vec();
         let thresholds: Vec<Vec<u8>> = (0..count).map(|_| value(block())).collect();
-        let labels: Vec<_> = nonces
-            .iter()
-            .map(|nonce| derive_labels(&material, nonce, bits))
-            .collect();
-        let active = labels
-            .iter()
-            .map(|(labels, _)| encode(labels, &delta, &value(block())))
-            .collect();
-        let mut circuits = Self {
-            delta,
-            nonces,
-            thresholds,
-            labels,
-            active,
-            garbled: Vec::new(),
-        };
+        let labels: Vec<_> = nonces.iter().map(|nonce| derive_labels(&material, nonce, bits)).collect();
+        let active = labels.iter().map(|(labels, _)| encode(labels, &delta, &value(block()))).collect();
+        let mut circuits = Self { delta, nonces, thresholds, labels, active, garbled: Vec::new() };
         circuits.garbled = garble_on(Backend::best(), &delta, &circuits.comparators());
         circuits
     }
@@ -171,9 +158,7 @@ fn criterion_groups(criterion: &mut Criterion) {
     let cipher = Aes128::new(&[3; 16].into());
     let mut blocks = [aes::Block::default(); 256];
     group.throughput(Throughput::Elements(256));
-    group.bench_function("256", |bench| {
-        bench.iter(|| cipher.encrypt_blocks(black_box(&mut blocks)))
-    });
+    group.bench_function("256", |bench| bench.iter(|| cipher.encrypt_blocks(black_box(&mut blocks))));
     group.finish();
     let best = Backend::best();
     for (name, batch) in [("single", 1), ("batched", 256)] {

@@ -36,9 +36,7 @@ impl Aead {
     /// Expands `material`, which must be uniform.
     #[must_use]
     pub fn new(material: &[u8; 32]) -> Self {
-        Self {
-            cipher: Aes256GcmSiv::new(&(*material).into()),
-        }
+        Self { cipher: Aes256GcmSiv::new(&(*material).into()) }
     }
 
     /// Seals `plaintext`, bound to `associated`. Returns nonce, ciphertext, tag:

@@ -31,9 +31,7 @@ impl DetAead {
     /// Takes `material`, which must be uniform: 16 bytes for authentication, 16 for encryption.
     #[must_use]
     pub fn new(material: &[u8; 32]) -> Self {
-        Self {
-            material: Zeroizing::new(*material),
-        }
+        Self { material: Zeroizing::new(*material) }
     }
 
     fn cipher(&self) -> Aes128Siv {

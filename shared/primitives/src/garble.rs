@@ -185,32 +185,16 @@ pub fn garble(delta: &Block, comparators: &[Comparator<'_>]) -> Vec<Garbled> {
 pub fn garble_on(backend: Backend, delta: &Block, comparators: &[Comparator<'_>]) -> Vec<Garbled> {
     assert!(select_bit(delta), "delta needs a select bit");
     for comparator in comparators {
-        assert_eq!(
-            comparator.labels.len(),
-            8 * comparator.threshold.len(),
-            "one label for each bit"
-        );
+        assert_eq!(comparator.labels.len(), 8 * comparator.threshold.len(), "one label for each bit");
     }
-    let mut garbled = vec![
-        Garbled {
-            gates: Vec::new(),
-            outcome: [0; BLOCK_BYTES]
-        };
-        comparators.len()
-    ];
+    let mut garbled = vec![Garbled { gates: Vec::new(), outcome: [0; BLOCK_BYTES] }; comparators.len()];
     for run in by_width(comparators.len(), |index| comparators[index].labels.len()) {
         for batch in run.chunks(GARBLE_QUADS * QUAD) {
             let circuits: Vec<Comparator<'_>> = batch.iter().map(|&index| comparators[index]).collect();
             let done = if circuits.len() > QUAD {
-                backend.run(GarbleQuads::<GARBLE_QUADS> {
-                    delta,
-                    circuits: &circuits,
-                })
+                backend.run(GarbleQuads::<GARBLE_QUADS> { delta, circuits: &circuits })
             } else {
-                backend.run(GarbleQuads::<1> {
-                    delta,
-                    circuits: &circuits,
-                })
+                backend.run(GarbleQuads::<1> { delta, circuits: &circuits })
             };
             for (&index, circuit) in batch.iter().zip(done) {
                 garbled[index] = circuit;
@@ -224,10 +208,7 @@ pub fn garble_on(backend: Backend, delta: &Block, comparators: &[Comparator<'_>]
 fn by_width(count: usize, width: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
     let mut indexes: Vec<usize> = (0..count).collect();
     indexes.sort_by_key(|&index| width(index));
-    indexes
-        .chunk_by(|&left, &right| width(left) == width(right))
-        .map(<[usize]>::to_vec)
-        .collect()
+    indexes.chunk_by(|&left, &right| width(left) == width(right)).map(<[usize]>::to_vec).collect()
 }
 
 /// Circuits for each lane of `QUADS` quads, the last one again where there are fewer.
@@ -331,10 +312,7 @@ impl<const QUADS: usize> Work for GarbleQuads<'_, QUADS> {
             .flatten()
             .zip(outcomes.into_iter().flatten())
             .take(self.circuits.len())
-            .map(|(gates, outcome)| Garbled {
-                gates: gates.into_flattened().into_flattened(),
-                outcome,
-            })
+            .map(|(gates, outcome)| Garbled { gates: gates.into_flattened().into_flattened(), outcome })
             .collect()
     }
 }
@@ -356,12 +334,7 @@ fn garble_gate<E: Engine>(
     let y = engine.xor(carry, inverted);
     let sigma_delta = engine.sigma(delta);
     let (sigma_x, sigma_y) = (engine.sigma(x), engine.sigma(y));
-    let sigmas = [
-        sigma_x,
-        engine.xor(sigma_x, sigma_delta),
-        sigma_y,
-        engine.xor(sigma_y, sigma_delta),
-    ];
+    let sigmas = [sigma_x, engine.xor(sigma_x, sigma_delta), sigma_y, engine.xor(sigma_y, sigma_delta)];
     let [x0, x1, y0, y1] = hash(engine, keys, sigmas, [tweaks[0], tweaks[0], tweaks[1], tweaks[1]]);
     let generator_half = engine.xor(engine.xor(x0, x1), engine.where_odd(y, delta));
     let from_generator = engine.xor(x0, engine.where_odd(x, generator_half));
@@ -479,10 +452,7 @@ pub fn open_transition(
 ) -> Result<Vec<Block>, GarbleError> {
     let expected = BLOCK_BYTES * active.len();
     if rows.len() != expected {
-        return Err(GarbleError::Rows {
-            expected,
-            found: rows.len(),
-        });
+        return Err(GarbleError::Rows { expected, found: rows.len() });
     }
     let mut labels = transition_pad(nonce, outcome, active.len());
     for ((label, row), active) in labels.iter_mut().zip(rows.as_chunks().0).zip(active) {

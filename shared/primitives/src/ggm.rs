@@ -49,9 +49,7 @@ pub fn both(node: &Block) -> (Block, Block) {
 #[must_use]
 pub fn leaf(root: &Block, height: u8, counter: u64) -> Block {
     assert!(counter < leaf_count(height), "no such leaf");
-    (0..height)
-        .rev()
-        .fold(*root, |node, level| child(&node, (counter >> level) & 1 == 1))
+    (0..height).rev().fold(*root, |node, level| child(&node, (counter >> level) & 1 == 1))
 }
 
 /// The fewest nodes whose leaves are exactly the leaves `0..count`, from left to right, each with its height
@@ -113,12 +111,7 @@ pub fn leaf_label_and_mask(leaf: &Block) -> (Block, Block) {
 /// at most 64 leaves and one node a level.
 #[must_use]
 pub fn expand(node: &Block, height: u8, limit: u64) -> Leaves {
-    Leaves {
-        pending: vec![(*node, height)],
-        ready: Vec::new(),
-        taken: 0,
-        limit,
-    }
+    Leaves { pending: vec![(*node, height)], ready: Vec::new(), taken: 0, limit }
 }
 
 /// Iterator over leaves; see [`expand`].

@@ -13,15 +13,9 @@ pub const OUTPUT_BYTES_MAX: usize = 255 * 32;
 ///
 /// If `out` is longer than [`OUTPUT_BYTES_MAX`].
 pub fn hkdf_sha256(material: &[u8], salt: &[u8], info: &[&[u8]], out: &mut [u8]) {
-    let lengths: Vec<[u8; 8]> = info
-        .iter()
-        .map(|part| (part.len() as u64).to_be_bytes())
-        .collect();
-    let framed: Vec<&[u8]> = lengths
-        .iter()
-        .zip(info)
-        .flat_map(|(length, part)| [length.as_slice(), part])
-        .collect();
+    let lengths: Vec<[u8; 8]> = info.iter().map(|part| (part.len() as u64).to_be_bytes()).collect();
+    let framed: Vec<&[u8]> =
+        lengths.iter().zip(info).flat_map(|(length, part)| [length.as_slice(), part]).collect();
     extract_expand(material, salt, &framed, out);
 }
 

@@ -39,10 +39,7 @@ impl Backend {
     /// The fastest that this processor has.
     #[must_use]
     pub fn best() -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|backend| backend.is_available())
-            .unwrap_or(Backend::Portable)
+        Self::ALL.into_iter().find(|backend| backend.is_available()).unwrap_or(Backend::Portable)
     }
 
     /// Whether this processor has it.
@@ -204,11 +201,7 @@ pub fn encrypt_two(keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 
 /// If `keys` and `outputs` differ in length.
 pub fn encrypt_two_on(backend: Backend, keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 2]]) {
     assert_eq!(keys.len(), outputs.len(), "one output for each key");
-    backend.run(EncryptTwo {
-        keys,
-        inputs,
-        outputs,
-    });
+    backend.run(EncryptTwo { keys, inputs, outputs });
 }
 
 struct EncryptTwo<'a> {
@@ -240,10 +233,7 @@ impl Work for EncryptTwo<'_> {
 ///
 /// If `first` is not a multiple of [`STREAM_STEP`].
 pub(crate) fn stream_on(backend: Backend, seed: &Block, first: u128, output: &mut [Block]) {
-    assert!(
-        first.is_multiple_of(STREAM_STEP as u128),
-        "the stream is made in whole steps"
-    );
+    assert!(first.is_multiple_of(STREAM_STEP as u128), "the stream is made in whole steps");
     backend.run(Stream { seed, first, output });
 }
 
@@ -271,10 +261,5 @@ impl Work for Stream<'_> {
 #[inline(always)]
 pub(crate) fn lanes_of<T>(items: &[T]) -> [&T; QUAD] {
     let last = items.len() - 1;
-    [
-        &items[0],
-        &items[last.min(1)],
-        &items[last.min(2)],
-        &items[last.min(3)],
-    ]
+    [&items[0], &items[last.min(1)], &items[last.min(2)], &items[last.min(3)]]
 }

@@ -25,10 +25,7 @@ impl Prf {
     /// Expands `material`, which must be uniform.
     #[must_use]
     pub fn new(material: &[u8; 16]) -> Self {
-        Self {
-            cipher: Aes128Enc::new(&(*material).into()),
-            mac: Cmac::new(&(*material).into()),
-        }
+        Self { cipher: Aes128Enc::new(&(*material).into()), mac: Cmac::new(&(*material).into()) }
     }
 
     /// One AES call.
@@ -41,19 +38,13 @@ impl Prf {
 
     /// Replaces each block by its image, at the speed of the widest AES instructions there are.
     pub fn blocks(&self, blocks: &mut [Block]) {
-        self.cipher
-            .encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        self.cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
     }
 
     /// AES-CMAC of a string of any length.
     #[must_use]
     pub fn mac(&self, input: &[u8]) -> Block {
-        self.mac
-            .clone()
-            .chain_update(input)
-            .finalize()
-            .into_bytes()
-            .into()
+        self.mac.clone().chain_update(input).finalize().into_bytes().into()
     }
 }
 

@@ -43,12 +43,7 @@ impl Prg {
     /// Starts the stream of `seed`, which must be uniform and used for nothing else.
     #[must_use]
     pub fn new(seed: &Block) -> Self {
-        Self {
-            seed: *seed,
-            counter: 0,
-            ahead: [[0; BLOCK_BYTES]; STREAM_STEP],
-            used_bytes: STEP_BYTES,
-        }
+        Self { seed: *seed, counter: 0, ahead: [[0; BLOCK_BYTES]; STREAM_STEP], used_bytes: STEP_BYTES }
     }
 
     /// Writes the next bytes of the stream over `output`.

@@ -31,11 +31,7 @@ impl Case {
     }
 
     pub(crate) fn list(&self, field: &str) -> Vec<Vec<u8>> {
-        self.fields
-            .iter()
-            .filter(|(name, _)| name == field)
-            .map(|(_, value)| unhex(value))
-            .collect()
+        self.fields.iter().filter(|(name, _)| name == field).map(|(_, value)| unhex(value)).collect()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -52,14 +48,8 @@ impl Case {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    assert!(
-        text.is_ascii() && text.len().is_multiple_of(2),
-        "not hexadecimal: {text}"
-    );
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-        .collect()
+    assert!(text.is_ascii() && text.len().is_multiple_of(2), "not hexadecimal: {text}");
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
 /// The cases of a file in `kat/`, at least one.
@@ -69,11 +59,7 @@ pub(crate) fn read(file: &str) -> Vec<Case> {
     let cases: Vec<Case> = text
         .split("\n\n")
         .map(|paragraph| {
-            paragraph
-                .lines()
-                .filter(|line| !line.starts_with('#'))
-                .map(field)
-                .collect::<Vec<_>>()
+            paragraph.lines().filter(|line| !line.starts_with('#')).map(field).collect::<Vec<_>>()
         })
         .filter(|fields| !fields.is_empty())
         .map(|fields| Case { fields })

@@ -76,26 +76,7 @@ impl FrameHeader {
     /// # Errors
     /// [`FrameError`] if no frame can follow.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
-        let [
-            b0,
-            b1,
-            b2,
-            b3,
-            c0,
-            c1,
-            c2,
-            c3,
-            c4,
-            c5,
-            c6,
-            c7,
-            kind,
-            protocol,
-            d0,
-            d1,
-            d2,
-            d3,
-        ] = *bytes;
+        let [b0, b1, b2, b3, c0, c1, c2, c3, c4, c5, c6, c7, kind, protocol, d0, d1, d2, d3] = *bytes;
         let body_bytes = u32::from_le_bytes([b0, b1, b2, b3]);
         if usize::try_from(body_bytes).is_ok_and(|len| len > FRAME_BYTES_MAX) {
             return Err(FrameError::TooLarge(body_bytes));

@@ -65,12 +65,7 @@ impl Leakage {
     /// The most telling pattern an operation adds: how two protocols are ranked.
     #[must_use]
     pub fn worst(&self) -> Option<Pattern> {
-        self.snapshot
-            .iter()
-            .chain(self.search)
-            .chain(self.update)
-            .copied()
-            .max()
+        self.snapshot.iter().chain(self.search).chain(self.update).copied().max()
     }
 }
 
@@ -96,12 +91,7 @@ pub const UNIQUE: Leakage = Leakage {
 pub const ARX_EQ: Leakage = Leakage {
     protocol: "arx_eq",
     snapshot: &[Pattern::Size],
-    search: &[
-        Pattern::Volume,
-        Pattern::AccessPattern,
-        Pattern::SearchPattern,
-        Pattern::WriteHistory,
-    ],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::WriteHistory],
     update: &[],
     attacks: &[
         "count and leakage-abuse attacks on searched values (persistent attacker with auxiliary data)",

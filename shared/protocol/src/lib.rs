@@ -5,12 +5,7 @@
 //! sent and may use; secrets, from which capabilities are made, are defined in `trusted/keys`, which this
 //! crate cannot depend on (`cargo xtask boundary`).
 #![forbid(unsafe_code)]
-#![deny(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod arx_eq;
 pub mod arx_range;

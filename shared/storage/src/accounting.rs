@@ -98,10 +98,7 @@ pub struct Accounted<S> {
 impl<S> Accounted<S> {
     /// Counts what passes to and from `store`.
     pub fn new(store: S) -> Self {
-        Self {
-            store,
-            tally: Tally::default(),
-        }
+        Self { store, tally: Tally::default() }
     }
 
     /// The counters.
@@ -181,17 +178,11 @@ impl<S: Storage> Storage for Accounted<S> {
     type Writer<'a> = AccountedTransaction<S::Writer<'a>>;
 
     fn read(&self) -> Result<Self::Reader<'_>, StorageError> {
-        Ok(AccountedTransaction {
-            transaction: self.store.read()?,
-            tally: self.tally.clone(),
-        })
+        Ok(AccountedTransaction { transaction: self.store.read()?, tally: self.tally.clone() })
     }
 
     fn write(&self) -> Result<Self::Writer<'_>, StorageError> {
-        Ok(AccountedTransaction {
-            transaction: self.store.write()?,
-            tally: self.tally.clone(),
-        })
+        Ok(AccountedTransaction { transaction: self.store.write()?, tally: self.tally.clone() })
     }
 
     fn engine(&self) -> String {

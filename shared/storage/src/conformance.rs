@@ -56,10 +56,7 @@ pub fn entries(
 }
 
 fn keys(view: &impl Read, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
-    entries(view, table, range, Direction::Ascending)
-        .into_iter()
-        .map(|(key, _)| key)
-        .collect()
+    entries(view, table, range, Direction::Ascending).into_iter().map(|(key, _)| key).collect()
 }
 
 fn value(view: &impl Read, table: Table, key: &[u8]) -> Option<Vec<u8>> {
@@ -75,44 +72,22 @@ fn load<S: Storage>(store: &S, table: Table, entries: &[(&[u8], &[u8])]) {
 }
 
 fn values_are_what_was_put<S: Storage>(store: &S) {
-    assert_eq!(
-        value(&store.read().expect("read"), LEFT, b"a"),
-        None,
-        "a table never written is empty"
-    );
+    assert_eq!(value(&store.read().expect("read"), LEFT, b"a"), None, "a table never written is empty");
     load(store, LEFT, &[(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]);
     let reader = store.read().expect("read");
-    assert_eq!(
-        value(&reader, LEFT, b"a").as_deref(),
-        Some(&b"3"[..]),
-        "the last put wins"
-    );
+    assert_eq!(value(&reader, LEFT, b"a").as_deref(), Some(&b"3"[..]), "the last put wins");
     assert_eq!(value(&reader, LEFT, b"b").as_deref(), Some(&b"2"[..]));
     assert_eq!(value(&reader, LEFT, b"ab"), None);
     load(store, LEFT, &[(b"b", b"longer than before")]);
-    assert_eq!(
-        value(&store.read().expect("read"), LEFT, b"b").as_deref(),
-        Some(&b"longer than before"[..])
-    );
+    assert_eq!(value(&store.read().expect("read"), LEFT, b"b").as_deref(), Some(&b"longer than before"[..]));
     assert!(!store.engine().is_empty());
 }
 
 fn empty_keys_and_values_are_kept<S: Storage>(store: &S) {
-    load(
-        store,
-        LEFT,
-        &[(b"", b"at the empty key"), (b"k", b""), (b"\0", b"zero")],
-    );
+    load(store, LEFT, &[(b"", b"at the empty key"), (b"k", b""), (b"\0", b"zero")]);
     let reader = store.read().expect("read");
-    assert_eq!(
-        value(&reader, LEFT, b"").as_deref(),
-        Some(&b"at the empty key"[..])
-    );
-    assert_eq!(
-        value(&reader, LEFT, b"k").as_deref(),
-        Some(&b""[..]),
-        "an empty value is not an absent one"
-    );
+    assert_eq!(value(&reader, LEFT, b"").as_deref(), Some(&b"at the empty key"[..]));
+    assert_eq!(value(&reader, LEFT, b"k").as_deref(), Some(&b""[..]), "an empty value is not an absent one");
     assert_eq!(keys(&reader, LEFT, EVERYTHING), [&b""[..], b"\0", b"k"]);
     drop(reader);
     let mut writer = store.write().expect("write");
@@ -151,16 +126,9 @@ fn scans_visit_every_kind_of_range<S: Storage>(store: &S) {
     for low in bounds() {
         for high in bounds() {
             let range = (low, high);
-            let mut expected: Vec<_> = all
-                .iter()
-                .filter(|key| within(key, range))
-                .map(|key| (key.to_vec(), key.to_vec()))
-                .collect();
-            assert_eq!(
-                entries(&reader, LEFT, range, Direction::Ascending),
-                expected,
-                "{range:?}"
-            );
+            let mut expected: Vec<_> =
+                all.iter().filter(|key| within(key, range)).map(|key| (key.to_vec(), key.to_vec())).collect();
+            assert_eq!(entries(&reader, LEFT, range, Direction::Ascending), expected, "{range:?}");
             expected.reverse();
             assert_eq!(
                 entries(&reader, LEFT, range, Direction::Descending),
@@ -198,11 +166,7 @@ fn scans_stop_when_told<S: Storage>(store: &S) {
             let mut visited = 0;
             let visit = &mut |_: &[u8], _: &[u8]| {
                 visited += 1;
-                if visited == limit {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                if visited == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             writer.scan(LEFT, EVERYTHING, direction, visit).expect("scan");
             assert_eq!(visited, limit, "{direction:?}");
@@ -235,25 +199,13 @@ fn deletion_tells_presence<S: Storage>(store: &S) {
     assert!(!writer.delete(LEFT, b"old").expect("delete"), "deleted twice");
     assert!(!writer.delete(LEFT, b"never").expect("delete"));
     writer.put(LEFT, b"new", b"").expect("put");
-    assert!(
-        writer.delete(LEFT, b"new").expect("delete"),
-        "put by the same transaction"
-    );
+    assert!(writer.delete(LEFT, b"new").expect("delete"), "put by the same transaction");
     writer.commit(Durability::Durable).expect("commit");
     assert!(keys(&store.read().expect("read"), LEFT, EVERYTHING).is_empty());
 }
 
 fn prefixes_are_deleted_exactly<S: Storage>(store: &S) {
-    let all: [&[u8]; 8] = [
-        b"",
-        b"a",
-        b"a\0",
-        b"a\xff\xff",
-        b"b",
-        b"\xff",
-        b"\xff\xff",
-        b"\xff\xff\x01",
-    ];
+    let all: [&[u8]; 8] = [b"", b"a", b"a\0", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"\xff\xff\x01"];
     for (prefix, left) in [
         (&b"a"[..], &[0, 4, 5, 6, 7][..]),
         (b"a\xff", &[0, 1, 2, 4, 5, 6, 7]),
@@ -263,33 +215,15 @@ fn prefixes_are_deleted_exactly<S: Storage>(store: &S) {
     ] {
         load(store, LEFT, &all.map(|key| (key, &b"x"[..])));
         let remaining: Vec<_> = left.iter().map(|&position| all[position].to_vec()).collect();
-        let matching: Vec<_> = all
-            .iter()
-            .filter(|key| key.starts_with(prefix))
-            .map(|key| key.to_vec())
-            .collect();
-        assert_eq!(
-            keys(
-                &store.read().expect("read"),
-                LEFT,
-                borrowed(&prefix_range(prefix))
-            ),
-            matching
-        );
+        let matching: Vec<_> =
+            all.iter().filter(|key| key.starts_with(prefix)).map(|key| key.to_vec()).collect();
+        assert_eq!(keys(&store.read().expect("read"), LEFT, borrowed(&prefix_range(prefix))), matching);
         let mut writer = store.write().expect("write");
         let removed = writer.delete_prefix(LEFT, prefix).expect("delete_prefix");
         assert_eq!(removed, matching.len() as u64, "{prefix:?}");
-        assert_eq!(
-            keys(&writer, LEFT, EVERYTHING),
-            remaining,
-            "{prefix:?}, inside the transaction"
-        );
+        assert_eq!(keys(&writer, LEFT, EVERYTHING), remaining, "{prefix:?}, inside the transaction");
         writer.commit(Durability::Relaxed).expect("commit");
-        assert_eq!(
-            keys(&store.read().expect("read"), LEFT, EVERYTHING),
-            remaining,
-            "{prefix:?}"
-        );
+        assert_eq!(keys(&store.read().expect("read"), LEFT, EVERYTHING), remaining, "{prefix:?}");
     }
 }
 
@@ -299,10 +233,7 @@ fn tables_are_apart<S: Storage>(store: &S) {
     let mut writer = store.write().expect("write");
     assert_eq!(writer.delete_prefix(LEFT, b"").expect("delete_prefix"), 1);
     writer.commit(Durability::Relaxed).expect("commit");
-    assert_eq!(
-        keys(&store.read().expect("read"), RIGHT, EVERYTHING),
-        [b"a", b"b"]
-    );
+    assert_eq!(keys(&store.read().expect("read"), RIGHT, EVERYTHING), [b"a", b"b"]);
 }
 
 fn writers_see_their_own_changes<S: Storage>(store: &S) {
@@ -319,20 +250,9 @@ fn writers_see_their_own_changes<S: Storage>(store: &S) {
     assert_eq!(value(&writer, LEFT, b"c"), None);
     assert_eq!(value(&writer, LEFT, b"b").as_deref(), Some(&b"2"[..]));
     let reversed: Vec<_> = expected.iter().rev().cloned().collect();
-    assert_eq!(
-        entries(&writer, LEFT, EVERYTHING, Direction::Descending),
-        reversed
-    );
+    assert_eq!(entries(&writer, LEFT, EVERYTHING, Direction::Descending), reversed);
     writer.commit(Durability::Durable).expect("commit");
-    assert_eq!(
-        entries(
-            &store.read().expect("read"),
-            LEFT,
-            EVERYTHING,
-            Direction::Ascending
-        ),
-        expected
-    );
+    assert_eq!(entries(&store.read().expect("read"), LEFT, EVERYTHING, Direction::Ascending), expected);
 }
 
 fn snapshots_stand_still<S: Storage>(store: &S) {
@@ -344,10 +264,7 @@ fn snapshots_stand_still<S: Storage>(store: &S) {
         writer.delete(LEFT, b"b").expect("delete");
         writer.put(RIGHT, b"r", b"after").expect("put");
         let during = store.read().expect("a reader does not wait for the writer");
-        assert_eq!(
-            during.get(RIGHT, b"r").expect("get").is_some(),
-            durability == Durability::Durable
-        );
+        assert_eq!(during.get(RIGHT, b"r").expect("get").is_some(), durability == Durability::Durable);
         writer.commit(durability).expect("commit");
     }
     assert_eq!(value(&before, LEFT, b"a").as_deref(), Some(&b"before"[..]));
@@ -365,11 +282,7 @@ fn dropped_writers_leave_nothing<S: Storage>(store: &S) {
     writer.put(RIGHT, b"b", b"dropped").expect("put");
     writer.delete_prefix(LEFT, b"").expect("delete_prefix");
     drop(writer);
-    store
-        .write()
-        .expect("write")
-        .commit(Durability::Durable)
-        .expect("commit");
+    store.write().expect("write").commit(Durability::Durable).expect("commit");
     let reader = store.read().expect("read");
     assert_eq!(value(&reader, LEFT, b"a").as_deref(), Some(&b"kept"[..]));
     assert_eq!(value(&reader, RIGHT, b"b"), None);
@@ -393,9 +306,7 @@ fn writers_take_turns<S: Storage>(store: &S) {
                     let old = value(&writer, LEFT, b"count")
                         .map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("4 bytes")));
                     writer.put(LEFT, b"count", &(old + 1).to_be_bytes()).expect("put");
-                    writer
-                        .put(RIGHT, b"count", &(old + 1).to_be_bytes())
-                        .expect("put");
+                    writer.put(RIGHT, b"count", &(old + 1).to_be_bytes()).expect("put");
                     writer.commit(Durability::Relaxed).expect("commit");
                 }
                 done.send(()).expect("the reader waits");
@@ -419,28 +330,13 @@ fn writers_take_turns<S: Storage>(store: &S) {
 }
 
 fn large_values_survive<S: Storage>(store: &S) {
-    let large: Vec<u8> = (0..20 << 20)
-        .map(|position: u32| (position.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let large: Vec<u8> =
+        (0..20 << 20).map(|position: u32| (position.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let long_key = vec![0x5A; 3000];
-    load(
-        store,
-        LEFT,
-        &[
-            (b"large", &large),
-            (&long_key, b"under a long key"),
-            (b"z", b"neighbour"),
-        ],
-    );
+    load(store, LEFT, &[(b"large", &large), (&long_key, b"under a long key"), (b"z", b"neighbour")]);
     let reader = store.read().expect("read");
-    assert!(
-        value(&reader, LEFT, b"large").as_ref() == Some(&large),
-        "20 MiB came back otherwise"
-    );
-    assert_eq!(
-        value(&reader, LEFT, &long_key).as_deref(),
-        Some(&b"under a long key"[..])
-    );
+    assert!(value(&reader, LEFT, b"large").as_ref() == Some(&large), "20 MiB came back otherwise");
+    assert_eq!(value(&reader, LEFT, &long_key).as_deref(), Some(&b"under a long key"[..]));
     drop(reader);
     load(store, LEFT, &[(b"large", b"small now")]);
     let reader = store.read().expect("read");

@@ -68,22 +68,13 @@ impl Embedded {
     }
 
     fn over(database: Database, lock: Option<File>) -> Self {
-        Self {
-            database: Some(database),
-            turn: Turn::default(),
-            broken: AtomicBool::new(false),
-            lock,
-        }
+        Self { database: Some(database), turn: Turn::default(), broken: AtomicBool::new(false), lock }
     }
 
     /// Opens the store in the file behind `backend`.
     #[cfg(test)]
     pub(crate) fn open_backend(backend: impl redb::StorageBackend) -> Result<Self, StorageError> {
-        let database = contained(|| {
-            opening()
-                .create_with_backend(backend)
-                .map_err(|error| opened(&error))
-        })?;
+        let database = contained(|| opening().create_with_backend(backend).map_err(|error| opened(&error)))?;
         Ok(Self::over(database, None))
     }
 
@@ -97,9 +88,7 @@ impl Embedded {
         };
         match contained(|| database.check_integrity().map_err(|error| opened(&error))) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(StorageError::Damaged(
-                "pages do not match their checksums".to_owned(),
-            )),
+            Ok(false) => Err(StorageError::Damaged("pages do not match their checksums".to_owned())),
             Err(error) => Err(error),
         }
     }
@@ -119,9 +108,7 @@ impl Embedded {
     /// runs after one.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, StorageError> {
         if self.broken.load(Ordering::Acquire) {
-            return Err(StorageError::Damaged(
-                "the engine stopped at an earlier contradiction".to_owned(),
-            ));
+            return Err(StorageError::Damaged("the engine stopped at an earlier contradiction".to_owned()));
         }
         contained(|| Ok(run()))
             .inspect_err(|_panic| self.broken.store(true, Ordering::Release))?
@@ -144,10 +131,7 @@ fn checksum(table: Table, key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
 fn checked<'v>(table: Table, key: &[u8], stored: &'v [u8]) -> Result<&'v [u8], redb::Error> {
     match stored.split_last_chunk() {
         Some((value, sum)) if *sum == checksum(table, key, value) => Ok(value),
-        _ => Err(redb::Error::Corrupted(format!(
-            "a value in table {} fails its checksum",
-            table.0
-        ))),
+        _ => Err(redb::Error::Corrupted(format!("a value in table {} fails its checksum", table.0))),
     }
 }
 
@@ -159,11 +143,7 @@ fn opening() -> Builder {
 
 /// Locks `directory` for this store alone.
 fn lock(directory: &Path) -> Result<File, StorageError> {
-    let lock = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(directory.join(LOCK));
+    let lock = File::options().write(true).create(true).truncate(false).open(directory.join(LOCK));
     let lock = lock.map_err(|error| environment(&error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -179,12 +159,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), StorageError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(environment(&error)),
         _ => {}
     }
-    contained(|| {
-        opening()
-            .create(&unfinished)
-            .map(drop)
-            .map_err(|error| opened(&error))
-    })?;
+    contained(|| opening().create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
     std::fs::rename(&unfinished, path).map_err(|error| environment(&error))?;
     // The file's entry in the directory, and the directory's own.
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -298,9 +273,7 @@ impl Read for EmbeddedSnapshot<'_> {
         let Some(stored) = self.store.guarded(|| self.table(table))? else {
             return Ok(());
         };
-        let mut entries = self
-            .store
-            .guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
+        let mut entries = self.store.guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
         // `visit` runs outside the guard: its panics are not the engine's.
         while let Some((key, value)) = self.store.guarded(|| {
             let next = match direction {
@@ -327,10 +300,7 @@ impl Engine for Embedded {
     fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
         let database = self.database.as_ref().ok_or_else(closed)?;
         let transaction = self.guarded(|| Ok(database.begin_read()?))?;
-        Ok(EmbeddedSnapshot {
-            store: self,
-            transaction,
-        })
+        Ok(EmbeddedSnapshot { store: self, transaction })
     }
 
     fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError> {

@@ -43,11 +43,7 @@ impl Faults {
     /// Forgets every fault planned.
     pub fn heal(&self) {
         let mut plan = self.plan();
-        *plan = Plan {
-            operations: plan.operations,
-            commits: plan.commits,
-            ..Plan::default()
-        };
+        *plan = Plan { operations: plan.operations, commits: plan.commits, ..Plan::default() };
     }
 
     /// Operations so far, failed ones too: a test that fails each in turn reads its limit here.
@@ -65,9 +61,7 @@ impl Faults {
         let number = plan.operations;
         plan.operations += 1;
         if plan.down || plan.operation.take_if(|planned| *planned == number).is_some() {
-            return Err(StorageError::Environment(format!(
-                "injected fault at operation {number}"
-            )));
+            return Err(StorageError::Environment(format!("injected fault at operation {number}")));
         }
         Ok(())
     }
@@ -78,9 +72,7 @@ impl Faults {
         let number = plan.commits;
         plan.commits += 1;
         if plan.commit.take_if(|planned| *planned == number).is_some() {
-            return Err(StorageError::Environment(format!(
-                "injected fault at commit {number}"
-            )));
+            return Err(StorageError::Environment(format!("injected fault at commit {number}")));
         }
         Ok(())
     }
@@ -96,10 +88,7 @@ pub struct Failing<S> {
 impl<S> Failing<S> {
     /// Wraps `store`; without a planned fault nothing changes.
     pub fn new(store: S) -> Self {
-        Self {
-            store,
-            faults: Faults::default(),
-        }
+        Self { store, faults: Faults::default() }
     }
 
     /// The faults.
@@ -166,18 +155,12 @@ impl<S: Storage> Storage for Failing<S> {
 
     fn read(&self) -> Result<Self::Reader<'_>, StorageError> {
         self.faults.operation()?;
-        Ok(FailingTransaction {
-            transaction: self.store.read()?,
-            faults: self.faults(),
-        })
+        Ok(FailingTransaction { transaction: self.store.read()?, faults: self.faults() })
     }
 
     fn write(&self) -> Result<Self::Writer<'_>, StorageError> {
         self.faults.operation()?;
-        Ok(FailingTransaction {
-            transaction: self.store.write()?,
-            faults: self.faults(),
-        })
+        Ok(FailingTransaction { transaction: self.store.write()?, faults: self.faults() })
     }
 
     fn engine(&self) -> String {

@@ -33,11 +33,7 @@ pub struct MemorySnapshot {
 
 impl Read for MemorySnapshot {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        Ok(self
-            .tables
-            .get(&table)
-            .and_then(|entries| entries.get(key))
-            .map(|value| value.to_vec()))
+        Ok(self.tables.get(&table).and_then(|entries| entries.get(key)).map(|value| value.to_vec()))
     }
 
     fn scan(
@@ -63,9 +59,7 @@ impl Engine for Memory {
     type Snapshot<'a> = MemorySnapshot;
 
     fn snapshot(&self) -> Result<MemorySnapshot, StorageError> {
-        Ok(MemorySnapshot {
-            tables: Arc::clone(&self.tables.read().unwrap_or_else(PoisonError::into_inner)),
-        })
+        Ok(MemorySnapshot { tables: Arc::clone(&self.tables.read().unwrap_or_else(PoisonError::into_inner)) })
     }
 
     fn apply(&self, changes: Changes, _durability: Durability) -> Result<(), StorageError> {

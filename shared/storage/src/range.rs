@@ -30,8 +30,5 @@ pub fn prefix_range(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
 
 /// `range` over owned bounds, borrowed.
 pub(crate) fn borrowed(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> KeyRange<'_> {
-    (
-        range.0.as_ref().map(Vec::as_slice),
-        range.1.as_ref().map(Vec::as_slice),
-    )
+    (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
 }

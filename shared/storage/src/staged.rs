@@ -88,19 +88,11 @@ impl<'a, E: Engine> Staged<'a, E> {
     /// [`StorageError`] if the engine fails.
     pub fn begin(engine: &'a E, turn: &'a Turn) -> Result<Self, StorageError> {
         let turn = turn.take();
-        Ok(Self {
-            engine,
-            snapshot: engine.snapshot()?,
-            changes: Changes::new(),
-            turn,
-        })
+        Ok(Self { engine, snapshot: engine.snapshot()?, changes: Changes::new(), turn })
     }
 
     fn stage(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
-        self.changes
-            .entry(table)
-            .or_default()
-            .insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        self.changes.entry(table).or_default().insert(key.to_vec(), value.map(<[u8]>::to_vec));
     }
 }
 
@@ -208,20 +200,12 @@ impl<E: Engine> Write for Staged<'_, E> {
             ControlFlow::Continue(())
         })?;
         let removed = keys.len() as u64;
-        self.changes
-            .entry(table)
-            .or_default()
-            .extend(keys.into_iter().map(|key| (key, None)));
+        self.changes.entry(table).or_default().extend(keys.into_iter().map(|key| (key, None)));
         Ok(removed)
     }
 
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
-        let Self {
-            engine,
-            snapshot,
-            changes,
-            turn,
-        } = self;
+        let Self { engine, snapshot, changes, turn } = self;
         // An open snapshot would make the engine keep what the changes replace.
         drop(snapshot);
         let applied = engine.apply(changes, durability);

@@ -71,25 +71,15 @@ impl ArxEq {
     pub fn insert(&self, canonical: &[u8], counter: u32, row: RowId) -> Change {
         let leaf = self.leaf(canonical, counter);
         let mut masked = row.0;
-        masked
-            .iter_mut()
-            .zip(ggm::leaf_mask(&leaf))
-            .for_each(|(byte, mask)| *byte ^= mask);
-        Change::Insert {
-            index: self.index,
-            label: Label(ggm::leaf_label(&leaf)),
-            row: MaskedRow(masked),
-        }
+        masked.iter_mut().zip(ggm::leaf_mask(&leaf)).for_each(|(byte, mask)| *byte ^= mask);
+        Change::Insert { index: self.index, label: Label(ggm::leaf_label(&leaf)), row: MaskedRow(masked) }
     }
 
     /// The step that removes occurrence `counter` of a value.
     #[must_use]
     pub fn remove(&self, canonical: &[u8], counter: u32) -> Change {
         let label = Label(ggm::leaf_label(&self.leaf(canonical, counter)));
-        Change::Remove {
-            index: self.index,
-            label,
-        }
+        Change::Remove { index: self.index, label }
     }
 
     /// The search token of a value with `count` occurrences: its covering set, empty for none. Nodes that cover
@@ -112,13 +102,7 @@ fn push_below(token: SearchToken, tokens: &mut Vec<SearchToken>) {
     }
     let (left, right) = ggm::both(&token.node);
     for node in [left, right] {
-        push_below(
-            SearchToken {
-                node,
-                height: token.height - 1,
-            },
-            tokens,
-        );
+        push_below(SearchToken { node, height: token.height - 1 }, tokens);
     }
 }
 
@@ -160,10 +144,7 @@ mod tests {
         for count in [0_u32, 1, 2, 3, 7, 8, 100, 1000] {
             let tokens = index.tokens(b"flu", count);
             assert_eq!(tokens.len(), count.count_ones() as usize);
-            assert_eq!(
-                tokens.iter().map(|token| 1_u64 << token.height).sum::<u64>(),
-                u64::from(count)
-            );
+            assert_eq!(tokens.iter().map(|token| 1_u64 << token.height).sum::<u64>(), u64::from(count));
         }
     }
 
@@ -171,21 +152,14 @@ mod tests {
     fn a_value_of_many_occurrences_is_searched_in_parts() {
         let index = ArxEq::new(IndexId([1; 8]), &Key::generate());
         let counts = [2_600_000_u32, 1, 0, 999_999, 700_000];
-        let values: Vec<Vec<SearchToken>> = counts
-            .iter()
-            .map(|count| index.tokens(&count.to_be_bytes(), *count))
-            .collect();
+        let values: Vec<Vec<SearchToken>> =
+            counts.iter().map(|count| index.tokens(&count.to_be_bytes(), *count)).collect();
         for (count, tokens) in counts.iter().zip(&values).filter(|(count, _)| **count > 0) {
             let ends = [(tokens.first(), 0), (tokens.last(), count - 1)];
             for (token, counter) in ends {
                 let token = token.expect("there are tokens");
                 let mut leaves = ggm::expand(&token.node, token.height, 1 << token.height);
-                let leaf = if counter == 0 {
-                    leaves.next()
-                } else {
-                    leaves.last()
-                }
-                .expect("covers a leaf");
+                let leaf = if counter == 0 { leaves.next() } else { leaves.last() }.expect("covers a leaf");
                 let Change::Insert { label, .. } =
                     index.insert(&count.to_be_bytes(), counter, RowId([0; 16]))
                 else {
@@ -215,13 +189,7 @@ mod tests {
                     unreachable!("insert makes an insert");
                 };
                 assert!(labels.insert(label));
-                assert_eq!(
-                    index.remove(value, counter),
-                    Change::Remove {
-                        index: IndexId([1; 8]),
-                        label
-                    }
-                );
+                assert_eq!(index.remove(value, counter), Change::Remove { index: IndexId([1; 8]), label });
             }
         }
     }

@@ -38,10 +38,7 @@ impl IndexTerms {
     /// The counters of one index; empty if the document is not in it.
     #[must_use]
     pub fn of(&self, index: IndexId) -> &[u32] {
-        self.counters
-            .iter()
-            .find(|(id, _)| *id == index)
-            .map_or(&[], |(_, counters)| counters)
+        self.counters.iter().find(|(id, _)| *id == index).map_or(&[], |(_, counters)| counters)
     }
 }
 
@@ -111,10 +108,7 @@ impl DocumentSealer {
     /// The row of a document, from its `_id`. Ids that are equal in MongoDB's sense (1 and 1.0) meet.
     #[must_use]
     pub fn row_id(&self, id: &Bson) -> RowId {
-        RowId(
-            self.rows
-                .tag(&[self.collection.as_bytes()], &order::canonical(id)),
-        )
+        RowId(self.rows.tag(&[self.collection.as_bytes()], &order::canonical(id)))
     }
 
     /// Seals a document.
@@ -140,24 +134,13 @@ impl DocumentSealer {
                 }
                 let cipher = self.cipher(name);
                 let associated = self.associated(row, &cipher.label.0, version);
-                Ok((
-                    cipher.label,
-                    cipher.aead.seal(&nonce(rng), &associated, &value).into(),
-                ))
+                Ok((cipher.label, cipher.aead.seal(&nonce(rng), &associated, &value).into()))
             })
             .collect::<Result<_, _>>()?;
         fields.sort_unstable_by_key(|(label, _)| *label);
-        let header = Header {
-            version,
-            sequence,
-            names: document.keys().cloned().collect(),
-            terms,
-        };
+        let header = Header { version, sequence, names: document.keys().cloned().collect(), terms };
         let associated = self.associated(row, b"header", [0; 8]);
-        let header = self
-            .header
-            .seal(&nonce(rng), &associated, &codec::encode(&header))
-            .into();
+        let header = self.header.seal(&nonce(rng), &associated, &codec::encode(&header)).into();
         Ok(SealedDocument { row, header, fields })
     }
 
@@ -167,10 +150,7 @@ impl DocumentSealer {
     /// [`OpenFailed`] if anything is not what [`Self::seal`] made for this collection and row.
     pub fn open(&self, sealed: &SealedDocument) -> Result<OpenDocument, OpenFailed> {
         let associated = self.associated(sealed.row, b"header", [0; 8]);
-        let header = self
-            .header
-            .open(&associated, sealed.header.as_slice())
-            .map_err(|_| OpenFailed)?;
+        let header = self.header.open(&associated, sealed.header.as_slice()).map_err(|_| OpenFailed)?;
         let header: Header = codec::decode(&header).map_err(|_| OpenFailed)?;
         if header.names.len() != sealed.fields.len() {
             return Err(OpenFailed);
@@ -178,56 +158,29 @@ impl DocumentSealer {
         let mut document = Document::new();
         for name in &header.names {
             let cipher = self.cipher(name);
-            let place = sealed
-                .fields
-                .binary_search_by_key(&cipher.label, |(label, _)| *label);
-            let (_, value) = place
-                .ok()
-                .and_then(|place| sealed.fields.get(place))
-                .ok_or(OpenFailed)?;
+            let place = sealed.fields.binary_search_by_key(&cipher.label, |(label, _)| *label);
+            let (_, value) = place.ok().and_then(|place| sealed.fields.get(place)).ok_or(OpenFailed)?;
             let associated = self.associated(sealed.row, &cipher.label.0, header.version);
-            let value = cipher
-                .aead
-                .open(&associated, value.as_slice())
-                .map_err(|_| OpenFailed)?;
+            let value = cipher.aead.open(&associated, value.as_slice()).map_err(|_| OpenFailed)?;
             document.insert(name.clone(), value_from_bytes(&value)?);
         }
-        Ok(OpenDocument {
-            row: sealed.row,
-            sequence: header.sequence,
-            terms: header.terms,
-            document,
-        })
+        Ok(OpenDocument { row: sealed.row, sequence: header.sequence, terms: header.terms, document })
     }
 
     fn associated(&self, row: RowId, field: &[u8], version: [u8; 8]) -> Vec<u8> {
-        [
-            self.collection.as_bytes(),
-            row.as_bytes().as_slice(),
-            field,
-            &version,
-        ]
-        .concat()
+        [self.collection.as_bytes(), row.as_bytes().as_slice(), field, &version].concat()
     }
 
     /// The cipher of a field, derived on first use.
     fn cipher(&self, name: &str) -> Arc<FieldCipher> {
-        if let Some(cipher) = self
-            .fields
-            .read()
-            .ok()
-            .and_then(|fields| fields.get(name).cloned())
-        {
+        if let Some(cipher) = self.fields.read().ok().and_then(|fields| fields.get(name).cloned()) {
             return cipher;
         }
         let mut label = [0; FieldLabel::BYTES];
         let tag = self.labels.mac(name.as_bytes());
         label.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
         let aead = Aead::new(self.key.child(Purpose::CollectionFieldSeal(name)).expose());
-        let cipher = Arc::new(FieldCipher {
-            label: FieldLabel(label),
-            aead,
-        });
+        let cipher = Arc::new(FieldCipher { label: FieldLabel(label), aead });
         if let Ok(mut fields) = self.fields.write() {
             if fields.len() >= FIELDS_KEPT {
                 fields.clear();

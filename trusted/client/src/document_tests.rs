@@ -4,10 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 fn sealer() -> (DocumentSealer, StdRng) {
-    (
-        DocumentSealer::new(CollectionId([7; 8]), Key::generate()),
-        StdRng::seed_from_u64(1),
-    )
+    (DocumentSealer::new(CollectionId([7; 8]), Key::generate()), StdRng::seed_from_u64(1))
 }
 
 fn sample() -> Document {
@@ -18,44 +15,25 @@ fn sample() -> Document {
 fn a_sealed_document_opens_to_itself_in_field_order() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    let terms = IndexTerms {
-        counters: vec![(IndexId([1; 8]), vec![3, 4])],
-    };
-    let sealed = sealer
-        .seal(row, 42, terms.clone(), &sample(), &mut rng)
-        .expect("seals");
+    let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![3, 4])] };
+    let sealed = sealer.seal(row, 42, terms.clone(), &sample(), &mut rng).expect("seals");
     let opened = sealer.open(&sealed).expect("opens");
-    assert_eq!(
-        opened,
-        OpenDocument {
-            row,
-            sequence: 42,
-            terms,
-            document: sample()
-        }
-    );
+    assert_eq!(opened, OpenDocument { row, sequence: 42, terms, document: sample() });
 }
 
 #[test]
 fn ids_that_are_equal_across_number_types_share_a_row() {
     let (sealer, _) = sealer();
     assert_eq!(sealer.row_id(&Bson::Int32(1)), sealer.row_id(&Bson::Double(1.0)));
-    assert_ne!(
-        sealer.row_id(&Bson::Int32(1)),
-        sealer.row_id(&Bson::String("1".into()))
-    );
+    assert_ne!(sealer.row_id(&Bson::Int32(1)), sealer.row_id(&Bson::String("1".into())));
 }
 
 #[test]
 fn sealing_twice_repeats_no_ciphertext() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    let first = sealer
-        .seal(row, 0, IndexTerms::default(), &sample(), &mut rng)
-        .expect("seals");
-    let second = sealer
-        .seal(row, 0, IndexTerms::default(), &sample(), &mut rng)
-        .expect("seals");
+    let first = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
+    let second = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
     assert_ne!(first.header, second.header);
     for ((_, one), (_, other)) in first.fields.iter().zip(&second.fields) {
         assert_ne!(one, other);
@@ -66,12 +44,8 @@ fn sealing_twice_repeats_no_ciphertext() {
 fn moved_mixed_and_altered_ciphertexts_are_refused() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    let sealed = sealer
-        .seal(row, 0, IndexTerms::default(), &sample(), &mut rng)
-        .expect("seals");
-    let later = sealer
-        .seal(row, 0, IndexTerms::default(), &sample(), &mut rng)
-        .expect("seals");
+    let sealed = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
+    let later = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
 
     let mut elsewhere = sealed.clone();
     elsewhere.row = sealer.row_id(&Bson::Int32(2));
@@ -101,11 +75,7 @@ fn moved_mixed_and_altered_ciphertexts_are_refused() {
 fn what_could_not_be_read_again_is_not_sealed() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    for document in [
-        doc! { "a": { "b\0c": 1 } },
-        doc! { "a\0b": 1 },
-        doc! { "a": [{ "\0": 1 }] },
-    ] {
+    for document in [doc! { "a": { "b\0c": 1 } }, doc! { "a\0b": 1 }, doc! { "a": [{ "\0": 1 }] }] {
         let sealed = sealer.seal(row, 0, IndexTerms::default(), &document, &mut rng);
         assert_eq!(sealed.expect_err("has a null byte in a name"), NotStorable);
     }

@@ -65,9 +65,7 @@ impl RangeIndex for SortedList {
             return Ok(Vec::new());
         }
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let range = list
-            .range((lower, RowId([0; 16]))..=(upper, RowId([u8::MAX; 16])))
-            .cloned();
+        let range = list.range((lower, RowId([0; 16]))..=(upper, RowId([u8::MAX; 16]))).cloned();
         let limit = limit.unwrap_or(usize::MAX);
         Ok(match order {
             Order::Ascending => range.take(limit).collect(),

@@ -21,10 +21,7 @@ impl UniqueLabels {
     /// Derives the index's cipher from its key.
     #[must_use]
     pub fn new(index: IndexId, key: &Key) -> Self {
-        Self {
-            index,
-            labels: DetAead::new(key.child(Purpose::UniqueLabel).expose()),
-        }
+        Self { index, labels: DetAead::new(key.child(Purpose::UniqueLabel).expose()) }
     }
 
     /// The label of a value in canonical form: equal values, equal labels.

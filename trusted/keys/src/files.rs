@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> KeyringError + '_ {
-    move |source| KeyringError::Io {
-        path: path.to_path_buf(),
-        source,
-    }
+    move |source| KeyringError::Io { path: path.to_path_buf(), source }
 }
 
 /// Reads a file that only its owner may read or write.
@@ -22,22 +19,14 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyringError> {
     let metadata = file.metadata().map_err(io_error(path))?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(KeyringError::Permissions {
-            path: path.to_path_buf(),
-            mode,
-        });
+        return Err(KeyringError::Permissions { path: path.to_path_buf(), mode });
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(KeyringError::Damaged {
-            path: path.to_path_buf(),
-            what: "too long",
-        });
+        return Err(KeyringError::Damaged { path: path.to_path_buf(), what: "too long" });
     }
     // Room for all of it at once: a growing buffer would leave copies of a secret behind.
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-    file.take(FILE_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(io_error(path))?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(io_error(path))?;
     Ok(bytes)
 }
 
@@ -48,9 +37,9 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
     let linked = fs::hard_link(&temporary, path);
     fs::remove_file(&temporary).map_err(io_error(&temporary))?;
     match linked {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(KeyringError::Exists {
-            path: path.to_path_buf(),
-        }),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(KeyringError::Exists { path: path.to_path_buf() })
+        }
         Err(error) => Err(io_error(path)(error)),
         Ok(()) => sync_parent(path),
     }
@@ -91,9 +80,7 @@ fn write_beside(path: &Path, bytes: &[u8]) -> Result<PathBuf, KeyringError> {
 }
 
 fn sync_parent(path: &Path) -> Result<(), KeyringError> {
-    File::open(parent(path))
-        .and_then(|directory| directory.sync_all())
-        .map_err(io_error(path))
+    File::open(parent(path)).and_then(|directory| directory.sync_all()).map_err(io_error(path))
 }
 
 fn parent(path: &Path) -> &Path {

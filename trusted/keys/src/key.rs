@@ -24,10 +24,7 @@ impl Key {
     #[must_use]
     pub fn generate() -> Self {
         let mut key = Self([0; Self::BYTES]);
-        #[allow(
-            clippy::expect_used,
-            reason = "without randomness there is no safe way to go on"
-        )]
+        #[allow(clippy::expect_used, reason = "without randomness there is no safe way to go on")]
         getrandom::fill(&mut key.0).expect("the operating system's random generator failed");
         key
     }

@@ -84,12 +84,7 @@ pub struct Keyring {
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Keyring({}, {} versions)",
-            self.path.display(),
-            self.roots.len()
-        )
+        write!(f, "Keyring({}, {} versions)", self.path.display(), self.roots.len())
     }
 }
 
@@ -110,24 +105,12 @@ impl Keyring {
     /// As [`Keyring::create`], and [`KeyringError::Cost`] for costs that Argon2 does not take.
     pub fn create_with_cost(path: &Path, unlock: Unlock, cost: Cost, now: u64) -> Result<Self, KeyringError> {
         let (note, lock) = new_lock(unlock, cost)?;
-        let header = Header {
-            arras_keyring: FORMAT,
-            unlock: note,
-            roots: vec![RootNote {
-                version: 1,
-                made: now,
-            }],
-        };
+        let header =
+            Header { arras_keyring: FORMAT, unlock: note, roots: vec![RootNote { version: 1, made: now }] };
         let roots = vec![Key::generate()];
         let (bytes, checksum) = encode(&header, &roots, &lock);
         files::create(path, &bytes)?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            header,
-            roots,
-            lock,
-            checksum,
-        })
+        Ok(Self { path: path.to_path_buf(), header, roots, lock, checksum })
     }
 
     /// Opens a keyring.
@@ -146,13 +129,7 @@ impl Keyring {
         let file = parse(path, &files::read_private(path)?)?;
         let lock = open_lock(path, unlock, &file.header.unlock, minimum)?;
         let roots = unseal(path, &file, &lock)?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            header: file.header,
-            roots,
-            lock,
-            checksum: file.checksum,
-        })
+        Ok(Self { path: path.to_path_buf(), header: file.header, roots, lock, checksum: file.checksum })
     }
 
     /// The newest version and its root: what new data is sealed under.
@@ -189,10 +166,9 @@ impl Keyring {
     /// as it was.
     pub fn rotate(&mut self, now: u64) -> Result<u32, KeyringError> {
         let (newest, _) = self.current();
-        let version = newest.checked_add(1).ok_or(KeyringError::Damaged {
-            path: self.path.clone(),
-            what: "no version number is left",
-        })?;
+        let version = newest
+            .checked_add(1)
+            .ok_or(KeyringError::Damaged { path: self.path.clone(), what: "no version number is left" })?;
         let mut header = self.header.clone();
         header.roots.push(RootNote { version, made: now });
         self.roots.push(Key::generate());
@@ -213,10 +189,7 @@ impl Keyring {
     /// As [`Keyring::rotate`] and [`Keyring::create_with_cost`].
     pub fn change_unlock(&mut self, unlock: Unlock, cost: Cost) -> Result<(), KeyringError> {
         let (note, lock) = new_lock(unlock, cost)?;
-        let header = Header {
-            unlock: note,
-            ..self.header.clone()
-        };
+        let header = Header { unlock: note, ..self.header.clone() };
         let written = encode(&header, &self.roots, &lock);
         self.store(&written)?;
         (self.header, self.lock, self.checksum) = (header, lock, written.1);
@@ -228,9 +201,7 @@ impl Keyring {
         let _held = files::lock_parent(&self.path)?;
         let stored = parse(&self.path, &files::read_private(&self.path)?)?;
         if stored.checksum != self.checksum {
-            return Err(KeyringError::Changed {
-                path: self.path.clone(),
-            });
+            return Err(KeyringError::Changed { path: self.path.clone() });
         }
         files::replace(&self.path, bytes)
     }
@@ -243,13 +214,7 @@ fn new_lock(unlock: Unlock, cost: Cost) -> Result<(Lock, Key), KeyringError> {
     match unlock {
         Unlock::Passphrase(passphrase) => {
             let lock = passphrase.stretch(cost, salt)?;
-            Ok((
-                Lock::Argon2id {
-                    cost,
-                    salt: to_hex(salt),
-                },
-                lock,
-            ))
+            Ok((Lock::Argon2id { cost, salt: to_hex(salt) }, lock))
         }
         Unlock::KeyFile(path) => {
             let lock = read_key_file(&path)?.derive(&[b"keyring seal", salt]);
@@ -264,11 +229,7 @@ fn open_lock(path: &Path, unlock: Unlock, note: &Lock, minimum: Cost) -> Result<
         Some(salt) if salt.len() == SALT_BYTES => Ok(salt),
         _ => Err(damaged(path, "salt")),
     };
-    let wrong = |needed, given| KeyringError::WrongKind {
-        path: path.to_path_buf(),
-        needed,
-        given,
-    };
+    let wrong = |needed, given| KeyringError::WrongKind { path: path.to_path_buf(), needed, given };
     match (unlock, note) {
         (Unlock::Passphrase(passphrase), Lock::Argon2id { cost, salt: text }) => {
             if !cost.is_at_least(minimum) {
@@ -288,10 +249,7 @@ fn open_lock(path: &Path, unlock: Unlock, note: &Lock, minimum: Cost) -> Result<
 }
 
 fn damaged(path: &Path, what: &'static str) -> KeyringError {
-    KeyringError::Damaged {
-        path: path.to_path_buf(),
-        what,
-    }
+    KeyringError::Damaged { path: path.to_path_buf(), what }
 }
 
 /// Reads all that needs no secret.
@@ -299,11 +257,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<File, KeyringError> {
     let probe: Probe = serde_json::from_slice(bytes).map_err(|_| damaged(path, "not a keyring"))?;
     let found = probe.header.arras_keyring;
     if found != FORMAT {
-        return Err(KeyringError::UnknownFormat {
-            path: path.to_path_buf(),
-            found,
-            known: FORMAT,
-        });
+        return Err(KeyringError::UnknownFormat { path: path.to_path_buf(), found, known: FORMAT });
     }
     let file: File = serde_json::from_slice(bytes).map_err(|_| damaged(path, "fields"))?;
     if checksum(&header_bytes(&file.header), &file.sealed) != file.checksum {
@@ -319,9 +273,7 @@ fn unseal(path: &Path, file: &File, lock: &Key) -> Result<Vec<Key>, KeyringError
     let sealed = from_hex(&file.sealed).ok_or_else(|| damaged(path, "sealed roots"))?;
     let opened = Aead::new(lock.expose())
         .open(&header_bytes(&file.header), &sealed)
-        .map_err(|_| KeyringError::Locked {
-            path: path.to_path_buf(),
-        })?;
+        .map_err(|_| KeyringError::Locked { path: path.to_path_buf() })?;
     let mut opened = Zeroizing::new(opened);
     let (materials, rest) = opened.as_chunks_mut::<{ Key::BYTES }>();
     if !rest.is_empty() || materials.len() != file.header.roots.len() {
@@ -343,11 +295,7 @@ fn encode(header: &Header, roots: &[Key], lock: &Key) -> (Vec<u8>, String) {
     let associated = header_bytes(header);
     let sealed = to_hex(&Aead::new(lock.expose()).seal(&nonce, &associated, &plain));
     let checksum = checksum(&associated, &sealed);
-    let file = File {
-        header: header.clone(),
-        sealed,
-        checksum,
-    };
+    let file = File { header: header.clone(), sealed, checksum };
     let mut bytes = json(&file, true);
     bytes.push(b'\n');
     (bytes, file.checksum)
@@ -360,21 +308,12 @@ fn header_bytes(header: &Header) -> Vec<u8> {
 
 fn checksum(header: &[u8], sealed: &str) -> String {
     let header_len = (header.len() as u64).to_be_bytes();
-    to_hex(&sha256(&[
-        b"arras keyring checksum",
-        &header_len,
-        header,
-        sealed.as_bytes(),
-    ]))
+    to_hex(&sha256(&[b"arras keyring checksum", &header_len, header, sealed.as_bytes()]))
 }
 
 #[allow(clippy::expect_used, reason = "numbers and strings always serialise")]
 fn json<T: Serialize>(value: &T, pretty: bool) -> Vec<u8> {
-    let written = if pretty {
-        serde_json::to_vec_pretty(value)
-    } else {
-        serde_json::to_vec(value)
-    };
+    let written = if pretty { serde_json::to_vec_pretty(value) } else { serde_json::to_vec(value) };
     written.expect("numbers and strings always serialise")
 }
 

@@ -65,25 +65,13 @@ pub struct Cost {
 
 impl Cost {
     /// For new keyrings: 64 MiB, 3 passes, one lane; about 0.1 s on a server's core.
-    pub const DEFAULT: Self = Self {
-        memory_kib: 64 * 1024,
-        passes: 3,
-        lanes: 1,
-    };
+    pub const DEFAULT: Self = Self { memory_kib: 64 * 1024, passes: 3, lanes: 1 };
 
     /// The least a keyring may be opened with, so that a weak file is not mistaken for a sound one.
-    pub const MINIMUM: Self = Self {
-        memory_kib: 19 * 1024,
-        passes: 2,
-        lanes: 1,
-    };
+    pub const MINIMUM: Self = Self { memory_kib: 19 * 1024, passes: 2, lanes: 1 };
 
     /// The most: a damaged file must not exhaust the machine.
-    pub const MAXIMUM: Self = Self {
-        memory_kib: 4 * 1024 * 1024,
-        passes: 64,
-        lanes: 16,
-    };
+    pub const MAXIMUM: Self = Self { memory_kib: 4 * 1024 * 1024, passes: 64, lanes: 16 };
 
     /// True if no parameter is below its counterpart in `least`.
     pub(crate) fn is_at_least(self, least: Self) -> bool {
@@ -107,9 +95,7 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Key, KeyringError> {
     let text = std::str::from_utf8(&text).unwrap_or_default();
     let bytes = Zeroizing::new(files::from_hex(text.trim_end_matches(['\n', '\r'])).unwrap_or_default());
     let Ok(material) = <&[u8; Key::BYTES]>::try_from(bytes.as_slice()) else {
-        return Err(KeyringError::KeyFile {
-            path: path.to_path_buf(),
-        });
+        return Err(KeyringError::KeyFile { path: path.to_path_buf() });
     };
     let mut material = *material;
     Ok(Key::take_from(&mut material))

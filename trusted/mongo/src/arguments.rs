@@ -41,20 +41,12 @@ impl Arguments {
         for name in GENERIC {
             fields.remove(name);
         }
-        Self {
-            command,
-            fields,
-            sequences,
-        }
+        Self { command, fields, sequences }
     }
 
     /// The fields of a statement inside a command, such as an element of `updates`.
     pub(crate) fn of_statement(command: &'static str, fields: Document) -> Self {
-        Self {
-            command,
-            fields,
-            sequences: Vec::new(),
-        }
+        Self { command, fields, sequences: Vec::new() }
     }
 
     /// The command's name.
@@ -131,11 +123,7 @@ impl Arguments {
 
     /// Takes an array of documents, from the command or from a document sequence of that name.
     pub(crate) fn documents(&mut self, name: &str) -> Result<Option<Vec<Document>>, CommandError> {
-        if let Some(position) = self
-            .sequences
-            .iter()
-            .position(|sequence| sequence.identifier == name)
-        {
+        if let Some(position) = self.sequences.iter().position(|sequence| sequence.identifier == name) {
             return Ok(Some(self.sequences.swap_remove(position).documents));
         }
         let Some(values) = self.array(name)? else {
@@ -145,20 +133,12 @@ impl Arguments {
             Bson::Document(document) => Ok(document),
             other => Err(self.wrong_type(&format!("{name}.{position}"), &other, "object")),
         };
-        values
-            .into_iter()
-            .enumerate()
-            .map(element)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        values.into_iter().enumerate().map(element).collect::<Result<_, _>>().map(Some)
     }
 
     /// The error for a required field that is not there.
     pub(crate) fn missing(&self, name: &str) -> CommandError {
-        let text = format!(
-            "BSON field '{}.{name}' is missing but a required field",
-            self.command
-        );
+        let text = format!("BSON field '{}.{name}' is missing but a required field", self.command);
         CommandError::new(40414, "IDLFailedToParse", text)
     }
 
@@ -167,10 +147,7 @@ impl Arguments {
     pub(crate) fn refuse(&mut self, names: &[&str]) -> Result<(), CommandError> {
         for name in names {
             if self.take(name).is_some_and(|value| !asks_for_nothing(&value)) {
-                return Err(CommandError::unsupported(format_args!(
-                    "'{name}' in {}",
-                    self.command
-                )));
+                return Err(CommandError::unsupported(format_args!("'{name}' in {}", self.command)));
             }
         }
         Ok(())
@@ -192,11 +169,7 @@ impl Arguments {
 
     /// Ends the taking: anything left is an unknown field.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
-        let left = self
-            .fields
-            .keys()
-            .next()
-            .or(self.sequences.first().map(|sequence| &sequence.identifier));
+        let left = self.fields.keys().next().or(self.sequences.first().map(|sequence| &sequence.identifier));
         match left {
             None => Ok(()),
             Some(name) => {
@@ -234,11 +207,9 @@ pub(crate) fn whole_number(value: &Bson) -> Option<i64> {
         // The cast saturates only outside this range.
         #[allow(clippy::cast_possible_truncation)]
         Bson::Double(number) if number.fract() == 0.0 && number.abs() < 9.2e18 => Some(*number as i64),
-        Bson::Decimal128(number) => number
-            .to_string()
-            .parse::<f64>()
-            .ok()
-            .and_then(|number| whole_number(&Bson::Double(number))),
+        Bson::Decimal128(number) => {
+            number.to_string().parse::<f64>().ok().and_then(|number| whole_number(&Bson::Double(number)))
+        }
         _ => None,
     }
 }
@@ -254,9 +225,7 @@ pub(crate) fn time_limit(command: &Document) -> Result<Option<Duration>, Command
         .ok()
         .filter(|limit| *limit <= i32::MAX.cast_unsigned().into())
         .ok_or_else(|| {
-            CommandError::bad_value(format!(
-                "{limit} value for maxTimeMS is out of range [0, 2147483647]"
-            ))
+            CommandError::bad_value(format!("{limit} value for maxTimeMS is out of range [0, 2147483647]"))
         })?;
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }

@@ -105,53 +105,24 @@ async fn answer<S: Store>(
 ) -> Result<(Reply, ReplyForm), ConnectionFailure> {
     let response_to = request_id(bytes);
     let (document, form) = match wire::parse_message(bytes) {
-        Ok(Message {
-            body:
-                MessageBody::Command {
-                    command,
-                    sequences,
-                    unacknowledged,
-                },
-            ..
-        }) => {
+        Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
             let document = dispatch::run(shared, peer, command, sequences).await;
-            (
-                document,
-                if unacknowledged {
-                    ReplyForm::Silent
-                } else {
-                    ReplyForm::Message
-                },
-            )
+            (document, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
         }
-        Ok(Message {
-            body: MessageBody::LegacyCommand { database, command },
-            ..
-        }) => (
-            dispatch::run_legacy(shared, peer, &database, command).await,
-            ReplyForm::Legacy,
-        ),
-        Err(WireError::Refused {
-            code,
-            code_name,
-            message,
-            reply,
-        }) => (CommandError::new(code, code_name, message).to_reply(), reply),
+        Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
+            (dispatch::run_legacy(shared, peer, &database, command).await, ReplyForm::Legacy)
+        }
+        Err(WireError::Refused { code, code_name, message, reply }) => {
+            (CommandError::new(code, code_name, message).to_reply(), reply)
+        }
         Err(error @ WireError::Broken(_)) => return Err(ConnectionFailure::Protocol(error)),
     };
-    Ok((
-        Reply {
-            response_to,
-            document,
-        },
-        form,
-    ))
+    Ok((Reply { response_to, document }, form))
 }
 
 fn request_id(message: &[u8]) -> i32 {
     let head = message.first_chunk::<HEADER_BYTES>();
-    head.and_then(|head| wire::parse_header(head).ok())
-        .map_or(0, |header| header.request_id)
+    head.and_then(|head| wire::parse_header(head).ok()).map_or(0, |header| header.request_id)
 }
 
 fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>, ConnectionFailure> {
@@ -161,11 +132,8 @@ fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>
         ReplyForm::Legacy => wire::encode_legacy_reply,
     };
     let encoded = encode(number, reply.response_to, &reply.document).or_else(|error| {
-        let substitute = CommandError::new(
-            17420,
-            "Location17420",
-            format!("reply could not be sent: {error}"),
-        );
+        let substitute =
+            CommandError::new(17420, "Location17420", format!("reply could not be sent: {error}"));
         encode(number, reply.response_to, &substitute.to_reply())
     });
     encoded.map(Some).map_err(ConnectionFailure::Protocol)

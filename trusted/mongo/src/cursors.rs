@@ -50,22 +50,12 @@ pub(crate) enum Shape {
 impl<C: Cursor> Batches<C> {
     /// What a store returns, shaped, up to `limit` documents.
     pub(crate) fn of_store(source: C, shape: Shape, limit: Option<u64>) -> Self {
-        Self {
-            source: Some(source),
-            shape,
-            pending: VecDeque::new(),
-            remaining: limit.unwrap_or(u64::MAX),
-        }
+        Self { source: Some(source), shape, pending: VecDeque::new(), remaining: limit.unwrap_or(u64::MAX) }
     }
 
     /// Documents at hand.
     pub(crate) fn of_list(documents: Vec<Document>) -> Self {
-        Self {
-            source: None,
-            shape: Shape::Whole,
-            pending: documents.into(),
-            remaining: u64::MAX,
-        }
+        Self { source: None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
     }
 
     /// The next batch: at most `documents_max` documents and, after the first one, at most 16 MiB.
@@ -76,10 +66,7 @@ impl<C: Cursor> Batches<C> {
         while batch.documents.len() < documents_max && self.remaining > 0 {
             let Some(document) = self.pending.pop_front() else {
                 let wanted = (documents_max - batch.documents.len()).min(FETCH_DOCUMENTS_MAX);
-                if !self
-                    .fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes))
-                    .await?
-                {
+                if !self.fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes)).await? {
                     break;
                 }
                 continue;
@@ -101,9 +88,7 @@ impl<C: Cursor> Batches<C> {
         let Some(source) = self.source.as_mut() else {
             return Ok(false);
         };
-        let wanted = documents_max
-            .min(usize::try_from(self.remaining).unwrap_or(usize::MAX))
-            .max(1);
+        let wanted = documents_max.min(usize::try_from(self.remaining).unwrap_or(usize::MAX)).max(1);
         let fetched = source.next_batch(wanted, bytes_max.max(1)).await?;
         if fetched.is_empty() {
             self.source = None;
@@ -161,10 +146,7 @@ pub(crate) struct CursorTable<C> {
 
 impl<C: Cursor> CursorTable<C> {
     pub(crate) fn new(limits: CursorLimits) -> Self {
-        Self {
-            limits,
-            slots: Mutex::new(HashMap::new()),
-        }
+        Self { limits, slots: Mutex::new(HashMap::new()) }
     }
 
     /// Number of open cursors.
@@ -176,10 +158,7 @@ impl<C: Cursor> CursorTable<C> {
     pub(crate) fn open(&self, cursor: OpenCursor<C>) -> Result<i64, CommandError> {
         let mut slots = self.lock();
         if slots.len() >= self.limits.count_max {
-            let text = format!(
-                "too many open cursors ({}): exhaust or close some",
-                self.limits.count_max
-            );
+            let text = format!("too many open cursors ({}): exhaust or close some", self.limits.count_max);
             return Err(CommandError::new(146, "ExceededMemoryLimit", text));
         }
         // Unpredictable, so that one client does not read another's cursor by counting.
@@ -189,13 +168,7 @@ impl<C: Cursor> CursorTable<C> {
                 break id;
             }
         };
-        slots.insert(
-            id,
-            Slot::Idle {
-                cursor: Box::new(cursor),
-                since: Instant::now(),
-            },
-        );
+        slots.insert(id, Slot::Idle { cursor: Box::new(cursor), since: Instant::now() });
         Ok(id)
     }
 
@@ -211,17 +184,10 @@ impl<C: Cursor> CursorTable<C> {
             Slot::Idle { cursor, .. } if cursor.namespace != *namespace => Err(CommandError::new(
                 13,
                 "Unauthorized",
-                format!(
-                    "cursor id {id} does not belong to collection {}",
-                    namespace.collection
-                ),
+                format!("cursor id {id} does not belong to collection {}", namespace.collection),
             )),
             Slot::Idle { .. } => match std::mem::replace(slot, Slot::InUse) {
-                Slot::Idle { cursor, .. } => Ok(CheckedOut {
-                    table: self,
-                    id,
-                    cursor: Some(cursor),
-                }),
+                Slot::Idle { cursor, .. } => Ok(CheckedOut { table: self, id, cursor: Some(cursor) }),
                 Slot::InUse => Err(in_use(id)),
             },
             Slot::InUse => Err(in_use(id)),
@@ -244,11 +210,7 @@ impl<C: Cursor> CursorTable<C> {
         let idle = self.limits.idle;
         self.lock().retain(|_, slot| match slot {
             Slot::Idle { cursor, since } => {
-                let patience = if cursor.patient {
-                    idle.saturating_mul(3)
-                } else {
-                    idle
-                };
+                let patience = if cursor.patient { idle.saturating_mul(3) } else { idle };
                 now.saturating_duration_since(*since) < patience
             }
             Slot::InUse => true,
@@ -277,10 +239,7 @@ impl<C: Cursor> CheckedOut<'_, C> {
     /// Returns it to the table; dropped if it was killed meanwhile.
     pub(crate) fn give_back(mut self) {
         if let (Some(cursor), Some(slot)) = (self.cursor.take(), self.table.lock().get_mut(&self.id)) {
-            *slot = Slot::Idle {
-                cursor,
-                since: Instant::now(),
-            };
+            *slot = Slot::Idle { cursor, since: Instant::now() };
         }
     }
 }

@@ -15,9 +15,7 @@ impl Deadline {
     /// A deadline in `limit` from now; `None`: never.
     pub(crate) fn within(limit: Option<Duration>) -> Self {
         // A limit too far away to be represented is no limit.
-        Self {
-            at: limit.and_then(|limit| Instant::now().checked_add(limit)),
-        }
+        Self { at: limit.and_then(|limit| Instant::now().checked_add(limit)) }
     }
 
     /// What is left of it.

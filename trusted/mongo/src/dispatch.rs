@@ -62,10 +62,7 @@ pub(crate) fn namespace(database: &str, collection: String) -> Result<Namespace,
             "'{database}.{collection}': Arras has no system collections"
         )));
     }
-    Ok(Namespace {
-        database: database.to_owned(),
-        collection,
-    })
+    Ok(Namespace { database: database.to_owned(), collection })
 }
 
 /// Runs a command that came as `OP_MSG` and returns the reply.
@@ -81,11 +78,7 @@ pub(crate) async fn run<S: Store>(
             execute(server, peer, &database, command, sequences).await
         }
         Some(_) => Err(CommandError::type_mismatch("$db must be a string")),
-        None => Err(CommandError::new(
-            40571,
-            "Location40571",
-            "OP_MSG requests require a $db argument",
-        )),
+        None => Err(CommandError::new(40571, "Location40571", "OP_MSG requests require a $db argument")),
     };
     reply(server, outcome)
 }
@@ -148,12 +141,7 @@ async fn execute<S: Store>(
     } else {
         Deadline::within(arguments::time_limit(&fields)?)
     };
-    let context = Context {
-        server,
-        peer,
-        database,
-        deadline,
-    };
+    let context = Context { server, peer, database, deadline };
     (command.run)(&context, Arguments::new(name, fields, sequences)).await
 }
 
@@ -162,9 +150,7 @@ fn check_database<S: Store>(name: &str, command: &Command<S>, database: &str) ->
         || database.len() > DATABASE_NAME_BYTES_MAX
         || database.contains(['.', '$', '/', '\\', ' ', '"', '\0']);
     if invalid {
-        return Err(CommandError::invalid_namespace(format!(
-            "Invalid database name: '{database}'"
-        )));
+        return Err(CommandError::invalid_namespace(format!("Invalid database name: '{database}'")));
     }
     if command.admin_only && database != "admin" {
         let text = format!("{name} may only be run against the admin database.");
@@ -187,11 +173,7 @@ fn check_api<S: Store>(name: &str, command: &Command<S>, fields: &Document) -> R
             }
             Ok(())
         }
-        Some(_) => Err(CommandError::new(
-            322,
-            "APIVersionError",
-            "API version must be \"1\"",
-        )),
+        Some(_) => Err(CommandError::new(322, "APIVersionError", "API version must be \"1\"")),
         None => Ok(()),
     }
 }
@@ -241,8 +223,6 @@ fn check_write_concern(fields: &Document) -> Result<(), CommandError> {
         None => Ok(()),
         Some(Bson::String(mode)) if mode == "majority" => Ok(()),
         Some(value) if matches!(arguments::whole_number(value), Some(0 | 1)) => Ok(()),
-        Some(_) => Err(CommandError::bad_value(
-            "cannot use 'w' > 1 or a tag when a host is not replicated",
-        )),
+        Some(_) => Err(CommandError::bad_value("cannot use 'w' > 1 or a tag when a host is not replicated")),
     }
 }

@@ -23,12 +23,7 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            code_name,
-            message: message.into(),
-            details: None,
-        }
+        Self { code, code_name, message: message.into(), details: None }
     }
 
     pub(crate) fn bad_value(message: impl Into<String>) -> Self {
@@ -85,12 +80,7 @@ fn index_of(index: usize) -> i32 {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        Self {
-            code: error.code,
-            code_name: error.code_name,
-            message: error.message,
-            details: error.details,
-        }
+        Self { code: error.code, code_name: error.code_name, message: error.message, details: error.details }
     }
 }
 

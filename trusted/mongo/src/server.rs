@@ -52,11 +52,7 @@ pub struct Server<S: Store> {
 
 impl<S: Store> Clone for Server<S> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            permits: Arc::clone(&self.permits),
-            stop: self.stop.clone(),
-        }
+        Self { shared: Arc::clone(&self.shared), permits: Arc::clone(&self.permits), stop: self.stop.clone() }
     }
 }
 
@@ -64,13 +60,9 @@ impl<S: Store> Server<S> {
     /// A server that answers from `store`.
     #[must_use]
     pub fn new(store: Arc<S>, options: Options) -> Self {
-        let cursors = CursorTable::new(CursorLimits {
-            count_max: options.cursors_max,
-            idle: options.cursor_idle,
-        });
-        let permits = Arc::new(Semaphore::new(
-            options.connections_max.min(Semaphore::MAX_PERMITS),
-        ));
+        let cursors =
+            CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
+        let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         let shared = Shared {
             store,
             cursors,
@@ -79,11 +71,7 @@ impl<S: Store> Server<S> {
             counters: Counters::default(),
             started: Instant::now(),
         };
-        Self {
-            shared: Arc::new(shared),
-            permits,
-            stop: watch::Sender::new(false),
-        }
+        Self { shared: Arc::new(shared), permits, stop: watch::Sender::new(false) }
     }
 
     /// Serves plain TCP connections until `shutdown` completes; then lets commands under way finish, closes all
@@ -128,16 +116,8 @@ impl<S: Store> Server<S> {
                 "MongoDB connection refused: too many connections");
             return;
         };
-        let number = self
-            .shared
-            .counters
-            .connections_made
-            .fetch_add(1, Ordering::Relaxed)
-            + 1;
-        self.shared
-            .counters
-            .connections_open
-            .fetch_add(1, Ordering::Relaxed);
+        let number = self.shared.counters.connections_made.fetch_add(1, Ordering::Relaxed) + 1;
+        self.shared.counters.connections_open.fetch_add(1, Ordering::Relaxed);
         let _open = OpenConnection(&self.shared.counters);
         let peer = Peer { address, number };
         match connection::run(&self.shared, stream, &peer, self.stop.subscribe()).await {
@@ -169,10 +149,7 @@ impl<S: Store> Server<S> {
 fn report_failure(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         // The panic's own text may quote data; only that it happened is logged.
-        tracing::error!(
-            panicked = error.is_panic(),
-            "a MongoDB connection failed inside the proxy"
-        );
+        tracing::error!(panicked = error.is_panic(), "a MongoDB connection failed inside the proxy");
     }
 }
 

@@ -96,10 +96,8 @@ pub fn create(proxy_directory: &Path, server_directory: &Path, now: u64) -> Resu
 pub fn renew(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<(), CertificateError> {
     let path = proxy_directory.join("ca.key");
     let text = Zeroizing::new(fs::read_to_string(&path).map_err(io_error(&path))?);
-    let private = KeyPair::from_pem(&text).map_err(|error| CertificateError::Authority {
-        path: path.clone(),
-        what: error.to_string(),
-    })?;
+    let private = KeyPair::from_pem(&text)
+        .map_err(|error| CertificateError::Authority { path: path.clone(), what: error.to_string() })?;
     let authority = proxy_directory.join("ca.pem");
     let authority = fs::read_to_string(&authority).map_err(io_error(&authority))?;
     fs::create_dir_all(server_directory).map_err(io_error(server_directory))?;
@@ -192,28 +190,18 @@ fn pem_of(private: &KeyPair) -> Zeroizing<String> {
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> CertificateError + '_ {
-    move |source| CertificateError::Io {
-        path: path.to_path_buf(),
-        source,
-    }
+    move |source| CertificateError::Io { path: path.to_path_buf(), source }
 }
 
 /// Writes a file, readable by its owner only, that must not exist yet.
 fn write_new(path: &Path, text: &str) -> Result<(), CertificateError> {
-    let mut file = match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(CertificateError::Exists(path.to_path_buf()));
         }
         opened => opened.map_err(io_error(path))?,
     };
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(io_error(path))
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io_error(path))
 }
 
 /// Replaces a file as a whole.
@@ -228,9 +216,7 @@ fn replace(path: &Path, text: &str) -> Result<(), CertificateError> {
     write_new(&beside, text)?;
     fs::rename(&beside, path).map_err(io_error(path))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(io_error(directory))
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(io_error(directory))
 }
 
 #[cfg(test)]

@@ -84,17 +84,12 @@ impl Configuration {
     /// # Errors
     /// [`ConfigurationError`] if it cannot be read, or does not parse; unknown names are errors.
     pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
-        let wrong = |what: String| ConfigurationError {
-            path: path.to_path_buf(),
-            what,
-        };
+        let wrong = |what: String| ConfigurationError { path: path.to_path_buf(), what };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         let mut read: Self =
             toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().to_owned()))?;
         if read.server.deadline_seconds == 0 {
-            return Err(wrong(
-                "server.deadline_seconds is 0: no call could ever be answered".into(),
-            ));
+            return Err(wrong("server.deadline_seconds is 0: no call could ever be answered".into()));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -102,11 +97,7 @@ impl Configuration {
             ));
         }
         let base = path.parent().unwrap_or(Path::new(""));
-        let paths = [
-            Some(&mut read.data_dir),
-            read.schema.as_mut(),
-            read.keyring.key_file.as_mut(),
-        ];
+        let paths = [Some(&mut read.data_dir), read.schema.as_mut(), read.keyring.key_file.as_mut()];
         let paths = paths.into_iter().flatten();
         for relative in paths.chain([&mut read.keyring.path, &mut read.server.certificates]) {
             *relative = base.join(&*relative);

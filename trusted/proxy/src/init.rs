@@ -82,15 +82,8 @@ pub enum InitError {
 /// # Errors
 /// [`InitError`]. The directory may exist but must be empty; after an error it is empty again.
 pub fn init(directory: &Path, choices: Choices, now: u64) -> Result<Layout, InitError> {
-    let io_error = |source| InitError::Io {
-        path: directory.to_path_buf(),
-        source,
-    };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(io_error)?;
+    let io_error = |source| InitError::Io { path: directory.to_path_buf(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io_error)?;
     if fs::read_dir(directory).map_err(io_error)?.next().is_some() {
         return Err(InitError::NotEmpty(directory.to_path_buf()));
     }
@@ -117,19 +110,10 @@ fn fill(layout: &Layout, choices: Choices, now: u64) -> Result<(), InitError> {
         key_file: key_file.as_deref(),
     });
     let path = &layout.configuration;
-    let io_error = |source| InitError::Io {
-        path: path.clone(),
-        source,
-    };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(io_error)?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(io_error)
+    let io_error = |source| InitError::Io { path: path.clone(), source };
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io_error)
 }
 
 /// Takes away what a failed `init` has made in what was an empty directory.

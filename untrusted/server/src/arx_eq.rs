@@ -18,11 +18,7 @@ fn entry(index: IndexId, label: Label) -> Vec<u8> {
 }
 
 fn exists(reader: &impl Read, index: IndexId) -> Result<(), Refusal> {
-    reader
-        .get(INDEXES, index.as_bytes())
-        .map_err(storage)?
-        .map(drop)
-        .ok_or(Refusal::UnknownIndex)
+    reader.get(INDEXES, index.as_bytes()).map_err(storage)?.map(drop).ok_or(Refusal::UnknownIndex)
 }
 
 /// Bounds the leaves a request makes the server derive.
@@ -35,11 +31,7 @@ fn check(values: &[Vec<SearchToken>]) -> Result<(), Refusal> {
         leaves = leaves.saturating_add(1 << token.height);
     }
     let limit = u64::try_from(STEPS_MAX).unwrap_or(u64::MAX);
-    if leaves > limit {
-        Err(Refusal::Limit(format!("{leaves} counters in one search")))
-    } else {
-        Ok(())
-    }
+    if leaves > limit { Err(Refusal::Limit(format!("{leaves} counters in one search"))) } else { Ok(()) }
 }
 
 /// Answers a search.
@@ -47,20 +39,14 @@ pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Respons
     check(&request.values)?;
     let reader = store.read().map_err(storage)?;
     exists(&reader, request.index)?;
-    let values = request
-        .values
-        .iter()
-        .map(|cover| find(&reader, request.index, cover))
-        .collect::<Result<_, _>>()?;
+    let values =
+        request.values.iter().map(|cover| find(&reader, request.index, cover)).collect::<Result<_, _>>()?;
     Ok(Response { values })
 }
 
 /// The rows of one value.
 fn find(reader: &impl Read, index: IndexId, cover: &[SearchToken]) -> Result<Matches, Refusal> {
-    let mut matches = Matches {
-        rows: Vec::new(),
-        missing: 0,
-    };
+    let mut matches = Matches { rows: Vec::new(), missing: 0 };
     for token in cover {
         let mut leaves = ggm::expand(&token.node, token.height, 1 << token.height);
         loop {
@@ -89,12 +75,8 @@ fn lookup(
     let Some(masked) = reader.get(ENTRIES, &entry(index, label)).map_err(storage)? else {
         return Ok(None);
     };
-    let masked: [u8; 16] = masked
-        .try_into()
-        .map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
-    Ok(Some(RowId(
-        (u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes(),
-    )))
+    let masked: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
+    Ok(Some(RowId((u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes())))
 }
 
 /// Applies a step of a write.
@@ -103,10 +85,7 @@ pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refu
         Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
         Change::DropIndex { index } => {
             writer.delete(INDEXES, index.as_bytes()).map_err(storage)?;
-            writer
-                .delete_prefix(ENTRIES, index.as_bytes())
-                .map_err(storage)
-                .map(drop)
+            writer.delete_prefix(ENTRIES, index.as_bytes()).map_err(storage).map(drop)
         }
         Change::Insert { index, label, row } => {
             exists(writer, index)?;
@@ -114,10 +93,7 @@ pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refu
         }
         Change::Remove { index, label } => {
             exists(writer, index)?;
-            writer
-                .delete(ENTRIES, &entry(index, label))
-                .map_err(storage)
-                .map(drop)
+            writer.delete(ENTRIES, &entry(index, label)).map_err(storage).map(drop)
         }
     }
 }

@@ -53,14 +53,7 @@ impl<S: Storage> Backend<S> {
         writer.put(META, INCARNATION_KEY, &incarnation.to_be_bytes())?;
         writer.commit(Durability::Durable)?;
         let engine = store.engine();
-        Ok(Self {
-            store,
-            identity: hello::Identity {
-                database,
-                incarnation,
-                engine,
-            },
-        })
+        Ok(Self { store, identity: hello::Identity { database, incarnation, engine } })
     }
 
     /// The store, for measurements.
@@ -81,24 +74,12 @@ impl<S: Storage> Backend<S> {
         type ArxRange = arras_protocol::arx_range::ArxRange;
         let store = &self.store;
         match protocol {
-            Hello::ID => Ok(codec::encode(&hello::answer(
-                &self.identity,
-                &request::<Hello>(body)?,
-            )?)),
-            Documents::ID => Ok(codec::encode(&documents::answer(
-                store,
-                request::<Documents>(body)?,
-            )?)),
-            WriteProtocol::ID => Ok(codec::encode(&write::answer(
-                store,
-                request::<WriteProtocol>(body)?,
-            )?)),
+            Hello::ID => Ok(codec::encode(&hello::answer(&self.identity, &request::<Hello>(body)?)?)),
+            Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
+            WriteProtocol::ID => Ok(codec::encode(&write::answer(store, request::<WriteProtocol>(body)?)?)),
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
-            ArxRange::ID => Ok(codec::encode(&arx_range::answer(
-                store,
-                &request::<ArxRange>(body)?,
-            )?)),
+            ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
             ProtocolId(other) => Err(Refusal::Malformed(format!("no protocol {other}"))),
         }
     }

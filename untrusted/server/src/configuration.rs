@@ -147,10 +147,7 @@ impl Configuration {
         };
         let flagged = arguments.certificates.is_some() || arguments.ca.is_some();
         let certificates = if flagged {
-            certificate_paths(
-                arguments.certificates,
-                [arguments.ca, arguments.cert, arguments.private],
-            )?
+            certificate_paths(arguments.certificates, [arguments.ca, arguments.cert, arguments.private])?
         } else {
             certificate_paths(file.certificates, [file.ca, file.cert, file.private])?
         };
@@ -159,15 +156,10 @@ impl Configuration {
                 .data_dir
                 .or(file.data_dir)
                 .ok_or(ConfigurationError::Missing("a data directory", "--data-dir DIR"))?,
-            listen: arguments
-                .listen
-                .or(file.listen)
-                .unwrap_or_else(|| DEFAULT_LISTEN.into()),
+            listen: arguments.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into()),
             certificates,
             log_format: arguments.log_format.or(file.log_format).unwrap_or_default(),
-            transcript: arguments
-                .transcript
-                .map(|path| (path, arguments.transcript_bytes)),
+            transcript: arguments.transcript.map(|path| (path, arguments.transcript_bytes)),
             stop_with_stdin: arguments.stop_with_stdin,
         })
     }
@@ -180,11 +172,9 @@ fn certificate_paths(
     match (directory, files) {
         (Some(directory), [None, None, None]) => Ok(CertificatePaths::in_directory(&directory)),
         (Some(_), _) => Err(ConfigurationError::Twice),
-        (None, [Some(authority), Some(certificate), Some(private)]) => Ok(CertificatePaths {
-            authority,
-            certificate,
-            private,
-        }),
+        (None, [Some(authority), Some(certificate), Some(private)]) => {
+            Ok(CertificatePaths { authority, certificate, private })
+        }
         (None, _) => Err(ConfigurationError::Missing(
             "a certificate",
             "--certificates DIR (or --ca, --cert and --key)",
@@ -193,22 +183,14 @@ fn certificate_paths(
 }
 
 fn read(path: &Path) -> Result<File, ConfigurationError> {
-    let wrong = |what: String| ConfigurationError::File {
-        path: path.to_path_buf(),
-        what,
-    };
+    let wrong = |what: String| ConfigurationError::File { path: path.to_path_buf(), what };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let mut file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().into()))?;
     let base = path.parent().unwrap_or(Path::new(""));
-    for relative in [
-        &mut file.data_dir,
-        &mut file.certificates,
-        &mut file.ca,
-        &mut file.cert,
-        &mut file.private,
-    ]
-    .into_iter()
-    .flatten()
+    for relative in
+        [&mut file.data_dir, &mut file.certificates, &mut file.ca, &mut file.cert, &mut file.private]
+            .into_iter()
+            .flatten()
     {
         *relative = base.join(&*relative);
     }

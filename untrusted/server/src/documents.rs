@@ -22,23 +22,15 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     match request {
         Request::Count { collection } => Ok(Response::Count(count(&reader, collection)?)),
         Request::Read { collection, rows } => read(&reader, collection, &rows),
-        Request::Scan {
-            collection,
-            after,
-            documents_max,
-        } => scan(&reader, collection, after, documents_max),
+        Request::Scan { collection, after, documents_max } => scan(&reader, collection, after, documents_max),
     }
 }
 
 /// Number of documents of a collection.
 fn count(reader: &impl Read, collection: CollectionId) -> Result<u64, Refusal> {
-    let bytes = reader
-        .get(COLLECTIONS, collection.as_bytes())
-        .map_err(storage)?
-        .ok_or(Refusal::UnknownCollection)?;
-    let bytes = bytes
-        .try_into()
-        .map_err(|_| Refusal::Damaged("a collection's count".into()))?;
+    let bytes =
+        reader.get(COLLECTIONS, collection.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownCollection)?;
+    let bytes = bytes.try_into().map_err(|_| Refusal::Damaged("a collection's count".into()))?;
     Ok(u64::from_be_bytes(bytes))
 }
 
@@ -53,26 +45,17 @@ fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<
     let (mut documents, mut bytes, mut served) = (Vec::new(), 0, 0_u32);
     for row in rows {
         if bytes >= REPLY_BYTES_SOFT {
-            return Ok(Response::Documents {
-                documents,
-                more: true,
-                served,
-            });
+            return Ok(Response::Documents { documents, more: true, served });
         }
-        if let Some(stored) = reader
-            .get(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()]))
-            .map_err(storage)?
+        if let Some(stored) =
+            reader.get(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()])).map_err(storage)?
         {
             bytes += stored.len();
             documents.push(decode(*row, &stored)?);
         }
         served = served.saturating_add(1);
     }
-    Ok(Response::Documents {
-        documents,
-        more: false,
-        served,
-    })
+    Ok(Response::Documents { documents, more: false, served })
 }
 
 fn scan(
@@ -82,50 +65,32 @@ fn scan(
     documents_max: u32,
 ) -> Result<Response, Refusal> {
     count(reader, collection)?;
-    let range = prefix_range(
-        collection.as_bytes(),
-        after.as_ref().map(|row| row.as_bytes().as_slice()),
-    );
+    let range = prefix_range(collection.as_bytes(), after.as_ref().map(|row| row.as_bytes().as_slice()));
     let documents_max = usize::try_from(documents_max).unwrap_or(usize::MAX).max(1);
     let (mut documents, mut bytes, mut more) = (Vec::new(), 0, false);
     let mut failure = None;
     reader
-        .scan(
-            DOCUMENTS,
-            borrow(&range),
-            Direction::Ascending,
-            &mut |name, stored| {
-                if documents.len() >= documents_max || bytes >= REPLY_BYTES_SOFT {
-                    more = true;
+        .scan(DOCUMENTS, borrow(&range), Direction::Ascending, &mut |name, stored| {
+            if documents.len() >= documents_max || bytes >= REPLY_BYTES_SOFT {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            let row = name.get(CollectionId::BYTES..).and_then(|row| row.try_into().ok()).map(RowId);
+            let document = row
+                .ok_or_else(|| Refusal::Damaged("a document's key".into()))
+                .and_then(|row| decode(row, stored));
+            match document {
+                Ok(document) => documents.push(document),
+                Err(refusal) => {
+                    failure = Some(refusal);
                     return ControlFlow::Break(());
                 }
-                let row = name
-                    .get(CollectionId::BYTES..)
-                    .and_then(|row| row.try_into().ok())
-                    .map(RowId);
-                let document = row
-                    .ok_or_else(|| Refusal::Damaged("a document's key".into()))
-                    .and_then(|row| decode(row, stored));
-                match document {
-                    Ok(document) => documents.push(document),
-                    Err(refusal) => {
-                        failure = Some(refusal);
-                        return ControlFlow::Break(());
-                    }
-                }
-                bytes += stored.len();
-                ControlFlow::Continue(())
-            },
-        )
+            }
+            bytes += stored.len();
+            ControlFlow::Continue(())
+        })
         .map_err(storage)?;
-    failure.map_or(
-        Ok(Response::Documents {
-            documents,
-            more,
-            served: 0,
-        }),
-        Err,
-    )
+    failure.map_or(Ok(Response::Documents { documents, more, served: 0 }), Err)
 }
 
 /// Applies a step of a write; `step` is its position, for conflicts.
@@ -134,24 +99,14 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: Change) -> Resul
         Change::CreateCollection { collection } => {
             let name = collection.as_bytes();
             if writer.get(COLLECTIONS, name).map_err(storage)?.is_none() {
-                writer
-                    .put(COLLECTIONS, name, &0_u64.to_be_bytes())
-                    .map_err(storage)?;
+                writer.put(COLLECTIONS, name, &0_u64.to_be_bytes()).map_err(storage)?;
             }
         }
         Change::DropCollection { collection } => {
-            writer
-                .delete(COLLECTIONS, collection.as_bytes())
-                .map_err(storage)?;
-            writer
-                .delete_prefix(DOCUMENTS, collection.as_bytes())
-                .map_err(storage)?;
+            writer.delete(COLLECTIONS, collection.as_bytes()).map_err(storage)?;
+            writer.delete_prefix(DOCUMENTS, collection.as_bytes()).map_err(storage)?;
         }
-        Change::Put {
-            collection,
-            document,
-            insert,
-        } => put(writer, step, collection, document, insert)?,
+        Change::Put { collection, document, insert } => put(writer, step, collection, document, insert)?,
         Change::Delete { collection, row } => {
             let documents = count(writer, collection)?;
             let name = key(&[collection.as_bytes(), row.as_bytes()]);
@@ -164,9 +119,7 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: Change) -> Resul
 }
 
 fn set_count(writer: &mut impl Write, collection: CollectionId, documents: u64) -> Result<(), Refusal> {
-    writer
-        .put(COLLECTIONS, collection.as_bytes(), &documents.to_be_bytes())
-        .map_err(storage)
+    writer.put(COLLECTIONS, collection.as_bytes(), &documents.to_be_bytes()).map_err(storage)
 }
 
 fn put(
@@ -188,9 +141,5 @@ fn put(
         return Err(Refusal::Limit(format!("a document of {} bytes", bytes.len())));
     }
     writer.put(DOCUMENTS, &name, &bytes).map_err(storage)?;
-    if exists {
-        Ok(())
-    } else {
-        set_count(writer, collection, documents.saturating_add(1))
-    }
+    if exists { Ok(()) } else { set_count(writer, collection, documents.saturating_add(1)) }
 }

@@ -18,10 +18,7 @@ pub(crate) struct Identity {
 /// Answers the handshake.
 pub(crate) fn answer(identity: &Identity, request: &Request) -> Result<Response, Refusal> {
     if request.protocol_version != PROTOCOL_VERSION {
-        return Err(Refusal::Version {
-            asked: request.protocol_version,
-            served: PROTOCOL_VERSION,
-        });
+        return Err(Refusal::Version { asked: request.protocol_version, served: PROTOCOL_VERSION });
     }
     Ok(Response {
         protocol_version: PROTOCOL_VERSION,

@@ -25,18 +25,12 @@ pub(crate) fn prefix_range(prefix: &[u8], after: Option<&[u8]>) -> (Bound<Vec<u8
         Some(rest) => Bound::Excluded(key(&[prefix, rest])),
         None => Bound::Included(prefix.to_vec()),
     };
-    (
-        start,
-        after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded),
-    )
+    (start, after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 /// The same bounds, borrowed.
 pub(crate) fn borrow(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    (
-        range.0.as_ref().map(Vec::as_slice),
-        range.1.as_ref().map(Vec::as_slice),
-    )
+    (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
 }
 
 #[cfg(test)]

@@ -1,12 +1,7 @@
 //! The keyless side: halves of every protocol over an ordinary store, and the listener that serves them to
 //! the one proxy it accepts.
 #![forbid(unsafe_code)]
-#![deny(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic
-)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arx_eq;
 pub mod arx_range;

@@ -110,11 +110,7 @@ impl Listener {
         limits: Limits,
     ) -> io::Result<Self> {
         let tcp = TcpListener::bind(address).await?;
-        Ok(Self {
-            tcp,
-            acceptor: TlsAcceptor::from(tls),
-            limits,
-        })
+        Ok(Self { tcp, acceptor: TlsAcceptor::from(tls), limits })
     }
 
     /// Where it listens.

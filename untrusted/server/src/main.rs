@@ -1,11 +1,6 @@
 //! `arras-server`: the keyless server's process.
 #![forbid(unsafe_code)]
-#![deny(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used
-)]
+#![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use arras_server::Backend;
 use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
@@ -55,10 +50,7 @@ impl Failure {
 }
 
 fn main() -> ExitCode {
-    match Configuration::new(Arguments::parse())
-        .map_err(Failure::from)
-        .and_then(run)
-    {
+    match Configuration::new(Arguments::parse()).map_err(Failure::from).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("arras-server: {failure}");
@@ -74,10 +66,8 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
     let Some((path, bytes)) = &configuration.transcript else {
         return serve(&configuration, tls, Arc::new(backend));
     };
-    let transcript = Transcript::append(backend, path, *bytes).map_err(|error| Failure::Data {
-        path: path.clone(),
-        what: error.to_string(),
-    })?;
+    let transcript = Transcript::append(backend, path, *bytes)
+        .map_err(|error| Failure::Data { path: path.clone(), what: error.to_string() })?;
     serve(&configuration, tls, Arc::new(transcript))
 }
 
@@ -94,10 +84,8 @@ fn serve<H: Handler>(
             let listener = Listener::bind(address, tls, Limits::default()).await?;
             Ok((listener.local_addr()?, listener))
         };
-        let (bound, listener) = listening.await.map_err(|what| Failure::Network {
-            address: address.clone(),
-            what,
-        })?;
+        let (bound, listener) =
+            listening.await.map_err(|what| Failure::Network { address: address.clone(), what })?;
         let stop = stop_signal(configuration.stop_with_stdin)?;
         // For whoever started the server with port 0; nobody reading is no reason to stop.
         let _ = writeln!(io::stdout(), "listening on {bound}");
@@ -113,10 +101,7 @@ fn serve<H: Handler>(
 
 /// Opens the data directory and counts this start.
 fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
-    let failed = |what: String| Failure::Data {
-        path: path.to_path_buf(),
-        what,
-    };
+    let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
     let mut fresh_name = [0; 16];
     getrandom::fill(&mut fresh_name).map_err(|error| failed(error.to_string()))?;
     let opened = Embedded::open(path).and_then(|store| Backend::open(store, fresh_name));

@@ -65,9 +65,7 @@ pub enum TlsError {
 pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsError> {
     let mut authority = RootCertStore::empty();
     for certificate in certificates(&paths.authority)? {
-        authority
-            .add(certificate)
-            .map_err(|error| unusable(&paths.authority, &error))?;
+        authority.add(certificate).map_err(|error| unusable(&paths.authority, &error))?;
     }
     let chain = certificates(&paths.certificate)?;
     let private =
@@ -91,10 +89,7 @@ pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsE
 }
 
 fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
-    TlsError::File {
-        path: path.to_path_buf(),
-        what: error.to_string(),
-    }
+    TlsError::File { path: path.to_path_buf(), what: error.to_string() }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

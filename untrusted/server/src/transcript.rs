@@ -49,11 +49,7 @@ impl<H: Handler> Transcript<H> {
     /// If the file cannot be opened.
     pub fn append(inner: H, path: &Path, bytes_max: usize) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self {
-            inner,
-            file: Mutex::new(BufWriter::new(file)),
-            bytes_max,
-        })
+        Ok(Self { inner, file: Mutex::new(BufWriter::new(file)), bytes_max })
     }
 
     fn write(&self, line: &Line<'_>) -> io::Result<()> {

@@ -16,23 +16,14 @@ fn entry(index: IndexId, label: Label) -> Vec<u8> {
 }
 
 fn exists(reader: &impl Read, index: IndexId) -> Result<(), Refusal> {
-    reader
-        .get(INDEXES, index.as_bytes())
-        .map_err(storage)?
-        .map(drop)
-        .ok_or(Refusal::UnknownIndex)
+    reader.get(INDEXES, index.as_bytes()).map_err(storage)?.map(drop).ok_or(Refusal::UnknownIndex)
 }
 
 fn row(reader: &impl Read, index: IndexId, label: Label) -> Result<Option<RowId>, Refusal> {
     reader
         .get(ENTRIES, &entry(index, label))
         .map_err(storage)?
-        .map(|bytes| {
-            bytes
-                .try_into()
-                .map(RowId)
-                .map_err(|_| Refusal::Damaged("a unique entry".into()))
-        })
+        .map(|bytes| bytes.try_into().map(RowId).map_err(|_| Refusal::Damaged("a unique entry".into())))
         .transpose()
 }
 
@@ -40,11 +31,8 @@ fn row(reader: &impl Read, index: IndexId, label: Label) -> Result<Option<RowId>
 pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Response, Refusal> {
     let reader = store.read().map_err(storage)?;
     exists(&reader, request.index)?;
-    let rows = request
-        .labels
-        .iter()
-        .map(|label| row(&reader, request.index, *label))
-        .collect::<Result<_, _>>()?;
+    let rows =
+        request.labels.iter().map(|label| row(&reader, request.index, *label)).collect::<Result<_, _>>()?;
     Ok(Response { rows })
 }
 
@@ -54,30 +42,18 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Resu
         Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
         Change::DropIndex { index } => {
             writer.delete(INDEXES, index.as_bytes()).map_err(storage)?;
-            writer
-                .delete_prefix(ENTRIES, index.as_bytes())
-                .map_err(storage)
-                .map(drop)
+            writer.delete_prefix(ENTRIES, index.as_bytes()).map_err(storage).map(drop)
         }
-        Change::Insert {
-            index,
-            label,
-            row: new,
-        } => {
+        Change::Insert { index, label, row: new } => {
             exists(writer, index)?;
             match row(writer, index, label)? {
                 Some(old) if old != new => Err(Refusal::Conflict { step }),
-                _ => writer
-                    .put(ENTRIES, &entry(index, label), new.as_bytes())
-                    .map_err(storage),
+                _ => writer.put(ENTRIES, &entry(index, label), new.as_bytes()).map_err(storage),
             }
         }
         Change::Remove { index, label } => {
             exists(writer, index)?;
-            writer
-                .delete(ENTRIES, &entry(index, label))
-                .map_err(storage)
-                .map(drop)
+            writer.delete(ENTRIES, &entry(index, label)).map_err(storage).map(drop)
         }
     }
 }

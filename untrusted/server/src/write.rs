@@ -18,29 +18,16 @@ fn name(operation: OperationId) -> [u8; 16] {
 /// Applies a write, all or nothing.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
     if request.steps.len() > STEPS_MAX {
-        return Err(Refusal::Limit(format!(
-            "{} steps in one write",
-            request.steps.len()
-        )));
+        return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
     }
     let relaxed = request.operation.is_none();
-    if relaxed
-        && !request
-            .steps
-            .iter()
-            .all(|step| matches!(step, Step::ArxRange(Change::PutCircuit { .. })))
+    if relaxed && !request.steps.iter().all(|step| matches!(step, Step::ArxRange(Change::PutCircuit { .. })))
     {
-        return Err(Refusal::Malformed(
-            "a relaxed write may only store circuits".into(),
-        ));
+        return Err(Refusal::Malformed("a relaxed write may only store circuits".into()));
     }
     let mut writer = store.write().map_err(storage)?;
     if let Some(operation) = request.operation {
-        if writer
-            .get(OPERATIONS, &name(operation))
-            .map_err(storage)?
-            .is_some()
-        {
+        if writer.get(OPERATIONS, &name(operation)).map_err(storage)?.is_some() {
             return Ok(Response { applied: false });
         }
         forget(&mut writer, request.finished_below)?;
@@ -49,11 +36,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     for (step, position) in request.steps.into_iter().zip(0_u32..) {
         apply(&mut writer, position, step)?;
     }
-    let durability = if relaxed {
-        Durability::Relaxed
-    } else {
-        Durability::Durable
-    };
+    let durability = if relaxed { Durability::Relaxed } else { Durability::Durable };
     writer.commit(durability).map_err(storage)?;
     Ok(Response { applied: true })
 }
@@ -72,15 +55,10 @@ fn forget(writer: &mut impl Write, below: OperationId) -> Result<(), Refusal> {
     let end = name(below);
     let mut finished = Vec::new();
     writer
-        .scan(
-            OPERATIONS,
-            (Bound::Unbounded, Bound::Excluded(&end)),
-            Direction::Ascending,
-            &mut |id, _| {
-                finished.push(id.to_vec());
-                ControlFlow::Continue(())
-            },
-        )
+        .scan(OPERATIONS, (Bound::Unbounded, Bound::Excluded(&end)), Direction::Ascending, &mut |id, _| {
+            finished.push(id.to_vec());
+            ControlFlow::Continue(())
+        })
         .map_err(storage)?;
     for id in finished {
         writer.delete(OPERATIONS, &id).map_err(storage)?;

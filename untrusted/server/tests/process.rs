@@ -22,20 +22,16 @@ impl Place {
         let authority_private = KeyPair::generate().unwrap();
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        authority
-            .distinguished_name
-            .push(DnType::CommonName, "test authority");
+        authority.distinguished_name.push(DnType::CommonName, "test authority");
         let authority_pem = authority.self_signed(&authority_private).unwrap().pem();
         let issuer = Issuer::new(authority, authority_private);
         let private = KeyPair::generate().unwrap();
         let mut server = CertificateParams::new(vec!["arras-server".to_owned()]).unwrap();
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let server_pem = server.signed_by(&private, &issuer).unwrap().pem();
-        for (name, text) in [
-            ("ca.pem", authority_pem),
-            ("server.pem", server_pem),
-            ("server.key", private.serialize_pem()),
-        ] {
+        for (name, text) in
+            [("ca.pem", authority_pem), ("server.pem", server_pem), ("server.key", private.serialize_pem())]
+        {
             fs::write(certificates.join(name), text).unwrap();
         }
         Self { directory }
@@ -49,22 +45,14 @@ impl Place {
     fn command(&self) -> Command {
         let mut command = server();
         command.args(["--listen", "127.0.0.1:0"]);
-        command
-            .arg("--data-dir")
-            .arg(self.path("d"))
-            .arg("--certificates")
-            .arg(self.path("c"));
+        command.arg("--data-dir").arg(self.path("d")).arg("--certificates").arg(self.path("c"));
         command
     }
 }
 
 fn server() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_arras-server"));
-    command
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -78,9 +66,7 @@ impl Running {
     fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").map(str::parse);
         let Some(Ok(address)) = address else {
             let _ = child.kill();
@@ -94,20 +80,9 @@ impl Running {
     /// Sends a signal by name; returns the exit code and the log.
     fn stop(mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
         let mut log = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut log)
-            .unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         (self.child.wait().unwrap().code(), log)
     }
 }
@@ -138,10 +113,7 @@ fn it_says_where_it_listens_and_stops_cleanly_on_either_signal() {
         let _silent = TcpStream::connect(running.address).unwrap();
         let (code, log) = running.stop(signal);
         assert_eq!(code, Some(0), "{log}");
-        assert!(
-            log.contains("listening on") && log.trim_end().ends_with("stopped"),
-            "{log}"
-        );
+        assert!(log.contains("listening on") && log.trim_end().ends_with("stopped"), "{log}");
     }
 }
 
@@ -172,11 +144,7 @@ fn the_log_can_be_json() {
 fn a_configuration_file_does_as_well() {
     let place = Place::new();
     let path = place.path("server.toml");
-    fs::write(
-        &path,
-        "listen = '127.0.0.1:0'\ndata_dir = 'd'\ncertificates = 'c'\n",
-    )
-    .unwrap();
+    fs::write(&path, "listen = '127.0.0.1:0'\ndata_dir = 'd'\ncertificates = 'c'\n").unwrap();
     let mut command = server();
     command.arg("--config").arg(&path);
     assert_eq!(Running::start(command).stop("TERM").0, Some(0));
@@ -189,10 +157,7 @@ fn two_servers_do_not_share_a_data_directory() {
     let running = Running::start(place.command());
     let (code, said) = fails(place.command());
     assert_eq!(code, 4, "{said}");
-    assert!(
-        said.contains("another arras-server uses this data directory"),
-        "{said}"
-    );
+    assert!(said.contains("another arras-server uses this data directory"), "{said}");
     assert_eq!(running.stop("TERM").0, Some(0));
 }
 
@@ -207,22 +172,14 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
     assert!(said.contains("--"), "{said}");
 
     let mut no_certificates = server();
-    no_certificates
-        .arg("--data-dir")
-        .arg(place.path("d"))
-        .arg("--certificates")
-        .arg(missing);
+    no_certificates.arg("--data-dir").arg(place.path("d")).arg("--certificates").arg(missing);
     let (code, said) = fails(no_certificates);
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("ca.pem") && said.contains("arras init"), "{said}");
 
     fs::write(place.path("file"), "").unwrap();
     let mut no_directory = server();
-    no_directory
-        .arg("--certificates")
-        .arg(place.path("c"))
-        .arg("--data-dir")
-        .arg(place.path("file"));
+    no_directory.arg("--certificates").arg(place.path("c")).arg("--data-dir").arg(place.path("file"));
     let (code, said) = fails(no_directory);
     assert_eq!(code, 4, "{said}");
     assert!(said.contains("file"), "{said}");
@@ -233,11 +190,7 @@ fn what_is_wrong_is_said_in_one_line_with_its_exit_code() {
     assert_eq!(code, 2, "given twice: {said}");
 
     let mut address_taken = server();
-    address_taken
-        .arg("--data-dir")
-        .arg(place.path("d"))
-        .arg("--certificates")
-        .arg(place.path("c"));
+    address_taken.arg("--data-dir").arg(place.path("d")).arg("--certificates").arg(place.path("c"));
     address_taken.args(["--listen", &taken.local_addr().unwrap().to_string()]);
     let (code, said) = fails(address_taken);
     assert_eq!(code, 5, "{said}");
@@ -249,15 +202,8 @@ fn help_names_every_flag_and_the_exit_codes() {
     let output = server().arg("--help").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
-    for word in [
-        "--data-dir",
-        "--listen",
-        "--certificates",
-        "--ca",
-        "--config",
-        "--log-format",
-        "Exit codes",
-    ] {
+    for word in ["--data-dir", "--listen", "--certificates", "--ca", "--config", "--log-format", "Exit codes"]
+    {
         assert!(help.contains(word), "{word}");
     }
 }

@@ -75,17 +75,8 @@ impl Graph {
                     .kind
                     .as_deref()
                     .map_or("dependency".into(), |kind| format!("{kind}-dependency"));
-                let alias = dependency
-                    .rename
-                    .clone()
-                    .unwrap_or_else(|| dependency.name.clone());
-                edges.push(Edge {
-                    from,
-                    to,
-                    kind,
-                    optional: dependency.optional,
-                    alias,
-                });
+                let alias = dependency.rename.clone().unwrap_or_else(|| dependency.name.clone());
+                edges.push(Edge { from, to, kind, optional: dependency.optional, alias });
             }
         }
         Self { crates, edges }
@@ -130,8 +121,5 @@ impl Graph {
 
 /// `path` from `root`, with forward slashes.
 pub(super) fn relative(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .replace('\\', "/")
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }

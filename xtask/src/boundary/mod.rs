@@ -22,13 +22,6 @@ pub fn run() -> Result<Report, String> {
 
 fn judge(workspace: &Metadata) -> Report {
     let graph = graph::Graph::new(workspace);
-    let findings = rules::RULES
-        .iter()
-        .flat_map(|rule| (rule.check)(&graph))
-        .collect();
-    Report {
-        name: "boundary",
-        rules: rules::RULES.iter().map(|rule| rule.name).collect(),
-        findings,
-    }
+    let findings = rules::RULES.iter().flat_map(|rule| (rule.check)(&graph)).collect();
+    Report { name: "boundary", rules: rules::RULES.iter().map(|rule| rule.name).collect(), findings }
 }

@@ -13,58 +13,20 @@ pub(super) struct Rule {
 
 /// Every rule. The first six forbid that one crate reach another by any number of edges of any kind.
 pub(super) const RULES: [Rule; 10] = [
-    Rule {
-        name: "protocol-keyless",
-        check: protocol_keyless,
-    },
-    Rule {
-        name: "shared-reaches-shared",
-        check: shared_reaches_shared,
-    },
-    Rule {
-        name: "untrusted-keyless",
-        check: untrusted_keyless,
-    },
-    Rule {
-        name: "front-ends-keyless",
-        check: front_ends_keyless,
-    },
-    Rule {
-        name: "enclave-small",
-        check: enclave_small,
-    },
-    Rule {
-        name: "halves-meet-in-lab",
-        check: halves_meet_in_lab,
-    },
-    Rule {
-        name: "holders-of-keys",
-        check: holders_of_keys,
-    },
-    Rule {
-        name: "features-widen-nothing",
-        check: features_widen_nothing,
-    },
-    Rule {
-        name: "known-zones",
-        check: known_zones,
-    },
-    Rule {
-        name: "known-sources",
-        check: known_sources,
-    },
+    Rule { name: "protocol-keyless", check: protocol_keyless },
+    Rule { name: "shared-reaches-shared", check: shared_reaches_shared },
+    Rule { name: "untrusted-keyless", check: untrusted_keyless },
+    Rule { name: "front-ends-keyless", check: front_ends_keyless },
+    Rule { name: "enclave-small", check: enclave_small },
+    Rule { name: "halves-meet-in-lab", check: halves_meet_in_lab },
+    Rule { name: "holders-of-keys", check: holders_of_keys },
+    Rule { name: "features-widen-nothing", check: features_widen_nothing },
+    Rule { name: "known-zones", check: known_zones },
+    Rule { name: "known-sources", check: known_sources },
 ];
 
 /// The zones: every crate's path begins with one.
-const ZONES: [&str; 7] = [
-    "shared",
-    "trusted",
-    "enclave",
-    "untrusted",
-    "lab",
-    "xtask",
-    "fuzz",
-];
+const ZONES: [&str; 7] = ["shared", "trusted", "enclave", "untrusted", "lab", "xtask", "fuzz"];
 
 /// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
 const HOLDERS: [&str; 5] = ["trusted/client", "trusted/proxy", "enclave/iee", "lab", "fuzz"];
@@ -157,9 +119,7 @@ fn reach(
                 continue;
             }
             let inner = way.split_last().is_some_and(|(_, before)| {
-                before
-                    .iter()
-                    .any(|offset| forbidden(from, &graph.crates[graph.edges[*offset].to]))
+                before.iter().any(|offset| forbidden(from, &graph.crates[graph.edges[*offset].to]))
             });
             if !inner {
                 findings.push(Finding {
@@ -181,10 +141,7 @@ fn holders_of_keys(graph: &Graph) -> Vec<Finding> {
     };
     let finding = |edge: &super::graph::Edge| Finding {
         rule: "holders-of-keys",
-        place: format!(
-            "{} -> trusted/keys ({})",
-            graph.crates[edge.from].folder, edge.kind
-        ),
+        place: format!("{} -> trusted/keys ({})", graph.crates[edge.from].folder, edge.kind),
         wrong: format!("only {} may depend on trusted/keys", HOLDERS.join(", ")),
         fix: "take the operation through a trait that trusted/planner declares and trusted/proxy implements"
             .into(),
@@ -208,19 +165,11 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
         });
     }
     for (at, member) in graph.crates.iter().enumerate() {
-        let aliases: Vec<&str> = graph
-            .edges
-            .iter()
-            .filter(|edge| edge.from == at)
-            .map(|edge| edge.alias.as_str())
-            .collect();
+        let aliases: Vec<&str> =
+            graph.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.alias.as_str()).collect();
         for (feature, parts) in &member.features {
             for part in parts {
-                let named = part
-                    .trim_start_matches("dep:")
-                    .split(['/', '?'])
-                    .next()
-                    .unwrap_or_default();
+                let named = part.trim_start_matches("dep:").split(['/', '?']).next().unwrap_or_default();
                 if aliases.contains(&named) {
                     findings.push(Finding {
                         rule,
@@ -241,11 +190,7 @@ fn known_zones(graph: &Graph) -> Vec<Finding> {
     let shape = |member: &&Crate| {
         // A comparison with rivals lies inside the crate it is about, in a workspace of its own.
         let depth = member.folder.trim_end_matches("/compare").split('/').count();
-        let expected = if ["lab", "xtask", "fuzz"].contains(&member.zone()) {
-            1
-        } else {
-            2
-        };
+        let expected = if ["lab", "xtask", "fuzz"].contains(&member.zone()) { 1 } else { 2 };
         !ZONES.contains(&member.zone()) || depth != expected
     };
     let finding = |member: &Crate| Finding {
@@ -264,15 +209,9 @@ fn known_sources(graph: &Graph) -> Vec<Finding> {
             let ours = graph.edges.iter().any(|edge| {
                 edge.from == at && dependency.path.is_some() && graph.crates[edge.to].name == dependency.name
             });
-            let registry = dependency
-                .source
-                .as_deref()
-                .is_some_and(|source| source.starts_with("registry+"));
+            let registry = dependency.source.as_deref().is_some_and(|source| source.starts_with("registry+"));
             if !ours && !registry {
-                let from = dependency
-                    .source
-                    .as_deref()
-                    .unwrap_or("a folder that is no workspace member");
+                let from = dependency.source.as_deref().unwrap_or("a folder that is no workspace member");
                 findings.push(Finding {
                     rule: "known-sources",
                     place: format!("{} -> {}", member.folder, dependency.name),

@@ -8,10 +8,7 @@ use serde_json::{Value, json};
 
 /// A package in `folder` with dependencies `(folder, kind)`.
 fn package(folder: &str, dependencies: &[(&str, Option<&str>)]) -> Value {
-    let dependencies: Vec<Value> = dependencies
-        .iter()
-        .map(|(to, kind)| dependency(to, *kind))
-        .collect();
+    let dependencies: Vec<Value> = dependencies.iter().map(|(to, kind)| dependency(to, *kind)).collect();
     json!({"name": name(folder), "manifest_path": format!("/r/{folder}/Cargo.toml"), "dependencies": dependencies})
 }
 
@@ -31,11 +28,8 @@ fn judged(packages: &[Value]) -> Report {
 
 /// The workspace as the architecture wants it.
 fn sound() -> Vec<Value> {
-    let (primitives, protocol, keys) = (
-        ("shared/primitives", None),
-        ("shared/protocol", None),
-        ("trusted/keys", None),
-    );
+    let (primitives, protocol, keys) =
+        (("shared/primitives", None), ("shared/protocol", None), ("trusted/keys", None));
     vec![
         package("shared/primitives", &[]),
         package("shared/protocol", &[]),
@@ -43,16 +37,10 @@ fn sound() -> Vec<Value> {
         package("trusted/client", &[primitives, protocol, keys]),
         package("trusted/planner", &[protocol]),
         package("trusted/mongo", &[("trusted/planner", None)]),
-        package(
-            "trusted/proxy",
-            &[keys, ("trusted/client", None), ("trusted/mongo", None)],
-        ),
+        package("trusted/proxy", &[keys, ("trusted/client", None), ("trusted/mongo", None)]),
         package("enclave/iee", &[keys, protocol]),
         package("untrusted/server", &[primitives, protocol]),
-        package(
-            "lab",
-            &[keys, ("trusted/proxy", None), ("untrusted/server", None)],
-        ),
+        package("lab", &[keys, ("trusted/proxy", None), ("untrusted/server", None)]),
         package("fuzz", &[protocol, ("trusted/mongo", None), keys]),
         package("xtask", &[]),
     ]
@@ -61,22 +49,13 @@ fn sound() -> Vec<Value> {
 /// The sound workspace with one more dependency.
 fn with_edge(from: &str, to: &str, kind: Option<&str>) -> Report {
     let mut packages = sound();
-    let package = packages
-        .iter_mut()
-        .find(|package| package["name"] == name(from))
-        .unwrap();
-    package["dependencies"]
-        .as_array_mut()
-        .unwrap()
-        .push(dependency(to, kind));
+    let package = packages.iter_mut().find(|package| package["name"] == name(from)).unwrap();
+    package["dependencies"].as_array_mut().unwrap().push(dependency(to, kind));
     judged(&packages)
 }
 
 fn breaks(report: &Report, rule: &str) {
-    assert!(
-        report.findings.iter().any(|finding| finding.rule == rule),
-        "{rule} not found in {report:#?}"
-    );
+    assert!(report.findings.iter().any(|finding| finding.rule == rule), "{rule} not found in {report:#?}");
 }
 
 #[test]
@@ -96,23 +75,14 @@ fn a_contract_that_knows_keys_is_found() {
 
 #[test]
 fn shared_code_that_reaches_the_lab_is_found() {
-    breaks(
-        &with_edge("shared/primitives", "lab", Some("dev")),
-        "shared-reaches-shared",
-    );
+    breaks(&with_edge("shared/primitives", "lab", Some("dev")), "shared-reaches-shared");
 }
 
 #[test]
 fn a_server_with_a_trusted_dependency_of_any_kind_is_found() {
     for kind in [None, Some("dev"), Some("build")] {
-        breaks(
-            &with_edge("untrusted/server", "trusted/client", kind),
-            "untrusted-keyless",
-        );
-        breaks(
-            &with_edge("untrusted/server", "enclave/iee", kind),
-            "untrusted-keyless",
-        );
+        breaks(&with_edge("untrusted/server", "trusted/client", kind), "untrusted-keyless");
+        breaks(&with_edge("untrusted/server", "enclave/iee", kind), "untrusted-keyless");
         breaks(&with_edge("untrusted/server", "lab", kind), "untrusted-keyless");
     }
 }
@@ -120,30 +90,17 @@ fn a_server_with_a_trusted_dependency_of_any_kind_is_found() {
 #[test]
 fn a_server_that_reaches_keys_through_another_crate_is_found_with_the_way() {
     let report = with_edge("shared/protocol", "trusted/client", Some("dev"));
-    let finding = report
-        .findings
-        .iter()
-        .find(|finding| finding.rule == "untrusted-keyless")
-        .unwrap();
-    assert_eq!(
-        finding.place,
-        "untrusted/server -> shared/protocol -> trusted/client (dev-dependency)"
-    );
+    let finding = report.findings.iter().find(|finding| finding.rule == "untrusted-keyless").unwrap();
+    assert_eq!(finding.place, "untrusted/server -> shared/protocol -> trusted/client (dev-dependency)");
 }
 
 #[test]
 fn a_front_end_or_planner_that_sees_keys_is_found() {
     for to in ["trusted/keys", "trusted/client", "shared/primitives"] {
         breaks(&with_edge("trusted/mongo", to, None), "front-ends-keyless");
-        breaks(
-            &with_edge("trusted/planner", to, Some("dev")),
-            "front-ends-keyless",
-        );
+        breaks(&with_edge("trusted/planner", to, Some("dev")), "front-ends-keyless");
     }
-    breaks(
-        &with_edge("trusted/mongo", "trusted/proxy", None),
-        "front-ends-keyless",
-    );
+    breaks(&with_edge("trusted/mongo", "trusted/proxy", None), "front-ends-keyless");
 }
 
 #[test]
@@ -156,26 +113,14 @@ fn a_new_trusted_crate_is_keyless_until_it_is_listed() {
 
 #[test]
 fn an_enclave_that_reaches_its_host_or_the_proxy_is_found() {
-    breaks(
-        &with_edge("enclave/iee", "untrusted/server", None),
-        "enclave-small",
-    );
-    breaks(
-        &with_edge("enclave/iee", "trusted/proxy", Some("dev")),
-        "enclave-small",
-    );
+    breaks(&with_edge("enclave/iee", "untrusted/server", None), "enclave-small");
+    breaks(&with_edge("enclave/iee", "trusted/proxy", Some("dev")), "enclave-small");
 }
 
 #[test]
 fn a_trusted_crate_that_links_the_server_or_the_lab_is_found() {
-    breaks(
-        &with_edge("trusted/proxy", "untrusted/server", None),
-        "halves-meet-in-lab",
-    );
-    breaks(
-        &with_edge("trusted/client", "lab", Some("dev")),
-        "halves-meet-in-lab",
-    );
+    breaks(&with_edge("trusted/proxy", "untrusted/server", None), "halves-meet-in-lab");
+    breaks(&with_edge("trusted/client", "lab", Some("dev")), "halves-meet-in-lab");
 }
 
 #[test]
@@ -188,20 +133,13 @@ fn an_optional_dependency_on_ours_is_found() {
     let mut packages = sound();
     let mut optional = dependency("shared/protocol", None);
     optional["optional"] = json!(true);
-    packages[10]["dependencies"]
-        .as_array_mut()
-        .unwrap()
-        .push(optional);
+    packages[10]["dependencies"].as_array_mut().unwrap().push(optional);
     breaks(&judged(&packages), "features-widen-nothing");
 }
 
 #[test]
 fn a_feature_that_forwards_into_ours_is_found() {
-    for part in [
-        "dep:arras-protocol",
-        "arras-protocol/extra",
-        "arras-protocol?/extra",
-    ] {
+    for part in ["dep:arras-protocol", "arras-protocol/extra", "arras-protocol?/extra"] {
         let mut packages = sound();
         packages[10]["features"] = json!({"extra": [part]});
         breaks(&judged(&packages), "features-widen-nothing");

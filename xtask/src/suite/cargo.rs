@@ -11,10 +11,7 @@ pub(super) const BINARIES: [&str; 2] = ["arras-proxy", "arras-server"];
 /// A cargo command in the repository, free of what the surrounding cargo put into the environment.
 pub(super) fn command(context: &Context, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args(arguments)
-        .current_dir(&context.root)
-        .env("CARGO_TERM_COLOR", "never");
+    command.args(arguments).current_dir(&context.root).env("CARGO_TERM_COLOR", "never");
     for (name, _) in std::env::vars_os() {
         let inherited = name
             .to_str()
@@ -52,53 +49,30 @@ pub(super) fn format(context: &Context) -> Result<Outcome, String> {
         let manifest = manifest.to_string_lossy();
         let style = context.root.join("rustfmt.toml");
         let style = style.to_string_lossy();
-        let arguments = [
-            "fmt",
-            "--check",
-            "--manifest-path",
-            &manifest,
-            "--",
-            "--config-path",
-            &style,
-        ];
+        let arguments = ["fmt", "--check", "--manifest-path", &manifest, "--", "--config-path", &style];
         outcome.add(succeeds(context, "format-outlying", &arguments)?);
     }
     Ok(outcome)
 }
 
 pub(super) fn clippy(context: &Context) -> Result<Outcome, String> {
-    succeeds(
-        context,
-        "clippy",
-        &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-    )
+    succeeds(context, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
 /// Builds each binary by itself: together they would share features that one of them needs and forgot.
 pub(super) fn alone(context: &Context) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     for package in BINARIES {
-        outcome.add(succeeds(
-            context,
-            &format!("alone-{package}"),
-            &["build", "--package", package],
-        )?);
+        outcome.add(succeeds(context, &format!("alone-{package}"), &["build", "--package", package])?);
     }
     Ok(outcome)
 }
 
 pub(super) fn doc(context: &Context) -> Result<Outcome, String> {
-    let mut command = command(
-        context,
-        &["doc", "--workspace", "--no-deps", "--document-private-items"],
-    );
+    let mut command = command(context, &["doc", "--workspace", "--no-deps", "--document-private-items"]);
     let finished = process::finish(command.env("RUSTDOCFLAGS", "-D warnings"), &context.log("doc"))?;
     let outcome = Outcome::one(finished.success);
-    Ok(if finished.success {
-        outcome
-    } else {
-        outcome.note(finished.tail(40))
-    })
+    Ok(if finished.success { outcome } else { outcome.note(finished.tail(40)) })
 }
 
 pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
@@ -109,9 +83,7 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
         outcome.notes.push(finished.tail(40));
     }
     if outcome.failed > 0 {
-        outcome
-            .notes
-            .push(format!("log: {}", context.log("tests").display()));
+        outcome.notes.push(format!("log: {}", context.log("tests").display()));
     }
     Ok(outcome)
 }

@@ -21,18 +21,9 @@ struct Script {
 }
 
 const SCRIPTS: [Script; 3] = [
-    Script {
-        name: "python",
-        prepare: python,
-    },
-    Script {
-        name: "node",
-        prepare: node,
-    },
-    Script {
-        name: "mongosh",
-        prepare: mongosh,
-    },
+    Script { name: "python", prepare: python },
+    Script { name: "node", prepare: node },
+    Script { name: "mongosh", prepare: mongosh },
 ];
 
 /// Runs every script against both servers, each with fresh servers.
@@ -46,10 +37,7 @@ pub(super) fn run(context: &Context) -> Result<Outcome, String> {
     for script in &SCRIPTS {
         let outcome = run_script(context, script);
         let outcome = outcome.unwrap_or_else(|error| Outcome::one(false).note(error));
-        println!(
-            "    {}: {} steps agree, {} do not",
-            script.name, outcome.passed, outcome.failed
-        );
+        println!("    {}: {} steps agree, {} do not", script.name, outcome.passed, outcome.failed);
         total.add(outcome);
     }
     Ok(total)
@@ -73,22 +61,10 @@ fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
         std::fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     }
     let mut command = Command::new(context.root.join("target/debug/arras"));
-    command
-        .arg("dev")
-        .arg("--data-dir")
-        .arg(&data)
-        .args(["--listen", "127.0.0.1:0"]);
-    let mut server = Server::start(
-        &mut command,
-        "listening on mongodb://",
-        &context.log(&format!("arras-{name}")),
-    )?;
-    let address = server
-        .address
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches('/');
+    command.arg("dev").arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0"]);
+    let mut server =
+        Server::start(&mut command, "listening on mongodb://", &context.log(&format!("arras-{name}")))?;
+    let address = server.address.split_whitespace().next().unwrap_or_default().trim_end_matches('/');
     server.address = format!("mongodb://{address}/");
     Ok(server)
 }
@@ -96,15 +72,8 @@ fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
 fn start_twin(context: &Context, name: &str) -> Result<Server, String> {
     let twin = context.root.join("target/twin");
     let mut command = Command::new("java");
-    command
-        .arg("-cp")
-        .arg(format!("{0}/classes:{0}/lib/*", twin.display()))
-        .args(["Twin", "0"]);
-    Server::start(
-        &mut command,
-        "listening on ",
-        &context.log(&format!("twin-{name}")),
-    )
+    command.arg("-cp").arg(format!("{0}/classes:{0}/lib/*", twin.display())).args(["Twin", "0"]);
+    Server::start(&mut command, "listening on ", &context.log(&format!("twin-{name}")))
 }
 
 /// Runs `script` against `uri` and reads what it printed.
@@ -153,14 +122,9 @@ fn compare(script: &str, twin: &[Value], ours: &[Value]) -> Outcome {
             None => Some("  the plaintext twin has no such step".to_owned()),
         };
         outcome.add(Outcome::one(wrong.is_none()));
-        outcome
-            .notes
-            .extend(wrong.map(|wrong| format!("{script}, step {step}:\n{wrong}")));
+        outcome.notes.extend(wrong.map(|wrong| format!("{script}, step {step}:\n{wrong}")));
     }
-    for step in expected
-        .keys()
-        .filter(|step| !ours.iter().any(|reply| step_of(reply) == **step))
-    {
+    for step in expected.keys().filter(|step| !ours.iter().any(|reply| step_of(reply) == **step)) {
         outcome.add(Outcome::one(false).note(format!("{script}, step {step}: missing against Arras")));
     }
     let mut names: Vec<&str> = ours.iter().map(step_of).collect();
@@ -173,35 +137,17 @@ fn compare(script: &str, twin: &[Value], ours: &[Value]) -> Outcome {
 
 /// Builds the twin, unless what is there was built from the same sources.
 fn build_twin(context: &Context) -> Result<(), String> {
-    let sources = [
-        context.root.join("lab/twin/pom.xml"),
-        context.root.join("lab/twin/src/main/java/Twin.java"),
-    ];
-    once(
-        context,
-        "twin",
-        &sources,
-        &context.root.join("target/twin"),
-        || {
-            let mut maven = Command::new("mvn");
-            maven
-                .args(["--batch-mode", "--quiet", "--file"])
-                .arg(&sources[0])
-                .arg("compile");
-            require(
-                process::finish(&mut maven, &context.log("twin-build"))?,
-                "Maven cannot build lab/twin",
-            )
-        },
-    )
+    let sources =
+        [context.root.join("lab/twin/pom.xml"), context.root.join("lab/twin/src/main/java/Twin.java")];
+    once(context, "twin", &sources, &context.root.join("target/twin"), || {
+        let mut maven = Command::new("mvn");
+        maven.args(["--batch-mode", "--quiet", "--file"]).arg(&sources[0]).arg("compile");
+        require(process::finish(&mut maven, &context.log("twin-build"))?, "Maven cannot build lab/twin")
+    })
 }
 
 fn require(finished: process::Finished, otherwise: &str) -> Result<(), String> {
-    if finished.success {
-        Ok(())
-    } else {
-        Err(format!("{otherwise}:\n{}", finished.tail(30)))
-    }
+    if finished.success { Ok(()) } else { Err(format!("{otherwise}:\n{}", finished.tail(30))) }
 }
 
 /// Runs `make`, which fills `folder`, unless it did so from the same `sources` before.
@@ -230,37 +176,21 @@ fn python(context: &Context) -> Result<Command, String> {
     let folder = context.root.join("lab/drivers/python");
     let venv = context.scratch.join("python");
     let requirements = folder.join("requirements.txt");
-    once(
-        context,
-        "python",
-        std::slice::from_ref(&requirements),
-        &venv,
-        || {
-            let mut create = Command::new("python3");
-            create.args(["-m", "venv", "--clear"]).arg(&venv);
-            require(
-                process::finish(&mut create, &context.log("python-venv"))?,
-                "cannot make a Python environment",
-            )?;
-            let mut install = Command::new(venv.join("bin/pip"));
-            install
-                .args([
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--requirement",
-                ])
-                .arg(&requirements);
-            require(
-                process::finish(&mut install, &context.log("python-install"))?,
-                "pip cannot install",
-            )
-        },
-    )?;
+    once(context, "python", std::slice::from_ref(&requirements), &venv, || {
+        let mut create = Command::new("python3");
+        create.args(["-m", "venv", "--clear"]).arg(&venv);
+        require(
+            process::finish(&mut create, &context.log("python-venv"))?,
+            "cannot make a Python environment",
+        )?;
+        let mut install = Command::new(venv.join("bin/pip"));
+        install
+            .args(["install", "--quiet", "--disable-pip-version-check", "--requirement"])
+            .arg(&requirements);
+        require(process::finish(&mut install, &context.log("python-install"))?, "pip cannot install")
+    })?;
     let mut command = Command::new(venv.join("bin/python"));
-    command
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .arg(folder.join("session.py"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(folder.join("session.py"));
     Ok(command)
 }
 
@@ -268,32 +198,18 @@ fn python(context: &Context) -> Result<Command, String> {
 fn node_folder(context: &Context) -> Result<PathBuf, String> {
     let modules = context.scratch.join("node");
     let manifest = context.root.join("lab/drivers/node/package.json");
-    once(
-        context,
-        "node",
-        std::slice::from_ref(&manifest),
-        &modules.join("node_modules"),
-        || {
-            std::fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
-            copy(&manifest, &modules.join("package.json"))?;
-            let mut install = Command::new("npm");
-            install
-                .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
-                .current_dir(&modules);
-            require(
-                process::finish(&mut install, &context.log("node-install"))?,
-                "npm cannot install",
-            )
-        },
-    )?;
+    once(context, "node", std::slice::from_ref(&manifest), &modules.join("node_modules"), || {
+        std::fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
+        copy(&manifest, &modules.join("package.json"))?;
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&modules);
+        require(process::finish(&mut install, &context.log("node-install"))?, "npm cannot install")
+    })?;
     for folder in ["node", "mongosh"] {
         let folder = context.root.join("lab/drivers").join(folder);
         let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for path in entries.flatten().map(|entry| entry.path()) {
-            if path
-                .extension()
-                .is_some_and(|ending| ending == "js" || ending == "mjs")
-            {
+            if path.extension().is_some_and(|ending| ending == "js" || ending == "mjs") {
                 copy(&path, &modules.join(path.file_name().unwrap_or_default()))?;
             }
         }
@@ -302,9 +218,7 @@ fn node_folder(context: &Context) -> Result<PathBuf, String> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    std::fs::copy(from, to)
-        .map(|_| ())
-        .map_err(|error| format!("{}: {error}", from.display()))
+    std::fs::copy(from, to).map(|_| ()).map_err(|error| format!("{}: {error}", from.display()))
 }
 
 fn node(context: &Context) -> Result<Command, String> {

@@ -34,10 +34,7 @@ pub fn run_named(context: &Context, names: &[String]) -> Result<bool, String> {
     process::stop_children_on_signals()?;
     let known = targets(&context.root)?;
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-        return Err(format!(
-            "no fuzz target is called {unknown}; there are: {}",
-            known.join(", ")
-        ));
+        return Err(format!("no fuzz target is called {unknown}; there are: {}", known.join(", ")));
     }
     let outcome = run_targets(context, if names.is_empty() { &known } else { names })?;
     for note in &outcome.notes {
@@ -53,9 +50,7 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let name = |path: PathBuf| {
         let is_source = path.extension().is_some_and(|ending| ending == "rs");
-        path.file_stem()
-            .filter(|_| is_source)
-            .map(|stem| stem.to_string_lossy().into_owned())
+        path.file_stem().filter(|_| is_source).map(|stem| stem.to_string_lossy().into_owned())
     };
     let mut names: Vec<String> = entries.flatten().filter_map(|entry| name(entry.path())).collect();
     names.sort();
@@ -67,30 +62,18 @@ fn run_targets(context: &Context, names: &[String]) -> Result<Outcome, String> {
         return Err("rustc does not say its host".into());
     };
     let folder = context.root.join("target/fuzz");
-    let arguments = [
-        "build",
-        "--bins",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--target",
-        &host,
-        "--target-dir",
-    ];
+    let arguments =
+        ["build", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target", &host, "--target-dir"];
     let mut build = cargo::command(context, &arguments);
     build.arg(&folder).env("RUSTFLAGS", INSTRUMENTATION);
     let built = process::finish(&mut build, &context.log("fuzz-build"))?;
     if !built.success {
         return Ok(Outcome::one(false).note(built.tail(40)));
     }
-    let workers = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(names.len().max(1));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(names.len().max(1));
     let share = TOTAL_SECONDS * workers as u64 / names.len().max(1) as u64;
     let seconds = context.fuzz_seconds.min(share.max(1));
-    println!(
-        "    {} targets, {seconds} s each, {workers} at a time",
-        names.len()
-    );
+    println!("    {} targets, {seconds} s each, {workers} at a time", names.len());
     let binaries = folder.join(&host).join("debug");
     let waiting = Mutex::new(names.iter());
     let total = Mutex::new(Outcome::default());
@@ -100,34 +83,24 @@ fn run_targets(context: &Context, names: &[String]) -> Result<Outcome, String> {
                 while let Some(name) = next(&waiting) {
                     let outcome = run_one(context, &binaries, name, seconds)
                         .unwrap_or_else(|error| Outcome::one(false).note(format!("{name}: {error}")));
-                    total
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .add(outcome);
+                    total.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(outcome);
                 }
             });
         }
     });
-    let mut total = total
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     total.notes.sort();
     Ok(total)
 }
 
 fn next<'a>(waiting: &Mutex<std::slice::Iter<'a, String>>) -> Option<&'a String> {
-    waiting
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .next()
+    waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
 }
 
 fn host() -> Option<String> {
     let output = Command::new("rustc").arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .map(str::to_owned)
+    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
 }
 
 /// Writes the target's seeds, then fuzzes it.
@@ -140,9 +113,7 @@ fn run_one(context: &Context, binaries: &Path, name: &str, seconds: u64) -> Resu
     let log = context.log(&format!("fuzz-{name}"));
     let mut seed = Command::new(binaries.join(name));
     // `-runs=0`: a target without seeds ends too.
-    seed.arg("-runs=0")
-        .env("ARRAS_FUZZ_SEEDS", &corpus)
-        .current_dir(&artifacts);
+    seed.arg("-runs=0").env("ARRAS_FUZZ_SEEDS", &corpus).current_dir(&artifacts);
     let seeded = process::finish(&mut seed, &log)?;
     if !seeded.success {
         return Ok(Outcome::one(false).note(format!("{name} cannot write its seeds:\n{}", seeded.tail(10))));
@@ -154,30 +125,17 @@ fn run_one(context: &Context, binaries: &Path, name: &str, seconds: u64) -> Resu
     fuzz.env("TMPDIR", &temporary);
     fuzz.arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .args([
-            "-max_len=8192",
-            "-timeout=120",
-            "-rss_limit_mb=2048",
-            "-verbosity=1",
-            "-print_final_stats=1",
-        ])
+        .args(["-max_len=8192", "-timeout=120", "-rss_limit_mb=2048", "-verbosity=1", "-print_final_stats=1"])
         .arg(&corpus)
         .current_dir(&context.scratch);
     let finished = process::finish(&mut fuzz, &log)?;
-    let runs = finished
-        .output
-        .lines()
-        .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    let runs = finished.output.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     let ran = runs.and_then(|runs| runs.trim().parse::<u64>().ok()).unwrap_or(0);
     let outcome = Outcome::one(finished.success && ran > 0);
     if outcome.failed == 0 {
         return Ok(outcome.note(format!("{name}: {ran} inputs")));
     }
-    let panic = finished
-        .output
-        .lines()
-        .position(|line| line.contains("panicked at"))
-        .unwrap_or(0);
+    let panic = finished.output.lines().position(|line| line.contains("panicked at")).unwrap_or(0);
     let around: Vec<&str> = finished.output.lines().skip(panic).take(6).collect();
     Ok(outcome.note(format!(
         "{name}: {}\ninput in {}, log: {}",

@@ -24,11 +24,7 @@ pub struct Outcome {
 impl Outcome {
     /// One check.
     fn one(holds: bool) -> Self {
-        Self {
-            passed: usize::from(holds),
-            failed: usize::from(!holds),
-            notes: Vec::new(),
-        }
+        Self { passed: usize::from(holds), failed: usize::from(!holds), notes: Vec::new() }
     }
 
     fn add(&mut self, other: Self) {
@@ -59,11 +55,7 @@ impl Context {
     #[must_use]
     pub fn new(fuzz_seconds: u64) -> Self {
         let root = crate::metadata::root();
-        Self {
-            scratch: root.join("target").join("xtask"),
-            root,
-            fuzz_seconds,
-        }
+        Self { scratch: root.join("target").join("xtask"), root, fuzz_seconds }
     }
 
     fn log(&self, name: &str) -> PathBuf {
@@ -79,42 +71,12 @@ struct Step {
 }
 
 const STEPS: [Step; 10] = [
-    Step {
-        name: "format",
-        what: "every crate is formatted",
-        needs: &[],
-        run: cargo::format,
-    },
-    Step {
-        name: "boundary",
-        what: "no dependency crosses a trust boundary",
-        needs: &[],
-        run: boundary,
-    },
-    Step {
-        name: "tidy",
-        what: "files, lengths, secret types, names, links",
-        needs: &[],
-        run: tidy,
-    },
-    Step {
-        name: "vectors",
-        what: "every known-answer file is used",
-        needs: &[],
-        run: vectors,
-    },
-    Step {
-        name: "clippy",
-        what: "no warning in any target",
-        needs: &[],
-        run: cargo::clippy,
-    },
-    Step {
-        name: "alone",
-        what: "each binary builds by itself",
-        needs: &[],
-        run: cargo::alone,
-    },
+    Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
+    Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
+    Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
+    Step { name: "vectors", what: "every known-answer file is used", needs: &[], run: vectors },
+    Step { name: "clippy", what: "no warning in any target", needs: &[], run: cargo::clippy },
+    Step { name: "alone", what: "each binary builds by itself", needs: &[], run: cargo::alone },
     Step {
         name: "tests",
         what: "unit, property, integration and documentation tests",
@@ -127,28 +89,14 @@ const STEPS: [Step; 10] = [
         needs: &tools::DRIVERS,
         run: drivers::run,
     },
-    Step {
-        name: "fuzz",
-        what: "every decoder for a few seconds",
-        needs: &[tools::CXX],
-        run: fuzz::run,
-    },
-    Step {
-        name: "doc",
-        what: "documentation builds without a warning",
-        needs: &[],
-        run: cargo::doc,
-    },
+    Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },
+    Step { name: "doc", what: "documentation builds without a warning", needs: &[], run: cargo::doc },
 ];
 
 fn counted(report: Result<Report, String>) -> Result<Outcome, String> {
     let report = report?;
     report.print();
-    Ok(Outcome {
-        passed: report.passed(),
-        failed: report.failed(),
-        notes: Vec::new(),
-    })
+    Ok(Outcome { passed: report.passed(), failed: report.failed(), notes: Vec::new() })
 }
 
 fn boundary(_: &Context) -> Result<Outcome, String> {
@@ -175,14 +123,9 @@ pub fn list() {
 /// # Errors
 /// If a name is no step's.
 pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<bool, String> {
-    if let Some(unknown) = only
-        .iter()
-        .chain(skip)
-        .find(|name| !STEPS.iter().any(|step| step.name == **name))
+    if let Some(unknown) = only.iter().chain(skip).find(|name| !STEPS.iter().any(|step| step.name == **name))
     {
-        return Err(format!(
-            "no step is called {unknown}; `cargo xtask test --list` names them"
-        ));
+        return Err(format!("no step is called {unknown}; `cargo xtask test --list` names them"));
     }
     process::stop_children_on_signals()?;
     let chosen = |step: &&Step| {
@@ -193,13 +136,7 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<bool, 
     let missing = tools::install(steps.iter().flat_map(|step| step.needs));
     let mut results = Vec::new();
     for (offset, step) in steps.iter().enumerate() {
-        println!(
-            "\n==> {} ({} of {}): {}",
-            step.name,
-            offset + 1,
-            steps.len(),
-            step.what
-        );
+        println!("\n==> {} ({} of {}): {}", step.name, offset + 1, steps.len(), step.what);
         let begun = Instant::now();
         let outcome = match step.needs.iter().find_map(|tool| missing.get(tool.name)) {
             Some(reason) => Err(reason.clone()),
@@ -217,16 +154,10 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<bool, 
 
 /// Prints the table and the closing line; true if nothing failed.
 fn summary(results: &[(&str, Outcome, Duration)]) -> bool {
-    println!(
-        "\n{:<10} {:>8} {:>8} {:>10}",
-        "step", "passed", "failed", "seconds"
-    );
+    println!("\n{:<10} {:>8} {:>8} {:>10}", "step", "passed", "failed", "seconds");
     for (name, outcome, elapsed) in results {
         let seconds = elapsed.as_secs_f64();
-        println!(
-            "{name:<10} {:>8} {:>8} {seconds:>10.1}",
-            outcome.passed, outcome.failed
-        );
+        println!("{name:<10} {:>8} {:>8} {seconds:>10.1}", outcome.passed, outcome.failed);
     }
     let passed: usize = results.iter().map(|(_, outcome, _)| outcome.passed).sum();
     let failed: usize = results.iter().map(|(_, outcome, _)| outcome.failed).sum();

@@ -62,18 +62,14 @@ impl Group {
         if STOPPING.load(Ordering::SeqCst) {
             return Err("stopped".into());
         }
-        let child = command
-            .process_group(0)
-            .spawn()
-            .map_err(|error| format!("cannot run {name}: {error}"))?;
+        let child =
+            command.process_group(0).spawn().map_err(|error| format!("cannot run {name}: {error}"))?;
         running.insert(leader(&child));
         Ok(Self { child })
     }
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        self.child
-            .try_wait()
-            .map_err(|error| format!("cannot wait: {error}"))
+        self.child.try_wait().map_err(|error| format!("cannot wait: {error}"))
     }
 
     fn signal(&self, signal: Signal) {
@@ -100,10 +96,7 @@ impl Drop for Group {
         // Whatever the leader left behind, or the leader itself.
         self.signal(Signal::SIGKILL);
         let _ = self.child.wait();
-        RUNNING
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&leader(&self.child));
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&leader(&self.child));
     }
 }
 
@@ -125,9 +118,7 @@ impl Finished {
 /// Runs a command to its end without input, its output into the file `log`.
 pub(super) fn finish(command: &mut Command, log: &Path) -> Result<Finished, String> {
     let file = create(log)?;
-    let errors = file
-        .try_clone()
-        .map_err(|error| format!("{}: {error}", log.display()))?;
+    let errors = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
     let mut group = Group::start(command.stdin(Stdio::null()).stdout(file).stderr(errors))?;
     let begun = Instant::now();
     let mut spoken = begun;
@@ -143,10 +134,7 @@ pub(super) fn finish(command: &mut Command, log: &Path) -> Result<Finished, Stri
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    Ok(Finished {
-        success: status.success(),
-        output: read(log)?,
-    })
+    Ok(Finished { success: status.success(), output: read(log)? })
 }
 
 fn create(log: &Path) -> Result<File, String> {
@@ -177,15 +165,8 @@ impl Server {
         log: &Path,
     ) -> Result<Self, String> {
         let mut file = create(log)?;
-        let errors = file
-            .try_clone()
-            .map_err(|error| format!("{}: {error}", log.display()))?;
-        let mut group = Group::start(
-            command
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(errors),
-        )?;
+        let errors = file.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+        let mut group = Group::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors))?;
         let output = group.child.stdout.take().ok_or("the server has no output")?;
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
@@ -198,16 +179,10 @@ impl Server {
             }
         });
         match receiver.recv_timeout(START) {
-            Ok(address) => Ok(Self {
-                address,
-                _group: group,
-            }),
+            Ok(address) => Ok(Self { address, _group: group }),
             Err(_) => {
                 drop(group);
-                let output = Finished {
-                    success: false,
-                    output: read(log)?,
-                };
+                let output = Finished { success: false, output: read(log)? };
                 Err(format!(
                     "the server did not say where it listens:\n{}\nlog: {}",
                     output.tail(20),

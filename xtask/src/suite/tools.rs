@@ -15,11 +15,8 @@ pub(super) struct Tool {
 }
 
 /// A C++ compiler, for libFuzzer.
-pub(super) const CXX: Tool = Tool {
-    name: "a C++ compiler",
-    probe: &["c++", "--version"],
-    packages: &["g++"],
-};
+pub(super) const CXX: Tool =
+    Tool { name: "a C++ compiler", probe: &["c++", "--version"], packages: &["g++"] };
 
 /// Python with venv and pip, Node.js 18 or newer with npm, Maven with a JDK 17 or newer.
 pub(super) const DRIVERS: [Tool; 5] = [
@@ -30,28 +27,16 @@ pub(super) const DRIVERS: [Tool; 5] = [
     },
     Tool {
         name: "Node.js 18 or newer",
-        probe: &[
-            "node",
-            "-e",
-            "process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)",
-        ],
+        probe: &["node", "-e", "process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)"],
         packages: &["nodejs"],
     },
-    Tool {
-        name: "npm",
-        probe: &["npm", "--version"],
-        packages: &["npm"],
-    },
+    Tool { name: "npm", probe: &["npm", "--version"], packages: &["npm"] },
     Tool {
         name: "a JDK 17 or newer",
         probe: &["javac", "--release", "17", "--version"],
         packages: &["default-jdk-headless"],
     },
-    Tool {
-        name: "Maven",
-        probe: &["mvn", "--version"],
-        packages: &["maven"],
-    },
+    Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] },
 ];
 
 fn succeeds(command: &[&str]) -> bool {
@@ -76,27 +61,15 @@ pub(super) fn install<'a>(needed: impl Iterator<Item = &'a Tool>) -> BTreeMap<&'
     if missing.is_empty() {
         return BTreeMap::new();
     }
-    let packages: Vec<&str> = missing
-        .values()
-        .flat_map(|tool| tool.packages.iter().copied())
-        .collect();
-    println!(
-        "missing: {}",
-        missing.keys().copied().collect::<Vec<_>>().join(", ")
-    );
+    let packages: Vec<&str> = missing.values().flat_map(|tool| tool.packages.iter().copied()).collect();
+    println!("missing: {}", missing.keys().copied().collect::<Vec<_>>().join(", "));
     let attempt = apt(&packages);
     let mut unmet = BTreeMap::new();
     for (name, tool) in missing.iter().filter(|(_, tool)| !succeeds(tool.probe)) {
-        let why = attempt
-            .as_ref()
-            .err()
-            .map_or("the packages do not bring it", String::as_str);
+        let why = attempt.as_ref().err().map_or("the packages do not bring it", String::as_str);
         unmet.insert(
             *name,
-            format!(
-                "{name} is missing ({why}); install it, e.g. {}",
-                tool.packages.join(" ")
-            ),
+            format!("{name} is missing ({why}); install it, e.g. {}", tool.packages.join(" ")),
         );
     }
     unmet
@@ -106,11 +79,7 @@ fn apt(packages: &[&str]) -> Result<(), String> {
     if !succeeds(&["apt-get", "--version"]) {
         return Err("there is no apt-get here".into());
     }
-    let prefix: &[&str] = if nix::unistd::geteuid().is_root() {
-        &[]
-    } else {
-        &["sudo", "-n"]
-    };
+    let prefix: &[&str] = if nix::unistd::geteuid().is_root() { &[] } else { &["sudo", "-n"] };
     if !prefix.is_empty() && !succeeds(&["sudo", "-n", "true"]) {
         return Err("installing needs root, or sudo without a password".into());
     }
@@ -128,11 +97,8 @@ fn apt(packages: &[&str]) -> Result<(), String> {
         let command = [prefix, &command].concat();
         println!("running: {}", command.join(" "));
         let (program, arguments) = command.split_first().ok_or("no command")?;
-        let status = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status();
+        let status =
+            Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).status();
         if !status.is_ok_and(|status| status.success()) {
             return Err(format!("`{}` failed", command.join(" ")));
         }

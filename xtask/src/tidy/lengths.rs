@@ -39,21 +39,11 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
 pub(super) fn function_length(tree: &Tree) -> Vec<Finding> {
     let mut lengths: BTreeMap<String, usize> = BTreeMap::new();
     for (path, syntax) in tree.sources() {
-        let mut functions = Functions {
-            path,
-            scope: Vec::new(),
-            lengths: &mut lengths,
-        };
+        let mut functions = Functions { path, scope: Vec::new(), lengths: &mut lengths };
         functions.visit_file(syntax);
     }
     let listed = &tree.exceptions.function_lines;
-    ratchet(
-        "function-length",
-        &lengths,
-        FUNCTION_LINES_MAX,
-        listed,
-        "name its steps and make them functions",
-    )
+    ratchet("function-length", &lengths, FUNCTION_LINES_MAX, listed, "name its steps and make them functions")
 }
 
 /// Compares lengths with the limit and the listed exceptions, both ways.
@@ -66,12 +56,7 @@ fn ratchet(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |place: &str, wrong: String, fix: &str| {
-        findings.push(Finding {
-            rule,
-            place: place.into(),
-            wrong,
-            fix: fix.into(),
-        });
+        findings.push(Finding { rule, place: place.into(), wrong, fix: fix.into() });
     };
     for (name, lines) in lengths {
         let allowed = listed.get(name).copied().unwrap_or(limit).max(limit);
@@ -114,12 +99,7 @@ impl Functions<'_> {
     fn measure(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let first = signature.fn_token.span.start().line;
         let last = block.brace_token.span.close().end().line;
-        let name: Vec<String> = self
-            .scope
-            .iter()
-            .cloned()
-            .chain([signature.ident.to_string()])
-            .collect();
+        let name: Vec<String> = self.scope.iter().cloned().chain([signature.ident.to_string()]).collect();
         let name = format!("{}::{}", self.path, name.join("::"));
         let lines = self.lengths.entry(name).or_default();
         // Variants of one function for different platforms share a name: the longest counts.
@@ -135,15 +115,11 @@ impl Functions<'_> {
 
 impl<'ast> Visit<'ast> for Functions<'_> {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        self.within(item.ident.to_string(), |this| {
-            syn::visit::visit_item_mod(this, item)
-        });
+        self.within(item.ident.to_string(), |this| syn::visit::visit_item_mod(this, item));
     }
 
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        self.within(item.ident.to_string(), |this| {
-            syn::visit::visit_item_trait(this, item)
-        });
+        self.within(item.ident.to_string(), |this| syn::visit::visit_item_trait(this, item));
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
@@ -151,31 +127,23 @@ impl<'ast> Visit<'ast> for Functions<'_> {
             syn::Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
             _ => None,
         };
-        self.within(name.unwrap_or_else(|| "impl".into()), |this| {
-            syn::visit::visit_item_impl(this, item)
-        });
+        self.within(name.unwrap_or_else(|| "impl".into()), |this| syn::visit::visit_item_impl(this, item));
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.measure(&item.sig, &item.block);
-        self.within(item.sig.ident.to_string(), |this| {
-            syn::visit::visit_item_fn(this, item)
-        });
+        self.within(item.sig.ident.to_string(), |this| syn::visit::visit_item_fn(this, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.measure(&item.sig, &item.block);
-        self.within(item.sig.ident.to_string(), |this| {
-            syn::visit::visit_impl_item_fn(this, item)
-        });
+        self.within(item.sig.ident.to_string(), |this| syn::visit::visit_impl_item_fn(this, item));
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
         if let Some(block) = &item.default {
             self.measure(&item.sig, block);
         }
-        self.within(item.sig.ident.to_string(), |this| {
-            syn::visit::visit_trait_item_fn(this, item)
-        });
+        self.within(item.sig.ident.to_string(), |this| syn::visit::visit_trait_item_fn(this, item));
     }
 }

@@ -36,11 +36,7 @@ fn broken(tree: &Tree, from: &str, target: &str) -> Option<String> {
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let path = if file.is_empty() {
-        from.to_owned()
-    } else {
-        join(folder, file)
-    };
+    let path = if file.is_empty() { from.to_owned() } else { join(folder, file) };
     let is_folder = tree
         .files
         .range(format!("{path}/")..)
@@ -61,11 +57,7 @@ fn without_code(text: &str) -> Vec<String> {
     for line in text.lines() {
         let fence = line.trim_start().starts_with("```");
         fenced ^= fence;
-        let kept = if fenced || fence {
-            String::new()
-        } else {
-            inline.replace_all(line, "``").into_owned()
-        };
+        let kept = if fenced || fence { String::new() } else { inline.replace_all(line, "``").into_owned() };
         lines.push(kept);
     }
     lines
@@ -83,16 +75,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
         }
         let title = line.trim_start_matches('#').trim().to_lowercase();
         let kept = |letter: char| letter.is_alphanumeric() || letter == '-' || letter == '_' || letter == ' ';
-        let slug: String = title
-            .chars()
-            .filter(|letter| kept(*letter))
-            .collect::<String>()
-            .replace(' ', "-");
+        let slug: String = title.chars().filter(|letter| kept(*letter)).collect::<String>().replace(' ', "-");
         let numbered = (1..).map(|number| format!("{slug}-{number}"));
-        if let Some(free) = std::iter::once(slug.clone())
-            .chain(numbered)
-            .find(|slug| !found.contains(slug))
-        {
+        if let Some(free) = std::iter::once(slug.clone()).chain(numbered).find(|slug| !found.contains(slug)) {
             found.insert(free);
         }
     }

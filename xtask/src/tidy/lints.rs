@@ -11,12 +11,8 @@ const UNSAFE_HOME: &str = "shared/primitives";
 const PANIC_FREE: [&str; 2] = ["shared/protocol", "untrusted/server"];
 
 /// What those crates deny.
-const PANIC_LINTS: [&str; 4] = [
-    "clippy::expect_used",
-    "clippy::indexing_slicing",
-    "clippy::panic",
-    "clippy::unwrap_used",
-];
+const PANIC_LINTS: [&str; 4] =
+    ["clippy::expect_used", "clippy::indexing_slicing", "clippy::panic", "clippy::unwrap_used"];
 
 /// An attribute that sets lint levels.
 struct Levels {
@@ -35,31 +31,18 @@ fn levels_of(attribute: &syn::Attribute, in_test: bool) -> Option<Levels> {
     let mut lints = Vec::new();
     // `reason = "..."` ends the list with a value that this closure leaves unread; the lints before it count.
     let _ = attribute.parse_nested_meta(|meta| {
-        let names: Vec<String> = meta
-            .path
-            .segments
-            .iter()
-            .map(|segment| segment.ident.to_string())
-            .collect();
+        let names: Vec<String> = meta.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         lints.push(names.join("::"));
         Ok(())
     });
     let line = attribute.pound_token.span.start().line;
-    Some(Levels {
-        line,
-        level,
-        lints,
-        in_test,
-    })
+    Some(Levels { line, level, lints, in_test })
 }
 
 /// Every lint attribute of a file, knowing which are in test code.
 fn all_levels(path: &str, syntax: &syn::File) -> Vec<Levels> {
     let in_test = path.contains("/tests/") || path.ends_with("tests.rs") || path.contains("/benches/");
-    let mut visitor = Attributes {
-        in_test,
-        found: Vec::new(),
-    };
+    let mut visitor = Attributes { in_test, found: Vec::new() };
     visitor.visit_file(syntax);
     visitor.found
 }
@@ -92,26 +75,17 @@ impl<'ast> Visit<'ast> for Attributes {
 /// `#[cfg(test)]` or `#[test]`.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        let last = attribute
-            .path()
-            .segments
-            .last()
-            .map(|segment| segment.ident.to_string());
+        let last = attribute.path().segments.last().map(|segment| segment.ident.to_string());
         match last.as_deref() {
             Some("test") => true,
-            Some("cfg") => attribute
-                .parse_args::<syn::Path>()
-                .is_ok_and(|path| path.is_ident("test")),
+            Some("cfg") => attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test")),
             _ => false,
         }
     })
 }
 
 fn sets(syntax: &syn::File, levels: &[&str], lint: &str) -> bool {
-    let inner = syntax
-        .attrs
-        .iter()
-        .filter_map(|attribute| levels_of(attribute, false));
+    let inner = syntax.attrs.iter().filter_map(|attribute| levels_of(attribute, false));
     inner
         .into_iter()
         .any(|found| levels.contains(&found.level.as_str()) && found.lints.iter().any(|name| name == lint))
@@ -120,16 +94,9 @@ fn sets(syntax: &syn::File, levels: &[&str], lint: &str) -> bool {
 /// Every library and binary forbids unsafe code; only primitives may allow it, module by module.
 pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for member in tree
-        .crates
-        .iter()
-        .filter(|member| !["fuzz", UNSAFE_HOME].contains(&member.folder.as_str()))
+    for member in tree.crates.iter().filter(|member| !["fuzz", UNSAFE_HOME].contains(&member.folder.as_str()))
     {
-        for (path, _) in member
-            .targets
-            .iter()
-            .filter(|(_, kind)| kind == "lib" || kind == "bin")
-        {
+        for (path, _) in member.targets.iter().filter(|(_, kind)| kind == "lib" || kind == "bin") {
             let Some(Some(Ok(syntax))) = tree.files.get(path).map(|file| &file.syntax) else {
                 continue;
             };
@@ -143,10 +110,7 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    for (path, syntax) in tree
-        .sources()
-        .filter(|(path, _)| tree.crate_of(path) != UNSAFE_HOME)
-    {
+    for (path, syntax) in tree.sources().filter(|(path, _)| tree.crate_of(path) != UNSAFE_HOME) {
         let softened = |found: &Levels| {
             ["allow", "expect", "warn"].contains(&found.level.as_str())
                 && found.lints.iter().any(|lint| lint == "unsafe_code")
@@ -166,23 +130,12 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
 /// What parses an adversary's bytes denies the ways to panic, and does not take it back outside of tests.
 pub(super) fn panic_lints(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for member in tree
-        .crates
-        .iter()
-        .filter(|member| PANIC_FREE.contains(&member.folder.as_str()))
-    {
-        for (path, _) in member
-            .targets
-            .iter()
-            .filter(|(_, kind)| kind == "lib" || kind == "bin")
-        {
+    for member in tree.crates.iter().filter(|member| PANIC_FREE.contains(&member.folder.as_str())) {
+        for (path, _) in member.targets.iter().filter(|(_, kind)| kind == "lib" || kind == "bin") {
             let Some(Some(Ok(syntax))) = tree.files.get(path).map(|file| &file.syntax) else {
                 continue;
             };
-            for lint in PANIC_LINTS
-                .iter()
-                .filter(|lint| !sets(syntax, &["deny", "forbid"], lint))
-            {
+            for lint in PANIC_LINTS.iter().filter(|lint| !sets(syntax, &["deny", "forbid"], lint)) {
                 findings.push(Finding {
                     rule: "panic-lints",
                     place: path.clone(),
@@ -192,17 +145,11 @@ pub(super) fn panic_lints(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    for (path, syntax) in tree
-        .sources()
-        .filter(|(path, _)| PANIC_FREE.contains(&tree.crate_of(path)))
-    {
+    for (path, syntax) in tree.sources().filter(|(path, _)| PANIC_FREE.contains(&tree.crate_of(path))) {
         let softened = |found: &Levels| {
             !found.in_test
                 && ["allow", "expect", "warn"].contains(&found.level.as_str())
-                && found
-                    .lints
-                    .iter()
-                    .any(|lint| PANIC_LINTS.contains(&lint.as_str()))
+                && found.lints.iter().any(|lint| PANIC_LINTS.contains(&lint.as_str()))
         };
         for found in all_levels(path, syntax).into_iter().filter(softened) {
             findings.push(Finding {

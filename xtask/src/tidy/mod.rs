@@ -24,74 +24,23 @@ struct Rule {
 }
 
 const RULES: [Rule; 17] = [
-    Rule {
-        name: "sources-parse",
-        check: modules::sources_parse,
-    },
-    Rule {
-        name: "dead-modules",
-        check: modules::dead_modules,
-    },
-    Rule {
-        name: "foreign-code",
-        check: modules::foreign_code,
-    },
-    Rule {
-        name: "module-names",
-        check: names::module_names,
-    },
-    Rule {
-        name: "type-names",
-        check: names::type_names,
-    },
-    Rule {
-        name: "file-length",
-        check: lengths::file_length,
-    },
-    Rule {
-        name: "function-length",
-        check: lengths::function_length,
-    },
-    Rule {
-        name: "secret-types",
-        check: secrets::secret_types,
-    },
-    Rule {
-        name: "secret-homes",
-        check: secrets::secret_homes,
-    },
-    Rule {
-        name: "secret-arrays",
-        check: secrets::secret_arrays,
-    },
-    Rule {
-        name: "unsafe-code",
-        check: lints::unsafe_code,
-    },
-    Rule {
-        name: "panic-lints",
-        check: lints::panic_lints,
-    },
-    Rule {
-        name: "markers",
-        check: text::markers,
-    },
-    Rule {
-        name: "machine-paths",
-        check: text::machine_paths,
-    },
-    Rule {
-        name: "registry-hosts",
-        check: text::registry_hosts,
-    },
-    Rule {
-        name: "large-files",
-        check: text::large_files,
-    },
-    Rule {
-        name: "links",
-        check: links::links,
-    },
+    Rule { name: "sources-parse", check: modules::sources_parse },
+    Rule { name: "dead-modules", check: modules::dead_modules },
+    Rule { name: "foreign-code", check: modules::foreign_code },
+    Rule { name: "module-names", check: names::module_names },
+    Rule { name: "type-names", check: names::type_names },
+    Rule { name: "file-length", check: lengths::file_length },
+    Rule { name: "function-length", check: lengths::function_length },
+    Rule { name: "secret-types", check: secrets::secret_types },
+    Rule { name: "secret-homes", check: secrets::secret_homes },
+    Rule { name: "secret-arrays", check: secrets::secret_arrays },
+    Rule { name: "unsafe-code", check: lints::unsafe_code },
+    Rule { name: "panic-lints", check: lints::panic_lints },
+    Rule { name: "markers", check: text::markers },
+    Rule { name: "machine-paths", check: text::machine_paths },
+    Rule { name: "registry-hosts", check: text::registry_hosts },
+    Rule { name: "large-files", check: text::large_files },
+    Rule { name: "links", check: links::links },
 ];
 
 /// Checks this repository.
@@ -104,9 +53,5 @@ pub fn run() -> Result<Report, String> {
 
 fn judge(tree: &Tree) -> Report {
     let findings = RULES.iter().flat_map(|rule| (rule.check)(tree)).collect();
-    Report {
-        name: "tidy",
-        rules: RULES.iter().map(|rule| rule.name).collect(),
-        findings,
-    }
+    Report { name: "tidy", rules: RULES.iter().map(|rule| rule.name).collect(), findings }
 }

@@ -44,17 +44,8 @@ fn reach(tree: &Tree, path: &str, is_root: bool, reached: &mut BTreeSet<String>)
     let Some(Ok(syntax)) = &file.syntax else { return };
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".rs");
-    let base = if is_root || stem == "mod" {
-        folder.to_owned()
-    } else {
-        join(folder, stem)
-    };
-    let mut visitor = Mods {
-        tree,
-        file_folder: folder,
-        base,
-        reached,
-    };
+    let base = if is_root || stem == "mod" { folder.to_owned() } else { join(folder, stem) };
+    let mut visitor = Mods { tree, file_folder: folder, base, reached };
     visitor.visit_file(syntax);
 }
 
@@ -78,18 +69,8 @@ impl<'ast> Visit<'ast> for Mods<'_> {
         } else if let Some(given) = path_attribute(&item.attrs) {
             reach(self.tree, &join(self.file_folder, &given), true, self.reached);
         } else {
-            reach(
-                self.tree,
-                &join(&self.base, &format!("{name}.rs")),
-                false,
-                self.reached,
-            );
-            reach(
-                self.tree,
-                &join(&self.base, &format!("{name}/mod.rs")),
-                false,
-                self.reached,
-            );
+            reach(self.tree, &join(&self.base, &format!("{name}.rs")), false, self.reached);
+            reach(self.tree, &join(&self.base, &format!("{name}/mod.rs")), false, self.reached);
         }
     }
 }
@@ -110,14 +91,9 @@ pub(super) fn join(folder: &str, rest: &str) -> String {
 }
 
 fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
-    let attribute = attributes
-        .iter()
-        .find(|attribute| attribute.path().is_ident("path"))?;
+    let attribute = attributes.iter().find(|attribute| attribute.path().is_ident("path"))?;
     match &attribute.meta.require_name_value().ok()?.value {
-        syn::Expr::Lit(syn::ExprLit {
-            lit: syn::Lit::Str(text),
-            ..
-        }) => Some(text.value()),
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
         _ => None,
     }
 }
@@ -131,9 +107,8 @@ pub(super) fn foreign_code(tree: &Tree) -> Vec<Finding> {
         visitor.visit_file(syntax);
         for (line, given) in visitor.found {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let inside = given
-                .as_deref()
-                .is_some_and(|given| join(folder, given).starts_with(&format!("{home}/")));
+            let inside =
+                given.as_deref().is_some_and(|given| join(folder, given).starts_with(&format!("{home}/")));
             if !inside {
                 findings.push(Finding {
                     rule: "foreign-code",
@@ -155,27 +130,16 @@ struct Includes {
 
 impl<'ast> Visit<'ast> for Includes {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        if item
-            .attrs
-            .iter()
-            .any(|attribute| attribute.path().is_ident("path"))
-        {
-            self.found
-                .push((item.ident.span().start().line, path_attribute(&item.attrs)));
+        if item.attrs.iter().any(|attribute| attribute.path().is_ident("path")) {
+            self.found.push((item.ident.span().start().line, path_attribute(&item.attrs)));
         }
         syn::visit::visit_item_mod(self, item);
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        if call
-            .path
-            .segments
-            .last()
-            .is_some_and(|segment| segment.ident == "include")
-        {
+        if call.path.segments.last().is_some_and(|segment| segment.ident == "include") {
             let given = call.parse_body::<syn::LitStr>().ok().map(|text| text.value());
-            self.found
-                .push((call.path.segments[0].ident.span().start().line, given));
+            self.found.push((call.path.segments[0].ident.span().start().line, given));
         }
     }
 }

@@ -5,9 +5,8 @@ use crate::report::Finding;
 use syn::visit::Visit;
 
 /// Module names that gather what nobody placed.
-const EMPTY_NAMES: [&str; 10] = [
-    "common", "handler2", "helper", "helpers", "manager", "managers", "misc", "util", "utils", "stuff",
-];
+const EMPTY_NAMES: [&str; 10] =
+    ["common", "handler2", "helper", "helpers", "manager", "managers", "misc", "util", "utils", "stuff"];
 
 /// No module, file or folder of sources is called `utils` or the like.
 pub(super) fn module_names(tree: &Tree) -> Vec<Finding> {
@@ -28,11 +27,7 @@ pub(super) fn module_names(tree: &Tree) -> Vec<Finding> {
     for (path, syntax) in tree.sources() {
         let mut inline = InlineModules::default();
         inline.visit_file(syntax);
-        for (line, name) in inline
-            .found
-            .iter()
-            .filter(|(_, name)| EMPTY_NAMES.contains(&name.as_str()))
-        {
+        for (line, name) in inline.found.iter().filter(|(_, name)| EMPTY_NAMES.contains(&name.as_str())) {
             findings.push(finding(format!("{path}:{line}"), name));
         }
     }
@@ -47,8 +42,7 @@ struct InlineModules {
 impl<'ast> Visit<'ast> for InlineModules {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         if item.content.is_some() {
-            self.found
-                .push((item.ident.span().start().line, item.ident.to_string()));
+            self.found.push((item.ident.span().start().line, item.ident.to_string()));
         }
         syn::visit::visit_item_mod(self, item);
     }
@@ -75,10 +69,7 @@ struct Types {
 
 impl Types {
     fn add(&mut self, name: &syn::Ident) {
-        self.found.push(NamedType {
-            line: name.span().start().line,
-            name: name.to_string(),
-        });
+        self.found.push(NamedType { line: name.span().start().line, name: name.to_string() });
     }
 }
 

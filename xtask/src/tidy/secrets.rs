@@ -100,19 +100,14 @@ impl Definition {
 }
 
 fn has_secret_name(name: &str) -> bool {
-    ["Key", "Secret", "Delta", "Passphrase"]
-        .iter()
-        .any(|ending| name.ends_with(ending))
+    ["Key", "Secret", "Delta", "Passphrase"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// The structs and enums of a file with what is derived and implemented for them there.
 fn definitions(syntax: &syn::File) -> Vec<Definition> {
     let mut reader = Reader::default();
     reader.visit_file(syntax);
-    let Reader {
-        mut found,
-        implementations,
-    } = reader;
+    let Reader { mut found, implementations } = reader;
     for (of, name, wipes, shows) in implementations {
         for definition in found.iter_mut().filter(|definition| definition.name == of) {
             definition.wipes |= name == "Drop" && wipes;
@@ -155,11 +150,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
-        self.add(
-            &item.ident,
-            &item.attrs,
-            item.variants.iter().flat_map(|variant| variant.fields.iter()),
-        );
+        self.add(&item.ident, &item.attrs, item.variants.iter().flat_map(|variant| variant.fields.iter()));
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
@@ -175,8 +166,7 @@ impl<'ast> Visit<'ast> for Reader {
                     words.visit_block(&function.block);
                 }
             }
-            self.implementations
-                .push((of, name.ident.to_string(), words.zeroize, words.this));
+            self.implementations.push((of, name.ident.to_string(), words.zeroize, words.this));
         }
     }
 }
@@ -202,10 +192,7 @@ impl<'ast> Visit<'ast> for Words {
 
 fn derives(attributes: &[syn::Attribute]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for attribute in attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("derive"))
-    {
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("derive")) {
         // A derive list that does not parse does not compile either.
         let _ = attribute.parse_nested_meta(|meta| {
             names.extend(meta.path.segments.last().map(|segment| segment.ident.to_string()));
@@ -240,10 +227,7 @@ pub(super) fn secret_types(tree: &Tree) -> Vec<Finding> {
         if !["trusted", "enclave"].contains(&zone(home)) {
             continue;
         }
-        for secret in definitions(syntax)
-            .iter()
-            .filter(|definition| definition.is_secret(home))
-        {
+        for secret in definitions(syntax).iter().filter(|definition| definition.is_secret(home)) {
             let mut add = |wrong: String, fix: &str| {
                 findings.push(Finding {
                     rule: "secret-types",
@@ -253,10 +237,7 @@ pub(super) fn secret_types(tree: &Tree) -> Vec<Finding> {
                 });
             };
             for name in FORBIDDEN.iter().filter(|name| secret.derived.contains(**name)) {
-                add(
-                    format!("a secret type derives {name}"),
-                    "drop it; what must cross has a named function",
-                );
+                add(format!("a secret type derives {name}"), "drop it; what must cross has a named function");
             }
             let by_hand = |name: &&&str| **name != "Debug" && secret.implemented.contains(**name);
             for name in FORBIDDEN.iter().filter(by_hand) {
@@ -266,10 +247,7 @@ pub(super) fn secret_types(tree: &Tree) -> Vec<Finding> {
                 );
             }
             if secret.shows {
-                add(
-                    "its Debug looks at the content".into(),
-                    "write the type's name only",
-                );
+                add("its Debug looks at the content".into(), "write the type's name only");
             }
             if !secret.wiped_on_drop() {
                 add("it is not wiped when dropped".into(), "derive ZeroizeOnDrop");
@@ -287,10 +265,7 @@ pub(super) fn secret_homes(tree: &Tree) -> Vec<Finding> {
         let at_home = ["trusted/keys", "trusted/client", "shared/primitives"].contains(&home)
             || zone(home) == "enclave";
         if !at_home {
-            for secret in definitions(syntax)
-                .iter()
-                .filter(|definition| definition.is_wiped_type())
-            {
+            for secret in definitions(syntax).iter().filter(|definition| definition.is_wiped_type()) {
                 findings.push(Finding {
                     rule: "secret-homes",
                     place: format!("{path}:{} {}", secret.line, secret.name),
@@ -384,20 +359,9 @@ impl Names {
     fn add(&mut self, name: &syn::Ident, kind: &syn::Type, is_parameter: bool) {
         let mut shape = Shape::default();
         shape.visit_type(kind);
-        let Shape {
-            is_array,
-            is_bytes,
-            is_text,
-        } = shape;
+        let Shape { is_array, is_bytes, is_text } = shape;
         let line = name.span().start().line;
-        self.found.push(Named {
-            line,
-            name: name.to_string(),
-            is_parameter,
-            is_array,
-            is_bytes,
-            is_text,
-        });
+        self.found.push(Named { line, name: name.to_string(), is_parameter, is_array, is_bytes, is_text });
     }
 }
 

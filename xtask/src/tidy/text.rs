@@ -43,26 +43,14 @@ fn lines_matching<'a>(
 pub(super) fn markers(tree: &Tree) -> Vec<Finding> {
     let regex = pattern(r"\b(TODO|FIXME|XXX|HACK)\b");
     let fix = "do it, or say in the docs what is missing";
-    lines_matching(
-        tree.prose_and_code(),
-        &regex,
-        "markers",
-        "unfinished work is marked here",
-        fix,
-    )
+    lines_matching(tree.prose_and_code(), &regex, "markers", "unfinished work is marked here", fix)
 }
 
 /// No path of one machine.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let regex = pattern(r#"(^|[\s"'`(=:,\[<])/(root|work|tmp|home/\w+)(/|["'`\s)\],.:;>]|$)"#);
     let fix = "use a path from the repository's root, or a temporary folder made by the code";
-    lines_matching(
-        tree.prose_and_code(),
-        &regex,
-        "machine-paths",
-        "this path exists on one machine",
-        fix,
-    )
+    lines_matching(tree.prose_and_code(), &regex, "machine-paths", "this path exists on one machine", fix)
 }
 
 /// No package registry by host name: a clone fetches from where its user's tools are set to.
@@ -99,11 +87,7 @@ pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
             });
         }
     }
-    for (path, file) in tree
-        .files
-        .iter()
-        .filter(|(path, _)| path.ends_with("package-lock.json"))
-    {
+    for (path, file) in tree.files.iter().filter(|(path, _)| path.ends_with("package-lock.json")) {
         if file.text.contains("\"resolved\"") {
             findings.push(Finding {
                 rule: "registry-hosts",
@@ -130,11 +114,7 @@ pub(super) fn large_files(tree: &Tree) -> Vec<Finding> {
         }
     }
     for path in tree.exceptions.large_files.keys() {
-        if tree
-            .files
-            .get(path)
-            .is_none_or(|file| file.bytes <= FILE_BYTES_MAX)
-        {
+        if tree.files.get(path).is_none_or(|file| file.bytes <= FILE_BYTES_MAX) {
             findings.push(Finding {
                 rule: "large-files",
                 place: path.clone(),

@@ -50,11 +50,7 @@ impl File {
     pub(super) fn new(path: &str, content: &[u8]) -> Self {
         let text = std::str::from_utf8(content).unwrap_or_default().to_owned();
         let syntax = path.ends_with(".rs").then(|| syn::parse_file(&text));
-        Self {
-            bytes: content.len(),
-            text,
-            syntax,
-        }
+        Self { bytes: content.len(), text, syntax }
     }
 }
 
@@ -70,24 +66,14 @@ impl Tree {
         let exceptions = files.get("xtask/exceptions.toml").map_or("", |file| &file.text);
         let exceptions =
             toml::from_str(exceptions).map_err(|error| format!("xtask/exceptions.toml: {error}"))?;
-        Ok(Self {
-            files,
-            crates,
-            exceptions,
-        })
+        Ok(Self { files, crates, exceptions })
     }
 
     /// The folder of the crate that `path` belongs to, or the empty string.
     pub(super) fn crate_of(&self, path: &str) -> &str {
-        let owns = |member: &&Crate| {
-            path.strip_prefix(&member.folder)
-                .is_some_and(|rest| rest.starts_with('/'))
-        };
-        let deepest = self
-            .crates
-            .iter()
-            .filter(owns)
-            .max_by_key(|member| member.folder.len());
+        let owns =
+            |member: &&Crate| path.strip_prefix(&member.folder).is_some_and(|rest| rest.starts_with('/'));
+        let deepest = self.crates.iter().filter(owns).max_by_key(|member| member.folder.len());
         deepest.map_or("", |member| &member.folder)
     }
 
@@ -123,10 +109,7 @@ fn crates(workspace: &Metadata, root: &Path) -> Vec<Crate> {
             .iter()
             .map(|target| {
                 let path = target.src_path.strip_prefix(root).unwrap_or(&target.src_path);
-                (
-                    path.to_string_lossy().replace('\\', "/"),
-                    target.kind.first().cloned().unwrap_or_default(),
-                )
+                (path.to_string_lossy().replace('\\', "/"), target.kind.first().cloned().unwrap_or_default())
             })
             .collect(),
     };

@@ -49,10 +49,7 @@ impl NumberSum {
             }
             Bson::Decimal128(number) => {
                 self.flags |= HAS_DECIMAL;
-                let sum = self
-                    .decimals
-                    .unwrap_or(Decimal::ZERO)
-                    .plus(Decimal::from(*number));
+                let sum = self.decimals.unwrap_or(Decimal::ZERO).plus(Decimal::from(*number));
                 self.decimals = Some(sum);
             }
             _ => return,
@@ -64,11 +61,7 @@ impl NumberSum {
         if number.is_nan() {
             self.flags |= HAS_NAN;
         } else if number.is_infinite() {
-            self.flags |= if number > 0.0 {
-                HAS_PLUS_INFINITY
-            } else {
-                HAS_MINUS_INFINITY
-            };
+            self.flags |= if number > 0.0 { HAS_PLUS_INFINITY } else { HAS_MINUS_INFINITY };
         } else {
             self.doubles.add(number);
         }
@@ -185,13 +178,7 @@ impl NumberSum {
         };
         // Sums of at most 2^63 values of 64 bits stay far from the ends of 128 bits, so additions cannot overflow.
         let in_range = integers.unsigned_abs() <= 1 << 126;
-        let sum = NumberSum {
-            flags,
-            count: u64::from_le_bytes(*count),
-            integers,
-            doubles,
-            decimals,
-        };
+        let sum = NumberSum { flags, count: u64::from_le_bytes(*count), integers, doubles, decimals };
         (in_range && padding.iter().all(|byte| *byte == 0)).then_some(sum)
     }
 }

@@ -14,9 +14,7 @@ pub(super) struct Superaccumulator {
 
 impl Default for Superaccumulator {
     fn default() -> Self {
-        Superaccumulator {
-            limbs: Box::new([0; LIMBS]),
-        }
+        Superaccumulator { limbs: Box::new([0; LIMBS]) }
     }
 }
 
@@ -57,17 +55,10 @@ impl Superaccumulator {
             if offset >= parts.len() && !carry {
                 break;
             }
-            let (value, out) = if negative {
-                limb.overflowing_sub(part)
-            } else {
-                limb.overflowing_add(part)
-            };
+            let (value, out) = if negative { limb.overflowing_sub(part) } else { limb.overflowing_add(part) };
             let step = u64::from(carry);
-            let (value, more) = if negative {
-                value.overflowing_sub(step)
-            } else {
-                value.overflowing_add(step)
-            };
+            let (value, more) =
+                if negative { value.overflowing_sub(step) } else { value.overflowing_add(step) };
             *limb = value;
             carry = out || more;
         }
@@ -94,19 +85,14 @@ impl Superaccumulator {
     }
 
     fn bit_is_set(&self, position: usize) -> bool {
-        self.limbs
-            .get(position / 64)
-            .is_some_and(|limb| (limb >> (position % 64)) & 1 == 1)
+        self.limbs.get(position / 64).is_some_and(|limb| (limb >> (position % 64)) & 1 == 1)
     }
 
     fn magnitude_to_f64(&self) -> f64 {
         let Some(top_limb) = self.limbs.iter().rposition(|limb| *limb != 0) else {
             return 0.0;
         };
-        let top_bits = self
-            .limbs
-            .get(top_limb)
-            .map_or(0, |limb| limb.leading_zeros() as usize);
+        let top_bits = self.limbs.get(top_limb).map_or(0, |limb| limb.leading_zeros() as usize);
         let top = top_limb * 64 + 63 - top_bits;
         // Bits at and above `low` make the mantissa; at most 53 of them.
         let low = top.saturating_sub(52);
@@ -133,11 +119,7 @@ impl Superaccumulator {
     /// the repetitions of the sign at the high end.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let first = self.limbs.iter().position(|limb| *limb != 0).unwrap_or(0);
-        let sign = if self.limbs.last().is_some_and(|limb| limb >> 63 == 1) {
-            u64::MAX
-        } else {
-            0
-        };
+        let sign = if self.limbs.last().is_some_and(|limb| limb >> 63 == 1) { u64::MAX } else { 0 };
         let last = self.limbs.iter().rposition(|limb| *limb != sign).unwrap_or(0);
         // One limb of sign stays, to tell a negative number from a positive one.
         let kept = &self.limbs[first..=(last + 1).clamp(first, LIMBS - 1)];
@@ -150,17 +132,10 @@ impl Superaccumulator {
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_first_chunk::<2>()?;
         let [first, count] = header.map(usize::from);
-        let end = first
-            .checked_add(count)
-            .filter(|end| *end <= LIMBS && count > 0)?;
+        let end = first.checked_add(count).filter(|end| *end <= LIMBS && count > 0)?;
         let (body, rest) = rest.split_at_checked(8 * count)?;
         let mut sum = Self::default();
-        for (limb, chunk) in sum
-            .limbs
-            .get_mut(first..end)?
-            .iter_mut()
-            .zip(body.chunks_exact(8))
-        {
+        for (limb, chunk) in sum.limbs.get_mut(first..end)?.iter_mut().zip(body.chunks_exact(8)) {
             *limb = u64::from_le_bytes(chunk.try_into().ok()?);
         }
         let negative = sum.limbs.get(end - 1)? >> 63 == 1;

@@ -20,26 +20,16 @@ fn sums_widen_as_needed() {
         (vec![bson!(1), bson!("x"), Bson::Null], bson!(1)),
         (vec![bson!(i32::MAX), bson!(1)], bson!(i64::from(i32::MAX) + 1)),
         (vec![bson!(1_i64), bson!(2)], bson!(3_i64)),
-        (
-            vec![bson!(i64::MAX), bson!(1)],
-            bson!(9_223_372_036_854_775_808.0),
-        ),
+        (vec![bson!(i64::MAX), bson!(1)], bson!(9_223_372_036_854_775_808.0)),
         (vec![bson!(i64::MAX), bson!(1), bson!(-1)], bson!(i64::MAX)),
         (vec![bson!(1), bson!(0.5)], bson!(1.5)),
         (vec![bson!(0.1); 10], bson!(1.0)),
         (vec![bson!(1e308), bson!(1e-300), bson!(-1e308)], bson!(1e-300)),
         (vec![bson!(1e308), bson!(1e308), bson!(-1e308)], bson!(1e308)),
         (vec![bson!(1), decimal("0.1"), decimal("0.2")], decimal("1.3")),
-        (
-            vec![Bson::Double(f64::INFINITY), bson!(1)],
-            Bson::Double(f64::INFINITY),
-        ),
+        (vec![Bson::Double(f64::INFINITY), bson!(1)], Bson::Double(f64::INFINITY)),
     ] {
-        assert!(
-            identical(&sum(&values).finish(), &expected),
-            "{values:?}: {:?}",
-            sum(&values).finish()
-        );
+        assert!(identical(&sum(&values).finish(), &expected), "{values:?}: {:?}", sum(&values).finish());
     }
     let nan = sum(&[Bson::Double(f64::INFINITY), Bson::Double(f64::NEG_INFINITY)]).finish();
     assert!(matches!(nan, Bson::Double(number) if number.is_nan()));
@@ -57,16 +47,10 @@ fn averages() {
 #[test]
 fn subnormal_and_huge_sums_round_once() {
     assert_eq!(sum(&[bson!(5e-324), bson!(5e-324)]).finish(), bson!(1e-323));
-    assert_eq!(
-        sum(&[bson!(f64::MAX), bson!(f64::MAX)]).finish(),
-        Bson::Double(f64::INFINITY)
-    );
+    assert_eq!(sum(&[bson!(f64::MAX), bson!(f64::MAX)]).finish(), Bson::Double(f64::INFINITY));
     // Half a unit in the last place ties to even; a little more rounds up.
     assert_eq!(sum(&[bson!(1.0), bson!(2_f64.powi(-53))]).finish(), bson!(1.0));
-    assert_eq!(
-        sum(&[bson!(1.0), bson!(2_f64.powi(-53)), bson!(5e-324)]).finish(),
-        bson!(1.0 + f64::EPSILON)
-    );
+    assert_eq!(sum(&[bson!(1.0), bson!(2_f64.powi(-53)), bson!(5e-324)]).finish(), bson!(1.0 + f64::EPSILON));
 }
 
 #[test]
@@ -94,13 +78,7 @@ fn accumulate(name: &str, values: &[Option<Bson>]) -> Bson {
 
 #[test]
 fn accumulators() {
-    let values = [
-        Some(bson!(3)),
-        None,
-        Some(Bson::Null),
-        Some(bson!(1)),
-        Some(bson!(3.0)),
-    ];
+    let values = [Some(bson!(3)), None, Some(Bson::Null), Some(bson!(1)), Some(bson!(3.0))];
     for (name, expected) in [
         ("$sum", bson!(7.0)),
         ("$avg", bson!(7.0 / 3.0)),
@@ -116,16 +94,10 @@ fn accumulators() {
     }
     assert_eq!(accumulate("$min", &[None]), Bson::Null);
     assert_eq!(accumulate("$first", &[None, Some(bson!(1))]), Bson::Null);
-    assert_eq!(
-        accumulate("$stdDevPop", &[2, 4, 4, 4, 5, 5, 7, 9].map(|n| Some(bson!(n)))),
-        bson!(2.0)
-    );
+    assert_eq!(accumulate("$stdDevPop", &[2, 4, 4, 4, 5, 5, 7, 9].map(|n| Some(bson!(n)))), bson!(2.0));
     assert_eq!(accumulate("$stdDevSamp", &[Some(bson!(1))]), Bson::Null);
     let merged = [Some(bson!({ "a": 1, "b": 1 })), None, Some(bson!({ "b": 2 }))];
-    assert_eq!(
-        accumulate("$mergeObjects", &merged),
-        Bson::Document(doc! { "a": 1, "b": 2 })
-    );
+    assert_eq!(accumulate("$mergeObjects", &merged), Bson::Document(doc! { "a": 1, "b": 2 }));
     assert_eq!(Accumulator::new("$nothing").unwrap_err().code, 15952);
     assert_eq!(Accumulator::new("$topN").unwrap_err().code, 238);
 }
@@ -133,14 +105,8 @@ fn accumulators() {
 /// Numbers whose decimals are sums of few digits, which do not round.
 fn summand() -> impl Strategy<Value = Bson> {
     prop_oneof![
-        scalar().prop_filter("decimals of any size round", |value| !matches!(
-            value,
-            Bson::Decimal128(_)
-        )),
-        number().prop_filter("decimals of any size round", |value| !matches!(
-            value,
-            Bson::Decimal128(_)
-        )),
+        scalar().prop_filter("decimals of any size round", |value| !matches!(value, Bson::Decimal128(_))),
+        number().prop_filter("decimals of any size round", |value| !matches!(value, Bson::Decimal128(_))),
         (-1000_i32..1000).prop_map(|number| decimal(&format!("{number}E-2"))),
     ]
 }

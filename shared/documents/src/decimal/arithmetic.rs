@@ -21,11 +21,8 @@ pub(super) fn add_finite(
     (a_negative, a, a_exponent): (bool, u128, i32),
     (b_negative, b, b_exponent): (bool, u128, i32),
 ) -> Decimal {
-    let exact_zero = Decimal::Finite {
-        negative: a_negative && b_negative,
-        coefficient: 0,
-        exponent: b_exponent,
-    };
+    let exact_zero =
+        Decimal::Finite { negative: a_negative && b_negative, coefficient: 0, exponent: b_exponent };
     if a == 0 && b == 0 {
         return exact_zero;
     }
@@ -49,11 +46,7 @@ pub(super) fn add_finite(
         return round(a_negative, a_scaled - b_scaled - 1, exponent, true);
     }
     match a_scaled.cmp(&b_scaled) {
-        Ordering::Equal => Decimal::Finite {
-            negative: false,
-            coefficient: 0,
-            exponent,
-        },
+        Ordering::Equal => Decimal::Finite { negative: false, coefficient: 0, exponent },
         Ordering::Greater => round(a_negative, a_scaled - b_scaled, exponent, false),
         Ordering::Less => round(b_negative, b_scaled - a_scaled, exponent, false),
     }
@@ -104,11 +97,7 @@ pub(super) fn round(negative: bool, coefficient: u128, exponent: i32, sticky: bo
         }
         exponent -= 1;
     }
-    Decimal::Finite {
-        negative,
-        coefficient: value,
-        exponent: exponent.min(EXPONENT_MAX),
-    }
+    Decimal::Finite { negative, coefficient: value, exponent: exponent.min(EXPONENT_MAX) }
 }
 
 /// A product of two 128-bit numbers.
@@ -133,10 +122,7 @@ impl Wide {
 
     /// The leading digits as a `u128`, how many were dropped, and whether a nonzero one was.
     pub(super) fn to_digits(&self) -> (u128, i32, bool) {
-        let mut wide = Wide {
-            high: self.high,
-            low: self.low,
-        };
+        let mut wide = Wide { high: self.high, low: self.low };
         let mut dropped = 0;
         let mut sticky = false;
         while wide.high != 0 {

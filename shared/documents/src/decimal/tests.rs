@@ -17,24 +17,9 @@ type Operation = fn(Decimal, Decimal) -> Decimal;
 fn arithmetic_of_the_textbook() {
     let cases: &[(Operation, &str, &str, &str)] = &[
         (Decimal::plus, "0.1", "0.2", "0.3"),
-        (
-            Decimal::plus,
-            "1E+40",
-            "1",
-            "1.000000000000000000000000000000000E+40",
-        ),
-        (
-            Decimal::plus,
-            "9999999999999999999999999999999999",
-            "1",
-            "1.000000000000000000000000000000000E+34",
-        ),
-        (
-            Decimal::plus,
-            "1000000000000000000000000000000000",
-            "-1E-40",
-            "1000000000000000000000000000000000",
-        ),
+        (Decimal::plus, "1E+40", "1", "1.000000000000000000000000000000000E+40"),
+        (Decimal::plus, "9999999999999999999999999999999999", "1", "1.000000000000000000000000000000000E+34"),
+        (Decimal::plus, "1000000000000000000000000000000000", "-1E-40", "1000000000000000000000000000000000"),
         (Decimal::plus, "1", "-1.00", "0.00"),
         (Decimal::plus, "Infinity", "-Infinity", "NaN"),
         (Decimal::multiply, "1.5", "-2.0", "-3.00"),
@@ -58,11 +43,7 @@ fn arithmetic_of_the_textbook() {
         (Decimal::remainder, "1", "0", "NaN"),
     ];
     for (operation, left, right, expected) in cases {
-        assert_eq!(
-            shown(operation(parsed(left), parsed(right))),
-            *expected,
-            "{left} {right}"
-        );
+        assert_eq!(shown(operation(parsed(left), parsed(right))), *expected, "{left} {right}");
     }
 }
 
@@ -85,11 +66,7 @@ fn rounding_to_places() {
 #[test]
 fn doubles_convert_both_ways() {
     assert_eq!(shown(Decimal::from_f64_rounded(0.1)), "0.100000000000000");
-    assert!(
-        Decimal::from_f64(0.1)
-            .compare(parsed("0.1000000000000000055511151231257827"))
-            .is_eq()
-    );
+    assert!(Decimal::from_f64(0.1).compare(parsed("0.1000000000000000055511151231257827")).is_eq());
     assert_eq!(parsed("0.1").to_f64(), 0.1);
     assert_eq!(parsed("1E+400").to_f64(), f64::INFINITY);
     assert_eq!(parsed("1E-400").to_f64(), 0.0);

@@ -39,10 +39,7 @@ fn shifted(date: DateTime, milliseconds: Number) -> Result<Value, QueryError> {
         rounded => crate::order::as_lossy_i64(&Bson::from(to_places(rounded, 0, Rounding::HalfEven)))
             .ok_or_else(overflow)?,
     };
-    let millis = date
-        .timestamp_millis()
-        .checked_add(milliseconds)
-        .ok_or_else(overflow)?;
+    let millis = date.timestamp_millis().checked_add(milliseconds).ok_or_else(overflow)?;
     Ok(Some(Bson::DateTime(DateTime::from_millis(millis))))
 }
 
@@ -87,19 +84,13 @@ pub(super) fn subtract(values: &[Value]) -> Result<Value, QueryError> {
     match (left, right) {
         (Some(Bson::DateTime(left)), Some(Bson::DateTime(right))) => {
             let difference = left.timestamp_millis().checked_sub(right.timestamp_millis());
-            Ok(Some(Bson::Int64(
-                difference.ok_or_else(|| QueryError::overflow("date overflow"))?,
-            )))
+            Ok(Some(Bson::Int64(difference.ok_or_else(|| QueryError::overflow("date overflow"))?)))
         }
         (Some(Bson::DateTime(date)), _) => {
             let amount = number("$subtract", right)?;
             shifted(*date, widening(Number::subtract, Number::Int(0), amount))
         }
-        _ => answer(widening(
-            Number::subtract,
-            number("$subtract", left)?,
-            number("$subtract", right)?,
-        )),
+        _ => answer(widening(Number::subtract, number("$subtract", left)?, number("$subtract", right)?)),
     }
 }
 
@@ -150,10 +141,7 @@ pub(super) fn modulus(values: &[Value]) -> Result<Value, QueryError> {
         return Err(location!(16610, "can't $mod by zero"));
     }
     let integers = |left: i64, right: i64| Some(left.checked_rem(right).unwrap_or(0));
-    answer(
-        left.combine(right, integers, |left, right| left % right, Decimal::remainder)
-            .unwrap_or(left),
-    )
+    answer(left.combine(right, integers, |left, right| left % right, Decimal::remainder).unwrap_or(left))
 }
 
 /// Applies `integers`, `doubles` or `decimals` to the one operand; null stays null.
@@ -171,13 +159,11 @@ fn unary(
 pub(super) fn abs(values: &[Value]) -> Result<Value, QueryError> {
     unary("$abs", values, |number| {
         Ok(match number {
-            Number::Int(value) => value
-                .checked_abs()
-                .map_or(Number::Long(i64::from(value.unsigned_abs())), Number::Int),
+            Number::Int(value) => {
+                value.checked_abs().map_or(Number::Long(i64::from(value.unsigned_abs())), Number::Int)
+            }
             Number::Long(value) => Number::Long(
-                value
-                    .checked_abs()
-                    .ok_or_else(|| location!(28680, "can't take $abs of long long min"))?,
+                value.checked_abs().ok_or_else(|| location!(28680, "can't take $abs of long long min"))?,
             ),
             Number::Double(value) => Number::Double(value.abs()),
             Number::Decimal(value) if value.is_negative() => Number::Decimal(value.negated()),
@@ -209,9 +195,7 @@ fn to_places(number: Number, places: i32, mode: Rounding) -> Number {
 
 fn integer_to_places(value: i64, places: i32, mode: Rounding) -> Number {
     let rounded = Decimal::from(value).to_places(places, mode);
-    let whole = rounded
-        .truncate_to_i128()
-        .and_then(|whole| i64::try_from(whole).ok());
+    let whole = rounded.truncate_to_i128().and_then(|whole| i64::try_from(whole).ok());
     whole.map_or(Number::Double(rounded.to_f64()), Number::Long)
 }
 
@@ -259,17 +243,12 @@ fn real(operator: &str, values: &[Value], apply: impl FnOnce(f64) -> f64) -> Res
 }
 
 fn is_below(value: Option<&Bson>, limit: f64) -> bool {
-    value
-        .and_then(Number::of)
-        .is_some_and(|number| number.as_f64() < limit)
+    value.and_then(Number::of).is_some_and(|number| number.as_f64() < limit)
 }
 
 pub(super) fn sqrt(values: &[Value]) -> Result<Value, QueryError> {
     if is_below(operand(values, 0), 0.0) {
-        return Err(location!(
-            28714,
-            "$sqrt's argument must be greater than or equal to 0"
-        ));
+        return Err(location!(28714, "$sqrt's argument must be greater than or equal to 0"));
     }
     real("$sqrt", values, f64::sqrt)
 }
@@ -307,10 +286,7 @@ pub(super) fn log(values: &[Value]) -> Result<Value, QueryError> {
         return Err(location!(28758, "$log's argument must be a positive number"));
     }
     if base.as_f64() <= 0.0 || base.as_f64() == 1.0 {
-        return Err(location!(
-            28759,
-            "$log's base must be a positive number not equal to 1"
-        ));
+        return Err(location!(28759, "$log's base must be a positive number not equal to 1"));
     }
     real("$log", values, |number| number.ln() / base.as_f64().ln())
 }
@@ -325,20 +301,13 @@ pub(super) fn pow(values: &[Value]) -> Result<Value, QueryError> {
         return Err(QueryError::unsupported("$pow of a decimal"));
     }
     if is_zero(base) && exponent.as_f64() < 0.0 {
-        return Err(location!(
-            28764,
-            "$pow cannot take a base of 0 and a negative exponent"
-        ));
+        return Err(location!(28764, "$pow cannot take a base of 0 and a negative exponent"));
     }
-    let whole = match (
-        base.as_integer(),
-        exponent
-            .as_integer()
-            .and_then(|exponent| u32::try_from(exponent).ok()),
-    ) {
-        (Some(base), Some(exponent)) => base.checked_pow(exponent),
-        _ => None,
-    };
+    let whole =
+        match (base.as_integer(), exponent.as_integer().and_then(|exponent| u32::try_from(exponent).ok())) {
+            (Some(base), Some(exponent)) => base.checked_pow(exponent),
+            _ => None,
+        };
     let narrow = matches!((base, exponent), (Number::Int(_), Number::Int(_)));
     answer(match whole {
         Some(whole) => match i32::try_from(whole) {
@@ -390,9 +359,7 @@ pub(super) fn max(values: &[Value]) -> Result<Value, QueryError> {
 
 fn deviation(values: &[Value]) -> Deviation {
     let mut deviation = Deviation::default();
-    accumulated(values)
-        .into_iter()
-        .for_each(|value| deviation.add(value));
+    accumulated(values).into_iter().for_each(|value| deviation.add(value));
     deviation
 }
 

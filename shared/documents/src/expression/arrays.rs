@@ -19,10 +19,7 @@ fn owned(value: Option<&Bson>) -> Value {
 }
 
 fn int(value: usize) -> Bson {
-    i32::try_from(value).map_or_else(
-        |_| Bson::Int64(i64::try_from(value).unwrap_or(i64::MAX)),
-        Bson::Int32,
-    )
+    i32::try_from(value).map_or_else(|_| Bson::Int64(i64::try_from(value).unwrap_or(i64::MAX)), Bson::Int32)
 }
 
 pub(super) fn size(values: &[Value]) -> Result<Value, QueryError> {
@@ -37,20 +34,13 @@ pub(super) fn size(values: &[Value]) -> Result<Value, QueryError> {
 }
 
 pub(super) fn is_array(values: &[Value]) -> Result<Value, QueryError> {
-    Ok(Some(Bson::Boolean(matches!(
-        operand(values, 0),
-        Some(Bson::Array(_))
-    ))))
+    Ok(Some(Bson::Boolean(matches!(operand(values, 0), Some(Bson::Array(_))))))
 }
 
 /// An element by its offset, from the end if negative; missing if out of bounds.
 fn at(array: &[Bson], position: i64) -> Value {
     let length = i64::try_from(array.len()).ok()?;
-    let offset = if position < 0 {
-        position.checked_add(length)?
-    } else {
-        position
-    };
+    let offset = if position < 0 { position.checked_add(length)? } else { position };
     array.get(usize::try_from(offset).ok()?).cloned()
 }
 
@@ -79,11 +69,9 @@ fn end(operator: &str, values: &[Value], position: i64) -> Result<Value, QueryEr
     match operand(values, 0) {
         Some(Bson::Array(array)) => Ok(at(array, position)),
         other if is_nullish(&owned(other)) => null(),
-        other => Err(location!(
-            28689,
-            "{operator}'s argument must be an array, but is {}",
-            type_of(&owned(other))
-        )),
+        other => {
+            Err(location!(28689, "{operator}'s argument must be an array, but is {}", type_of(&owned(other))))
+        }
     }
 }
 
@@ -102,11 +90,7 @@ pub(super) fn concat(values: &[Value]) -> Result<Value, QueryError> {
             Some(Bson::Array(array)) => joined.extend(array.iter().cloned()),
             value if is_nullish(value) => return null(),
             other => {
-                return Err(location!(
-                    28664,
-                    "$concatArrays only supports arrays, not {}",
-                    type_of(other)
-                ));
+                return Err(location!(28664, "$concatArrays only supports arrays, not {}", type_of(other)));
             }
         }
     }
@@ -142,12 +126,7 @@ pub(super) fn index_of(values: &[Value]) -> Result<Value, QueryError> {
     let start = bound("$indexOfArray", operand(values, 2), 0)?;
     let stop = bound("$indexOfArray", operand(values, 3), array.len())?.min(array.len());
     let position = operand(values, 1).and_then(|wanted| {
-        array
-            .iter()
-            .take(stop)
-            .enumerate()
-            .skip(start)
-            .find(|(_, element)| order::equal(element, wanted))
+        array.iter().take(stop).enumerate().skip(start).find(|(_, element)| order::equal(element, wanted))
     });
     Ok(Some(position.map_or(Bson::Int32(-1), |(offset, _)| int(offset))))
 }
@@ -155,29 +134,17 @@ pub(super) fn index_of(values: &[Value]) -> Result<Value, QueryError> {
 /// An offset that bounds a search.
 pub(super) fn bound(operator: &str, value: Option<&Bson>, default: usize) -> Result<usize, QueryError> {
     let Some(value) = value else { return Ok(default) };
-    order::as_exact_i64(value)
-        .and_then(|offset| usize::try_from(offset).ok())
-        .ok_or_else(|| {
-            location!(
-                40096,
-                "{operator} requires an integral, nonnegative start and end, found: {value}"
-            )
-        })
+    order::as_exact_i64(value).and_then(|offset| usize::try_from(offset).ok()).ok_or_else(|| {
+        location!(40096, "{operator} requires an integral, nonnegative start and end, found: {value}")
+    })
 }
 
 pub(super) fn range(values: &[Value]) -> Result<Value, QueryError> {
     let integer = |offset: usize| -> Result<i64, QueryError> {
         let value = operand(values, offset);
-        value
-            .and_then(order::as_exact_i64)
-            .filter(|number| i32::try_from(*number).is_ok())
-            .ok_or_else(|| {
-                location!(
-                    34443,
-                    "$range requires 32-bit integers, found: {}",
-                    type_of(&owned(value))
-                )
-            })
+        value.and_then(order::as_exact_i64).filter(|number| i32::try_from(*number).is_ok()).ok_or_else(|| {
+            location!(34443, "$range requires 32-bit integers, found: {}", type_of(&owned(value)))
+        })
     };
     let (start, stop) = (integer(0)?, integer(1)?);
     let step = if values.len() > 2 { integer(2)? } else { 1 };
@@ -186,11 +153,7 @@ pub(super) fn range(values: &[Value]) -> Result<Value, QueryError> {
     }
     let count = ((stop - start) / step).max(0).unsigned_abs();
     if count.saturating_mul(16) > MEMORY_BYTES_MAX as u64 {
-        return Err(QueryError::new(
-            146,
-            "ExceededMemoryLimit",
-            "$range would use too much memory",
-        ));
+        return Err(QueryError::new(146, "ExceededMemoryLimit", "$range would use too much memory"));
     }
     let mut numbers = Vec::new();
     let mut next = start;
@@ -226,11 +189,7 @@ pub(super) fn slice(values: &[Value]) -> Result<Value, QueryError> {
     };
     let integer = |value: Option<&Bson>| {
         value.and_then(order::as_exact_i64).ok_or_else(|| {
-            location!(
-                28725,
-                "$slice takes integral arguments, found: {}",
-                type_of(&owned(value))
-            )
+            location!(28725, "$slice takes integral arguments, found: {}", type_of(&owned(value)))
         })
     };
     let second = integer(operand(values, 1))?;
@@ -238,10 +197,7 @@ pub(super) fn slice(values: &[Value]) -> Result<Value, QueryError> {
         Some(third) => {
             let count = integer(Some(third))?;
             if count <= 0 {
-                return Err(location!(
-                    28729,
-                    "Third argument to $slice must be positive: {count}"
-                ));
+                return Err(location!(28729, "Third argument to $slice must be positive: {count}"));
             }
             (second, count)
         }
@@ -254,15 +210,9 @@ pub(super) fn slice(values: &[Value]) -> Result<Value, QueryError> {
 /// At most `count` elements from `position`, which counts from the end if negative.
 pub(crate) fn part(array: &[Bson], position: i64, count: i64) -> &[Bson] {
     let distance = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
-    let start = if position >= 0 {
-        distance.min(array.len())
-    } else {
-        array.len().saturating_sub(distance)
-    };
+    let start = if position >= 0 { distance.min(array.len()) } else { array.len().saturating_sub(distance) };
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    array
-        .get(start..start.saturating_add(count).min(array.len()))
-        .unwrap_or_default()
+    array.get(start..start.saturating_add(count).min(array.len())).unwrap_or_default()
 }
 
 pub(super) fn zip(values: &[Value]) -> Result<Value, QueryError> {
@@ -292,12 +242,7 @@ pub(super) fn zip(values: &[Value]) -> Result<Value, QueryError> {
         }
     }
     let lengths = arrays.iter().map(|array| array.len());
-    let length = if truthy(operand(values, 1)) {
-        lengths.max()
-    } else {
-        lengths.min()
-    }
-    .unwrap_or(0);
+    let length = if truthy(operand(values, 1)) { lengths.max() } else { lengths.min() }.unwrap_or(0);
     let default = |column: usize| match operand(values, 2) {
         Some(Bson::Array(defaults)) => defaults.get(column).cloned().unwrap_or(Bson::Null),
         _ => Bson::Null,

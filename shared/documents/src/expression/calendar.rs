@@ -92,10 +92,8 @@ pub(super) fn instant(parts: [i64; 7], offset_minutes: i64) -> Option<DateTime> 
         .checked_add(hour.checked_mul(60)?)?
         .checked_add(minute)?
         .checked_sub(offset_minutes)?;
-    let millis = minutes
-        .checked_mul(MINUTE_MS)?
-        .checked_add(second.checked_mul(1000)?)?
-        .checked_add(millisecond)?;
+    let millis =
+        minutes.checked_mul(MINUTE_MS)?.checked_add(second.checked_mul(1000)?)?.checked_add(millisecond)?;
     Some(DateTime::from_millis(millis))
 }
 
@@ -117,21 +115,13 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// Days of a month.
 pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
-    let next = if month == 12 {
-        (year + 1, 1)
-    } else {
-        (year, month + 1)
-    };
+    let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
     days_from_civil(next.0, next.1, 1) - days_from_civil(year, month, 1)
 }
 
@@ -145,15 +135,8 @@ pub(super) fn parse_offset(text: &str) -> Option<i64> {
         "-" => -1,
         _ => return None,
     };
-    let digits: String = text
-        .get(1..)?
-        .chars()
-        .filter(|character| *character != ':')
-        .collect();
-    let number: i64 = digits
-        .parse()
-        .ok()
-        .filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let digits: String = text.get(1..)?.chars().filter(|character| *character != ':').collect();
+    let number: i64 = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     match digits.len() {
         2 => Some(sign * number * 60),
         4 => Some(sign * (number / 100 * 60 + number % 100)),
@@ -193,10 +176,7 @@ fn parse_time(text: &str) -> Option<[i64; 4]> {
     let mut parts = clock.split(':');
     for (field, limit) in fields.iter_mut().zip([24, 60, 60]) {
         let Some(part) = parts.next() else { break };
-        *field = part
-            .parse()
-            .ok()
-            .filter(|value| (0..limit).contains(value) && part.len() == 2)?;
+        *field = part.parse().ok().filter(|value| (0..limit).contains(value) && part.len() == 2)?;
     }
     if parts.next().is_some() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

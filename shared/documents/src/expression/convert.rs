@@ -9,9 +9,7 @@ use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Decimal128};
 
 pub(super) fn type_name(values: &[Value]) -> Result<Value, QueryError> {
-    Ok(Some(Bson::String(
-        type_of(values.first().unwrap_or(&None)).to_owned(),
-    )))
+    Ok(Some(Bson::String(type_of(values.first().unwrap_or(&None)).to_owned())))
 }
 
 pub(super) fn is_number(values: &[Value]) -> Result<Value, QueryError> {
@@ -54,9 +52,7 @@ pub(super) fn to_type(input: &Value, to: &Value) -> Result<Value, QueryError> {
         (_, Some(16)) => to_int(values),
         (_, Some(18)) => to_long(values),
         (_, Some(19)) => to_decimal(values),
-        _ => Err(QueryError::failed_to_parse(
-            "$convert's 'to' argument must be a known type name or number",
-        )),
+        _ => Err(QueryError::failed_to_parse("$convert's 'to' argument must be a known type name or number")),
     }
 }
 
@@ -94,9 +90,7 @@ fn integer(value: &Bson, to: &str) -> Result<i64, QueryError> {
 pub(super) fn to_int(values: &[Value]) -> Result<Value, QueryError> {
     convert(values, |value| {
         let number = integer(value, "int")?;
-        i32::try_from(number)
-            .map(Bson::Int32)
-            .map_err(|_| out_of_range(value))
+        i32::try_from(number).map(Bson::Int32).map_err(|_| out_of_range(value))
     })
 }
 
@@ -107,9 +101,7 @@ pub(super) fn to_long(values: &[Value]) -> Result<Value, QueryError> {
 pub(super) fn to_double(values: &[Value]) -> Result<Value, QueryError> {
     convert(values, |value| match value {
         Bson::Boolean(flag) => Ok(Bson::Double(f64::from(u8::from(*flag)))),
-        Bson::String(text) => parse_double(text)
-            .map(Bson::Double)
-            .ok_or_else(|| unparsed(text, "double")),
+        Bson::String(text) => parse_double(text).map(Bson::Double).ok_or_else(|| unparsed(text, "double")),
         #[allow(clippy::cast_precision_loss)]
         Bson::DateTime(date) => Ok(Bson::Double(date.timestamp_millis() as f64)),
         other => {
@@ -117,11 +109,7 @@ pub(super) fn to_double(values: &[Value]) -> Result<Value, QueryError> {
             let double = number.as_f64();
             let overflows = double.is_infinite()
                 && matches!(number, Number::Decimal(decimal) if !matches!(decimal, Decimal::Infinity { .. }));
-            if overflows {
-                Err(out_of_range(other))
-            } else {
-                Ok(Bson::Double(double))
-            }
+            if overflows { Err(out_of_range(other)) } else { Ok(Bson::Double(double)) }
         }
     })
 }
@@ -129,9 +117,7 @@ pub(super) fn to_double(values: &[Value]) -> Result<Value, QueryError> {
 fn parse_double(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     // "1e999" is out of range; the word is not.
-    let spelled = text
-        .trim_start_matches(['+', '-'])
-        .starts_with(|first: char| first.is_ascii_alphabetic());
+    let spelled = text.trim_start_matches(['+', '-']).starts_with(|first: char| first.is_ascii_alphabetic());
     (number.is_finite() || spelled).then_some(number)
 }
 
@@ -141,9 +127,7 @@ pub(super) fn to_decimal(values: &[Value]) -> Result<Value, QueryError> {
             Bson::Boolean(flag) => Decimal::from(i64::from(*flag)),
             Bson::String(text) => Decimal::parse(text).ok_or_else(|| unparsed(text, "decimal"))?,
             Bson::DateTime(date) => Decimal::from(date.timestamp_millis()),
-            other => Number::of(other)
-                .ok_or_else(|| refused(other, "decimal"))?
-                .as_decimal(),
+            other => Number::of(other).ok_or_else(|| refused(other, "decimal"))?.as_decimal(),
         };
         Ok(Bson::Decimal128(Decimal128::from(decimal)))
     })
@@ -162,9 +146,9 @@ pub(super) fn to_date(values: &[Value]) -> Result<Value, QueryError> {
             ))
         }),
         Bson::ObjectId(id) => Ok(Bson::DateTime(id.timestamp())),
-        Bson::Timestamp(timestamp) => Ok(Bson::DateTime(DateTime::from_millis(
-            i64::from(timestamp.time) * 1000,
-        ))),
+        Bson::Timestamp(timestamp) => {
+            Ok(Bson::DateTime(DateTime::from_millis(i64::from(timestamp.time) * 1000)))
+        }
         Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => order::as_lossy_i64(value)
             .map(|millis| Bson::DateTime(DateTime::from_millis(millis)))
             .ok_or_else(|| out_of_range(value)),
@@ -214,9 +198,8 @@ fn double_text(number: f64) -> String {
         // At least two digits of exponent, with a sign.
         return match text.split_once('e') {
             Some((mantissa, exponent)) => {
-                let (sign, digits) = exponent
-                    .strip_prefix('-')
-                    .map_or(('+', exponent), |digits| ('-', digits));
+                let (sign, digits) =
+                    exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
                 format!("{mantissa}e{sign}{digits:0>2}")
             }
             None => text,

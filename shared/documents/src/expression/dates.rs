@@ -40,11 +40,9 @@ fn zone(value: Option<&Bson>) -> Result<i64, QueryError> {
         Some(Bson::String(text)) => calendar::parse_offset(text).ok_or_else(|| {
             QueryError::unsupported(format!("the time zone \"{text}\" (only UTC and offsets are)"))
         }),
-        Some(other) => Err(location!(
-            40517,
-            "timezone must evaluate to a string, found {}",
-            order::type_name(other)
-        )),
+        Some(other) => {
+            Err(location!(40517, "timezone must evaluate to a string, found {}", order::type_name(other)))
+        }
     }
 }
 
@@ -219,10 +217,7 @@ fn formatted(moment: Moment, format: &str) -> Result<String, QueryError> {
             out.push(character);
             continue;
         }
-        let month = usize::try_from(moment.month - 1)
-            .ok()
-            .and_then(|month| MONTHS.get(month))
-            .unwrap_or(&"");
+        let month = usize::try_from(moment.month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"");
         let offset = moment.offset_minutes;
         let sign = if offset < 0 { '-' } else { '+' };
         let piece = match characters.next() {
@@ -245,10 +240,7 @@ fn formatted(moment: Moment, format: &str) -> Result<String, QueryError> {
             Some('Z') => offset.to_string(),
             Some('%') => "%".to_owned(),
             Some(other) => {
-                return Err(location!(
-                    18536,
-                    "Invalid format character '%{other}' in format string"
-                ));
+                return Err(location!(18536, "Invalid format character '%{other}' in format string"));
             }
             None => return Err(location!(18535, "Unmatched '%' at end of format string")),
         };
@@ -277,9 +269,7 @@ fn unit(operator: &str, value: Option<&Bson>) -> Result<Unit, QueryError> {
             "second" => Unit::Milliseconds(1000),
             "millisecond" => Unit::Milliseconds(1),
             _ => {
-                return Err(QueryError::failed_to_parse(format!(
-                    "unknown time unit value: {name}"
-                )));
+                return Err(QueryError::failed_to_parse(format!("unknown time unit value: {name}")));
             }
         },
         other => {
@@ -313,11 +303,7 @@ fn step(operator: &str, values: &[Value], sign: i64) -> Result<Value, QueryError
             .map(DateTime::from_millis),
         Unit::Months(length) => amount.checked_mul(length).and_then(|months| {
             let moment = Moment::at(date, offset);
-            let total = moment
-                .year
-                .checked_mul(12)?
-                .checked_add(moment.month - 1)?
-                .checked_add(months)?;
+            let total = moment.year.checked_mul(12)?.checked_add(moment.month - 1)?.checked_add(months)?;
             let (year, month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
             if year.abs() > 300_000_000 {
                 return None;
@@ -343,26 +329,13 @@ pub(super) fn subtract(values: &[Value]) -> Result<Value, QueryError> {
 /// First day of weeks as days after Monday: MongoDB's default is Sunday.
 fn week_start(operator: &str, value: Option<&Bson>) -> Result<i64, QueryError> {
     let Some(value) = value else { return Ok(6) };
-    const DAYS: [&str; 7] = [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-    ];
+    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let name = value.as_str().unwrap_or_default().to_ascii_lowercase();
     let matches = |day: &&str| **day == name || (name.len() == 3 && day.starts_with(&name));
     let position = DAYS.iter().position(matches);
     position
         .and_then(|position| i64::try_from(position).ok())
-        .ok_or_else(|| {
-            location!(
-                5439015,
-                "{operator} requires 'startOfWeek' to be a day of the week"
-            )
-        })
+        .ok_or_else(|| location!(5439015, "{operator} requires 'startOfWeek' to be a day of the week"))
 }
 
 /// Number of the unit a local time lies in, counted from a fixed point: boundaries crossed are differences.
@@ -375,11 +348,7 @@ fn ordinal(date: DateTime, unit: Unit, offset: i64, week_start: i64) -> i64 {
         Unit::Milliseconds(length) => {
             let local = date.timestamp_millis().saturating_add(offset * 60_000);
             // 1970-01-01 was a Thursday, three days after Monday.
-            let shift = if length == 604_800_000 {
-                (3 - week_start).rem_euclid(7) * 86_400_000
-            } else {
-                0
-            };
+            let shift = if length == 604_800_000 { (3 - week_start).rem_euclid(7) * 86_400_000 } else { 0 };
             local.saturating_add(shift).div_euclid(length)
         }
     }
@@ -392,10 +361,7 @@ pub(super) fn difference(values: &[Value]) -> Result<Value, QueryError> {
     let unit = unit("$dateDiff", operand(values, 2))?;
     let offset = zone(operand(values, 3))?;
     let week_start = week_start("$dateDiff", operand(values, 4))?;
-    match (
-        date("$dateDiff", operand(values, 0))?,
-        date("$dateDiff", operand(values, 1))?,
-    ) {
+    match (date("$dateDiff", operand(values, 0))?, date("$dateDiff", operand(values, 1))?) {
         (Some(start), Some(end)) => {
             let count = ordinal(end, unit, offset, week_start)
                 .checked_sub(ordinal(start, unit, offset, week_start))
@@ -423,24 +389,15 @@ pub(super) fn truncate(values: &[Value]) -> Result<Value, QueryError> {
     let start = match unit {
         Unit::Months(length) => {
             let months = number * length;
-            calendar::instant(
-                [months.div_euclid(12), months.rem_euclid(12) + 1, 1, 0, 0, 0, 0],
-                offset,
-            )
+            calendar::instant([months.div_euclid(12), months.rem_euclid(12) + 1, 1, 0, 0, 0, 0], offset)
         }
         Unit::Milliseconds(length) => {
-            let shift = if length == 604_800_000 {
-                (3 - week_start).rem_euclid(7) * 86_400_000
-            } else {
-                0
-            };
+            let shift = if length == 604_800_000 { (3 - week_start).rem_euclid(7) * 86_400_000 } else { 0 };
             number
                 .checked_mul(length)
                 .and_then(|local| local.checked_sub(shift + offset * 60_000))
                 .map(DateTime::from_millis)
         }
     };
-    start
-        .map(|date| Some(Bson::DateTime(date)))
-        .ok_or_else(|| QueryError::overflow("$dateTrunc overflowed"))
+    start.map(|date| Some(Bson::DateTime(date))).ok_or_else(|| QueryError::overflow("$dateTrunc overflowed"))
 }

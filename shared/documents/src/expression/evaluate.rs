@@ -15,11 +15,7 @@ pub(super) struct Scope<'e> {
 
 impl<'e> Scope<'e> {
     pub(super) fn new(root: &'e Document) -> Self {
-        Scope {
-            root,
-            variables: Vec::new(),
-            bytes_left: MEMORY_BYTES_MAX,
-        }
+        Scope { root, variables: Vec::new(), bytes_left: MEMORY_BYTES_MAX }
     }
 
     /// Counts a value that was copied or made. Bounds memory and, because values of variables pass through
@@ -48,20 +44,14 @@ impl<'e> Scope<'e> {
             },
             Node::Variable { name, path } => {
                 let bound = self.variables.iter().rev().find(|(known, _)| known == name);
-                let value = bound
-                    .and_then(|(_, value)| value.as_ref())
-                    .and_then(|value| descend(value, path));
+                let value =
+                    bound.and_then(|(_, value)| value.as_ref()).and_then(|value| descend(value, path));
                 self.charge(value)
             }
             Node::Document(entries) => self.document(entries),
             Node::Array(nodes) => {
                 let values = self.all(nodes)?;
-                Ok(Some(Bson::Array(
-                    values
-                        .into_iter()
-                        .map(|value| value.unwrap_or(Bson::Null))
-                        .collect(),
-                )))
+                Ok(Some(Bson::Array(values.into_iter().map(|value| value.unwrap_or(Bson::Null)).collect())))
             }
             Node::Call { operator, arguments } => {
                 let values = self.all(arguments)?;
@@ -85,12 +75,9 @@ impl<'e> Scope<'e> {
                 self.with(bound, body)
             }
             Node::Map { input, name, body } => self.map(input, name, body),
-            Node::Filter {
-                input,
-                name,
-                condition,
-                limit,
-            } => self.filter(input, name, condition, limit.as_deref()),
+            Node::Filter { input, name, condition, limit } => {
+                self.filter(input, name, condition, limit.as_deref())
+            }
             Node::Reduce { input, initial, body } => self.reduce(input, initial, body),
             Node::SortArray { input, by } => self.sort_array(input, by),
             Node::Convert(convert) => self.convert(convert),
@@ -168,11 +155,7 @@ impl<'e> Scope<'e> {
         match self.evaluate(node)? {
             Some(Bson::Array(array)) => Ok(Some(array)),
             value if is_nullish(&value) => Ok(None),
-            other => Err(location!(
-                16883,
-                "input to {operator} must be an array not {}",
-                type_of(&other)
-            )),
+            other => Err(location!(16883, "input to {operator} must be an array not {}", type_of(&other))),
         }
     }
 
@@ -182,10 +165,7 @@ impl<'e> Scope<'e> {
         };
         let mut mapped = Vec::with_capacity(array.len());
         for element in array {
-            mapped.push(
-                self.with(vec![(name, Some(element))], body)?
-                    .unwrap_or(Bson::Null),
-            );
+            mapped.push(self.with(vec![(name, Some(element))], body)?.unwrap_or(Bson::Null));
         }
         Ok(Some(Bson::Array(mapped)))
     }
@@ -217,10 +197,7 @@ impl<'e> Scope<'e> {
             if kept.len() >= limit {
                 break;
             }
-            if truthy(
-                self.with(vec![(name, Some(element.clone()))], condition)?
-                    .as_ref(),
-            ) {
+            if truthy(self.with(vec![(name, Some(element.clone()))], condition)?.as_ref()) {
                 kept.push(element);
             }
         }
@@ -257,10 +234,9 @@ impl<'e> Scope<'e> {
                 let ordering = order::compare(left, right);
                 if *descending { ordering.reverse() } else { ordering }
             }
-            ArraySort::Fields(sort) => sort.compare(
-                left.as_document().unwrap_or(&empty),
-                right.as_document().unwrap_or(&empty),
-            ),
+            ArraySort::Fields(sort) => {
+                sort.compare(left.as_document().unwrap_or(&empty), right.as_document().unwrap_or(&empty))
+            }
         });
         Ok(Some(Bson::Array(array)))
     }
@@ -268,17 +244,13 @@ impl<'e> Scope<'e> {
     fn convert(&mut self, convert: &'e Convert) -> Result<Value, QueryError> {
         let input = self.evaluate(&convert.input)?;
         if is_nullish(&input) {
-            return convert
-                .on_null
-                .as_ref()
-                .map_or(Ok(Some(Bson::Null)), |node| self.evaluate(node));
+            return convert.on_null.as_ref().map_or(Ok(Some(Bson::Null)), |node| self.evaluate(node));
         }
         let to = self.evaluate(&convert.to)?;
         match convert::to_type(&input, &to) {
-            Err(error) if error.code == 241 => convert
-                .on_error
-                .as_ref()
-                .map_or(Err(error), |node| self.evaluate(node)),
+            Err(error) if error.code == 241 => {
+                convert.on_error.as_ref().map_or(Err(error), |node| self.evaluate(node))
+            }
             result => result,
         }
     }

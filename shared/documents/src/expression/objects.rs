@@ -34,9 +34,8 @@ pub(super) fn merge(values: &[Value]) -> Result<Value, QueryError> {
 pub(super) fn to_array(values: &[Value]) -> Result<Value, QueryError> {
     match operand(values, 0) {
         Some(Bson::Document(document)) => {
-            let entries = document
-                .iter()
-                .map(|(name, value)| Bson::Document(doc! { "k": name, "v": value.clone() }));
+            let entries =
+                document.iter().map(|(name, value)| Bson::Document(doc! { "k": name, "v": value.clone() }));
             Ok(Some(Bson::Array(entries.collect())))
         }
         other if is_nullish(&other.cloned()) => Ok(Some(Bson::Null)),
@@ -82,10 +81,7 @@ pub(super) fn from_array(values: &[Value]) -> Result<Value, QueryError> {
 /// A NUL byte cannot be encoded in a field name.
 fn check_name(name: &str) -> Result<(), QueryError> {
     if name.contains('\0') {
-        return Err(location!(
-            4940400,
-            "Key field cannot contain an embedded null byte"
-        ));
+        return Err(location!(4940400, "Key field cannot contain an embedded null byte"));
     }
     Ok(())
 }

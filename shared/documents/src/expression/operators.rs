@@ -29,12 +29,7 @@ pub(super) enum Signature {
 const MANY: usize = usize::MAX;
 
 const fn positional(name: &'static str, least: usize, most: usize, function: Function) -> Operator {
-    Operator {
-        name,
-        signature: Signature::Positional { least, most },
-        takes_single: false,
-        function,
-    }
+    Operator { name, signature: Signature::Positional { least, most }, takes_single: false, function }
 }
 
 const fn named(
@@ -42,33 +37,19 @@ const fn named(
     parameters: &'static [(&'static str, bool)],
     function: Function,
 ) -> Operator {
-    Operator {
-        name,
-        signature: Signature::Named(parameters),
-        takes_single: false,
-        function,
-    }
+    Operator { name, signature: Signature::Named(parameters), takes_single: false, function }
 }
 
 const fn date_part(name: &'static str, function: Function) -> Operator {
-    Operator {
-        name,
-        signature: Signature::Named(DATE),
-        takes_single: true,
-        function,
-    }
+    Operator { name, signature: Signature::Named(DATE), takes_single: true, function }
 }
 
 const DATE: &[(&str, bool)] = &[("date", true), ("timezone", false)];
 const TRIM: &[(&str, bool)] = &[("input", true), ("chars", false)];
 const REGEX: &[(&str, bool)] = &[("input", true), ("regex", true), ("options", false)];
 const REPLACE: &[(&str, bool)] = &[("input", true), ("find", true), ("replacement", true)];
-const DATE_STEP: &[(&str, bool)] = &[
-    ("startDate", true),
-    ("unit", true),
-    ("amount", true),
-    ("timezone", false),
-];
+const DATE_STEP: &[(&str, bool)] =
+    &[("startDate", true), ("unit", true), ("amount", true), ("timezone", false)];
 
 static OPERATORS: &[Operator] = &[
     positional("$abs", 1, 1, arithmetic::abs),
@@ -120,30 +101,15 @@ static OPERATORS: &[Operator] = &[
         dates::from_string,
     ),
     named("$dateSubtract", DATE_STEP, dates::subtract),
-    named(
-        "$dateToParts",
-        &[("date", true), ("timezone", false)],
-        dates::to_parts,
-    ),
+    named("$dateToParts", &[("date", true), ("timezone", false)], dates::to_parts),
     named(
         "$dateToString",
-        &[
-            ("date", true),
-            ("format", false),
-            ("timezone", false),
-            ("onNull", false),
-        ],
+        &[("date", true), ("format", false), ("timezone", false), ("onNull", false)],
         dates::to_string,
     ),
     named(
         "$dateTrunc",
-        &[
-            ("date", true),
-            ("unit", true),
-            ("binSize", false),
-            ("timezone", false),
-            ("startOfWeek", false),
-        ],
+        &[("date", true), ("unit", true), ("binSize", false), ("timezone", false), ("startOfWeek", false)],
         dates::truncate,
     ),
     date_part("$dayOfMonth", dates::day_of_month),
@@ -203,11 +169,7 @@ static OPERATORS: &[Operator] = &[
     date_part("$second", dates::second),
     positional("$setDifference", 2, 2, sets::difference),
     positional("$setEquals", 2, MANY, sets::equals),
-    named(
-        "$setField",
-        &[("field", true), ("input", true), ("value", true)],
-        objects::set_field,
-    ),
+    named("$setField", &[("field", true), ("input", true), ("value", true)], objects::set_field),
     positional("$setIntersection", 0, MANY, sets::intersection),
     positional("$setIsSubset", 2, 2, sets::is_subset),
     positional("$setUnion", 0, MANY, sets::union),
@@ -238,18 +200,10 @@ static OPERATORS: &[Operator] = &[
     named("$trim", TRIM, strings::trim),
     positional("$trunc", 1, 2, arithmetic::trunc),
     positional("$type", 1, 1, convert::type_name),
-    named(
-        "$unsetField",
-        &[("field", true), ("input", true)],
-        objects::unset_field,
-    ),
+    named("$unsetField", &[("field", true), ("input", true)], objects::unset_field),
     date_part("$week", dates::week),
     date_part("$year", dates::year),
-    named(
-        "$zip",
-        &[("inputs", true), ("useLongestLength", false), ("defaults", false)],
-        arrays::zip,
-    ),
+    named("$zip", &[("inputs", true), ("useLongestLength", false), ("defaults", false)], arrays::zip),
 ];
 
 /// Operators MongoDB has and this layer has not.
@@ -296,14 +250,7 @@ pub(super) fn find(name: &str) -> Result<&'static Operator, QueryError> {
     if UNSUPPORTED.contains(&name) {
         return Err(QueryError::unsupported(format!("the expression {name}")));
     }
-    OPERATORS
-        .iter()
-        .find(|operator| operator.name == name)
-        .ok_or_else(|| {
-            QueryError::new(
-                168,
-                "InvalidPipelineOperator",
-                format!("Unrecognized expression '{name}'"),
-            )
-        })
+    OPERATORS.iter().find(|operator| operator.name == name).ok_or_else(|| {
+        QueryError::new(168, "InvalidPipelineOperator", format!("Unrecognized expression '{name}'"))
+    })
 }

@@ -21,10 +21,7 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new(now: DateTime) -> Self {
-        Parser {
-            now,
-            variables: Vec::new(),
-        }
+        Parser { now, variables: Vec::new() }
     }
 
     pub(super) fn node(&mut self, value: &Bson) -> Result<Node, QueryError> {
@@ -34,10 +31,7 @@ impl Parser {
                 Node::Path(components(text.get(1..).unwrap_or_default())?)
             }
             Bson::Array(values) => {
-                let nodes = values
-                    .iter()
-                    .map(|value| self.node(value))
-                    .collect::<Result<_, _>>()?;
+                let nodes = values.iter().map(|value| self.node(value)).collect::<Result<_, _>>()?;
                 constant_array(nodes)
             }
             Bson::Document(document) => self.document(document)?,
@@ -65,16 +59,10 @@ impl Parser {
         let mut entries = Vec::with_capacity(document.len());
         for (name, value) in document {
             if name.starts_with('$') {
-                return Err(location!(
-                    16410,
-                    "FieldPath field names may not start with '$': '{name}'"
-                ));
+                return Err(location!(16410, "FieldPath field names may not start with '$': '{name}'"));
             }
             if name.contains('.') {
-                return Err(location!(
-                    16412,
-                    "FieldPath field names may not contain '.': '{name}'"
-                ));
+                return Err(location!(16412, "FieldPath field names may not contain '.': '{name}'"));
             }
             entries.push((name.clone(), self.node(value)?));
         }
@@ -85,19 +73,14 @@ impl Parser {
         let mut parts = text.get(2..).unwrap_or_default().split('.');
         let name = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
-        let path = if rest.is_empty() {
-            Vec::new()
-        } else {
-            components(&rest.join("."))?
-        };
+        let path = if rest.is_empty() { Vec::new() } else { components(&rest.join("."))? };
         Ok(match name {
             "ROOT" | "CURRENT" => Node::Path(path),
             "NOW" if path.is_empty() => Node::Constant(Some(Bson::DateTime(self.now))),
             "REMOVE" if path.is_empty() => Node::Constant(None),
-            _ if self.variables.iter().any(|known| known == name) => Node::Variable {
-                name: name.to_owned(),
-                path,
-            },
+            _ if self.variables.iter().any(|known| known == name) => {
+                Node::Variable { name: name.to_owned(), path }
+            }
             "CLUSTER_TIME" | "SEARCH_META" | "USER_ROLES" | "DESCEND" | "PRUNE" | "KEEP" => {
                 return Err(QueryError::unsupported(format!("the variable $${name}")));
             }
@@ -145,9 +128,8 @@ impl Parser {
                 if !(operator.takes_single
                     && given.keys().next().is_some_and(|key| key.starts_with('$'))) =>
             {
-                if let Some(unknown) = given
-                    .keys()
-                    .find(|key| !parameters.iter().any(|(known, _)| known == key))
+                if let Some(unknown) =
+                    given.keys().find(|key| !parameters.iter().any(|(known, _)| known == key))
                 {
                     return Err(location!(40415, "Unrecognized argument to {name}: {unknown}"));
                 }
@@ -185,9 +167,8 @@ impl Parser {
     fn cond(&mut self, argument: &Bson) -> Result<Node, QueryError> {
         let nodes = match argument {
             Bson::Document(given) => {
-                if let Some(unknown) = given
-                    .keys()
-                    .find(|key| !matches!(key.as_str(), "if" | "then" | "else"))
+                if let Some(unknown) =
+                    given.keys().find(|key| !matches!(key.as_str(), "if" | "then" | "else"))
                 {
                     return Err(location!(17083, "Unrecognized parameter to $cond: {unknown}"));
                 }
@@ -222,18 +203,11 @@ impl Parser {
             };
             parsed.push((part("case")?, part("then")?));
         }
-        let default = given
-            .get("default")
-            .map(|value| self.node(value))
-            .transpose()?
-            .map(Box::new);
+        let default = given.get("default").map(|value| self.node(value)).transpose()?.map(Box::new);
         if parsed.is_empty() && default.is_none() {
             return Err(location!(40068, "$switch requires at least one branch"));
         }
-        Ok(Node::Switch {
-            branches: parsed,
-            default,
-        })
+        Ok(Node::Switch { branches: parsed, default })
     }
 
     fn bind(&mut self, argument: &Bson) -> Result<Node, QueryError> {
@@ -241,9 +215,7 @@ impl Parser {
         let Some(Bson::Document(variables)) = given.get("vars") else {
             return Err(location!(16876, "Missing 'vars' parameter to $let"));
         };
-        let body = given
-            .get("in")
-            .ok_or_else(|| location!(16877, "Missing 'in' parameter to $let"))?;
+        let body = given.get("in").ok_or_else(|| location!(16877, "Missing 'in' parameter to $let"))?;
         let mut bindings = Vec::with_capacity(variables.len());
         for (name, value) in variables {
             check_name(name)?;
@@ -281,42 +253,22 @@ impl Parser {
             }
             Some(_) => return Err(location!(16867, "{operator}: 'as' must be a string")),
         };
-        let body = given
-            .get(body)
-            .map(|value| self.with(std::slice::from_ref(&name), value))
-            .transpose()?;
-        Ok([
-            input,
-            Some(Node::Variable {
-                name,
-                path: Vec::new(),
-            }),
-            body,
-        ])
+        let body = given.get(body).map(|value| self.with(std::slice::from_ref(&name), value)).transpose()?;
+        Ok([input, Some(Node::Variable { name, path: Vec::new() }), body])
     }
 
     fn filter(&mut self, argument: &Bson) -> Result<Node, QueryError> {
         let parameters = ["input", "as", "cond", "limit"];
         let [input, name, condition] = self.iteration("$filter", argument, "cond", &parameters)?;
         let limit = match argument {
-            Bson::Document(given) => given
-                .get("limit")
-                .map(|value| self.node(value))
-                .transpose()?
-                .map(Box::new),
+            Bson::Document(given) => {
+                given.get("limit").map(|value| self.node(value)).transpose()?.map(Box::new)
+            }
             _ => None,
         };
-        let (input, name, condition) = (
-            boxed("$filter", input)?,
-            name_of(name),
-            boxed("$filter", condition)?,
-        );
-        Ok(Node::Filter {
-            input,
-            name,
-            condition,
-            limit,
-        })
+        let (input, name, condition) =
+            (boxed("$filter", input)?, name_of(name), boxed("$filter", condition)?);
+        Ok(Node::Filter { input, name, condition, limit })
     }
 
     fn reduce(&mut self, argument: &Bson) -> Result<Node, QueryError> {
@@ -326,21 +278,12 @@ impl Parser {
         let initial = self.node(given.get("initialValue").ok_or_else(|| missing("initialValue"))?)?;
         let names = ["this".to_owned(), "value".to_owned()];
         let body = self.with(&names, given.get("in").ok_or_else(|| missing("in"))?)?;
-        Ok(Node::Reduce {
-            input: Box::new(input),
-            initial: Box::new(initial),
-            body: Box::new(body),
-        })
+        Ok(Node::Reduce { input: Box::new(input), initial: Box::new(initial), body: Box::new(body) })
     }
 
     fn sort_array(&mut self, argument: &Bson) -> Result<Node, QueryError> {
         let given = named("$sortArray", argument, &["input", "sortBy"])?;
-        let missing = || {
-            location!(
-                2942502,
-                "$sortArray requires 'input' and 'sortBy' to be specified"
-            )
-        };
+        let missing = || location!(2942502, "$sortArray requires 'input' and 'sortBy' to be specified");
         let input = Box::new(self.node(given.get("input").ok_or_else(missing)?)?);
         let sort_by = given.get("sortBy").ok_or_else(missing)?;
         let by = match (sort_by, order::as_exact_i64(sort_by)) {
@@ -348,10 +291,7 @@ impl Parser {
             (_, Some(1)) => ArraySort::Whole { descending: false },
             (_, Some(-1)) => ArraySort::Whole { descending: true },
             _ => {
-                return Err(location!(
-                    2942507,
-                    "The $sort element value must be either 1 or -1"
-                ));
+                return Err(location!(2942507, "The $sort element value must be either 1 or -1"));
             }
         };
         Ok(Node::SortArray { input, by })
@@ -365,23 +305,14 @@ impl Parser {
         let to = self.node(given.get("to").ok_or_else(|| missing("to"))?)?;
         let on_error = given.get("onError").map(|value| self.node(value)).transpose()?;
         let on_null = given.get("onNull").map(|value| self.node(value)).transpose()?;
-        Ok(Node::Convert(Box::new(Convert {
-            input,
-            to,
-            on_error,
-            on_null,
-        })))
+        Ok(Node::Convert(Box::new(Convert { input, to, on_error, on_null })))
     }
 }
 
 /// What stands for an optional argument that was not given.
 fn absent(operator: &str) -> Node {
     // $getField reads the document at hand unless told otherwise.
-    if operator == "$getField" {
-        Node::Path(Vec::new())
-    } else {
-        Node::Constant(None)
-    }
+    if operator == "$getField" { Node::Path(Vec::new()) } else { Node::Constant(None) }
 }
 
 fn components(path: &str) -> Result<Vec<String>, QueryError> {
@@ -418,23 +349,16 @@ fn check_name(name: &str) -> Result<(), QueryError> {
 
 fn named<'v>(operator: &str, argument: &'v Bson, parameters: &[&str]) -> Result<&'v Document, QueryError> {
     let Bson::Document(given) = argument else {
-        return Err(location!(
-            16878,
-            "{operator} only supports an object as its argument"
-        ));
+        return Err(location!(16878, "{operator} only supports an object as its argument"));
     };
     match given.keys().find(|key| !parameters.contains(&key.as_str())) {
-        Some(unknown) => Err(location!(
-            16879,
-            "Unrecognized parameter to {operator}: {unknown}"
-        )),
+        Some(unknown) => Err(location!(16879, "Unrecognized parameter to {operator}: {unknown}")),
         None => Ok(given),
     }
 }
 
 fn boxed(operator: &str, node: Option<Node>) -> Result<Box<Node>, QueryError> {
-    node.map(Box::new)
-        .ok_or_else(|| location!(16880, "Missing parameter to {operator}"))
+    node.map(Box::new).ok_or_else(|| location!(16880, "Missing parameter to {operator}"))
 }
 
 fn name_of(node: Option<Node>) -> String {

@@ -48,9 +48,7 @@ pub(super) fn intersection(values: &[Value]) -> Result<Value, QueryError> {
     let Some((first, rest)) = sets.split_first() else {
         return Ok(Some(Bson::Array(Vec::new())));
     };
-    let shared = first
-        .iter()
-        .filter(|value| rest.iter().all(|set| has(set, value)));
+    let shared = first.iter().filter(|value| rest.iter().all(|set| has(set, value)));
     Ok(Some(Bson::Array(shared.cloned().collect())))
 }
 
@@ -75,23 +73,15 @@ pub(super) fn difference(values: &[Value]) -> Result<Value, QueryError> {
 
 /// Refuses null where an operator wants arrays only.
 fn strict(operator: &str, values: &[Value]) -> Result<Vec<Vec<Bson>>, QueryError> {
-    sets(operator, values)?.ok_or_else(|| {
-        location!(
-            17046,
-            "All operands of {operator} must be arrays. One argument is null"
-        )
-    })
+    sets(operator, values)?
+        .ok_or_else(|| location!(17046, "All operands of {operator} must be arrays. One argument is null"))
 }
 
 pub(super) fn equals(values: &[Value]) -> Result<Value, QueryError> {
     let sets = strict("$setEquals", values)?;
     let same = sets.windows(2).all(|pair| match pair {
         [left, right] => {
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .zip(right)
-                    .all(|(left, right)| order::equal(left, right))
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| order::equal(left, right))
         }
         _ => true,
     });
@@ -119,15 +109,11 @@ fn elements<'v>(operator: &str, values: &'v [Value]) -> Result<&'v [Bson], Query
 }
 
 pub(super) fn any_true(values: &[Value]) -> Result<Value, QueryError> {
-    let any = elements("$anyElementTrue", values)?
-        .iter()
-        .any(|element| truthy(Some(element)));
+    let any = elements("$anyElementTrue", values)?.iter().any(|element| truthy(Some(element)));
     Ok(Some(Bson::Boolean(any)))
 }
 
 pub(super) fn all_true(values: &[Value]) -> Result<Value, QueryError> {
-    let all = elements("$allElementsTrue", values)?
-        .iter()
-        .all(|element| truthy(Some(element)));
+    let all = elements("$allElementsTrue", values)?.iter().all(|element| truthy(Some(element)));
     Ok(Some(Bson::Boolean(all)))
 }

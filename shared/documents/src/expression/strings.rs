@@ -54,11 +54,9 @@ fn coerced(operator: &str, values: &[Value], offset: usize) -> Result<String, Qu
                 _ => Ok(String::new()),
             }
         }
-        other => Err(location!(
-            16007,
-            "can't convert from BSON type {} to String in {operator}",
-            type_of(other)
-        )),
+        other => {
+            Err(location!(16007, "can't convert from BSON type {} to String in {operator}", type_of(other)))
+        }
     }
 }
 
@@ -69,11 +67,7 @@ pub(super) fn concat(values: &[Value]) -> Result<Value, QueryError> {
             Some(Bson::String(text) | Bson::Symbol(text)) => joined.push_str(text),
             value if is_nullish(value) => return null(),
             other => {
-                return Err(location!(
-                    16702,
-                    "$concat only supports strings, not {}",
-                    type_of(other)
-                ));
+                return Err(location!(16702, "$concat only supports strings, not {}", type_of(other)));
             }
         }
     }
@@ -119,10 +113,7 @@ pub(super) fn substring_points(values: &[Value]) -> Result<Value, QueryError> {
     let start = offset_argument("$substrCP", values, 1)?;
     let length = offset_argument("$substrCP", values, 2)?;
     let (Ok(start), Ok(length)) = (usize::try_from(start), usize::try_from(length)) else {
-        return Err(location!(
-            34455,
-            "$substrCP: starting index and length must be non-negative integers"
-        ));
+        return Err(location!(34455, "$substrCP: starting index and length must be non-negative integers"));
     };
     text_answer(source.chars().skip(start).take(length).collect())
 }
@@ -132,18 +123,14 @@ pub(super) fn substring_bytes(values: &[Value]) -> Result<Value, QueryError> {
     let start = offset_argument("$substrBytes", values, 1)?;
     let length = offset_argument("$substrBytes", values, 2)?;
     let Ok(start) = usize::try_from(start) else {
-        return Err(location!(
-            50752,
-            "$substrBytes: starting index must be non-negative (got: {start})"
-        ));
+        return Err(location!(50752, "$substrBytes: starting index must be non-negative (got: {start})"));
     };
     if start >= source.len() {
         return text_answer(String::new());
     }
     // A negative length takes the rest.
-    let stop = usize::try_from(length).map_or(source.len(), |length| {
-        start.saturating_add(length).min(source.len())
-    });
+    let stop =
+        usize::try_from(length).map_or(source.len(), |length| start.saturating_add(length).min(source.len()));
     source.get(start..stop).map(str::to_owned).map_or_else(
         || {
             Err(location!(
@@ -187,9 +174,7 @@ fn find<T: PartialEq>(source: &[T], wanted: &[T], start: usize, stop: usize) -> 
     } else {
         searched.windows(wanted.len()).position(|window| window == wanted)
     };
-    position
-        .and_then(|position| i32::try_from(position + start).ok())
-        .unwrap_or(-1)
+    position.and_then(|position| i32::try_from(position + start).ok()).unwrap_or(-1)
 }
 
 pub(super) fn split(values: &[Value]) -> Result<Value, QueryError> {
@@ -200,12 +185,7 @@ pub(super) fn split(values: &[Value]) -> Result<Value, QueryError> {
     if separator.is_empty() {
         return Err(location!(40087, "$split requires a non-empty separator"));
     }
-    Ok(Some(Bson::Array(
-        source
-            .split(separator)
-            .map(|part| Bson::String(part.to_owned()))
-            .collect(),
-    )))
+    Ok(Some(Bson::Array(source.split(separator).map(|part| Bson::String(part.to_owned())).collect())))
 }
 
 /// White space that `$trim` removes unless told otherwise.
@@ -252,17 +232,10 @@ fn replaced(operator: &str, values: &[Value], count: usize) -> Result<Value, Que
     if values.iter().any(is_nullish) {
         return null();
     }
-    let (source, find, with) = (
-        text(operator, values, 0)?,
-        text(operator, values, 1)?,
-        text(operator, values, 2)?,
-    );
+    let (source, find, with) =
+        (text(operator, values, 0)?, text(operator, values, 1)?, text(operator, values, 2)?);
     // Measured before it is built: a short pattern with a long replacement multiplies.
-    let hits = if find.is_empty() {
-        source.len() + 1
-    } else {
-        source.matches(find).take(count).count()
-    };
+    let hits = if find.is_empty() { source.len() + 1 } else { source.matches(find).take(count).count() };
     if hits.saturating_mul(with.len()).saturating_add(source.len()) > 2 * limits::DOCUMENT_BYTES_MAX {
         return Err(QueryError::new(
             10334,
@@ -314,17 +287,13 @@ pub(super) fn regex_match(values: &[Value]) -> Result<Value, QueryError> {
 
 fn found(input: &str, pattern: &Pattern, captures: &regex::Captures<'_>) -> Result<Bson, QueryError> {
     let mut document = Document::new();
-    let whole = captures
-        .get(0)
-        .map_or((0, ""), |whole| (whole.start(), whole.as_str()));
+    let whole = captures.get(0).map_or((0, ""), |whole| (whole.start(), whole.as_str()));
     // Where a `$` matched before a final newline, our match has the newline in it and PCRE's has not.
     if whole.1.ends_with('\n')
         && whole.0 + whole.1.len() == input.len()
         && pattern.source().contains(['$', 'Z'])
     {
-        return Err(QueryError::unsupported(
-            "the text matched by '$' before a final newline",
-        ));
+        return Err(QueryError::unsupported("the text matched by '$' before a final newline"));
     }
     let offset = input.get(..whole.0).map_or(0, |before| before.chars().count());
     document.insert("match", whole.1);
@@ -351,9 +320,6 @@ pub(super) fn regex_find_all(values: &[Value]) -> Result<Value, QueryError> {
     let Some((input, pattern)) = search("$regexFindAll", values)? else {
         return Ok(Some(Bson::Array(Vec::new())));
     };
-    let all = pattern
-        .regex()
-        .captures_iter(input)
-        .map(|captures| found(input, &pattern, &captures));
+    let all = pattern.regex().captures_iter(input).map(|captures| found(input, &pattern, &captures));
     Ok(Some(Bson::Array(all.collect::<Result<_, _>>()?)))
 }

@@ -17,10 +17,7 @@ fn check(document: &Document, rows: Vec<(Bson, Bson)>) {
     for (expression, expected) in rows {
         let got = evaluate(&expression, document).unwrap_or_else(|error| panic!("{expression}: {error}"));
         let got = got.unwrap_or(Bson::Undefined);
-        assert!(
-            identical(&got, &expected),
-            "{expression}: {got:?}, not {expected:?}"
-        );
+        assert!(identical(&got, &expected), "{expression}: {got:?}, not {expected:?}");
     }
 }
 
@@ -70,24 +67,12 @@ fn arithmetic_operators() {
             (bson!({ "$add": ["$n", 1, 2.5] }), bson!(10.5)),
             (bson!({ "$add": [i32::MAX, 1] }), bson!(i64::from(i32::MAX) + 1)),
             (bson!({ "$add": ["$n", "$null"] }), Bson::Null),
-            (
-                bson!({ "$add": [DateTime::from_millis(5), 10] }),
-                bson!(DateTime::from_millis(15)),
-            ),
+            (bson!({ "$add": [DateTime::from_millis(5), 10] }), bson!(DateTime::from_millis(15))),
             (bson!({ "$subtract": ["$n", 9] }), bson!(-2)),
-            (
-                bson!({ "$subtract": [DateTime::from_millis(5), DateTime::from_millis(2)] }),
-                bson!(3_i64),
-            ),
-            (
-                bson!({ "$subtract": [DateTime::from_millis(5), 2] }),
-                bson!(DateTime::from_millis(3)),
-            ),
+            (bson!({ "$subtract": [DateTime::from_millis(5), DateTime::from_millis(2)] }), bson!(3_i64)),
+            (bson!({ "$subtract": [DateTime::from_millis(5), 2] }), bson!(DateTime::from_millis(3))),
             (bson!({ "$multiply": ["$n", 2, 0.5] }), bson!(7.0)),
-            (
-                bson!({ "$multiply": [i64::MAX, 2] }),
-                bson!(1.8446744073709552e19),
-            ),
+            (bson!({ "$multiply": [i64::MAX, 2] }), bson!(1.8446744073709552e19)),
             (bson!({ "$divide": ["$n", 2] }), bson!(3.5)),
             (bson!({ "$divide": [decimal("1"), 4] }), decimal("0.25")),
             (bson!({ "$mod": ["$n", -4] }), bson!(3)),
@@ -145,36 +130,21 @@ fn comparison_and_logic() {
             (bson!({ "$and": [1, 0] }), bson!(false)),
             (bson!({ "$or": [null, 0.0, "$missing"] }), bson!(false)),
             (bson!({ "$not": ["$null"] }), bson!(true)),
-            (
-                bson!({ "$cond": [{ "$gte": ["$a", 1] }, "yes", "no"] }),
-                bson!("yes"),
-            ),
-            (
-                bson!({ "$cond": { "if": false, "then": 1, "else": 2 } }),
-                bson!(2),
-            ),
+            (bson!({ "$cond": [{ "$gte": ["$a", 1] }, "yes", "no"] }), bson!("yes")),
+            (bson!({ "$cond": { "if": false, "then": 1, "else": 2 } }), bson!(2)),
             (bson!({ "$ifNull": ["$missing", "$null", 3] }), bson!(3)),
             (
                 bson!({ "$switch": { "branches": [{ "case": false, "then": 1 }, { "case": true, "then": 2 }] } }),
                 bson!(2),
             ),
-            (
-                bson!({ "$switch": { "branches": [{ "case": false, "then": 1 }], "default": 9 } }),
-                bson!(9),
-            ),
+            (bson!({ "$switch": { "branches": [{ "case": false, "then": 1 }], "default": 9 } }), bson!(9)),
             // What is not chosen is not evaluated.
-            (
-                bson!({ "$cond": [true, 1, { "$divide": [1, "$a.x"] }] }),
-                bson!(1),
-            ),
+            (bson!({ "$cond": [true, 1, { "$divide": [1, "$a.x"] }] }), bson!(1)),
             (bson!({ "$or": [true, { "$divide": [1, 0] }] }), bson!(true)),
         ],
     );
     check_errors(vec![
-        (
-            bson!({ "$switch": { "branches": [{ "case": false, "then": 1 }] } }),
-            40066,
-        ),
+        (bson!({ "$switch": { "branches": [{ "case": false, "then": 1 }] } }), 40066),
         (bson!({ "$cond": [1, 2] }), 16020),
         (bson!({ "$cond": { "if": 1, "then": 2 } }), 17080),
     ]);
@@ -200,31 +170,16 @@ fn string_operators() {
             (bson!({ "$indexOfCP": ["abab", "x"] }), bson!(-1)),
             (bson!({ "$split": ["a-b-", "-"] }), bson!(["a", "b", ""])),
             (bson!({ "$trim": { "input": " a b\t" } }), bson!("a b")),
-            (
-                bson!({ "$ltrim": { "input": "xxaxx", "chars": "x" } }),
-                bson!("axx"),
-            ),
+            (bson!({ "$ltrim": { "input": "xxaxx", "chars": "x" } }), bson!("axx")),
             (bson!({ "$strcasecmp": ["ab", "AC"] }), bson!(-1)),
-            (
-                bson!({ "$replaceOne": { "input": "aa", "find": "a", "replacement": "b" } }),
-                bson!("ba"),
-            ),
-            (
-                bson!({ "$replaceAll": { "input": "aa", "find": "a", "replacement": "b" } }),
-                bson!("bb"),
-            ),
-            (
-                bson!({ "$regexMatch": { "input": "$s", "regex": "^CAF", "options": "i" } }),
-                bson!(true),
-            ),
+            (bson!({ "$replaceOne": { "input": "aa", "find": "a", "replacement": "b" } }), bson!("ba")),
+            (bson!({ "$replaceAll": { "input": "aa", "find": "a", "replacement": "b" } }), bson!("bb")),
+            (bson!({ "$regexMatch": { "input": "$s", "regex": "^CAF", "options": "i" } }), bson!(true)),
             (
                 bson!({ "$regexFind": { "input": "éab", "regex": "a(b)(c)?" } }),
                 bson!({ "match": "ab", "idx": 1, "captures": ["b", null] }),
             ),
-            (
-                bson!({ "$regexFindAll": { "input": "$null", "regex": "a" } }),
-                bson!([]),
-            ),
+            (bson!({ "$regexFindAll": { "input": "$null", "regex": "a" } }), bson!([])),
         ],
     );
     check_errors(vec![
@@ -266,26 +221,14 @@ fn array_and_set_operators() {
                 bson!({ "$map": { "input": "$l", "as": "x", "in": { "$multiply": ["$$x", 2] } } }),
                 bson!([6, 2, 4]),
             ),
-            (
-                bson!({ "$map": { "input": "$null", "in": "$$this" } }),
-                Bson::Null,
-            ),
-            (
-                bson!({ "$filter": { "input": "$l", "cond": { "$gt": ["$$this", 1] } } }),
-                bson!([3, 2]),
-            ),
-            (
-                bson!({ "$filter": { "input": "$l", "cond": true, "limit": 1 } }),
-                bson!([3]),
-            ),
+            (bson!({ "$map": { "input": "$null", "in": "$$this" } }), Bson::Null),
+            (bson!({ "$filter": { "input": "$l", "cond": { "$gt": ["$$this", 1] } } }), bson!([3, 2])),
+            (bson!({ "$filter": { "input": "$l", "cond": true, "limit": 1 } }), bson!([3])),
             (
                 bson!({ "$reduce": { "input": "$l", "initialValue": 0, "in": { "$add": ["$$value", "$$this"] } } }),
                 bson!(6),
             ),
-            (
-                bson!({ "$sortArray": { "input": "$l", "sortBy": 1 } }),
-                bson!([1, 2, 3]),
-            ),
+            (bson!({ "$sortArray": { "input": "$l", "sortBy": 1 } }), bson!([1, 2, 3])),
             (bson!({ "$setUnion": [[1, 2], [2, 3]] }), bson!([1, 2, 3])),
             (bson!({ "$setIntersection": [[1, 2], [2, 3]] }), bson!([2])),
             (bson!({ "$setDifference": [[3, 1, 3], [1]] }), bson!([3])),
@@ -293,10 +236,7 @@ fn array_and_set_operators() {
             (bson!({ "$setIsSubset": [[1], [2, 1]] }), bson!(true)),
             (bson!({ "$anyElementTrue": [[0, 1]] }), bson!(true)),
             (bson!({ "$allElementsTrue": [[0, 1]] }), bson!(false)),
-            (
-                bson!({ "$let": { "vars": { "x": 2 }, "in": { "$add": ["$$x", "$$x"] } } }),
-                bson!(4),
-            ),
+            (bson!({ "$let": { "vars": { "x": 2 }, "in": { "$add": ["$$x", "$$x"] } } }), bson!(4)),
         ],
     );
     check_errors(vec![
@@ -314,18 +254,9 @@ fn object_operators() {
     check(
         &doc! { "o": { "a": 1, "b": 2 }, "x.y": 7 },
         vec![
-            (
-                bson!({ "$mergeObjects": ["$o", { "b": 3 }, null] }),
-                bson!({ "a": 1, "b": 3 }),
-            ),
-            (
-                bson!({ "$objectToArray": "$o" }),
-                bson!([{ "k": "a", "v": 1 }, { "k": "b", "v": 2 }]),
-            ),
-            (
-                bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }]] }),
-                bson!({ "a": 1 }),
-            ),
+            (bson!({ "$mergeObjects": ["$o", { "b": 3 }, null] }), bson!({ "a": 1, "b": 3 })),
+            (bson!({ "$objectToArray": "$o" }), bson!([{ "k": "a", "v": 1 }, { "k": "b", "v": 2 }])),
+            (bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }]] }), bson!({ "a": 1 })),
             (bson!({ "$arrayToObject": [[["a", 1]]] }), bson!({ "a": 1 })),
             (bson!({ "$getField": "x.y" }), bson!(7)),
             (bson!({ "$getField": { "field": "a", "input": "$o" } }), bson!(1)),
@@ -333,10 +264,7 @@ fn object_operators() {
                 bson!({ "$setField": { "field": "c", "input": "$o", "value": 3 } }),
                 bson!({ "a": 1, "b": 2, "c": 3 }),
             ),
-            (
-                bson!({ "$unsetField": { "field": "a", "input": "$o" } }),
-                bson!({ "b": 2 }),
-            ),
+            (bson!({ "$unsetField": { "field": "a", "input": "$o" } }), bson!({ "b": 2 })),
         ],
     );
     check_errors(vec![
@@ -352,10 +280,7 @@ fn expressions_cannot_grow_without_end() {
         "initialValue": "0123456789",
         "in": { "$concat": ["$$value", "$$value"] },
     } });
-    assert!(matches!(
-        evaluate(&doubling, &doc! {}).unwrap_err().code,
-        292 | 10334
-    ));
+    assert!(matches!(evaluate(&doubling, &doc! {}).unwrap_err().code, 292 | 10334));
     let nesting =
         bson!({ "$reduce": { "input": { "$range": [0, 5000] }, "initialValue": 1, "in": ["$$value"] } });
     assert_eq!(evaluate(&nesting, &doc! {}).unwrap_err().code, 15);
@@ -369,10 +294,7 @@ fn expressions_cannot_grow_without_end() {
 #[test]
 fn fields_an_expression_reads() {
     let fields = |expression: Bson| Expression::parse(&expression).unwrap().fields();
-    assert_eq!(
-        fields(bson!({ "$add": ["$b.c", { "$max": "$a" }, 1] })),
-        Some(vec!["a".into(), "b".into()])
-    );
+    assert_eq!(fields(bson!({ "$add": ["$b.c", { "$max": "$a" }, 1] })), Some(vec!["a".into(), "b".into()]));
     assert_eq!(fields(bson!("$$ROOT")), None);
     let path = |expression: Bson| Expression::parse(&expression).unwrap().field_path();
     assert_eq!(path(bson!("$a.b")).as_deref(), Some("a.b"));
@@ -433,15 +355,9 @@ fn expression() -> impl Strategy<Value = Bson> {
         "$year",
         "$zip",
     ];
-    let leaf = prop_oneof![
-        value(),
-        prop::sample::select(vec![bson!("$a"), bson!("$b.c"), bson!("$$ROOT")])
-    ];
+    let leaf = prop_oneof![value(), prop::sample::select(vec![bson!("$a"), bson!("$b.c"), bson!("$$ROOT")])];
     leaf.prop_recursive(3, 12, 3, move |inner| {
-        (
-            prop::sample::select(names.clone()),
-            prop::collection::vec(inner, 1..4),
-        )
+        (prop::sample::select(names.clone()), prop::collection::vec(inner, 1..4))
             .prop_map(|(name, operands)| bson!({ name: operands }))
     })
 }
@@ -465,24 +381,14 @@ fn the_deepest_expression_and_filter_fit_the_stack() {
     let expression = (0..48).fold(bson!(true), |inner, _| bson!({ "$not": [inner] }));
     assert_eq!(evaluate(&expression, &doc! {}).unwrap(), Some(bson!(true)));
     let filter = (0..48).fold(doc! { "a": 1 }, |inner, _| doc! { "$nor": [inner] });
-    assert!(
-        crate::filter::Filter::parse(&filter)
-            .unwrap()
-            .matches(&doc! { "a": 1 })
-            .unwrap()
-    );
+    assert!(crate::filter::Filter::parse(&filter).unwrap().matches(&doc! { "a": 1 }).unwrap());
     let deeper = (0..200).fold(bson!(true), |inner, _| bson!({ "$not": [inner] }));
     assert_eq!(evaluate(&deeper, &doc! {}).unwrap_err().code, 15);
 }
 
 #[test]
 fn a_final_newline_is_not_taken_for_a_match() {
-    let find = |text: &str| {
-        evaluate(
-            &bson!({ "$regexFind": { "input": text, "regex": "b$" } }),
-            &doc! {},
-        )
-    };
+    let find = |text: &str| evaluate(&bson!({ "$regexFind": { "input": text, "regex": "b$" } }), &doc! {});
     assert!(
         matches!(find("ab").unwrap(), Some(Bson::Document(found)) if found.get_str("match").is_ok_and(|text| text == "b"))
     );

@@ -79,9 +79,7 @@ fn at_path(document: &Document, path: &str, test: &Test) -> Result<bool, QueryEr
 }
 
 fn found(document: &Document, path: &str, test: &dyn Fn(Option<&Bson>) -> bool) -> bool {
-    path::any(document, path, LeafArray::Elements, &mut |found| {
-        test(found.value)
-    })
+    path::any(document, path, LeafArray::Elements, &mut |found| test(found.value))
 }
 
 /// Tests about an array as a whole do not look at its elements.
@@ -163,11 +161,7 @@ pub(crate) fn element_offset(test: &Test, array: &[Bson]) -> Result<Option<usize
 
 /// An array seen as a document with its offsets for names, as MongoDB's element match sees nested arrays.
 fn as_document(elements: &[Bson]) -> Document {
-    elements
-        .iter()
-        .enumerate()
-        .map(|(offset, element)| (offset.to_string(), element.clone()))
-        .collect()
+    elements.iter().enumerate().map(|(offset, element)| (offset.to_string(), element.clone())).collect()
 }
 
 fn is_nullish(value: Option<&Bson>) -> bool {
@@ -186,11 +180,8 @@ fn contains(sorted: &[Bson], candidate: Option<&Bson>) -> bool {
     if is_nullish(candidate) {
         return sorted.iter().any(|value| is_nullish(Some(value)));
     }
-    candidate.is_some_and(|candidate| {
-        sorted
-            .binary_search_by(|value| order::compare(value, candidate))
-            .is_ok()
-    })
+    candidate
+        .is_some_and(|candidate| sorted.binary_search_by(|value| order::compare(value, candidate)).is_ok())
 }
 
 /// A range comparison with type bracketing.
@@ -203,14 +194,12 @@ fn in_order(candidate: Option<&Bson>, operand: &Bson, test: fn(Ordering) -> bool
         // The ends of the order have no bracket: every other type is compared with them, and passes.
         return matches!(operand_class, Class::MinKey | Class::MaxKey);
     }
-    candidate.is_some_and(
-        |candidate| match (order::is_nan(candidate), order::is_nan(operand)) {
-            (false, false) => test(order::compare(candidate, operand)),
-            // NaN is equal to itself and neither less nor greater than any number.
-            (true, true) => or_equal,
-            _ => false,
-        },
-    )
+    candidate.is_some_and(|candidate| match (order::is_nan(candidate), order::is_nan(operand)) {
+        (false, false) => test(order::compare(candidate, operand)),
+        // NaN is equal to itself and neither less nor greater than any number.
+        (true, true) => or_equal,
+        _ => false,
+    })
 }
 
 fn has_type(test: TypeTest, value: &Bson) -> bool {
@@ -254,9 +243,7 @@ fn offset_in(
     fallback: &mut Option<usize>,
 ) -> Option<usize> {
     match expr {
-        Expr::And(inner) => inner
-            .iter()
-            .find_map(|expr| offset_in(expr, document, array_path, fallback)),
+        Expr::And(inner) => inner.iter().find_map(|expr| offset_in(expr, document, array_path, fallback)),
         Expr::Or(inner) => inner
             .iter()
             .filter(|inner| self::expr(inner, document).unwrap_or(false))
@@ -277,19 +264,18 @@ fn offset_in(
 fn field_offset(document: &Document, path: &str, test: &Test) -> Option<usize> {
     match test {
         Test::Ne(_) | Test::Nin(_) | Test::Exists(false) | Test::Not(_) => None,
-        Test::All(tests) | Test::AnyOf(tests) => tests
-            .iter()
-            .rev()
-            .find_map(|test| field_offset(document, path, test)),
+        Test::All(tests) | Test::AnyOf(tests) => {
+            tests.iter().rev().find_map(|test| field_offset(document, path, test))
+        }
         _ => {
             let mut offset = None;
             path::any(document, path, leaf(test), &mut |found| {
                 let passes = value(test, found.value).unwrap_or(false);
                 if passes {
                     offset = match (test, found.value) {
-                        (Test::ElemMatch(_) | Test::ElemMatchValue(_), Some(Bson::Array(array))) => found
-                            .array_offset
-                            .or_else(|| element_offset(test, array).ok().flatten()),
+                        (Test::ElemMatch(_) | Test::ElemMatchValue(_), Some(Bson::Array(array))) => {
+                            found.array_offset.or_else(|| element_offset(test, array).ok().flatten())
+                        }
                         _ => found.array_offset,
                     };
                 }

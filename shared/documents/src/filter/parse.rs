@@ -81,9 +81,7 @@ fn list(operator: &str, value: &Bson) -> Result<Vec<Expr>, QueryError> {
         .iter()
         .map(|entry| match entry {
             Bson::Document(inner) => document(inner),
-            _ => Err(QueryError::bad_value(
-                "$or/$and/$nor entries need to be full objects",
-            )),
+            _ => Err(QueryError::bad_value("$or/$and/$nor entries need to be full objects")),
         })
         .collect()
 }
@@ -95,13 +93,7 @@ fn field(path: &str, value: &Bson) -> Result<Vec<Expr>, QueryError> {
         Bson::RegularExpression(_) => vec![Test::Regex(pattern(value)?)],
         literal => vec![Test::Eq(literal.clone())],
     };
-    Ok(tests
-        .into_iter()
-        .map(|test| Expr::Field {
-            path: path.to_owned(),
-            test,
-        })
-        .collect())
+    Ok(tests.into_iter().map(|test| Expr::Field { path: path.to_owned(), test }).collect())
 }
 
 /// True if a document is a set of operators, rather than a value. Database references are values.
@@ -156,9 +148,7 @@ fn test(path: &str, operator: &str, value: &Bson) -> Result<Test, QueryError> {
         "$bitsAnyClear" => bits(operator, BitTest::AnyClear, value)?,
         "$near" | "$nearSphere" | "$geoWithin" | "$within" | "$geoIntersects" | "$maxDistance"
         | "$minDistance" => {
-            return Err(QueryError::unsupported(format!(
-                "{operator} on the field '{path}'"
-            )));
+            return Err(QueryError::unsupported(format!("{operator} on the field '{path}'")));
         }
         _ => return Err(QueryError::bad_value(format!("unknown operator: {operator}"))),
     })
@@ -169,9 +159,9 @@ fn no_regex(path: &str, operator: &str, value: &Bson) -> Result<Bson, QueryError
         Bson::RegularExpression(_) if operator == "$ne" => {
             Err(QueryError::bad_value("Can't have regex as arg to $ne."))
         }
-        Bson::RegularExpression(_) => Err(QueryError::bad_value(format!(
-            "Can't have RegEx as arg to predicate over field '{path}'."
-        ))),
+        Bson::RegularExpression(_) => {
+            Err(QueryError::bad_value(format!("Can't have RegEx as arg to predicate over field '{path}'.")))
+        }
         _ => Ok(value.clone()),
     }
 }
@@ -194,10 +184,7 @@ fn regex(value: &Bson, options: Option<&Bson>) -> Result<Pattern, QueryError> {
         Bson::RegularExpression(regex) => {
             let own = regex.options.as_str();
             if options.is_some() && !own.is_empty() {
-                return Err(crate::error::location!(
-                    51074,
-                    "options set in both $regex and $options"
-                ));
+                return Err(crate::error::location!(51074, "options set in both $regex and $options"));
             }
             Pattern::new(regex.pattern.as_str(), options.unwrap_or(own))
         }
@@ -239,9 +226,7 @@ fn types(value: &Bson) -> Result<Vec<TypeTest>, QueryError> {
             .ok_or_else(|| QueryError::bad_value(format!("Unknown type name alias: {name}"))),
         number => {
             let Some(code) = order::as_exact_i64(number) else {
-                return Err(QueryError::type_mismatch(
-                    "type must be represented as a number or a string",
-                ));
+                return Err(QueryError::type_mismatch("type must be represented as a number or a string"));
             };
             TYPES
                 .iter()
@@ -302,25 +287,19 @@ pub(crate) fn element_match(path: &str, value: &Bson) -> Result<Test, QueryError
     };
     // Logical operators start conditions on documents; any other operator tests the element itself.
     let tests_value = is_operators(inner)
-        && !inner
-            .keys()
-            .any(|name| matches!(name.as_str(), "$and" | "$or" | "$nor" | "$where" | "$expr"));
+        && !inner.keys().any(|name| matches!(name.as_str(), "$and" | "$or" | "$nor" | "$where" | "$expr"));
     if tests_value {
         return Ok(Test::ElemMatchValue(tests(path, inner)?));
     }
     if inner.contains_key("$where") || inner.contains_key("$expr") {
-        return Err(QueryError::bad_value(
-            "$elemMatch cannot contain $where or $expr expression",
-        ));
+        return Err(QueryError::bad_value("$elemMatch cannot contain $where or $expr expression"));
     }
     Ok(Test::ElemMatch(Box::new(document(inner)?)))
 }
 
 fn size(value: &Bson) -> Result<i64, QueryError> {
     let size = order::as_exact_i64(value).ok_or_else(|| {
-        QueryError::bad_value(format!(
-            "Failed to parse $size. Expected an integer: $size: {value}"
-        ))
+        QueryError::bad_value(format!("Failed to parse $size. Expected an integer: $size: {value}"))
     })?;
     if size < 0 {
         let message = format!("Failed to parse $size. Expected a non-negative number in: $size: {value}");

@@ -29,14 +29,9 @@ impl Pattern {
             return Err(location!(51108, "invalid flag in regex options: {option}"));
         }
         let has = |option: char| options.contains(option);
-        let translated = Translator::new(pattern, has('x'), has('m'))
-            .run()
-            .map_err(|what| {
-                location!(
-                    51091,
-                    "Regular expression is invalid: {what} is not supported by this layer"
-                )
-            })?;
+        let translated = Translator::new(pattern, has('x'), has('m')).run().map_err(|what| {
+            location!(51091, "Regular expression is invalid: {what} is not supported by this layer")
+        })?;
         let regex = RegexBuilder::new(&translated)
             .case_insensitive(has('i'))
             .multi_line(has('m'))
@@ -48,11 +43,7 @@ impl Pattern {
                 let last = error.to_string().lines().last().unwrap_or("invalid").to_owned();
                 location!(51091, "Regular expression is invalid: {last}")
             })?;
-        Ok(Pattern {
-            source: pattern.to_owned(),
-            options: options.to_owned(),
-            regex,
-        })
+        Ok(Pattern { source: pattern.to_owned(), options: options.to_owned(), regex })
     }
 
     /// The pattern as written.
@@ -118,13 +109,7 @@ struct Translator<'p> {
 impl<'p> Translator<'p> {
     fn new(pattern: &'p str, verbose: bool, multi_line: bool) -> Self {
         let out = String::with_capacity(pattern.len() + 8);
-        Translator {
-            rest: pattern.chars().peekable(),
-            out,
-            verbose,
-            multi_line,
-            after_quantifier: false,
-        }
+        Translator { rest: pattern.chars().peekable(), out, verbose, multi_line, after_quantifier: false }
     }
 
     fn run(mut self) -> Result<String, String> {
@@ -174,11 +159,7 @@ impl<'p> Translator<'p> {
 
     /// `{2}`, `{2,}` and `{2,3}` repeat; any other brace is a literal.
     fn repetition(&mut self) -> Result<(), String> {
-        let body: String = self
-            .rest
-            .clone()
-            .take_while(|character| *character != '}')
-            .collect();
+        let body: String = self.rest.clone().take_while(|character| *character != '}').collect();
         let (low, high) = body.split_once(',').unwrap_or((&body, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let closed = self.rest.clone().nth(body.chars().count()) == Some('}');
@@ -204,9 +185,7 @@ impl<'p> Translator<'p> {
         }
         let mut ahead = self.rest.clone();
         ahead.next();
-        let flags: String = ahead
-            .take_while(|character| !")<>:=!#|P'&+".contains(*character))
-            .collect();
+        let flags: String = ahead.take_while(|character| !")<>:=!#|P'&+".contains(*character)).collect();
         let on = flags.split('-').next().unwrap_or_default();
         if flags.contains('x') || flags.contains('U') || flags.contains('J') || flags.contains('u') {
             return Err(format!("the inline option '(?{flags})'"));
@@ -233,9 +212,9 @@ impl<'p> Translator<'p> {
             'W' => self.out.push_str("(?-i:[^0-9A-Za-z_])"),
             's' => self.out.push_str(r"[\t\n\x0B\f\r\x20]"),
             'S' => self.out.push_str(r"[^\t\n\x0B\f\r\x20]"),
-            'h' => self
-                .out
-                .push_str(r"[\t\x20\xA0\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}]"),
+            'h' => {
+                self.out.push_str(r"[\t\x20\xA0\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}]")
+            }
             'b' => self.out.push_str(r"(?-u:\b)"),
             'Z' => self.out.push_str(r"(?:\n?\z)"),
             'A' | 'z' | 'n' | 'r' | 't' | 'f' | 'p' | 'P' => {
@@ -328,16 +307,11 @@ impl<'p> Translator<'p> {
         let first = self.out.ends_with('[') || self.out.ends_with("[^");
         let last = self.rest.peek() == Some(&']');
         let after_range = self.rest.peek() == Some(&'-') || self.out.ends_with('-');
-        self.out
-            .push_str(if first || last || after_range { r"\-" } else { "-" });
+        self.out.push_str(if first || last || after_range { r"\-" } else { "-" });
     }
 
     fn posix_class(&mut self) -> Result<(), String> {
-        let body: String = self
-            .rest
-            .clone()
-            .take_while(|character| *character != ']')
-            .collect();
+        let body: String = self.rest.clone().take_while(|character| *character != ']').collect();
         if body.len() < 3 || !body.ends_with(':') {
             self.out.push_str(r"\[");
             return Ok(());
@@ -358,9 +332,7 @@ impl<'p> Translator<'p> {
             'W' => self.out.push_str("[^0-9A-Za-z_]"),
             's' => self.out.push_str(r"\t\n\x0B\f\r\x20"),
             'S' => self.out.push_str(r"[^\t\n\x0B\f\r\x20]"),
-            'h' => self
-                .out
-                .push_str(r"\t\x20\xA0\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}"),
+            'h' => self.out.push_str(r"\t\x20\xA0\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}"),
             'b' => self.out.push_str(r"\x08"),
             'n' | 'r' | 't' | 'f' | 'p' | 'P' => {
                 self.out.push('\\');

@@ -25,17 +25,13 @@ pub fn bounds(test: &Test, body_bytes: usize) -> Option<KeyRange> {
 pub fn ranges(test: &Test, body_bytes: usize) -> Option<Vec<KeyRange>> {
     let ranges = match test {
         Test::Eq(value) => equal_to(value, body_bytes),
-        Test::In(values) => values
-            .iter()
-            .flat_map(|value| equal_to(value, body_bytes))
-            .collect(),
+        Test::In(values) => values.iter().flat_map(|value| equal_to(value, body_bytes)).collect(),
         Test::Gt(value) | Test::Gte(value) => compared(value, body_bytes, true)?,
         Test::Lt(value) | Test::Lte(value) => compared(value, body_bytes, false)?,
         Test::Exists(false) => vec![of_tags(MISSING, MISSING, body_bytes)],
-        Test::Exists(true) => vec![
-            of_tags(0, MISSING - 1, body_bytes),
-            of_tags(MISSING + 1, u8::MAX, body_bytes),
-        ],
+        Test::Exists(true) => {
+            vec![of_tags(0, MISSING - 1, body_bytes), of_tags(MISSING + 1, u8::MAX, body_bytes)]
+        }
         Test::Regex(pattern) => {
             let strings = match pattern.literal_prefix() {
                 Some(prefix) => {
@@ -50,10 +46,7 @@ pub fn ranges(test: &Test, body_bytes: usize) -> Option<Vec<KeyRange>> {
             vec![strings, of_class(Class::Regex, body_bytes)]
         }
         Test::Mod { .. } => vec![of_class(Class::Number, body_bytes)],
-        Test::Bits { .. } => vec![
-            of_class(Class::Number, body_bytes),
-            of_class(Class::Binary, body_bytes),
-        ],
+        Test::Bits { .. } => vec![of_class(Class::Number, body_bytes), of_class(Class::Binary, body_bytes)],
         Test::All(tests) if tests.is_empty() => Vec::new(),
         Test::All(tests) | Test::ElemMatchValue(tests) => {
             tests.iter().find_map(|test| ranges(test, body_bytes))?

@@ -40,15 +40,11 @@ impl NumberBody {
         }
         let positive = self.bytes.first().is_some_and(|byte| byte & 0x80 != 0);
         let fill = if positive { 0x00 } else { 0xFF };
-        self.bytes
-            .iter()
-            .enumerate()
-            .skip(kept)
-            .all(|(offset, byte)| match offset {
-                DOUBLE_BYTES => *byte == 0x80,
-                offset if offset > DOUBLE_BYTES => *byte == 0x00,
-                _ => *byte == fill,
-            })
+        self.bytes.iter().enumerate().skip(kept).all(|(offset, byte)| match offset {
+            DOUBLE_BYTES => *byte == 0x80,
+            offset if offset > DOUBLE_BYTES => *byte == 0x00,
+            _ => *byte == fill,
+        })
     }
 }
 
@@ -94,23 +90,13 @@ fn decimal_body(decimal: Decimal) -> NumberBody {
     const INTEGERS_TO: f64 = 1.329_227_995_784_916e36;
 
     if let Decimal::Infinity { negative } = decimal {
-        return NumberBody::new(
-            if negative {
-                f64::NEG_INFINITY
-            } else {
-                f64::INFINITY
-            },
-            NO_RESIDUAL,
-        );
+        return NumberBody::new(if negative { f64::NEG_INFINITY } else { f64::INFINITY }, NO_RESIDUAL);
     }
     let nearest = decimal.to_f64();
     if nearest.is_infinite() {
         // Finite, but beyond all doubles: next to the greatest one.
         let above = nearest > 0.0;
-        return NumberBody::new(
-            f64::MAX.copysign(nearest),
-            if above { FAR_ABOVE } else { FAR_BELOW },
-        );
+        return NumberBody::new(f64::MAX.copysign(nearest), if above { FAR_ABOVE } else { FAR_BELOW });
     }
     if nearest.is_nan() {
         return NumberBody::new(nearest, NO_RESIDUAL);
@@ -124,19 +110,10 @@ fn decimal_body(decimal: Decimal) -> NumberBody {
         return NumberBody::new(nearest, if side == Ordering::Less { -1 } else { 1 });
     }
     if nearest.abs() >= INTEGERS_TO {
-        return NumberBody::new(
-            nearest,
-            if side == Ordering::Less {
-                FAR_BELOW
-            } else {
-                FAR_ABOVE
-            },
-        );
+        return NumberBody::new(nearest, if side == Ordering::Less { FAR_BELOW } else { FAR_ABOVE });
     }
     let whole = decimal.to_places(0, Rounding::Floor);
-    let code = whole
-        .truncate_to_i128()
-        .map_or(FAR_ABOVE, |whole| integral_residual(whole, nearest));
+    let code = whole.truncate_to_i128().map_or(FAR_ABOVE, |whole| integral_residual(whole, nearest));
     let fractional = !decimal.is_integer() && code != FAR_ABOVE && code != FAR_BELOW;
     NumberBody::new(nearest, code + i16::from(fractional))
 }

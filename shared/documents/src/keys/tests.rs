@@ -68,14 +68,8 @@ fn inexact_keys_say_so() {
     assert!(exact(&Bson::Null, 0));
     assert!(!exact(&bson!(true), 0));
     assert!(!exact(&bson!({}), 10));
-    assert!(!exact(
-        &Bson::ObjectId(bson::oid::ObjectId::from_bytes([1; 12])),
-        10
-    ));
-    assert!(exact(
-        &Bson::ObjectId(bson::oid::ObjectId::from_bytes([1; 12])),
-        12
-    ));
+    assert!(!exact(&Bson::ObjectId(bson::oid::ObjectId::from_bytes([1; 12])), 10));
+    assert!(exact(&Bson::ObjectId(bson::oid::ObjectId::from_bytes([1; 12])), 12));
 }
 
 #[test]
@@ -88,27 +82,15 @@ fn missing_lies_right_below_null() {
 #[test]
 fn entries_are_those_of_a_multikey_index() {
     let keys = |document: &Document, path: &str| -> Vec<Vec<u8>> {
-        entries(document, path, 10)
-            .into_iter()
-            .map(|key| key.bytes)
-            .collect()
+        entries(document, path, 10).into_iter().map(|key| key.bytes).collect()
     };
     let key = |value: Bson| encode(&value, 10).bytes;
-    assert_eq!(
-        keys(&doc! { "a": [2, 1, 2] }, "a"),
-        [key(bson!(1)), key(bson!(2))]
-    );
+    assert_eq!(keys(&doc! { "a": [2, 1, 2] }, "a"), [key(bson!(1)), key(bson!(2))]);
     assert_eq!(keys(&doc! { "a": [] }, "a"), [key(Bson::Undefined)]);
     assert_eq!(keys(&doc! {}, "a"), [encode_missing(10).bytes]);
-    assert_eq!(
-        keys(&doc! { "a": [{ "b": 1 }, {}] }, "a.b"),
-        [encode_missing(10).bytes, key(bson!(1))]
-    );
+    assert_eq!(keys(&doc! { "a": [{ "b": 1 }, {}] }, "a.b"), [encode_missing(10).bytes, key(bson!(1))]);
     assert_eq!(keys(&doc! { "a": [5] }, "a.b"), [encode_missing(10).bytes]);
-    assert_eq!(
-        keys(&doc! { "a": [[1, 2], 3] }, "a"),
-        [key(bson!(3)), key(bson!([]))]
-    );
+    assert_eq!(keys(&doc! { "a": [[1, 2], 3] }, "a"), [key(bson!(3)), key(bson!([]))]);
 }
 
 #[test]
@@ -145,10 +127,7 @@ fn test() -> impl Strategy<Value = Test> {
         }),
         prop::sample::select(vec!["^a", "^ab*", "^(a|b)", "b", "^a|b", "^a?b"])
             .prop_map(|source| Test::Regex(Pattern::new(source, "").unwrap())),
-        Just(Test::Mod {
-            divisor: 2,
-            remainder: 1
-        }),
+        Just(Test::Mod { divisor: 2, remainder: 1 }),
         Just(Test::Size(1)),
     ];
     leaf.prop_recursive(1, 3, 3, |inner| {

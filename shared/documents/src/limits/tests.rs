@@ -27,12 +27,7 @@ fn deep_bytes(levels: usize) -> Vec<u8> {
 fn depth_is_bounded() {
     assert!(check_document(&nested(DEPTH_MAX).to_vec().unwrap()).is_ok());
     assert!(check_built(&nested(DEPTH_MAX)).is_ok());
-    assert_eq!(
-        check_document(&nested(DEPTH_MAX + 1).to_vec().unwrap())
-            .unwrap_err()
-            .code,
-        15
-    );
+    assert_eq!(check_document(&nested(DEPTH_MAX + 1).to_vec().unwrap()).unwrap_err().code, 15);
     assert_eq!(check_built(&nested(DEPTH_MAX + 1)).unwrap_err().code, 15);
     assert_eq!(check_document(&deep_bytes(2000)).unwrap_err().code, 15);
 }
@@ -57,15 +52,9 @@ fn malformed_documents_are_refused() {
         ("name without an end", &[8, 0, 0, 0, 0x0A, b'a', b'b', b'c']),
         ("name not UTF-8", &[8, 0, 0, 0, 0x0A, 0xFF, 0, 0]),
         ("boolean of two", &[9, 0, 0, 0, 8, b'a', 0, 2, 0]),
-        (
-            "string without its zero",
-            &[14, 0, 0, 0, 2, b'a', 0, 2, 0, 0, 0, b'x', b'y', 0],
-        ),
+        ("string without its zero", &[14, 0, 0, 0, 2, b'a', 0, 2, 0, 0, 0, b'x', b'y', 0]),
         ("string of length zero", &[12, 0, 0, 0, 2, b'a', 0, 0, 0, 0, 0, 0]),
-        (
-            "inner document past the outer",
-            &[13, 0, 0, 0, 3, b'a', 0, 9, 0, 0, 0, 0, 0],
-        ),
+        ("inner document past the outer", &[13, 0, 0, 0, 3, b'a', 0, 9, 0, 0, 0, 0, 0]),
     ];
     for (what, bytes) in cases {
         assert_eq!(check_document(bytes).unwrap_err().code, 22, "{what}");

@@ -78,11 +78,7 @@ fn write_number(value: &Bson, out: &mut Vec<u8>) {
         Bson::Decimal128(decimal) => match Decimal::from(*decimal) {
             Decimal::NaN => out.push(NAN),
             Decimal::Infinity { negative } => out.push(if negative { MINUS_INFINITY } else { PLUS_INFINITY }),
-            Decimal::Finite {
-                negative,
-                coefficient,
-                exponent,
-            } => {
+            Decimal::Finite { negative, coefficient, exponent } => {
                 write_factored(negative, coefficient, exponent, exponent, out);
             }
         },
@@ -97,11 +93,7 @@ fn write_double(double: f64, out: &mut Vec<u8>) {
     if double.is_nan() {
         out.push(NAN);
     } else if double.is_infinite() {
-        out.push(if double < 0.0 {
-            MINUS_INFINITY
-        } else {
-            PLUS_INFINITY
-        });
+        out.push(if double < 0.0 { MINUS_INFINITY } else { PLUS_INFINITY });
     } else {
         let (mantissa, exponent) = number::split(double.abs());
         write_factored(double < 0.0, u128::from(mantissa), exponent, 0, out);

@@ -18,11 +18,7 @@ pub fn as_exact_i64(value: &Bson) -> Option<i64> {
         }
         Bson::Decimal128(number) => {
             let decimal = Decimal::from(*number);
-            if decimal.is_integer() {
-                i64::try_from(decimal.truncate_to_i128()?).ok()
-            } else {
-                None
-            }
+            if decimal.is_integer() { i64::try_from(decimal.truncate_to_i128()?).ok() } else { None }
         }
         _ => None,
     }
@@ -63,26 +59,21 @@ pub(crate) fn compare_numbers(left: &Bson, right: &Bson) -> Ordering {
         (Bson::Double(left), Bson::Decimal128(right)) => {
             compare_decimal_with_double(Decimal::from(*right), *left).reverse()
         }
-        (integer, Bson::Double(double)) => as_exact_i64(integer).map_or(Ordering::Equal, |integer| {
-            compare_integer_with_double(integer, *double)
-        }),
-        (Bson::Double(double), integer) => as_exact_i64(integer).map_or(Ordering::Equal, |integer| {
-            compare_integer_with_double(integer, *double).reverse()
-        }),
-        (integer, Bson::Decimal128(decimal)) => as_exact_i64(integer).map_or(Ordering::Equal, |integer| {
-            Decimal::from(integer).compare(Decimal::from(*decimal))
-        }),
-        (Bson::Decimal128(decimal), integer) => as_exact_i64(integer).map_or(Ordering::Equal, |integer| {
-            Decimal::from(*decimal).compare(Decimal::from(integer))
-        }),
+        (integer, Bson::Double(double)) => as_exact_i64(integer)
+            .map_or(Ordering::Equal, |integer| compare_integer_with_double(integer, *double)),
+        (Bson::Double(double), integer) => as_exact_i64(integer)
+            .map_or(Ordering::Equal, |integer| compare_integer_with_double(integer, *double).reverse()),
+        (integer, Bson::Decimal128(decimal)) => as_exact_i64(integer)
+            .map_or(Ordering::Equal, |integer| Decimal::from(integer).compare(Decimal::from(*decimal))),
+        (Bson::Decimal128(decimal), integer) => as_exact_i64(integer)
+            .map_or(Ordering::Equal, |integer| Decimal::from(*decimal).compare(Decimal::from(integer))),
         _ => as_exact_i64(left).cmp(&as_exact_i64(right)),
     }
 }
 
 fn compare_doubles(left: f64, right: f64) -> Ordering {
     // Only a NaN leaves two doubles unordered.
-    left.partial_cmp(&right)
-        .unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
+    left.partial_cmp(&right).unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
@@ -94,34 +85,20 @@ fn compare_integer_with_double(integer: i64, double: f64) -> Ordering {
         return Ordering::Less;
     }
     let whole = double.trunc();
-    integer
-        .cmp(&(whole as i64))
-        .then_with(|| compare_doubles(whole, double))
+    integer.cmp(&(whole as i64)).then_with(|| compare_doubles(whole, double))
 }
 
 /// Compares exactly: both sides are finite sums of powers of two and five, brought to a common integer scale.
 pub(crate) fn compare_decimal_with_double(decimal: Decimal, double: f64) -> Ordering {
     let (negative, coefficient, exponent) = match decimal {
         Decimal::NaN => {
-            return if double.is_nan() {
-                Ordering::Equal
-            } else {
-                Ordering::Less
-            };
+            return if double.is_nan() { Ordering::Equal } else { Ordering::Less };
         }
         Decimal::Infinity { negative } => {
-            let infinity = if negative {
-                f64::NEG_INFINITY
-            } else {
-                f64::INFINITY
-            };
+            let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
             return compare_doubles(infinity, double);
         }
-        Decimal::Finite {
-            negative,
-            coefficient,
-            exponent,
-        } => (negative, coefficient, exponent),
+        Decimal::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
     };
     if double.is_nan() {
         return Ordering::Greater;
@@ -130,20 +107,12 @@ pub(crate) fn compare_decimal_with_double(decimal: Decimal, double: f64) -> Orde
     // Rounding to the nearest double is monotone, so a difference of the rounded value decides.
     if nearest != double || double.is_infinite() || coefficient == 0 {
         if nearest == double && double.is_infinite() {
-            return if negative {
-                Ordering::Greater
-            } else {
-                Ordering::Less
-            };
+            return if negative { Ordering::Greater } else { Ordering::Less };
         }
         return compare_doubles(nearest, double);
     }
     if double == 0.0 {
-        return if negative {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        };
+        return if negative { Ordering::Less } else { Ordering::Greater };
     }
     let (mantissa, binary_exponent) = split(double.abs());
     let ordering = compare_scaled((coefficient, exponent), (mantissa, binary_exponent));
@@ -155,11 +124,7 @@ pub(crate) fn split(double: f64) -> (u64, i32) {
     let bits = double.to_bits();
     let biased = i32::try_from((bits >> 52) & 0x7FF).unwrap_or(0);
     let fraction = bits & ((1 << 52) - 1);
-    if biased == 0 {
-        (fraction, -1074)
-    } else {
-        (fraction | (1 << 52), biased - 1075)
-    }
+    if biased == 0 { (fraction, -1074) } else { (fraction | (1 << 52), biased - 1075) }
 }
 
 /// Compares `c * 10^q` with `m * 2^e`, both positive and of nearly the same size.
@@ -231,9 +196,6 @@ impl Natural {
     }
 
     fn compare(&self, other: &Natural) -> Ordering {
-        self.0
-            .len()
-            .cmp(&other.0.len())
-            .then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 }

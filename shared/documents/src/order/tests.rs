@@ -14,17 +14,11 @@ fn types_follow_the_documented_order() {
         bson!("a"),
         bson!({}),
         bson!([]),
-        Bson::Binary(bson::Binary {
-            subtype: bson::spec::BinarySubtype::Generic,
-            bytes: Vec::new(),
-        }),
+        Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: Vec::new() }),
         Bson::ObjectId(bson::oid::ObjectId::from_bytes([0; 12])),
         Bson::Boolean(false),
         Bson::DateTime(bson::DateTime::from_millis(0)),
-        Bson::Timestamp(bson::Timestamp {
-            time: 0,
-            increment: 0,
-        }),
+        Bson::Timestamp(bson::Timestamp { time: 0, increment: 0 }),
         Bson::RegularExpression(bson::Regex {
             pattern: "".try_into().unwrap(),
             options: "".try_into().unwrap(),
@@ -76,27 +70,11 @@ fn numbers_compare_exactly_across_types() {
 #[test]
 fn equal_numbers_of_different_types() {
     let groups = [
-        vec![
-            Bson::Int32(0),
-            Bson::Double(-0.0),
-            Bson::Double(0.0),
-            decimal("-0"),
-            decimal("0E+100"),
-        ],
-        vec![
-            Bson::Int32(1),
-            Bson::Int64(1),
-            Bson::Double(1.0),
-            decimal("1.00"),
-            decimal("10E-1"),
-        ],
+        vec![Bson::Int32(0), Bson::Double(-0.0), Bson::Double(0.0), decimal("-0"), decimal("0E+100")],
+        vec![Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0), decimal("1.00"), decimal("10E-1")],
         vec![Bson::Double(f64::NAN), Bson::Double(-f64::NAN), decimal("NaN")],
         vec![Bson::Double(0.5), decimal("0.5"), decimal("0.500")],
-        vec![
-            Bson::Int64(1 << 53),
-            Bson::Double(9_007_199_254_740_992.0),
-            decimal("9007199254740992"),
-        ],
+        vec![Bson::Int64(1 << 53), Bson::Double(9_007_199_254_740_992.0), decimal("9007199254740992")],
         vec![Bson::Double(f64::INFINITY), decimal("Infinity")],
     ];
     for group in &groups {
@@ -122,10 +100,7 @@ fn documents_compare_type_then_name_then_value() {
 #[test]
 fn binary_data_compares_by_length_first() {
     let binary = |subtype: u8, bytes: &[u8]| {
-        Bson::Binary(bson::Binary {
-            subtype: subtype.into(),
-            bytes: bytes.to_vec(),
-        })
+        Bson::Binary(bson::Binary { subtype: subtype.into(), bytes: bytes.to_vec() })
     };
     assert!(compare(&binary(5, &[9]), &binary(0, &[0, 0])).is_lt());
     assert!(compare(&binary(0, &[9]), &binary(5, &[0])).is_lt());
@@ -137,10 +112,7 @@ fn identical_tells_what_equal_does_not() {
     assert!(equal(&bson!(1), &bson!(1.0)) && !identical(&bson!(1), &bson!(1.0)));
     assert!(!identical(&Bson::Double(0.0), &Bson::Double(-0.0)));
     assert!(identical(&Bson::Double(f64::NAN), &Bson::Double(f64::NAN)));
-    assert!(!identical_documents(
-        &doc! { "a": 1, "b": 2 },
-        &doc! { "b": 2, "a": 1 }
-    ));
+    assert!(!identical_documents(&doc! { "a": 1, "b": 2 }, &doc! { "b": 2, "a": 1 }));
 }
 
 #[test]

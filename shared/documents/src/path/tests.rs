@@ -26,11 +26,7 @@ fn values_at_paths() {
         (doc! { "a": { "b": 5 } }, "a.c", vec![missing()]),
         (doc! { "a": [5, 4] }, "a", vec![bson!(5), bson!(4), bson!([5, 4])]),
         (doc! { "a": [] }, "a", vec![bson!([])]),
-        (
-            doc! { "a": [[1], 2] },
-            "a",
-            vec![bson!([1]), bson!(2), bson!([[1], 2])],
-        ),
+        (doc! { "a": [[1], 2] }, "a", vec![bson!([1]), bson!(2), bson!([[1], 2])]),
         (
             doc! { "a": [{ "b": 5 }, 3, {}, { "b": [9, 11] }, { "b": 7 }] },
             "a.b",
@@ -42,41 +38,25 @@ fn values_at_paths() {
         (doc! { "a": [5, 7, 3] }, "a.1", vec![bson!(7)]),
         // An element named by its offset is not expanded.
         (doc! { "a": [5, [2, 4]] }, "a.1", vec![bson!([2, 4])]),
-        (
-            doc! { "a": [5, { "1": 4 }, 3] },
-            "a.1",
-            vec![bson!(4), bson!({ "1": 4 })],
-        ),
+        (doc! { "a": [5, { "1": 4 }, 3] }, "a.1", vec![bson!(4), bson!({ "1": 4 })]),
         (doc! { "a": [5, { "b": 4 }] }, "a.1.b", vec![missing(), bson!(4)]),
         (doc! { "a": [5, [7, { "b": 8 }]] }, "a.1.b", vec![bson!(8)]),
         // Arrays in arrays are not entered without an offset.
         (doc! { "a": [[{ "b": 8 }]] }, "a.b", vec![]),
         (doc! { "a": [1] }, "a.01", vec![]),
     ] {
-        assert_eq!(
-            found(&document, path, LeafArray::Elements),
-            expected,
-            "{document} {path}"
-        );
+        assert_eq!(found(&document, path, LeafArray::Elements), expected, "{document} {path}");
     }
-    assert_eq!(
-        found(&doc! { "a": [5, 4] }, "a", LeafArray::Whole),
-        [bson!([5, 4])]
-    );
+    assert_eq!(found(&doc! { "a": [5, 4] }, "a", LeafArray::Whole), [bson!([5, 4])]);
 }
 
 #[test]
 fn the_outermost_array_gives_the_offset() {
     let mut offsets = Vec::new();
-    any(
-        &doc! { "a": [{ "b": [1, 2] }, { "b": 3 }] },
-        "a.b",
-        LeafArray::Elements,
-        &mut |found| {
-            offsets.push(found.array_offset);
-            false
-        },
-    );
+    any(&doc! { "a": [{ "b": [1, 2] }, { "b": 3 }] }, "a.b", LeafArray::Elements, &mut |found| {
+        offsets.push(found.array_offset);
+        false
+    });
     assert_eq!(offsets, [Some(0), Some(0), Some(0), Some(1)]);
 }
 
@@ -98,10 +78,7 @@ fn setting_makes_what_is_missing() {
     assert_eq!(set_in(doc! { "a": 5 }, "a.b", bson!(1)).unwrap_err().code, 28);
     assert_eq!(set_in(doc! { "a": [] }, "a.b", bson!(1)).unwrap_err().code, 28);
     assert_eq!(set_in(doc! { "a": null }, "a.b", bson!(1)).unwrap_err().code, 28);
-    assert_eq!(
-        set_in(doc! { "a": [] }, "a.1500002", bson!(1)).unwrap_err().code,
-        34
-    );
+    assert_eq!(set_in(doc! { "a": [] }, "a.1500002", bson!(1)).unwrap_err().code, 34);
 }
 
 #[test]
@@ -119,10 +96,7 @@ fn malformed_paths_are_refused() {
     assert!(check("a.b").is_ok());
     assert!(check("a..b").is_err());
     assert!(check("").is_err());
-    assert_eq!(
-        check(&vec!["a"; COMPONENTS_MAX + 1].join(".")).unwrap_err().code,
-        15
-    );
+    assert_eq!(check(&vec!["a"; COMPONENTS_MAX + 1].join(".")).unwrap_err().code, 15);
 }
 
 proptest! {

@@ -18,12 +18,7 @@ struct Groups<'f> {
 
 impl<'f> Groups<'f> {
     fn new(fields: &'f [GroupField]) -> Self {
-        Groups {
-            fields,
-            offsets: HashMap::new(),
-            groups: Vec::new(),
-            held_bytes: 0,
-        }
+        Groups { fields, offsets: HashMap::new(), groups: Vec::new(), held_bytes: 0 }
     }
 
     fn add(&mut self, id: Bson, document: &Document) -> Result<(), QueryError> {
@@ -31,11 +26,8 @@ impl<'f> Groups<'f> {
         let offset = match self.offsets.get(&key) {
             Some(offset) => *offset,
             None => {
-                let accumulators: Result<Vec<_>, _> = self
-                    .fields
-                    .iter()
-                    .map(|field| Accumulator::new(field.operator))
-                    .collect();
+                let accumulators: Result<Vec<_>, _> =
+                    self.fields.iter().map(|field| Accumulator::new(field.operator)).collect();
                 let fixed = key.len() + self.fields.len() * size_of::<Accumulator>();
                 self.held_bytes += limits::value_bytes(&id, limits::DEPTH_MAX)? + fixed;
                 self.offsets.insert(key, self.groups.len());
@@ -87,13 +79,9 @@ pub(super) fn bucket(input: Stream<'_>, bucket: &Bucket) -> Result<Vec<Document>
         let document = document?;
         let value = bucket.group_by.evaluate(&document)?.unwrap_or(Bson::Null);
         // The last boundary is exclusive.
-        let above = bucket
-            .boundaries
-            .partition_point(|boundary| order::compare(boundary, &value).is_le());
+        let above = bucket.boundaries.partition_point(|boundary| order::compare(boundary, &value).is_le());
         let bound = if above < bucket.boundaries.len() {
-            above
-                .checked_sub(1)
-                .and_then(|offset| bucket.boundaries.get(offset))
+            above.checked_sub(1).and_then(|offset| bucket.boundaries.get(offset))
         } else {
             None
         };

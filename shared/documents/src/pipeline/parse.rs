@@ -42,14 +42,9 @@ fn is_facet(stage: &Stage) -> bool {
 
 pub(super) fn pipeline(stages: &[Document]) -> Result<Pipeline, QueryError> {
     if stages.len() > STAGES_MAX {
-        return Err(location!(
-            7749501,
-            "Pipeline length must be no longer than {STAGES_MAX} stages."
-        ));
+        return Err(location!(7749501, "Pipeline length must be no longer than {STAGES_MAX} stages."));
     }
-    Ok(Pipeline {
-        stages: stages.iter().map(stage).collect::<Result<_, _>>()?,
-    })
+    Ok(Pipeline { stages: stages.iter().map(stage).collect::<Result<_, _>>()? })
 }
 
 fn stage(specification: &Document) -> Result<Stage, QueryError> {
@@ -63,12 +58,10 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
     };
     match name.as_str() {
         "$match" => Ok(Stage::Match(Filter::parse(document(name, 15959, argument)?)?)),
-        "$project" => Ok(Stage::Project(Projection::parse_stage(document(
-            name, 15969, argument,
-        )?)?)),
-        "$addFields" | "$set" => Ok(Stage::AddFields(Projection::parse_added(document(
-            name, 40272, argument,
-        )?)?)),
+        "$project" => Ok(Stage::Project(Projection::parse_stage(document(name, 15969, argument)?)?)),
+        "$addFields" | "$set" => {
+            Ok(Stage::AddFields(Projection::parse_added(document(name, 40272, argument)?)?))
+        }
         "$unset" => unset(argument),
         "$group" => group(document(name, 15947, argument)?),
         "$sort" => sort(document(name, 15973, argument)?),
@@ -79,26 +72,17 @@ fn stage(specification: &Document) -> Result<Stage, QueryError> {
         "$skip" => order::as_exact_i64(argument)
             .and_then(|count| u64::try_from(count).ok())
             .map(Stage::Skip)
-            .ok_or_else(|| {
-                location!(
-                    15956,
-                    "Argument to $skip cannot be negative or no number: {argument}"
-                )
-            }),
+            .ok_or_else(|| location!(15956, "Argument to $skip cannot be negative or no number: {argument}")),
         "$count" => count(argument),
         "$unwind" => unwind(argument),
         "$replaceRoot" => match document(name, 40229, argument)?.get("newRoot") {
             Some(root) => Ok(Stage::ReplaceRoot(Expression::parse(root)?)),
-            None => Err(location!(
-                40414,
-                "BSON field '$replaceRoot.newRoot' is missing but a required field"
-            )),
+            None => {
+                Err(location!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))
+            }
         },
         "$replaceWith" => Ok(Stage::ReplaceRoot(Expression::parse(argument)?)),
-        "$sample" => match document(name, 28745, argument)?
-            .get("size")
-            .and_then(order::as_exact_i64)
-        {
+        "$sample" => match document(name, 28745, argument)?.get("size").and_then(order::as_exact_i64) {
             Some(size) if size >= 0 => Ok(Stage::Sample(size.unsigned_abs())),
             _ => Err(location!(28747, "size argument to $sample must not be negative")),
         },
@@ -135,10 +119,9 @@ fn unset(argument: &Bson) -> Result<Stage, QueryError> {
     let wrong = || location!(31002, "$unset specification must be a string or an array");
     let paths: Vec<&str> = match argument {
         Bson::String(path) => vec![path],
-        Bson::Array(paths) if !paths.is_empty() => paths
-            .iter()
-            .map(|path| path.as_str().ok_or_else(wrong))
-            .collect::<Result<_, _>>()?,
+        Bson::Array(paths) if !paths.is_empty() => {
+            paths.iter().map(|path| path.as_str().ok_or_else(wrong)).collect::<Result<_, _>>()?
+        }
         _ => return Err(wrong()),
     };
     Projection::without(&paths).map(Stage::Project)
@@ -173,9 +156,7 @@ fn group(specification: &Document) -> Result<Stage, QueryError> {
     };
     let id = Expression::parse(id)?;
     let fields = specification.iter().filter(|(name, _)| *name != "_id");
-    let fields = fields
-        .map(|(name, value)| group_field(name, value))
-        .collect::<Result<_, _>>()?;
+    let fields = fields.map(|(name, value)| group_field(name, value)).collect::<Result<_, _>>()?;
     Ok(Stage::Group(Group { id, fields }))
 }
 
@@ -184,31 +165,20 @@ fn group_field(name: &str, value: &Bson) -> Result<GroupField, QueryError> {
         return Err(location!(40235, "The field name '{name}' cannot contain '.'"));
     }
     if name.starts_with('$') {
-        return Err(location!(
-            40236,
-            "The field name '{name}' cannot be an operator name"
-        ));
+        return Err(location!(40236, "The field name '{name}' cannot be an operator name"));
     }
     let Bson::Document(specification) = value else {
-        return Err(location!(
-            40234,
-            "The field '{name}' must be an accumulator object"
-        ));
+        return Err(location!(40234, "The field '{name}' must be an accumulator object"));
     };
     let mut entries = specification.iter();
     let (Some((operator, argument)), None) = (entries.next(), entries.next()) else {
-        return Err(location!(
-            40238,
-            "The field '{name}' must specify one accumulator"
-        ));
+        return Err(location!(40238, "The field '{name}' must specify one accumulator"));
     };
     let operator = accumulate::find(operator)?;
     let argument = match (operator, argument) {
         ("$count", Bson::Document(nothing)) if nothing.is_empty() => Expression::literal(Bson::Int32(1)),
         ("$count", _) => {
-            return Err(QueryError::type_mismatch(
-                "$count takes no arguments, i.e. $count:{}",
-            ));
+            return Err(QueryError::type_mismatch("$count takes no arguments, i.e. $count:{}"));
         }
         (_, Bson::Array(values)) => match values.as_slice() {
             // An array of one argument stands for it.
@@ -217,11 +187,7 @@ fn group_field(name: &str, value: &Bson) -> Result<GroupField, QueryError> {
         },
         (_, argument) => Expression::parse(argument)?,
     };
-    Ok(GroupField {
-        name: name.to_owned(),
-        operator,
-        argument,
-    })
+    Ok(GroupField { name: name.to_owned(), operator, argument })
 }
 
 fn unwind(argument: &Bson) -> Result<Stage, QueryError> {
@@ -231,10 +197,7 @@ fn unwind(argument: &Bson) -> Result<Stage, QueryError> {
         Bson::Document(options) => match options.get("path") {
             Some(Bson::String(path)) => (path.as_str(), options),
             Some(_) => {
-                return Err(location!(
-                    28808,
-                    "expected a string as the path for $unwind stage"
-                ));
+                return Err(location!(28808, "expected a string as the path for $unwind stage"));
             }
             None => return Err(location!(28812, "no path specified to $unwind stage")),
         },
@@ -246,17 +209,11 @@ fn unwind(argument: &Bson) -> Result<Stage, QueryError> {
         }
     };
     let Some(path) = path.strip_prefix('$') else {
-        return Err(location!(
-            28818,
-            "path option to $unwind stage should be prefixed with a '$': {path}"
-        ));
+        return Err(location!(28818, "path option to $unwind stage should be prefixed with a '$': {path}"));
     };
     path::check(path)?;
-    let mut unwind = Unwind {
-        path: path.to_owned(),
-        include_array_index: None,
-        preserve_null_and_empty_arrays: false,
-    };
+    let mut unwind =
+        Unwind { path: path.to_owned(), include_array_index: None, preserve_null_and_empty_arrays: false };
     for (name, value) in options {
         match (name.as_str(), value) {
             ("path", _) => {}
@@ -303,10 +260,7 @@ fn sort_by_count(argument: &Bson) -> Result<Stage, QueryError> {
 
 fn facet(specification: &Document) -> Result<Stage, QueryError> {
     if specification.is_empty() {
-        return Err(location!(
-            40169,
-            "the $facet specification must be a non-empty object"
-        ));
+        return Err(location!(40169, "the $facet specification must be a non-empty object"));
     }
     let mut facets = Vec::with_capacity(specification.len());
     for (name, value) in specification {
@@ -328,10 +282,7 @@ fn facet(specification: &Document) -> Result<Stage, QueryError> {
         };
         let parsed = pipeline(&stages)?;
         if parsed.stages.iter().any(is_facet) {
-            return Err(location!(
-                40600,
-                "$facet is not allowed to be used within a $facet stage"
-            ));
+            return Err(location!(40600, "$facet is not allowed to be used within a $facet stage"));
         }
         facets.push((name.clone(), parsed));
     }
@@ -346,23 +297,14 @@ fn bucket(specification: &Document) -> Result<Stage, QueryError> {
     }
     let (Some(group_by), Some(boundaries)) = (specification.get("groupBy"), specification.get("boundaries"))
     else {
-        return Err(location!(
-            40198,
-            "$bucket requires 'groupBy' and 'boundaries' to be specified."
-        ));
+        return Err(location!(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified."));
     };
     let Bson::Array(boundaries) = boundaries else {
-        return Err(location!(
-            40200,
-            "The $bucket 'boundaries' field must be an array of values"
-        ));
+        return Err(location!(40200, "The $bucket 'boundaries' field must be an array of values"));
     };
     let boundaries = boundaries.iter().map(constant).collect::<Result<Vec<_>, _>>()?;
     if boundaries.len() < 2 {
-        return Err(location!(
-            40192,
-            "The $bucket 'boundaries' field must have at least 2 values"
-        ));
+        return Err(location!(40192, "The $bucket 'boundaries' field must have at least 2 values"));
     }
     for pair in boundaries.windows(2) {
         if let [low, high] = pair {
@@ -387,26 +329,18 @@ fn bucket(specification: &Document) -> Result<Stage, QueryError> {
             operator: "$sum",
             argument: Expression::literal(Bson::Int32(1)),
         }],
-        Some(Bson::Document(fields)) => fields
-            .iter()
-            .map(|(name, value)| group_field(name, value))
-            .collect::<Result<_, _>>()?,
+        Some(Bson::Document(fields)) => {
+            fields.iter().map(|(name, value)| group_field(name, value)).collect::<Result<_, _>>()?
+        }
         Some(_) => return Err(location!(40196, "The $bucket 'output' field must be an object")),
     };
-    Ok(Stage::Bucket(Bucket {
-        group_by: Expression::parse(group_by)?,
-        boundaries,
-        default,
-        output,
-    }))
+    Ok(Stage::Bucket(Bucket { group_by: Expression::parse(group_by)?, boundaries, default, output }))
 }
 
 /// A value that must not depend on the document.
 fn constant(value: &Bson) -> Result<Bson, QueryError> {
-    Expression::parse(value)?.constant().cloned().ok_or_else(|| {
-        location!(
-            40191,
-            "The $bucket 'boundaries' and 'default' must be constant values"
-        )
-    })
+    Expression::parse(value)?
+        .constant()
+        .cloned()
+        .ok_or_else(|| location!(40191, "The $bucket 'boundaries' and 'default' must be constant values"))
 }

@@ -168,11 +168,7 @@ fn sort_by_count(input: Stream<'_>, expression: &Expression) -> Result<Vec<Docum
         }],
     };
     let groups = group::group(input, &counted)?;
-    Ok(Sort::by(vec![SortKey {
-        path: "count".to_owned(),
-        descending: true,
-    }])
-    .sort(groups))
+    Ok(Sort::by(vec![SortKey { path: "count".to_owned(), descending: true }]).sort(groups))
 }
 
 fn facet(input: Stream<'_>, facets: &[(String, Pipeline)]) -> Result<Vec<Document>, QueryError> {
@@ -180,10 +176,7 @@ fn facet(input: Stream<'_>, facets: &[(String, Pipeline)]) -> Result<Vec<Documen
     let mut result = Document::new();
     for (name, pipeline) in facets {
         let output = pipeline.run(documents.iter().cloned())?;
-        result.insert(
-            name.clone(),
-            output.into_iter().map(Bson::Document).collect::<Vec<_>>(),
-        );
+        result.insert(name.clone(), output.into_iter().map(Bson::Document).collect::<Vec<_>>());
     }
     check_made(result).map(|document| vec![document])
 }

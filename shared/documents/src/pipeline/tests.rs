@@ -7,12 +7,7 @@ use bson::{bson, doc};
 use proptest::prelude::*;
 
 fn stages(stages: Bson) -> Vec<Document> {
-    stages
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|stage| stage.as_document().unwrap().clone())
-        .collect()
+    stages.as_array().unwrap().iter().map(|stage| stage.as_document().unwrap().clone()).collect()
 }
 
 fn run(pipeline: Bson, documents: Vec<Document>) -> Result<Vec<Document>, QueryError> {
@@ -22,10 +17,7 @@ fn run(pipeline: Bson, documents: Vec<Document>) -> Result<Vec<Document>, QueryE
 fn check(pipeline: Bson, documents: Vec<Document>, expected: Vec<Document>) {
     let got = run(pipeline.clone(), documents).unwrap();
     let same = got.len() == expected.len()
-        && got
-            .iter()
-            .zip(&expected)
-            .all(|(got, expected)| identical_documents(got, expected));
+        && got.iter().zip(&expected).all(|(got, expected)| identical_documents(got, expected));
     assert!(same, "{pipeline}: {got:?}, not {expected:?}");
 }
 
@@ -52,30 +44,19 @@ fn simple_stages() {
         vec![doc! { "_id": 2 }, doc! { "_id": 1 }],
     );
     check(bson!([{ "$count": "c" }]), sales(), vec![doc! { "c": 4 }]);
-    check(
-        bson!([{ "$match": { "n": 100 } }, { "$count": "c" }]),
-        sales(),
-        vec![],
-    );
+    check(bson!([{ "$match": { "n": 100 } }, { "$count": "c" }]), sales(), vec![]);
     check(
         bson!([{ "$limit": 1 }, { "$set": { "m": { "$add": ["$n", 1] } } }, { "$unset": ["tags", "item"] }]),
         sales(),
         vec![doc! { "_id": 1, "n": 2, "m": 3 }],
     );
-    check(
-        bson!([{ "$limit": 1 }, { "$replaceWith": { "x": "$n" } }]),
-        sales(),
-        vec![doc! { "x": 2 }],
-    );
+    check(bson!([{ "$limit": 1 }, { "$replaceWith": { "x": "$n" } }]), sales(), vec![doc! { "x": 2 }]);
     check(
         bson!([{ "$limit": 1 }, { "$replaceRoot": { "newRoot": { "y": 1 } } }]),
         sales(),
         vec![doc! { "y": 1 }],
     );
-    assert_eq!(
-        run(bson!([{ "$sample": { "size": 3 } }]), sales()).unwrap().len(),
-        3
-    );
+    assert_eq!(run(bson!([{ "$sample": { "size": 3 } }]), sales()).unwrap().len(), 3);
 }
 
 #[test]
@@ -97,18 +78,8 @@ fn groups() {
     // Equal numbers of different types are one group; so are null and missing.
     check(
         bson!([{ "$group": { "_id": "$k", "c": { "$sum": 1 } } }]),
-        vec![
-            doc! { "k": 1 },
-            doc! { "k": 1.0 },
-            doc! {},
-            doc! { "k": null },
-            doc! { "k": "1" },
-        ],
-        vec![
-            doc! { "_id": 1, "c": 2 },
-            doc! { "_id": null, "c": 2 },
-            doc! { "_id": "1", "c": 1 },
-        ],
+        vec![doc! { "k": 1 }, doc! { "k": 1.0 }, doc! {}, doc! { "k": null }, doc! { "k": "1" }],
+        vec![doc! { "_id": 1, "c": 2 }, doc! { "_id": null, "c": 2 }, doc! { "_id": "1", "c": 1 }],
     );
     check(
         bson!([{ "$group": { "_id": { "i": "$item" } } }]),
@@ -120,11 +91,7 @@ fn groups() {
         sales(),
         vec![doc! { "_id": "a", "count": 2 }],
     );
-    check(
-        bson!([{ "$group": { "_id": null, "c": { "$sum": 1 } } }]),
-        vec![],
-        vec![],
-    );
+    check(bson!([{ "$group": { "_id": null, "c": { "$sum": 1 } } }]), vec![], vec![]);
 }
 
 #[test]
@@ -132,11 +99,7 @@ fn unwinding() {
     check(
         bson!([{ "$unwind": "$tags" }, { "$project": { "tags": 1 } }]),
         sales(),
-        vec![
-            doc! { "_id": 1, "tags": "x" },
-            doc! { "_id": 1, "tags": "y" },
-            doc! { "_id": 4, "tags": "z" },
-        ],
+        vec![doc! { "_id": 1, "tags": "x" }, doc! { "_id": 1, "tags": "y" }, doc! { "_id": 4, "tags": "z" }],
     );
     check(
         bson!([
@@ -195,45 +158,19 @@ fn refusals() {
         (bson!([{ "$group": { "n": { "$sum": 1 } } }]), 15955),
         (bson!([{ "$group": { "_id": 1, "n": { "$foo": 1 } } }]), 15952),
         (bson!([{ "$group": { "_id": 1, "n": 5 } }]), 40234),
-        (
-            bson!([{ "$group": { "_id": 1, "n": { "$sum": [1, 2] } } }]),
-            40237,
-        ),
+        (bson!([{ "$group": { "_id": 1, "n": { "$sum": [1, 2] } } }]), 40237),
         (bson!([{ "$unwind": "a" }]), 28818),
         (bson!([{ "$project": {} }]), 51272),
         (bson!([{ "$facet": { "a": [{ "$facet": { "b": [] } }] } }]), 40600),
         (bson!([{ "$facet": { "a": [1] } }]), 40170),
-        (
-            bson!([{ "$bucket": { "groupBy": "$a", "boundaries": [1, "x"] } }]),
-            40193,
-        ),
-        (
-            bson!([{ "$bucket": { "groupBy": "$a", "boundaries": [2, 1] } }]),
-            40194,
-        ),
+        (bson!([{ "$bucket": { "groupBy": "$a", "boundaries": [1, "x"] } }]), 40193),
+        (bson!([{ "$bucket": { "groupBy": "$a", "boundaries": [2, 1] } }]), 40194),
     ] {
-        assert_eq!(
-            Pipeline::parse(&stages(pipeline.clone())).unwrap_err().code,
-            code,
-            "{pipeline}"
-        );
+        assert_eq!(Pipeline::parse(&stages(pipeline.clone())).unwrap_err().code, code, "{pipeline}");
     }
-    assert!(
-        Pipeline::parse(&stages(bson!([{ "$lookup": {} }])))
-            .unwrap_err()
-            .message
-            .contains("$lookup")
-    );
-    assert_eq!(
-        Pipeline::parse(&vec![doc! { "$limit": 1 }; STAGES_MAX + 1])
-            .unwrap_err()
-            .code,
-        7_749_501
-    );
-    assert_eq!(
-        run(bson!([{ "$replaceWith": "$n" }]), sales()).unwrap_err().code,
-        40228
-    );
+    assert!(Pipeline::parse(&stages(bson!([{ "$lookup": {} }]))).unwrap_err().message.contains("$lookup"));
+    assert_eq!(Pipeline::parse(&vec![doc! { "$limit": 1 }; STAGES_MAX + 1]).unwrap_err().code, 7_749_501);
+    assert_eq!(run(bson!([{ "$replaceWith": "$n" }]), sales()).unwrap_err().code, 40228);
 }
 
 #[test]
@@ -246,10 +183,7 @@ fn blocking_stages_are_bounded() {
         bson!([{ "$facet": { "a": [] } }]),
         bson!([]),
     ] {
-        let error = Pipeline::parse(&stages(pipeline.clone()))
-            .unwrap()
-            .run(large())
-            .unwrap_err();
+        let error = Pipeline::parse(&stages(pipeline.clone())).unwrap().run(large()).unwrap_err();
         assert!(matches!(error.code, 292 | 146), "{pipeline}: {error}");
     }
     // A sort that is cut off needs to hold no more than it lets through.
@@ -259,10 +193,8 @@ fn blocking_stages_are_bounded() {
 
 #[test]
 fn streams_are_lazy_and_stop_at_errors() {
-    let pipeline = Pipeline::parse(&stages(
-        bson!([{ "$match": { "a": { "$gt": 1 } } }, { "$limit": 2 }]),
-    ))
-    .unwrap();
+    let pipeline =
+        Pipeline::parse(&stages(bson!([{ "$match": { "a": { "$gt": 1 } } }, { "$limit": 2 }]))).unwrap();
     let mut taken = 0;
     let documents = (0..1000).map(|a| {
         taken += 1;

@@ -34,11 +34,7 @@ pub(super) fn unwind(unwind: &Unwind, document: Document) -> Vec<Result<Document
 }
 
 fn kept_empty(unwind: &Unwind, document: Document) -> Vec<Result<Document, QueryError>> {
-    if unwind.preserve_null_and_empty_arrays {
-        vec![with_index(unwind, document, None)]
-    } else {
-        Vec::new()
-    }
+    if unwind.preserve_null_and_empty_arrays { vec![with_index(unwind, document, None)] } else { Vec::new() }
 }
 
 /// The value at a path of documents only: arrays on the way are not entered, nor are their offsets.

@@ -19,11 +19,7 @@ pub(super) fn project(
     document: &Document,
     filter: Option<&Filter>,
 ) -> Result<Document, QueryError> {
-    let source = Source {
-        mode: projection.mode,
-        root: document,
-        filter,
-    };
+    let source = Source { mode: projection.mode, root: document, filter };
     source.document(document, &projection.fields)
 }
 
@@ -83,9 +79,7 @@ impl Source<'_> {
             },
             Action::Positional(path) => match value {
                 Bson::Array(array) => {
-                    let offset = self
-                        .filter
-                        .and_then(|filter| filter.array_offset(self.root, path));
+                    let offset = self.filter.and_then(|filter| filter.array_offset(self.root, path));
                     let element = offset.and_then(|offset| array.get(offset)).ok_or_else(|| {
                         location!(
                             51246,

@@ -24,17 +24,12 @@ pub(super) fn projection(specification: &Document, dialect: Dialect) -> Result<P
                 "Invalid $project :: caused by :: projection specification must have at least one field"
             ));
         }
-        return Ok(Projection {
-            mode: Mode::Exclude,
-            fields: Vec::new(),
-        });
+        return Ok(Projection { mode: Mode::Exclude, fields: Vec::new() });
     }
     let mut entries = Vec::new();
     flatten("", specification, dialect, &mut entries)?;
     let mode = mode(&entries)?;
-    let id = entries
-        .iter()
-        .any(|(path, _)| path == "_id" || path.starts_with("_id."));
+    let id = entries.iter().any(|(path, _)| path == "_id" || path.starts_with("_id."));
     if mode == Mode::Include && !id {
         entries.insert(0, ("_id".to_owned(), Action::Include));
     }
@@ -64,18 +59,11 @@ pub(super) fn added(specification: &Document) -> Result<Projection, QueryError> 
         let components: Vec<&str> = path.split('.').collect();
         insert(&mut fields, &path, &components, action)?;
     }
-    Ok(Projection {
-        mode: Mode::Add,
-        fields,
-    })
+    Ok(Projection { mode: Mode::Add, fields })
 }
 
 fn join(prefix: &str, name: &str) -> String {
-    if prefix.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{prefix}.{name}")
-    }
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
 /// True for `{$operator: ...}`.
@@ -100,10 +88,7 @@ fn flatten_added(prefix: &str, specification: &Document, out: &mut Vec<Entry>) -
 
 fn refuse_dollar(path: &str) -> Result<(), QueryError> {
     if path.split('.').any(|part| part.starts_with('$')) {
-        return Err(location!(
-            16410,
-            "FieldPath field names may not start with '$': '{path}'"
-        ));
+        return Err(location!(16410, "FieldPath field names may not start with '$': '{path}'"));
     }
     Ok(())
 }
@@ -152,9 +137,7 @@ fn flatten(
 }
 
 fn operator(path: &str, operator: &Document, dialect: Dialect) -> Result<Action, QueryError> {
-    let slice = operator
-        .get("$slice")
-        .filter(|_| dialect == Dialect::Find && operator.len() == 1);
+    let slice = operator.get("$slice").filter(|_| dialect == Dialect::Find && operator.len() == 1);
     if let Some(argument) = slice
         && let Some(action) = find_slice(argument)?
     {
@@ -164,16 +147,11 @@ fn operator(path: &str, operator: &Document, dialect: Dialect) -> Result<Action,
         && let Some(argument) = operator.get("$elemMatch")
     {
         if path.contains('.') {
-            return Err(location!(
-                31275,
-                "Cannot use $elemMatch projection on a nested field."
-            ));
+            return Err(location!(31275, "Cannot use $elemMatch projection on a nested field."));
         }
         return Ok(Action::ElemMatch(filter::element_match(path, argument)?));
     }
-    Ok(Action::Compute(Expression::parse(&Bson::Document(
-        operator.clone(),
-    ))?))
+    Ok(Action::Compute(Expression::parse(&Bson::Document(operator.clone()))?))
 }
 
 /// The `$slice` of a find, unless its argument is that of the expression of the same name.
@@ -181,16 +159,10 @@ fn find_slice(argument: &Bson) -> Result<Option<Action>, QueryError> {
     let number = |value: &Bson| order::as_lossy_i64(value);
     if let Some(count) = number(argument) {
         let position = if count < 0 { count } else { 0 };
-        return Ok(Some(Action::Slice {
-            position,
-            count: count.saturating_abs(),
-        }));
+        return Ok(Some(Action::Slice { position, count: count.saturating_abs() }));
     }
     let Bson::Array(parts) = argument else {
-        return Err(location!(
-            28667,
-            "First argument to $slice must be a number or an array"
-        ));
+        return Err(location!(28667, "First argument to $slice must be a number or an array"));
     };
     match parts.as_slice() {
         [position, count] => match (number(position), number(count)) {
@@ -212,30 +184,18 @@ fn mode(entries: &[Entry]) -> Result<Mode, QueryError> {
         };
         match (mode, wanted) {
             (Some(Mode::Include), Mode::Exclude) => {
-                return Err(location!(
-                    31254,
-                    "Cannot do exclusion on field {path} in inclusion projection"
-                ));
+                return Err(location!(31254, "Cannot do exclusion on field {path} in inclusion projection"));
             }
             (Some(Mode::Exclude), Mode::Include) => {
-                return Err(location!(
-                    31253,
-                    "Cannot do inclusion on field {path} in exclusion projection"
-                ));
+                return Err(location!(31253, "Cannot do inclusion on field {path} in exclusion projection"));
             }
             _ => mode = Some(wanted),
         }
     }
-    let id = entries
-        .iter()
-        .find(|(path, _)| path == "_id")
-        .map(|(_, action)| action);
+    let id = entries.iter().find(|(path, _)| path == "_id").map(|(_, action)| action);
     Ok(match (mode, id) {
         (Some(Mode::Exclude), Some(Action::Compute(_))) => {
-            return Err(location!(
-                31252,
-                "Cannot use an expression for _id in an exclusion projection"
-            ));
+            return Err(location!(31252, "Cannot use an expression for _id in an exclusion projection"));
         }
         (Some(mode), _) => mode,
         (None, Some(Action::Include | Action::Compute(_))) => Mode::Include,
@@ -256,34 +216,21 @@ fn insert(
         Some(_) if rest.is_empty() => return Err(location!(31250, "Path collision at {path}")),
         Some(position) => position,
         None => {
-            let action = if rest.is_empty() {
-                action
-            } else {
-                chain(rest, action)
-            };
-            fields.push(Field {
-                name: (*first).to_owned(),
-                action,
-            });
+            let action = if rest.is_empty() { action } else { chain(rest, action) };
+            fields.push(Field { name: (*first).to_owned(), action });
             return Ok(());
         }
     };
     match fields.get_mut(position).map(|field| &mut field.action) {
         Some(Action::Nested(children)) => insert(children, path, rest, action),
-        _ => Err(location!(
-            31249,
-            "Path collision at {path} remaining portion {}",
-            rest.join(".")
-        )),
+        _ => Err(location!(31249, "Path collision at {path} remaining portion {}", rest.join("."))),
     }
 }
 
 /// The nested fields of a path no other path shares.
 fn chain(components: &[&str], action: Action) -> Action {
-    components.iter().rev().fold(action, |action, name| {
-        Action::Nested(vec![Field {
-            name: (*name).to_owned(),
-            action,
-        }])
-    })
+    components
+        .iter()
+        .rev()
+        .fold(action, |action, name| Action::Nested(vec![Field { name: (*name).to_owned(), action }]))
 }

@@ -9,10 +9,7 @@ use proptest::prelude::*;
 fn check(parse: fn(&Document) -> Result<Projection, QueryError>, rows: Vec<(Document, Document, Document)>) {
     for (specification, before, after) in rows {
         let got = parse(&specification).unwrap().apply(&before, None).unwrap();
-        assert!(
-            identical_documents(&got, &after),
-            "{specification} on {before}: {got}, not {after}"
-        );
+        assert!(identical_documents(&got, &after), "{specification} on {before}: {got}, not {after}");
     }
 }
 
@@ -22,65 +19,25 @@ fn inclusion_and_exclusion() {
         Projection::parse,
         vec![
             (doc! {}, doc! { "_id": 1, "a": 1 }, doc! { "_id": 1, "a": 1 }),
-            (
-                doc! { "a": 1 },
-                doc! { "_id": 1, "b": 1, "a": 1 },
-                doc! { "_id": 1, "a": 1 },
-            ),
-            (
-                doc! { "a": 1, "_id": 0 },
-                doc! { "_id": 1, "b": 1, "a": 1 },
-                doc! { "a": 1 },
-            ),
+            (doc! { "a": 1 }, doc! { "_id": 1, "b": 1, "a": 1 }, doc! { "_id": 1, "a": 1 }),
+            (doc! { "a": 1, "_id": 0 }, doc! { "_id": 1, "b": 1, "a": 1 }, doc! { "a": 1 }),
             (doc! { "_id": 1 }, doc! { "_id": 1, "a": 1 }, doc! { "_id": 1 }),
             (doc! { "_id": 0 }, doc! { "_id": 1, "a": 1 }, doc! { "a": 1 }),
-            (
-                doc! { "a": 0 },
-                doc! { "_id": 1, "a": 1, "b": 2 },
-                doc! { "_id": 1, "b": 2 },
-            ),
-            (
-                doc! { "a": 0, "_id": 1 },
-                doc! { "_id": 1, "a": 1, "b": 2 },
-                doc! { "_id": 1, "b": 2 },
-            ),
+            (doc! { "a": 0 }, doc! { "_id": 1, "a": 1, "b": 2 }, doc! { "_id": 1, "b": 2 }),
+            (doc! { "a": 0, "_id": 1 }, doc! { "_id": 1, "a": 1, "b": 2 }, doc! { "_id": 1, "b": 2 }),
             // The order is the document's.
-            (
-                doc! { "b": 1, "a": 1 },
-                doc! { "a": 1, "b": 2, "_id": 3 },
-                doc! { "a": 1, "b": 2, "_id": 3 },
-            ),
-            (
-                doc! { "a.b": 1 },
-                doc! { "a": { "b": 1, "c": 2 } },
-                doc! { "a": { "b": 1 } },
-            ),
-            (
-                doc! { "a": { "b": 1 } },
-                doc! { "a": { "b": 1, "c": 2 } },
-                doc! { "a": { "b": 1 } },
-            ),
-            (
-                doc! { "a.b": 0 },
-                doc! { "a": { "b": 1, "c": 2 } },
-                doc! { "a": { "c": 2 } },
-            ),
+            (doc! { "b": 1, "a": 1 }, doc! { "a": 1, "b": 2, "_id": 3 }, doc! { "a": 1, "b": 2, "_id": 3 }),
+            (doc! { "a.b": 1 }, doc! { "a": { "b": 1, "c": 2 } }, doc! { "a": { "b": 1 } }),
+            (doc! { "a": { "b": 1 } }, doc! { "a": { "b": 1, "c": 2 } }, doc! { "a": { "b": 1 } }),
+            (doc! { "a.b": 0 }, doc! { "a": { "b": 1, "c": 2 } }, doc! { "a": { "c": 2 } }),
             (
                 doc! { "a.b": 1 },
                 doc! { "a": [{ "b": 1, "c": 2 }, 5, { "c": 3 }] },
                 doc! { "a": [{ "b": 1 }, {}] },
             ),
-            (
-                doc! { "a.b": 0 },
-                doc! { "a": [{ "b": 1, "c": 2 }, 5] },
-                doc! { "a": [{ "c": 2 }, 5] },
-            ),
+            (doc! { "a.b": 0 }, doc! { "a": [{ "b": 1, "c": 2 }, 5] }, doc! { "a": [{ "c": 2 }, 5] }),
             (doc! { "a.b": 1 }, doc! { "_id": 1, "a": 5 }, doc! { "_id": 1 }),
-            (
-                doc! { "a": true, "x": 1.5 },
-                doc! { "a": 1, "x": 2, "y": 3 },
-                doc! { "a": 1, "x": 2 },
-            ),
+            (doc! { "a": true, "x": 1.5 }, doc! { "a": 1, "x": 2, "y": 3 }, doc! { "a": 1, "x": 2 }),
         ],
     );
 }
@@ -90,26 +47,10 @@ fn parts_of_arrays() {
     check(
         Projection::parse,
         vec![
-            (
-                doc! { "a": { "$slice": 2 } },
-                doc! { "a": [1, 2, 3], "b": 1 },
-                doc! { "a": [1, 2], "b": 1 },
-            ),
-            (
-                doc! { "a": { "$slice": -1 } },
-                doc! { "a": [1, 2, 3] },
-                doc! { "a": [3] },
-            ),
-            (
-                doc! { "a": { "$slice": [1, 1] } },
-                doc! { "a": [1, 2, 3] },
-                doc! { "a": [2] },
-            ),
-            (
-                doc! { "a": { "$slice": [-2, 1] } },
-                doc! { "a": [1, 2, 3] },
-                doc! { "a": [2] },
-            ),
+            (doc! { "a": { "$slice": 2 } }, doc! { "a": [1, 2, 3], "b": 1 }, doc! { "a": [1, 2], "b": 1 }),
+            (doc! { "a": { "$slice": -1 } }, doc! { "a": [1, 2, 3] }, doc! { "a": [3] }),
+            (doc! { "a": { "$slice": [1, 1] } }, doc! { "a": [1, 2, 3] }, doc! { "a": [2] }),
+            (doc! { "a": { "$slice": [-2, 1] } }, doc! { "a": [1, 2, 3] }, doc! { "a": [2] }),
             (
                 doc! { "a": { "$slice": 1 }, "b": 1 },
                 doc! { "a": [1, 2], "b": 1, "c": 1 },
@@ -121,22 +62,14 @@ fn parts_of_arrays() {
                 doc! { "_id": 1, "a": [{ "x": 1 }, { "x": 2, "y": 1 }, { "x": 2 }], "b": 1 },
                 doc! { "_id": 1, "a": [{ "x": 2, "y": 1 }] },
             ),
-            (
-                doc! { "a": { "$elemMatch": { "$gt": 5 } } },
-                doc! { "_id": 1, "a": [1] },
-                doc! { "_id": 1 },
-            ),
+            (doc! { "a": { "$elemMatch": { "$gt": 5 } } }, doc! { "_id": 1, "a": [1] }, doc! { "_id": 1 }),
         ],
     );
     let positional = Projection::parse(&doc! { "a.$": 1 }).unwrap();
     let filter = Filter::parse(&doc! { "a": { "$gte": 2 } }).unwrap();
-    let got = positional
-        .apply(&doc! { "_id": 1, "a": [1, 2, 3] }, Some(&filter))
-        .unwrap();
+    let got = positional.apply(&doc! { "_id": 1, "a": [1, 2, 3] }, Some(&filter)).unwrap();
     assert_eq!(got, doc! { "_id": 1, "a": [2] });
-    let unmatched = positional
-        .apply(&doc! { "a": [1] }, Some(&Filter::all()))
-        .unwrap_err();
+    let unmatched = positional.apply(&doc! { "a": [1] }, Some(&Filter::all())).unwrap_err();
     assert_eq!(unmatched.code, 51246);
 }
 
@@ -145,36 +78,16 @@ fn computed_fields() {
     check(
         Projection::parse_stage,
         vec![
-            (
-                doc! { "x": "$a", "b": 1 },
-                doc! { "a": 1, "b": 2 },
-                doc! { "b": 2, "x": 1 },
-            ),
-            (
-                doc! { "_id": 0, "x": { "$add": ["$a", 1] } },
-                doc! { "_id": 1, "a": 1 },
-                doc! { "x": 2 },
-            ),
-            (
-                doc! { "a": "$missing" },
-                doc! { "_id": 1, "a": 1 },
-                doc! { "_id": 1 },
-            ),
-            (
-                doc! { "x.y": "$a" },
-                doc! { "_id": 1, "a": 1 },
-                doc! { "_id": 1, "x": { "y": 1 } },
-            ),
+            (doc! { "x": "$a", "b": 1 }, doc! { "a": 1, "b": 2 }, doc! { "b": 2, "x": 1 }),
+            (doc! { "_id": 0, "x": { "$add": ["$a", 1] } }, doc! { "_id": 1, "a": 1 }, doc! { "x": 2 }),
+            (doc! { "a": "$missing" }, doc! { "_id": 1, "a": 1 }, doc! { "_id": 1 }),
+            (doc! { "x.y": "$a" }, doc! { "_id": 1, "a": 1 }, doc! { "_id": 1, "x": { "y": 1 } }),
             (
                 doc! { "x": { "y": "$a", "z": 1 } },
                 doc! { "a": 1, "x": [{ "z": 5, "w": 1 }] },
                 doc! { "x": [{ "z": 5, "y": 1 }] },
             ),
-            (
-                doc! { "x": ["$a", "$b"] },
-                doc! { "a": 1 },
-                doc! { "x": [1, null] },
-            ),
+            (doc! { "x": ["$a", "$b"] }, doc! { "a": 1 }, doc! { "x": [1, null] }),
             (doc! { "x": { "$literal": 1 } }, doc! { "a": 1 }, doc! { "x": 1 }),
         ],
     );
@@ -183,24 +96,12 @@ fn computed_fields() {
         vec![
             (doc! { "x": "$a" }, doc! { "a": 1 }, doc! { "a": 1, "x": 1 }),
             (doc! { "a": 5 }, doc! { "a": 1, "b": 2 }, doc! { "a": 5, "b": 2 }),
-            (
-                doc! { "a.b": 5 },
-                doc! { "a": { "c": 1 } },
-                doc! { "a": { "c": 1, "b": 5 } },
-            ),
+            (doc! { "a.b": 5 }, doc! { "a": { "c": 1 } }, doc! { "a": { "c": 1, "b": 5 } }),
             (doc! { "a.b": 5 }, doc! { "a": 7 }, doc! { "a": { "b": 5 } }),
-            (
-                doc! { "a.b": 5 },
-                doc! { "a": [{ "b": 1 }, 2] },
-                doc! { "a": [{ "b": 5 }, { "b": 5 }] },
-            ),
+            (doc! { "a.b": 5 }, doc! { "a": [{ "b": 1 }, 2] }, doc! { "a": [{ "b": 5 }, { "b": 5 }] }),
             (doc! { "a": "$$REMOVE" }, doc! { "a": 1, "b": 2 }, doc! { "b": 2 }),
             // Every expression sees the document as it was.
-            (
-                doc! { "a": "$b", "b": "$a" },
-                doc! { "a": 1, "b": 2 },
-                doc! { "a": 2, "b": 1 },
-            ),
+            (doc! { "a": "$b", "b": "$a" }, doc! { "a": 1, "b": 2 }, doc! { "a": 2, "b": 1 }),
         ],
     );
 }
@@ -218,11 +119,7 @@ fn refusals() {
         (doc! { "a.b": { "$elemMatch": { "x": 1 } } }, 31275),
         (doc! { "$a": 1 }, 16410),
     ] {
-        assert_eq!(
-            Projection::parse(&specification).unwrap_err().code,
-            code,
-            "{specification}"
-        );
+        assert_eq!(Projection::parse(&specification).unwrap_err().code, code, "{specification}");
     }
     assert_eq!(Projection::parse_stage(&doc! {}).unwrap_err().code, 51272);
 }
@@ -230,10 +127,7 @@ fn refusals() {
 #[test]
 fn needed_fields() {
     let fields = |specification: Document| Projection::parse(&specification).unwrap().fields();
-    assert_eq!(
-        fields(doc! { "a.b": 1, "x": "$c.d" }),
-        Some(vec!["_id".into(), "a".into(), "c".into()])
-    );
+    assert_eq!(fields(doc! { "a.b": 1, "x": "$c.d" }), Some(vec!["_id".into(), "a".into(), "c".into()]));
     assert_eq!(fields(doc! { "a": 1, "_id": 0 }), Some(vec!["a".into()]));
     assert_eq!(fields(doc! { "a": 0 }), None);
     assert_eq!(fields(doc! { "a": "$$ROOT" }), None);

@@ -7,10 +7,7 @@ use proptest::prelude::*;
 
 fn sorted(specification: Document, documents: Vec<Document>) -> Vec<i32> {
     let sorted = Sort::parse(&specification).unwrap().sort(documents);
-    sorted
-        .iter()
-        .map(|document| document.get_i32("_id").unwrap())
-        .collect()
+    sorted.iter().map(|document| document.get_i32("_id").unwrap()).collect()
 }
 
 #[test]
@@ -45,10 +42,8 @@ fn arrays_count_as_their_extreme_elements() {
 
 #[test]
 fn paths_enter_arrays_of_documents() {
-    let documents = vec![
-        doc! { "_id": 0, "a": [{ "b": 3 }, { "b": 7 }] },
-        doc! { "_id": 1, "a": { "b": 4 } },
-    ];
+    let documents =
+        vec![doc! { "_id": 0, "a": [{ "b": 3 }, { "b": 7 }] }, doc! { "_id": 1, "a": { "b": 4 } }];
     assert_eq!(sorted(doc! { "a.b": 1 }, documents.clone()), [0, 1]);
     assert_eq!(sorted(doc! { "a.b": -1 }, documents), [0, 1]);
 }
@@ -56,12 +51,7 @@ fn paths_enter_arrays_of_documents() {
 #[test]
 fn directions_are_one_and_minus_one() {
     assert_eq!(Sort::parse(&doc! { "a": 2 }).unwrap_err().code, 15975);
-    assert_eq!(
-        Sort::parse(&doc! { "a": { "$meta": "textScore" } })
-            .unwrap_err()
-            .code,
-        238
-    );
+    assert_eq!(Sort::parse(&doc! { "a": { "$meta": "textScore" } }).unwrap_err().code, 238);
     assert!(Sort::parse(&doc! { "a": 1.0, "b": -1_i64 }).is_ok());
 }
 

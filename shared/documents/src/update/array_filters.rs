@@ -39,11 +39,7 @@ impl ArrayFilters {
                 }
             };
             let starts_well = identifier.starts_with(|first: char| first.is_ascii_lowercase());
-            if !starts_well
-                || !identifier
-                    .chars()
-                    .all(|character| character.is_ascii_alphanumeric())
-            {
+            if !starts_well || !identifier.chars().all(|character| character.is_ascii_alphanumeric()) {
                 return Err(QueryError::bad_value(format!(
                     "The top-level field name must be an alphanumeric string beginning with a lowercase letter, \
                      found '{identifier}'"
@@ -90,10 +86,7 @@ fn collect<'f>(filter: &'f Document, out: &mut Vec<&'f str>) {
         if !name.starts_with('$') {
             out.push(name.split('.').next().unwrap_or(name));
         } else if let Bson::Array(entries) = value {
-            entries
-                .iter()
-                .filter_map(Bson::as_document)
-                .for_each(|inner| collect(inner, out));
+            entries.iter().filter_map(Bson::as_document).for_each(|inner| collect(inner, out));
         }
     }
 }

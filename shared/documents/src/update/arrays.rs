@@ -42,9 +42,7 @@ impl Push {
                 )));
             }
         };
-        let position = self
-            .position
-            .map_or(array.len(), |position| offset(position, array.len()));
+        let position = self.position.map_or(array.len(), |position| offset(position, array.len()));
         array.splice(position..position, self.values.iter().cloned());
         match &self.sort {
             None => {}
@@ -54,10 +52,7 @@ impl Push {
             }),
             Some(PushSort::Fields(sort)) => array.sort_by(|left, right| {
                 let empty = Document::new();
-                sort.compare(
-                    left.as_document().unwrap_or(&empty),
-                    right.as_document().unwrap_or(&empty),
-                )
+                sort.compare(left.as_document().unwrap_or(&empty), right.as_document().unwrap_or(&empty))
             }),
         }
         if let Some(slice) = self.slice {
@@ -75,11 +70,7 @@ impl Push {
 /// An offset into an array of `length`, from the end if negative.
 fn offset(position: i64, length: usize) -> usize {
     let distance = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
-    if position >= 0 {
-        distance.min(length)
-    } else {
-        length.saturating_sub(distance)
-    }
+    if position >= 0 { distance.min(length) } else { length.saturating_sub(distance) }
 }
 
 pub(super) fn add_to_set(values: &[Bson], old: Option<&Bson>, path: &[String]) -> Result<Bson, QueryError> {

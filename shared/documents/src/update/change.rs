@@ -82,12 +82,12 @@ fn apply(
         Operator::Rename(to) => return rename(path, to, document, context),
         Operator::Increment(by) => Some(arithmetic("$inc", Number::add, old, by, path, context)?),
         Operator::Multiply(by) => Some(arithmetic("$mul", Number::multiply, old, by, path, context)?),
-        Operator::Min(value) => old
-            .is_none_or(|old| order::compare(value, old).is_lt())
-            .then(|| value.clone()),
-        Operator::Max(value) => old
-            .is_none_or(|old| order::compare(value, old).is_gt())
-            .then(|| value.clone()),
+        Operator::Min(value) => {
+            old.is_none_or(|old| order::compare(value, old).is_lt()).then(|| value.clone())
+        }
+        Operator::Max(value) => {
+            old.is_none_or(|old| order::compare(value, old).is_gt()).then(|| value.clone())
+        }
         Operator::Bit(operations) => Some(bit(operations, old, path, context)?),
         Operator::AddToSet(values) => Some(arrays::add_to_set(values, old, path)?),
         Operator::Push(push) => Some(push.apply(old, path, context.original)?),
@@ -103,9 +103,7 @@ fn apply(
 
 /// `{_id: ...}`, by which messages name a document.
 pub(super) fn identity(document: &Document) -> String {
-    document
-        .get("_id")
-        .map_or_else(|| "{no id}".to_owned(), |id| format!("{{_id: {id}}}"))
+    document.get("_id").map_or_else(|| "{no id}".to_owned(), |id| format!("{{_id: {id}}}"))
 }
 
 fn arithmetic(
@@ -121,11 +119,7 @@ fn arithmetic(
     })?;
     let Some(old) = old else {
         // A missing field counts as zero: of the operand's type for a product.
-        return Ok(Bson::from(if name == "$mul" {
-            operation(Number::Int(0), by).unwrap_or(by)
-        } else {
-            by
-        }));
+        return Ok(Bson::from(if name == "$mul" { operation(Number::Int(0), by).unwrap_or(by) } else { by }));
     };
     let number = Number::of(old).ok_or_else(|| {
         QueryError::type_mismatch(format!(
@@ -138,11 +132,7 @@ fn arithmetic(
     operation(number, by).map(Bson::from).ok_or_else(|| {
         QueryError::bad_value(format!(
             "Failed to apply {name} operations to current value ({}({old})) for document {}",
-            if matches!(old, Bson::Int64(_)) {
-                "NumberLong"
-            } else {
-                "NumberInt"
-            },
+            if matches!(old, Bson::Int64(_)) { "NumberLong" } else { "NumberInt" },
             identity(context.original)
         ))
     })
@@ -170,9 +160,7 @@ fn bit(
             BitOperator::Xor => |left, right| Some(left ^ right),
         };
         if let Some(operand) = Number::of(operand) {
-            value = value
-                .combine(operand, integers, |left, _| left, |left, _| left)
-                .unwrap_or(value);
+            value = value.combine(operand, integers, |left, _| left, |left, _| left).unwrap_or(value);
         }
     }
     Ok(Bson::from(value))
@@ -186,10 +174,7 @@ fn rename(
 ) -> Result<(), QueryError> {
     for (path, which) in [(from, "source"), (to, "destination")] {
         let through_array = (1..path.len()).any(|length| {
-            matches!(
-                path::exact(document, path.get(..length).unwrap_or_default()),
-                Some(Bson::Array(_))
-            )
+            matches!(path::exact(document, path.get(..length).unwrap_or_default()), Some(Bson::Array(_)))
         });
         if through_array {
             return Err(QueryError::bad_value(format!(

@@ -23,17 +23,11 @@ pub(super) fn check_replacement(replacement: &Document) -> Result<(), QueryError
 pub(super) fn pipeline(stages: &[Bson]) -> Result<Pipeline, QueryError> {
     let documents: Option<Vec<Document>> = stages.iter().map(|stage| stage.as_document().cloned()).collect();
     let Some(documents) = documents else {
-        return Err(QueryError::type_mismatch(
-            "Each element of the 'pipeline' array must be an object",
-        ));
+        return Err(QueryError::type_mismatch("Each element of the 'pipeline' array must be an object"));
     };
     let pipeline = Pipeline::parse(&documents)?;
-    let allowed = |stage: &Stage| {
-        matches!(
-            stage,
-            Stage::AddFields(_) | Stage::Project(_) | Stage::ReplaceRoot(_)
-        )
-    };
+    let allowed =
+        |stage: &Stage| matches!(stage, Stage::AddFields(_) | Stage::Project(_) | Stage::ReplaceRoot(_));
     if !pipeline.stages().iter().all(allowed) {
         return Err(QueryError::new(
             72,
@@ -67,13 +61,8 @@ pub(super) fn changes(operators: &Document, now: DateTime) -> Result<Vec<Change>
             let path = resolve::parse(path)?;
             let operator = parse(operand, now)?;
             if let Operator::Rename(to) = &operator {
-                if path
-                    .iter()
-                    .any(|component| !matches!(component, Component::Name(_)))
-                {
-                    return Err(QueryError::bad_value(
-                        "The source field for $rename may not be dynamic",
-                    ));
+                if path.iter().any(|component| !matches!(component, Component::Name(_))) {
+                    return Err(QueryError::bad_value("The source field for $rename may not be dynamic"));
                 }
                 paths.push(to.clone());
             }
@@ -88,9 +77,7 @@ pub(super) fn changes(operators: &Document, now: DateTime) -> Result<Vec<Change>
 
 /// A path's components as text.
 fn written(path: &[Component]) -> Vec<String> {
-    path.iter()
-        .map(|component| resolve::display(std::slice::from_ref(component)))
-        .collect()
+    path.iter().map(|component| resolve::display(std::slice::from_ref(component))).collect()
 }
 
 type ParseOperator = fn(&Bson, DateTime) -> Result<Operator, QueryError>;
@@ -133,18 +120,11 @@ fn number(name: &str, verb: &str, value: &Bson) -> Result<Bson, QueryError> {
 
 fn rename(value: &Bson) -> Result<Operator, QueryError> {
     let Bson::String(to) = value else {
-        return Err(QueryError::bad_value(format!(
-            "The 'to' field for $rename must be a string: {value}"
-        )));
+        return Err(QueryError::bad_value(format!("The 'to' field for $rename must be a string: {value}")));
     };
     let components = resolve::parse(to)?;
-    if components
-        .iter()
-        .any(|component| !matches!(component, Component::Name(_)))
-    {
-        return Err(QueryError::bad_value(
-            "The destination field for $rename may not be dynamic",
-        ));
+    if components.iter().any(|component| !matches!(component, Component::Name(_))) {
+        return Err(QueryError::bad_value("The destination field for $rename may not be dynamic"));
     }
     Ok(Operator::Rename(written(&components)))
 }
@@ -166,10 +146,7 @@ fn current_date(value: &Bson, now: DateTime) -> Result<Operator, QueryError> {
         Some("date") => Ok(Operator::CurrentDate(Bson::DateTime(now))),
         Some("timestamp") => {
             let time = u32::try_from(now.timestamp_millis().div_euclid(1000)).unwrap_or(0);
-            Ok(Operator::CurrentDate(Bson::Timestamp(Timestamp {
-                time,
-                increment: 1,
-            })))
+            Ok(Operator::CurrentDate(Bson::Timestamp(Timestamp { time, increment: 1 })))
         }
         _ => Err(QueryError::bad_value(
             "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: \
@@ -232,9 +209,7 @@ fn add_to_set(value: &Bson) -> Result<Operator, QueryError> {
                     "Found unexpected fields after $each in $addToSet: {other}"
                 )));
             }
-            Ok(Operator::AddToSet(
-                each("$addToSet", inner.get("$each").unwrap_or(&Bson::Null))?.clone(),
-            ))
+            Ok(Operator::AddToSet(each("$addToSet", inner.get("$each").unwrap_or(&Bson::Null))?.clone()))
         }
         single => Ok(Operator::AddToSet(vec![single.clone()])),
     }
@@ -244,12 +219,7 @@ fn push(value: &Bson) -> Result<Operator, QueryError> {
     let modifiers = match value {
         Bson::Document(inner) if inner.contains_key("$each") => inner,
         single => {
-            let push = Push {
-                values: vec![single.clone()],
-                position: None,
-                slice: None,
-                sort: None,
-            };
+            let push = Push { values: vec![single.clone()], position: None, slice: None, sort: None };
             return Ok(Operator::Push(push));
         }
     };
@@ -261,12 +231,7 @@ fn push(value: &Bson) -> Result<Operator, QueryError> {
             ))
         })
     };
-    let mut push = Push {
-        values: Vec::new(),
-        position: None,
-        slice: None,
-        sort: None,
-    };
+    let mut push = Push { values: Vec::new(), position: None, slice: None, sort: None };
     for (name, value) in modifiers {
         match name.as_str() {
             "$each" => push.values = each("$push", value)?.clone(),
@@ -274,9 +239,7 @@ fn push(value: &Bson) -> Result<Operator, QueryError> {
             "$slice" => push.slice = Some(integer(name, value)?),
             "$sort" => push.sort = Some(push_sort(value)?),
             _ => {
-                return Err(QueryError::bad_value(format!(
-                    "Unrecognized clause in $push: {name}"
-                )));
+                return Err(QueryError::bad_value(format!("Unrecognized clause in $push: {name}")));
             }
         }
     }
@@ -288,9 +251,7 @@ fn push_sort(value: &Bson) -> Result<PushSort, QueryError> {
         (Bson::Document(fields), _) if !fields.is_empty() => Ok(PushSort::Fields(Sort::parse(fields)?)),
         (_, Some(1)) => Ok(PushSort::Whole { descending: false }),
         (_, Some(-1)) => Ok(PushSort::Whole { descending: true }),
-        _ => Err(QueryError::bad_value(
-            "The $sort element value must be either 1 or -1, or a sort pattern",
-        )),
+        _ => Err(QueryError::bad_value("The $sort element value must be either 1 or -1, or a sort pattern")),
     }
 }
 
@@ -298,9 +259,7 @@ fn pop(value: &Bson) -> Result<Operator, QueryError> {
     match order::as_exact_i64(value) {
         Some(1) => Ok(Operator::Pop { first: false }),
         Some(-1) => Ok(Operator::Pop { first: true }),
-        _ => Err(QueryError::failed_to_parse(format!(
-            "$pop expects 1 or -1, found: {value}"
-        ))),
+        _ => Err(QueryError::failed_to_parse(format!("$pop expects 1 or -1, found: {value}"))),
     }
 }
 

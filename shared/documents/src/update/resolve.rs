@@ -50,12 +50,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Component>, QueryError> {
         }
         components.push(component);
     }
-    if components
-        .iter()
-        .filter(|component| **component == Component::Positional)
-        .count()
-        > 1
-    {
+    if components.iter().filter(|component| **component == Component::Positional).count() > 1 {
         return Err(QueryError::bad_value(format!(
             "Too many positional (i.e. '$') elements found in path '{text}'"
         )));
@@ -81,12 +76,10 @@ pub(super) fn display(components: &[Component]) -> String {
 pub(super) fn compare_paths(left: &[String], right: &[String]) -> Ordering {
     left.iter()
         .zip(right)
-        .map(
-            |(left, right)| match (path::offset_of(left), path::offset_of(right)) {
-                (Some(left), Some(right)) => left.cmp(&right),
-                _ => left.cmp(right),
-            },
-        )
+        .map(|(left, right)| match (path::offset_of(left), path::offset_of(right)) {
+            (Some(left), Some(right)) => left.cmp(&right),
+            _ => left.cmp(right),
+        })
         .find(|ordering| ordering.is_ne())
         .unwrap_or_else(|| left.len().cmp(&right.len()))
 }
@@ -135,12 +128,9 @@ pub(super) fn resolve(
 }
 
 fn matched_offset(array: &[Component], context: &Context<'_>) -> Result<usize, QueryError> {
-    context
-        .filter
-        .and_then(|filter| filter.array_offset(context.original, &display(array)))
-        .ok_or_else(|| {
-            QueryError::bad_value("The positional operator did not find the match needed from the query.")
-        })
+    context.filter.and_then(|filter| filter.array_offset(context.original, &display(array))).ok_or_else(
+        || QueryError::bad_value("The positional operator did not find the match needed from the query."),
+    )
 }
 
 fn elements(
@@ -169,15 +159,14 @@ fn elements(
     };
     for (offset, element) in array.iter().enumerate() {
         let admitted = match component {
-            Component::Matching(identifier) => context
-                .array_filters
-                .admits(identifier, element)
-                .ok_or_else(|| {
+            Component::Matching(identifier) => {
+                context.array_filters.admits(identifier, element).ok_or_else(|| {
                     QueryError::bad_value(format!(
                         "No array filter found for identifier '{identifier}' in path '{}'",
                         display(components)
                     ))
-                })??,
+                })??
+            }
             _ => true,
         };
         if admitted {

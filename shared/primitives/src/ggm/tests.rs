@@ -15,9 +15,7 @@ fn second_implementation() {
 
 /// Every leaf by its own path.
 fn leaves(root: &Block, height: u8) -> Vec<Block> {
-    (0..1 << height)
-        .map(|counter| leaf(root, height, counter))
-        .collect()
+    (0..1 << height).map(|counter| leaf(root, height, counter)).collect()
 }
 
 #[test]
@@ -27,19 +25,10 @@ fn every_cover_of_small_trees() {
         let all = leaves(&root, height);
         for count in 0..=all.len() {
             let nodes = cover(&root, height, count as u64);
-            assert_eq!(
-                nodes.len(),
-                count.count_ones() as usize,
-                "fewest nodes for {count}"
-            );
-            assert!(
-                nodes.is_sorted_by(|left, right| left.1 > right.1),
-                "one node a height, highest first"
-            );
-            let expanded: Vec<Block> = nodes
-                .iter()
-                .flat_map(|(node, height)| expand(node, *height, u64::MAX))
-                .collect();
+            assert_eq!(nodes.len(), count.count_ones() as usize, "fewest nodes for {count}");
+            assert!(nodes.is_sorted_by(|left, right| left.1 > right.1), "one node a height, highest first");
+            let expanded: Vec<Block> =
+                nodes.iter().flat_map(|(node, height)| expand(node, *height, u64::MAX)).collect();
             assert_eq!(expanded, all[..count], "leaves below {count} at height {height}");
         }
     }

@@ -7,12 +7,7 @@ fn fips180() {
         let input = case.bytes("input");
         assert_eq!(sha256(&[&input]), case.array("digest"), "{}", case.name());
         let (left, right) = input.split_at(input.len() / 3);
-        assert_eq!(
-            sha256(&[left, right]),
-            case.array("digest"),
-            "{} in two parts",
-            case.name()
-        );
+        assert_eq!(sha256(&[left, right]), case.array("digest"), "{} in two parts", case.name());
     }
 }
 

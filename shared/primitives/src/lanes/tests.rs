@@ -34,10 +34,7 @@ impl Work for Operations {
 
     #[inline(always)]
     fn run<E: Engine>(self, engine: E) -> Self::Output {
-        let (left, right) = (
-            engine.load(self.left.each_ref()),
-            engine.load(self.right.each_ref()),
-        );
+        let (left, right) = (engine.load(self.left.each_ref()), engine.load(self.right.each_ref()));
         let bytes = engine.splat_bytes(self.bytes);
         let keys = engine.expand(self.right.each_ref());
         let [once, twice] = engine.encrypt(&keys, [left, right]);
@@ -62,13 +59,7 @@ impl Work for Operations {
 
 /// The same by definition.
 fn defined(operations: &Operations) -> Vec<[Block; QUAD]> {
-    let Operations {
-        left,
-        right,
-        bytes,
-        value,
-        bit,
-    } = operations;
+    let Operations { left, right, bytes, value, bit } = operations;
     let number = |block: &Block| u128::from_le_bytes(*block);
     let each = |make: &dyn Fn(usize) -> u128| std::array::from_fn(|lane| make(lane).to_le_bytes());
     vec![
@@ -77,25 +68,14 @@ fn defined(operations: &Operations) -> Vec<[Block; QUAD]> {
         std::array::from_fn(|lane| [bytes[lane]; 16]),
         each(&|lane| number(&left[lane]) ^ number(&right[lane])),
         each(&|lane| {
-            let (upper, lower) = (
-                number(&left[lane]) >> 64,
-                number(&left[lane]) & u128::from(u64::MAX),
-            );
+            let (upper, lower) = (number(&left[lane]) >> 64, number(&left[lane]) & u128::from(u64::MAX));
             ((upper ^ lower) << 64) | upper
         }),
         each(&|lane| {
-            if left[lane][0] % 2 == 1 {
-                number(&right[lane])
-            } else {
-                0
-            }
+            if left[lane][0] % 2 == 1 { number(&right[lane]) } else { 0 }
         }),
         each(&|lane| {
-            if bytes[lane] >> bit & 1 == 1 {
-                number(&right[lane])
-            } else {
-                0
-            }
+            if bytes[lane] >> bit & 1 == 1 { number(&right[lane]) } else { 0 }
         }),
         std::array::from_fn(|lane| aes(&right[lane], number(&left[lane]))),
         std::array::from_fn(|lane| aes(&right[lane], number(&right[lane]))),

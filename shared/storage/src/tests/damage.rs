@@ -33,12 +33,7 @@ fn exercise(image: &[u8]) -> Result<(), StorageError> {
     let everything = (Bound::Unbounded, Bound::Unbounded);
     for table in [Table("left"), Table("right"), Table("number")] {
         for direction in [Direction::Ascending, Direction::Descending] {
-            reader.scan(
-                table,
-                everything,
-                direction,
-                &mut |_, _| ControlFlow::Continue(()),
-            )?;
+            reader.scan(table, everything, direction, &mut |_, _| ControlFlow::Continue(()))?;
         }
         for slot in 0..40_u64 {
             reader.get(table, &slot.to_be_bytes())?;
@@ -84,17 +79,12 @@ fn flipped_bytes_never_panic() {
             // The header, then anywhere.
             let reach = if round < 20 { 320 } else { image.len() };
             for _ in 0..=round % 4 {
-                seed = seed
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let position = (seed >> 16) as usize % reach;
                 image[position] ^= ((seed >> 8) as u8).max(1);
             }
             let outcome = exercise(&image);
-            assert!(
-                outcome.is_ok() || is_damage(&outcome),
-                "{name} {round}: {outcome:?}"
-            );
+            assert!(outcome.is_ok() || is_damage(&outcome), "{name} {round}: {outcome:?}");
         }
     }
 }
@@ -124,22 +114,11 @@ fn a_flipped_bit_in_a_value_fails_its_read_and_no_other() {
     let mut store = Embedded::open(directory.path()).unwrap();
     let reader = store.read().unwrap();
     let slot = |number: u64| (number % 40).to_be_bytes();
-    assert!(
-        is_damage(&reader.get(Table("left"), &slot(COMMITS)).map(drop)),
-        "the read did not find it"
-    );
+    assert!(is_damage(&reader.get(Table("left"), &slot(COMMITS)).map(drop)), "the read did not find it");
     let everything = (Bound::Unbounded, Bound::Unbounded);
     let go_on = &mut |_: &[u8], _: &[u8]| ControlFlow::Continue(());
-    assert!(is_damage(&reader.scan(
-        Table("left"),
-        everything,
-        Direction::Ascending,
-        go_on
-    )));
-    reader
-        .get(Table("left"), &slot(COMMITS - 1))
-        .unwrap()
-        .expect("put by the commit before");
+    assert!(is_damage(&reader.scan(Table("left"), everything, Direction::Ascending, go_on)));
+    reader.get(Table("left"), &slot(COMMITS - 1)).unwrap().expect("put by the commit before");
     drop(reader);
     assert!(is_damage(&store.verify()), "verification did not find it");
 }
@@ -176,10 +155,7 @@ fn deleted_values_stay_in_the_file_until_overwritten() {
 fn a_directory_is_open_once() {
     let directory = tempfile::tempdir().unwrap();
     let store = Embedded::open(directory.path()).unwrap();
-    assert!(matches!(
-        Embedded::open(directory.path()),
-        Err(StorageError::InUse)
-    ));
+    assert!(matches!(Embedded::open(directory.path()), Err(StorageError::InUse)));
     history::commit(&store, 1).unwrap();
     drop(store);
     assert_eq!(
@@ -194,10 +170,7 @@ fn an_unusable_directory_is_the_environments_fault() {
     let directory = tempfile::tempdir().unwrap();
     let occupied = directory.path().join("file");
     std::fs::write(&occupied, b"").unwrap();
-    assert!(matches!(
-        Embedded::open(&occupied),
-        Err(StorageError::Environment(_))
-    ));
+    assert!(matches!(Embedded::open(&occupied), Err(StorageError::Environment(_))));
 }
 
 #[test]

@@ -15,11 +15,7 @@ const SLOTS: u64 = 40;
 
 fn content(number: u64) -> Vec<u8> {
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let len = if number.is_multiple_of(97) {
-        300_000
-    } else {
-        (mixed >> 50) as usize
-    };
+    let len = if number.is_multiple_of(97) { 300_000 } else { (mixed >> 50) as usize };
     mixed.to_be_bytes().into_iter().cycle().take(len).collect()
 }
 
@@ -29,11 +25,7 @@ fn slot(number: u64) -> [u8; 8] {
 
 /// The durability of a commit.
 pub(crate) fn durability(number: u64) -> Durability {
-    if number.is_multiple_of(5) {
-        Durability::Durable
-    } else {
-        Durability::Relaxed
-    }
+    if number.is_multiple_of(5) { Durability::Durable } else { Durability::Relaxed }
 }
 
 /// Makes commit `number`, which follows `number - 1`.
@@ -52,10 +44,8 @@ pub(crate) fn commit(store: &impl Storage, number: u64) -> Result<(), StorageErr
 /// If the state is not exactly what that commit left.
 pub(crate) fn check(store: &impl Storage) -> u64 {
     let reader = store.read().unwrap();
-    let last = reader
-        .get(NUMBER, b"")
-        .unwrap()
-        .map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
+    let last =
+        reader.get(NUMBER, b"").unwrap().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
     let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
     for number in last.saturating_sub(2 * SLOTS).max(1)..=last {
         left.insert(slot(number).to_vec(), content(number));
@@ -63,12 +53,7 @@ pub(crate) fn check(store: &impl Storage) -> u64 {
         left.remove(slot(number + 17).as_slice());
     }
     for (table, expected) in [(LEFT, left), (RIGHT, right)] {
-        let found = entries(
-            &reader,
-            table,
-            (Bound::Unbounded, Bound::Unbounded),
-            Direction::Ascending,
-        );
+        let found = entries(&reader, table, (Bound::Unbounded, Bound::Unbounded), Direction::Ascending);
         assert!(
             found == expected.into_iter().collect::<Vec<_>>(),
             "{table:?} is not what commit {last} left"

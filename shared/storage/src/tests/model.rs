@@ -11,28 +11,11 @@ type Model = Vec<(usize, Vec<u8>, Vec<u8>)>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Put {
-        table: usize,
-        key: Vec<u8>,
-        value: Vec<u8>,
-    },
-    Delete {
-        table: usize,
-        key: Vec<u8>,
-    },
-    DeletePrefix {
-        table: usize,
-        prefix: Vec<u8>,
-    },
-    Get {
-        table: usize,
-        key: Vec<u8>,
-    },
-    Scan {
-        table: usize,
-        low: std::ops::Bound<Vec<u8>>,
-        high: std::ops::Bound<Vec<u8>>,
-    },
+    Put { table: usize, key: Vec<u8>, value: Vec<u8> },
+    Delete { table: usize, key: Vec<u8> },
+    DeletePrefix { table: usize, prefix: Vec<u8> },
+    Get { table: usize, key: Vec<u8> },
+    Scan { table: usize, low: std::ops::Bound<Vec<u8>>, high: std::ops::Bound<Vec<u8>> },
 }
 
 #[derive(Clone, Debug)]
@@ -56,11 +39,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 
 fn bound() -> impl Strategy<Value = std::ops::Bound<Vec<u8>>> {
     use std::ops::Bound;
-    prop_oneof![
-        Just(Bound::Unbounded),
-        key().prop_map(Bound::Included),
-        key().prop_map(Bound::Excluded)
-    ]
+    prop_oneof![Just(Bound::Unbounded), key().prop_map(Bound::Included), key().prop_map(Bound::Excluded)]
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -85,12 +64,8 @@ fn transactions() -> impl Strategy<Value = Vec<(Vec<Operation>, End)>> {
 }
 
 fn select(model: &Model, table: usize, chosen: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let chosen = model
-        .iter()
-        .filter(|(owner, key, _)| *owner == table && chosen(key));
-    chosen
-        .map(|(_, key, value)| (key.clone(), value.clone()))
-        .collect()
+    let chosen = model.iter().filter(|(owner, key, _)| *owner == table && chosen(key));
+    chosen.map(|(_, key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn remove(model: &mut Model, table: usize, chosen: impl Fn(&[u8]) -> bool) -> usize {
@@ -113,15 +88,10 @@ fn perform(writer: &mut impl Write, model: &mut Model, operation: Operation) {
         }
         Operation::DeletePrefix { table, prefix } => {
             let removed = writer.delete_prefix(TABLES[table], &prefix).unwrap();
-            assert_eq!(
-                removed,
-                remove(model, table, |other| other.starts_with(&prefix)) as u64
-            );
+            assert_eq!(removed, remove(model, table, |other| other.starts_with(&prefix)) as u64);
         }
         Operation::Get { table, key } => {
-            let expected = select(model, table, |other| other == key)
-                .pop()
-                .map(|(_, value)| value);
+            let expected = select(model, table, |other| other == key).pop().map(|(_, value)| value);
             assert_eq!(writer.get(TABLES[table], &key).unwrap(), expected);
         }
         Operation::Scan { table, low, high } => {
@@ -140,15 +110,9 @@ fn perform(writer: &mut impl Write, model: &mut Model, operation: Operation) {
                 above && below
             });
             let range = (low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
-            assert_eq!(
-                entries(writer, TABLES[table], range, Direction::Ascending),
-                expected
-            );
+            assert_eq!(entries(writer, TABLES[table], range, Direction::Ascending), expected);
             expected.reverse();
-            assert_eq!(
-                entries(writer, TABLES[table], range, Direction::Descending),
-                expected
-            );
+            assert_eq!(entries(writer, TABLES[table], range, Direction::Descending), expected);
         }
     }
 }
@@ -156,10 +120,7 @@ fn perform(writer: &mut impl Write, model: &mut Model, operation: Operation) {
 fn compare(view: &impl Read, model: &Model) {
     for (position, table) in TABLES.into_iter().enumerate() {
         let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        assert_eq!(
-            entries(view, table, all, Direction::Ascending),
-            select(model, position, |_| true)
-        );
+        assert_eq!(entries(view, table, all, Direction::Ascending), select(model, position, |_| true));
     }
 }
 

@@ -40,11 +40,7 @@ struct Device(Arc<Mutex<State>>);
 
 impl Device {
     fn holding(image: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            synced: image.clone(),
-            seen: image,
-            ..State::default()
-        })))
+        Self(Arc::new(Mutex::new(State { synced: image.clone(), seen: image, ..State::default() })))
     }
 
     fn syncs(&self) -> u64 {
@@ -95,10 +91,7 @@ impl StorageBackend for Device {
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let state = self.0.lock().unwrap();
         let offset = usize::try_from(offset).unwrap();
-        let bytes = state
-            .seen
-            .get(offset..offset + out.len())
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let bytes = state.seen.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         Ok(())
     }
@@ -119,10 +112,7 @@ impl StorageBackend for Device {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.change(Change::Bytes {
-            offset: usize::try_from(offset).unwrap(),
-            bytes: data.to_vec(),
-        })
+        self.change(Change::Bytes { offset: usize::try_from(offset).unwrap(), bytes: data.to_vec() })
     }
 }
 
@@ -188,24 +178,17 @@ fn durable_commits_survive_power_losses() {
         image = device.after_power_loss(|| next(&mut seed) % 100 < percent);
         drop(store);
         let found = history::check(&Embedded::open_backend(Device::holding(image.clone())).unwrap());
-        let durable = (last..=acknowledged)
-            .rev()
-            .find(|&number| history::durability(number) == Durability::Durable);
+        let durable =
+            (last..=acknowledged).rev().find(|&number| history::durability(number) == Durability::Durable);
         assert!(
             found >= durable.unwrap_or(last),
             "round {round}: durable {durable:?} was lost, found {found}"
         );
-        assert!(
-            found <= acknowledged + 1,
-            "round {round}: commit {found} was never made"
-        );
+        assert!(found <= acknowledged + 1, "round {round}: commit {found} was never made");
         lost += acknowledged.saturating_sub(found);
         last = found;
     }
-    assert!(
-        lost > 0,
-        "no relaxed commit was ever lost: the test shows nothing"
-    );
+    assert!(lost > 0, "no relaxed commit was ever lost: the test shows nothing");
 }
 
 #[test]
@@ -215,8 +198,5 @@ fn a_failing_device_is_the_environments_fault() {
     history::commit(&store, 1).unwrap();
     device.0.lock().unwrap().left = Some(0);
     let outcome = (2..=5).try_for_each(|number| history::commit(&store, number));
-    assert!(
-        matches!(outcome, Err(StorageError::Environment(_))),
-        "{outcome:?}"
-    );
+    assert!(matches!(outcome, Err(StorageError::Environment(_))), "{outcome:?}");
 }

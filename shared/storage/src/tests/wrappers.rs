@@ -22,42 +22,23 @@ fn counts_are_exact() {
     let loaded = tally.counts();
     assert_eq!(
         loaded,
-        Counts {
-            puts: 3,
-            deletes: 1,
-            durable_commits: 1,
-            bytes_written: 10,
-            ..Counts::default()
-        }
+        Counts { puts: 3, deletes: 1, durable_commits: 1, bytes_written: 10, ..Counts::default() }
     );
     let reader = store.read().unwrap();
     assert_eq!(reader.get(TABLE, b"a").unwrap().as_deref(), Some(&b"12345"[..]));
     assert_eq!(reader.get(TABLE, b"z").unwrap(), None);
     let everything = (Bound::Unbounded, Bound::Unbounded);
-    reader
-        .scan(TABLE, everything, Direction::Ascending, &mut |_, _| {
-            ControlFlow::Break(())
-        })
-        .unwrap();
+    reader.scan(TABLE, everything, Direction::Ascending, &mut |_, _| ControlFlow::Break(())).unwrap();
     assert_eq!(
         tally.counts() - loaded,
-        Counts {
-            gets: 2,
-            scans: 1,
-            scanned: 1,
-            bytes_read: 11,
-            ..Counts::default()
-        }
+        Counts { gets: 2, scans: 1, scanned: 1, bytes_read: 11, ..Counts::default() }
     );
     drop(store.write().unwrap());
     let mut writer = store.write().unwrap();
     assert_eq!(writer.delete_prefix(TABLE, b"").unwrap(), 2);
     writer.commit(Durability::Relaxed).unwrap();
     let counts = tally.counts();
-    assert_eq!(
-        (counts.deletes, counts.durable_commits, counts.relaxed_commits),
-        (3, 1, 1)
-    );
+    assert_eq!((counts.deletes, counts.durable_commits, counts.relaxed_commits), (3, 1, 1));
 }
 
 /// Two puts in one transaction, then one in another.
@@ -73,34 +54,18 @@ fn work(store: &impl Storage) -> Result<(), StorageError> {
 
 fn present(store: &Memory) -> String {
     let reader = store.read().unwrap();
-    ["a", "b", "c"]
-        .into_iter()
-        .filter(|key| reader.get(TABLE, key.as_bytes()).unwrap().is_some())
-        .collect()
+    ["a", "b", "c"].into_iter().filter(|key| reader.get(TABLE, key.as_bytes()).unwrap().is_some()).collect()
 }
 
 #[test]
 fn each_operation_can_fail_once() {
     // write, put, put, commit | write, put, commit
-    for (fault, left) in [
-        (0, ""),
-        (1, ""),
-        (2, ""),
-        (3, ""),
-        (4, "ab"),
-        (5, "ab"),
-        (6, "ab"),
-        (7, "abc"),
-    ] {
+    for (fault, left) in [(0, ""), (1, ""), (2, ""), (3, ""), (4, "ab"), (5, "ab"), (6, "ab"), (7, "abc")] {
         let store = Failing::new(Memory::new());
         let faults = store.faults();
         faults.fail_operation_after(fault);
         let outcome = work(&store);
-        assert_eq!(
-            matches!(outcome, Err(StorageError::Environment(_))),
-            fault < 7,
-            "fault {fault}"
-        );
+        assert_eq!(matches!(outcome, Err(StorageError::Environment(_))), fault < 7, "fault {fault}");
         if fault < 7 {
             work(&store).expect("a fault strikes once");
             assert_eq!(faults.operations(), fault + 1 + 7);

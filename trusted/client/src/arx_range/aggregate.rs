@@ -23,10 +23,7 @@ pub(super) struct Aggregate {
 impl Aggregate {
     /// Of no entries.
     pub(super) fn zero(parameters: &ArxRangeParameters) -> Self {
-        Self {
-            count: 0,
-            sums: vec![NumberSum::default(); parameters.sums],
-        }
+        Self { count: 0, sums: vec![NumberSum::default(); parameters.sums] }
     }
 
     /// Of some entries; zero if the index keeps none.
@@ -56,11 +53,7 @@ impl Aggregate {
 
     /// Bytes of an aggregate.
     pub(super) fn encoded_bytes(parameters: &ArxRangeParameters) -> usize {
-        if parameters.aggregated() {
-            8 + parameters.sums * SUM_BYTES
-        } else {
-            0
-        }
+        if parameters.aggregated() { 8 + parameters.sums * SUM_BYTES } else { 0 }
     }
 
     /// Appends the aggregate.

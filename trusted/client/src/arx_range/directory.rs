@@ -67,16 +67,11 @@ impl Levels {
 
     /// How many there are at and above a level.
     pub(super) fn from(&self, level: usize) -> u64 {
-        self.0
-            .iter()
-            .skip(level)
-            .fold(0, |sum: u64, count| sum.saturating_add(*count))
+        self.0.iter().skip(level).fold(0, |sum: u64, count| sum.saturating_add(*count))
     }
 
     pub(super) fn encode(&self, output: &mut Vec<u8>) {
-        self.0
-            .iter()
-            .for_each(|count| output.extend_from_slice(&count.to_be_bytes()));
+        self.0.iter().for_each(|count| output.extend_from_slice(&count.to_be_bytes()));
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Self {
@@ -110,14 +105,7 @@ pub(super) struct Gap {
 
 impl Gap {
     pub(super) fn new(root: Option<NodeId>, own: Aggregate, total: Aggregate) -> Self {
-        Self {
-            root,
-            own,
-            total,
-            tree: TreeLock::default(),
-            in_hand: None,
-            changed: false,
-        }
+        Self { root, own, total, tree: TreeLock::default(), in_hand: None, changed: false }
     }
 }
 

@@ -54,9 +54,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
     }
 
     fn seal(&self, kind: Kind, node: NodeId, plaintext: &[u8]) -> Blob {
-        self.index
-            .secrets
-            .seal(kind, node, &self.index.random_bytes(), plaintext)
+        self.index.secrets.seal(kind, node, &self.index.random_bytes(), plaintext)
     }
 
     /// Brings the aggregates of changed buckets to where their records are.
@@ -72,9 +70,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
             })
             .collect();
         for (separator, aggregate) in changed {
-            let gap = separator
-                .as_ref()
-                .map_or(0, |separator| self.directory.gap_of(separator));
+            let gap = separator.as_ref().map_or(0, |separator| self.directory.gap_of(separator));
             let top = gap.checked_sub(1).and_then(|top| self.directory.tops.get(top));
             let begins_gap = match &separator {
                 Some(separator) => top.is_some_and(|top| top.separator == *separator),
@@ -87,9 +83,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
                 continue;
             }
             let tree = gap.in_hand.as_mut();
-            let node = tree
-                .zip(separator)
-                .and_then(|(tree, separator)| tree.link.find_mut(&separator));
+            let node = tree.zip(separator).and_then(|(tree, separator)| tree.link.find_mut(&separator));
             let node = node.ok_or(IndexError::Peer("a bucket without a node"))?;
             node.aggregate_changed |= node.own != aggregate;
             node.own = aggregate;
@@ -101,11 +95,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
     fn emit_buckets(&mut self, changes: &mut Vec<Change>) -> bool {
         let index = self.index.secrets.index;
         let mut relinked = !self.removed.is_empty();
-        changes.extend(
-            self.removed
-                .iter()
-                .map(|node| Change::RemoveNode { index, node: *node }),
-        );
+        changes.extend(self.removed.iter().map(|node| Change::RemoveNode { index, node: *node }));
         let mut buckets: Vec<_> = self.buckets.iter().collect();
         // In an order that replays.
         buckets.sort_unstable_by_key(|(node, _)| **node);
@@ -113,21 +103,13 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
             if bucket.changed {
                 let plaintext = encode_bucket(self.index.parameters(), &bucket.entries);
                 let sealed = self.seal(Kind::Bucket, **node, &plaintext);
-                changes.push(Change::PutBucket {
-                    index,
-                    node: **node,
-                    sealed,
-                });
+                changes.push(Change::PutBucket { index, node: **node, sealed });
             }
         }
         for (node, bucket) in &buckets {
             if bucket.stored_next != Some(bucket.next) {
                 relinked = true;
-                changes.push(Change::LinkBuckets {
-                    index,
-                    left: **node,
-                    right: bucket.next,
-                });
+                changes.push(Change::LinkBuckets { index, left: **node, right: bucket.next });
             }
         }
         relinked
@@ -151,10 +133,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         record.root = root;
         record.total = total;
         record.changed |= changed;
-        let ready = in_hand
-            .guard
-            .take()
-            .filter(|ready: &Ready| ready.generation == generation.number);
+        let ready = in_hand.guard.take().filter(|ready: &Ready| ready.generation == generation.number);
         if !reshaped && ready.is_some() {
             *in_hand.guard = ready;
             return None;
@@ -162,33 +141,16 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         if matches!(in_hand.link, Link::Empty) {
             return None;
         }
-        self.index.job(
-            generation,
-            LockedTree {
-                gap,
-                guard: in_hand.guard,
-                link: in_hand.link,
-            },
-        )
+        self.index.job(generation, LockedTree { gap, guard: in_hand.guard, link: in_hand.link })
     }
 
     fn emit_node(&self, node: &Node) -> Change {
-        let Node {
-            own,
-            left_total,
-            right_total,
-            separator,
-            ..
-        } = node;
+        let Node { own, left_total, right_total, separator, .. } = node;
         let record = Record::encode(self.index.parameters(), separator, own, left_total, right_total);
         let [left, right] = node.children();
         let sealed = self.seal(Kind::Node, node.node, &record);
         let record = TreeNode { left, right, sealed };
-        Change::PutNode {
-            index: self.index.secrets.index,
-            node: node.node,
-            record,
-        }
+        Change::PutNode { index: self.index.secrets.index, node: node.node, record }
     }
 
     fn emit_gap(&self, gap: usize) -> Change {
@@ -197,24 +159,10 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         let Some(top) = gap.checked_sub(1).and_then(|top| self.directory.tops.get(top)) else {
             let record = head_record(parameters, &self.directory.levels, own, total);
             let sealed = self.seal(Kind::Head, NodeId::HEAD, &record);
-            return Change::PutHead {
-                index,
-                gap: *root,
-                sealed,
-            };
+            return Change::PutHead { index, gap: *root, sealed };
         };
-        let record = Record::encode(
-            parameters,
-            &top.separator,
-            own,
-            &Aggregate::zero(parameters),
-            total,
-        );
+        let record = Record::encode(parameters, &top.separator, own, &Aggregate::zero(parameters), total);
         let sealed = self.seal(Kind::Top, top.node, &record);
-        Change::PutTop {
-            index,
-            node: top.node,
-            record: TopNode { gap: *root, sealed },
-        }
+        Change::PutTop { index, node: top.node, record: TopNode { gap: *root, sealed } }
     }
 }

@@ -41,9 +41,7 @@ impl Entry {
 
     /// The key, without the tie-break.
     pub(super) fn key(&self) -> &[u8] {
-        self.place
-            .get(..self.place.len().saturating_sub(TIE_BYTES))
-            .unwrap_or_default()
+        self.place.get(..self.place.len().saturating_sub(TIE_BYTES)).unwrap_or_default()
     }
 }
 
@@ -59,10 +57,7 @@ pub(super) fn encode_bucket(parameters: &ArxRangeParameters, entries: &[Entry]) 
     for entry in entries {
         output.extend_from_slice(&entry.place);
         output.extend_from_slice(entry.row.as_bytes());
-        entry
-            .sums
-            .iter()
-            .for_each(|sum| encode_sum(sum, PART_BYTES, &mut output));
+        entry.sums.iter().for_each(|sum| encode_sum(sum, PART_BYTES, &mut output));
     }
     output.resize(bytes, 0);
     output
@@ -79,19 +74,12 @@ pub(super) fn decode_bucket(
     }
     let mut entries: Vec<Entry> = Vec::with_capacity(count);
     for _ in 0..count {
-        let (place, rest) = bytes
-            .split_at_checked(parameters.place_bytes())
-            .ok_or(OpenFailed)?;
+        let (place, rest) = bytes.split_at_checked(parameters.place_bytes()).ok_or(OpenFailed)?;
         bytes = rest;
         let row = RowId(take(&mut bytes)?);
-        let sums = (0..parameters.sums)
-            .map(|_| decode_sum(&mut bytes, PART_BYTES))
-            .collect::<Result<_, _>>()?;
-        entries.push(Entry {
-            place: place.into(),
-            row,
-            sums,
-        });
+        let sums =
+            (0..parameters.sums).map(|_| decode_sum(&mut bytes, PART_BYTES)).collect::<Result<_, _>>()?;
+        entries.push(Entry { place: place.into(), row, sums });
     }
     Ok(entries)
 }
@@ -121,28 +109,16 @@ impl Record {
         let aggregates = 3 * Aggregate::encoded_bytes(parameters);
         let mut output = Vec::with_capacity(separator.len() + aggregates);
         output.extend_from_slice(separator);
-        [own, left, right]
-            .into_iter()
-            .for_each(|aggregate| aggregate.encode(parameters, &mut output));
+        [own, left, right].into_iter().for_each(|aggregate| aggregate.encode(parameters, &mut output));
         output
     }
 
     pub(super) fn decode(parameters: &ArxRangeParameters, mut bytes: &[u8]) -> Result<Self, OpenFailed> {
-        let (separator, rest) = bytes
-            .split_at_checked(parameters.place_bytes())
-            .ok_or(OpenFailed)?;
+        let (separator, rest) = bytes.split_at_checked(parameters.place_bytes()).ok_or(OpenFailed)?;
         bytes = rest;
         let mut aggregate = || Aggregate::decode(parameters, &mut bytes);
-        let record = Self {
-            separator: separator.into(),
-            own: aggregate()?,
-            left: aggregate()?,
-            right: aggregate()?,
-        };
-        if bytes.is_empty() {
-            Ok(record)
-        } else {
-            Err(OpenFailed)
-        }
+        let record =
+            Self { separator: separator.into(), own: aggregate()?, left: aggregate()?, right: aggregate()? };
+        if bytes.is_empty() { Ok(record) } else { Err(OpenFailed) }
     }
 }

@@ -26,9 +26,7 @@ impl Epochs {
     /// Starts in an epoch in which no circuit was garbled before.
     #[must_use]
     pub fn new(epoch: u64) -> Self {
-        Self {
-            state: Mutex::new((epoch, 0)),
-        }
+        Self { state: Mutex::new((epoch, 0)) }
     }
 
     /// Goes on in a later epoch; without effect if `epoch` is not later. Indexes follow when told
@@ -84,10 +82,7 @@ impl Generation {
     /// Labels of a garbling.
     pub(super) fn labels(&self, nonce: CircuitNonce, bits: usize) -> Labels {
         let (inputs, carry) = derive_labels(self.labels.expose_16(), &nonce.0, bits);
-        Labels {
-            inputs: Zeroizing::new(inputs),
-            carry,
-        }
+        Labels { inputs: Zeroizing::new(inputs), carry }
     }
 
     /// Active labels of `place`: the capability to walk it down from the circuit `nonce`. One place a nonce.
@@ -106,24 +101,14 @@ impl Generation {
             Side::Lower => [0],
             Side::Upper => [1],
         };
-        let parts: [&[u8]; 6] = [
-            index.as_bytes(),
-            node.as_bytes(),
-            &side,
-            &links.own.0,
-            &child(links.left),
-            &child(links.right),
-        ];
+        let parts: [&[u8]; 6] =
+            [index.as_bytes(), node.as_bytes(), &side, &links.own.0, &child(links.left), &child(links.right)];
         self.tags.mac(&parts.concat())
     }
 
     /// True if these links are of this generation's circuit `own` at that node.
     pub(super) fn authentic(&self, index: IndexId, node: NodeId, side: Side, links: &Links) -> bool {
-        let nonces = LinkNonces {
-            own: links.nonce,
-            left: links.left,
-            right: links.right,
-        };
+        let nonces = LinkNonces { own: links.nonce, left: links.left, right: links.right };
         arras_primitives::ct::equal(&self.tag(index, node, side, &nonces), &links.tag)
     }
 }

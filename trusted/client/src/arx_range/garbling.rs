@@ -29,10 +29,8 @@ pub(super) struct GarbleItem {
 
 /// Garbles circuits of one index, in lockstep.
 pub(super) fn garble(generation: &Generation, index: IndexId, items: &[GarbleItem]) -> Vec<Step> {
-    let labels: Vec<_> = items
-        .iter()
-        .map(|item| generation.labels(item.nonce, item.separator.len() * 8))
-        .collect();
+    let labels: Vec<_> =
+        items.iter().map(|item| generation.labels(item.nonce, item.separator.len() * 8)).collect();
     let comparators: Vec<Comparator<'_>> = items
         .iter()
         .zip(&labels)
@@ -49,16 +47,9 @@ pub(super) fn garble(generation: &Generation, index: IndexId, items: &[GarbleIte
         let transition = |child: CircuitNonce, outcome: &Block| {
             let inputs = generation.labels(child, labels.inputs.len()).inputs;
             let rows = garble::seal_transition(&item.nonce.0, outcome, &labels.inputs, &inputs);
-            Transition {
-                child,
-                rows: rows.into(),
-            }
+            Transition { child, rows: rows.into() }
         };
-        let links = LinkNonces {
-            own: item.nonce,
-            left: item.left,
-            right: item.right,
-        };
+        let links = LinkNonces { own: item.nonce, left: item.left, right: item.right };
         let less = garble::other_label(&garbled.outcome, &generation.delta);
         let circuit = Circuit {
             nonce: item.nonce,
@@ -69,12 +60,7 @@ pub(super) fn garble(generation: &Generation, index: IndexId, items: &[GarbleIte
             gates: garbled.gates.into(),
             tag: generation.tag(index, item.node, item.side, &links),
         };
-        steps.push(Step::ArxRange(Change::PutCircuit {
-            index,
-            node: item.node,
-            side: item.side,
-            circuit,
-        }));
+        steps.push(Step::ArxRange(Change::PutCircuit { index, node: item.node, side: item.side, circuit }));
     }
     steps
 }
@@ -92,11 +78,7 @@ pub struct Repair(Option<Work>);
 
 impl std::fmt::Debug for Repair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() {
-            "Repair(needed)"
-        } else {
-            "Repair(not needed)"
-        })
+        f.write_str(if self.0.is_some() { "Repair(needed)" } else { "Repair(not needed)" })
     }
 }
 
@@ -186,16 +168,7 @@ fn release(complete: &mut Vec<(OwnedMutexGuard<Readiness>, Ready)>) {
 }
 
 async fn send<C: Channel<Write>>(channel: &C, steps: Vec<Step>) -> Result<(), IndexError> {
-    let finished_below = OperationId {
-        epoch: 0,
-        sequence: 0,
-    };
-    channel
-        .call(write::Request {
-            operation: None,
-            finished_below,
-            steps,
-        })
-        .await?;
+    let finished_below = OperationId { epoch: 0, sequence: 0 };
+    channel.call(write::Request { operation: None, finished_below, steps }).await?;
     Ok(())
 }

@@ -77,10 +77,7 @@ fn missing(link: &Link, wanted: Wanted, parent_wanted: bool, names: &mut Vec<Nod
 /// Bounds of each gap's tree.
 pub(super) fn within(directory: &Directory, gap: usize) -> Within<'_> {
     Within {
-        after: gap
-            .checked_sub(1)
-            .and_then(|top| directory.tops.get(top))
-            .map(|top| &*top.separator),
+        after: gap.checked_sub(1).and_then(|top| directory.tops.get(top)).map(|top| &*top.separator),
         before: directory.tops.get(gap).map(|top| &*top.separator),
         parent: None,
     }
@@ -130,45 +127,16 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             *link = Link::Node(Box::new(node));
         }
         if let Link::Node(node) = link {
-            let Node {
-                left,
-                right,
-                separator,
-                priority,
-                ..
-            } = &mut **node;
+            let Node { left, right, separator, priority, .. } = &mut **node;
             let parent = Some((*priority, &**separator));
-            self.fill(
-                left,
-                arrived,
-                Within {
-                    before: Some(separator),
-                    parent,
-                    ..within
-                },
-                depth + 1,
-            )?;
-            self.fill(
-                right,
-                arrived,
-                Within {
-                    after: Some(separator),
-                    parent,
-                    ..within
-                },
-                depth + 1,
-            )?;
+            self.fill(left, arrived, Within { before: Some(separator), parent, ..within }, depth + 1)?;
+            self.fill(right, arrived, Within { after: Some(separator), parent, ..within }, depth + 1)?;
         }
         Ok(())
     }
 
     fn node(&self, stub: &Stub, raw: Raw) -> Node {
-        let Raw {
-            children,
-            record,
-            links,
-            walked,
-        } = raw;
+        let Raw { children, record, links, walked } = raw;
         let child = |right: usize, total: &Aggregate| {
             children[right].map_or(Link::Empty, |node| {
                 let nonce = |side: Side| {
@@ -176,11 +144,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
                     if right == 0 { links.left } else { links.right }
                 };
                 let nonces = [nonce(Side::Lower), nonce(Side::Upper)];
-                Link::Stub(Stub {
-                    node,
-                    total: total.clone(),
-                    nonces,
-                })
+                Link::Stub(Stub { node, total: total.clone(), nonces })
             })
         };
         let unused = |side: usize| stub.nonces[side].filter(|_| !walked[side]);
@@ -211,18 +175,12 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         };
         loop {
             let mut roots = Vec::new();
-            trees
-                .iter()
-                .for_each(|(link, _)| missing(link, wanted, true, &mut roots));
+            trees.iter().for_each(|(link, _)| missing(link, wanted, true, &mut roots));
             roots.truncate(NAMES_MAX);
             let Some(&first) = roots.first() else {
                 return Ok(());
             };
-            let request = Request::LoadTrees {
-                index: self.secrets.index,
-                roots,
-                depth,
-            };
+            let request = Request::LoadTrees { index: self.secrets.index, roots, depth };
             let Response::Trees(nodes) = self.ask(request).await? else {
                 return Err(IndexError::Peer("not the trees asked for"));
             };
@@ -250,17 +208,11 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut found: Vec<FoundBucket> = Vec::with_capacity(nodes.len());
         while !nodes.is_empty() {
             let asked: Vec<NodeId> = nodes.iter().copied().take(NAMES_MAX).collect();
-            let request = Request::Buckets {
-                index: self.secrets.index,
-                nodes: asked,
-            };
+            let request = Request::Buckets { index: self.secrets.index, nodes: asked };
             let Response::Buckets(buckets) = self.ask(request).await? else {
                 return Err(IndexError::Peer("not the buckets asked for"));
             };
-            let as_asked = buckets
-                .iter()
-                .zip(&nodes)
-                .all(|(bucket, node)| bucket.node == *node);
+            let as_asked = buckets.iter().zip(&nodes).all(|(bucket, node)| bucket.node == *node);
             if buckets.is_empty() || buckets.len() > nodes.len() || !as_asked {
                 return Err(IndexError::Peer("not the buckets asked for"));
             }
@@ -285,17 +237,8 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut tops: Vec<Top> = Vec::new();
         let mut after = None;
         loop {
-            let request = Request::LoadTop {
-                index: self.secrets.index,
-                after,
-            };
-            let Response::Top {
-                head_gap,
-                head_sealed,
-                nodes,
-                more,
-            } = self.ask(request).await?
-            else {
+            let request = Request::LoadTop { index: self.secrets.index, after };
+            let Response::Top { head_gap, head_sealed, nodes, more } = self.ask(request).await? else {
                 return Err(IndexError::Peer("not the directory asked for"));
             };
             // A reply that is cut before its first entry would be asked for for ever.
@@ -319,19 +262,9 @@ impl<C: Channel<Protocol>> ArxRange<C> {
 
     fn top(&self, node: NodeId, record: &TopNode) -> Result<Top, IndexError> {
         let opened = self.secrets.open(Kind::Top, node, &record.sealed)?;
-        let Record {
-            separator,
-            own,
-            right,
-            ..
-        } = Record::decode(self.parameters(), &opened)?;
+        let Record { separator, own, right, .. } = Record::decode(self.parameters(), &opened)?;
         let priority = self.secrets.priority(&separator);
-        Ok(Top {
-            node,
-            separator,
-            priority,
-            gap: Gap::new(record.gap, own, right),
-        })
+        Ok(Top { node, separator, priority, gap: Gap::new(record.gap, own, right) })
     }
 
     fn directory(
@@ -348,21 +281,12 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let total = Aggregate::decode(self.parameters(), &mut rest)?;
         let threshold = levels.threshold(self.parameters().top_nodes);
         tops.sort_unstable_by(|left, right| left.separator.cmp(&right.separator));
-        let distinct = tops
-            .iter()
-            .zip(tops.iter().skip(1))
-            .all(|(left, right)| left.separator < right.separator);
+        let distinct =
+            tops.iter().zip(tops.iter().skip(1)).all(|(left, right)| left.separator < right.separator);
         if !distinct || tops.len() as u64 != levels.from(threshold) {
             return Err(IndexError::Peer("the directory is not what its head says"));
         }
         let head = Gap::new(gap, own, total);
-        Ok(Directory {
-            valid: true,
-            version,
-            levels,
-            threshold,
-            head,
-            tops,
-        })
+        Ok(Directory { valid: true, version, levels, threshold, head, tops })
     }
 }

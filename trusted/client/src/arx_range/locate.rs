@@ -83,13 +83,7 @@ pub(super) fn stub(directory: &Directory, gap: usize, nonces: Nonces) -> Link {
 
 /// A gap's tree as a stub.
 pub(super) fn stub_of(gap: &Gap, nonces: Nonces) -> Link {
-    gap.root.map_or(Link::Empty, |node| {
-        Link::Stub(Stub {
-            node,
-            total: gap.total.clone(),
-            nonces,
-        })
-    })
+    gap.root.map_or(Link::Empty, |node| Link::Stub(Stub { node, total: gap.total.clone(), nonces }))
 }
 
 impl<C: Channel<Protocol>> ArxRange<C> {
@@ -106,18 +100,11 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         for gap in [lower_gap, upper_gap] {
             if directory.gap(gap).root.is_some() && trees.iter().all(|tree| tree.gap != gap) {
                 let guard = Arc::clone(&directory.gap(gap).tree).lock_owned().await;
-                trees.push(LockedTree {
-                    gap,
-                    guard,
-                    link: Link::Empty,
-                });
+                trees.push(LockedTree { gap, guard, link: Link::Empty });
             }
         }
         for _ in 0..ATTEMPTS {
-            match self
-                .attempt(directory, generation, bounds, [lower_gap, upper_gap], &mut trees)
-                .await
-            {
+            match self.attempt(directory, generation, bounds, [lower_gap, upper_gap], &mut trees).await {
                 Err(Broken::Stale) => {}
                 Err(Broken::Peer(error)) => return Err(error),
                 Ok(found) => return Ok(Located { trees, ..found }),
@@ -141,94 +128,46 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             let tree = trees.iter().position(|tree| tree.gap == gap);
             let ready = tree.and_then(|tree| *ready.get(tree)?);
             let link = tree.and_then(|tree| trees.get(tree)).map(|tree| &tree.link);
-            let (bound, walk) = self.bound(
-                directory,
-                generation,
-                bounds.change,
-                side,
-                gap,
-                place,
-                ready,
-                link,
-            )?;
+            let (bound, walk) =
+                self.bound(directory, generation, bounds.change, side, gap, place, ready, link)?;
             opened[side_index(side)] = walk;
             Ok::<Bound, IndexError>(bound)
         };
         let lower = bound(Side::Lower, gaps[0], bounds.lower)?;
-        let upper = bounds
-            .upper
-            .map(|upper| bound(Side::Upper, gaps[1], upper))
-            .transpose()?;
+        let upper = bounds.upper.map(|upper| bound(Side::Upper, gaps[1], upper)).transpose()?;
         let known = [&Some(lower.clone()), &upper].map(|bound| match bound {
             Some(Bound::Bucket(bucket)) => Some(*bucket),
             _ => None,
         });
         let index = self.secrets.index;
         let (order, buckets_max) = (bounds.order, bounds.buckets_max);
-        let request = Request::Search {
-            index,
-            lower,
-            upper,
-            order,
-            buckets_max,
-        };
+        let request = Request::Search { index, lower, upper, order, buckets_max };
         let found = match self.ask(request).await {
             Err(IndexError::Channel(ChannelError::Refused(Refusal::Stale { .. }))) => {
                 return Err(Broken::Stale);
             }
             other => other?,
         };
-        let Response::Found {
-            lower,
-            lower_bucket,
-            upper,
-            upper_bucket,
-            buckets,
-            next,
-        } = found
-        else {
+        let Response::Found { lower, lower_bucket, upper, upper_bucket, buckets, next } = found else {
             return Err(peer("not the range asked for"));
         };
-        self.take_paths(
-            directory,
-            generation,
-            bounds.change,
-            gaps,
-            &opened,
-            [&lower, &upper],
-            trees,
-        )?;
+        self.take_paths(directory, generation, bounds.change, gaps, &opened, [&lower, &upper], trees)?;
         let point = bounds.upper.is_none();
         let places = [bounds.lower, bounds.upper.unwrap_or(bounds.lower)];
         let mut ends = [NodeId::HEAD; 2];
         for side in [0, 1] {
             let tree = trees.iter().find(|tree| tree.gap == gaps[side]);
-            let floor = tree
-                .map(|tree| tree.link.floor(places[side]))
-                .transpose()?
-                .flatten();
+            let floor = tree.map(|tree| tree.link.floor(places[side])).transpose()?.flatten();
             ends[side] = floor.map_or(directory.before(gaps[side]), |node| node.node);
         }
         let said = [lower_bucket, if point { lower_bucket } else { upper_bucket }];
-        if said != ends
-            || known
-                .iter()
-                .zip(ends)
-                .any(|(known, end)| known.is_some_and(|known| known != end))
+        if said != ends || known.iter().zip(ends).any(|(known, end)| known.is_some_and(|known| known != end))
         {
             return Err(peer("a walk ends in another bucket than it must"));
         }
         let [lower_gap, upper_gap] = gaps;
         let [lower_bucket, upper_bucket] = ends;
-        Ok(Located {
-            trees: Vec::new(),
-            lower_gap,
-            lower_bucket,
-            upper_gap,
-            upper_bucket,
-            buckets,
-            next,
-        })
+        Ok(Located { trees: Vec::new(), lower_gap, lower_bucket, upper_gap, upper_bucket, buckets, next })
     }
 
     /// Takes the readiness of each tree, or brings the whole tree in hand.
@@ -241,10 +180,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut ready = Vec::with_capacity(trees.len());
         let mut unready = Vec::new();
         for tree in trees.iter_mut() {
-            let taken = tree
-                .guard
-                .take()
-                .filter(|ready| ready.generation == generation.number);
+            let taken = tree.guard.take().filter(|ready| ready.generation == generation.number);
             if taken.is_none() {
                 tree.link = stub(directory, tree.gap, [None; 2]);
                 unready.push((&mut tree.link, within(directory, tree.gap)));
@@ -280,14 +216,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         };
         let nonce = ready.nonces[side_index(side)];
         let labels = generation.open(nonce, place);
-        let walk = Walk {
-            root,
-            side,
-            nonce,
-            labels,
-            both_sides,
-            before,
-        };
+        let walk = Walk { root, side, nonce, labels, both_sides, before };
         Ok((Bound::Walk(walk), Some(Opened { side, place, ready })))
     }
 
@@ -323,11 +252,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             }
         }
         let walked = opened.each_ref().map(Option::is_some);
-        if paths
-            .iter()
-            .zip(walked)
-            .any(|(path, walked)| !walked && !path.is_empty())
-        {
+        if paths.iter().zip(walked).any(|(path, walked)| !walked && !path.is_empty()) {
             return Err(peer("a path nobody asked for"));
         }
         Ok(())
@@ -383,11 +308,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             raw.walked[own] = true;
             expected = raw.children[usize::from(right)];
         }
-        if expected.is_some() {
-            Err(peer("a path ends before its tree does"))
-        } else {
-            Ok(())
-        }
+        if expected.is_some() { Err(peer("a path ends before its tree does")) } else { Ok(()) }
     }
 
     /// What brings a tree's circuits back; none if part of what it takes is not in hand.
@@ -395,13 +316,6 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut items = Vec::new();
         let mut renew = |side| tree.link.renew(side, &self.epochs, &mut items).ok().flatten();
         let nonces = [renew(Side::Lower)?, renew(Side::Upper)?];
-        Some(Job {
-            guard: tree.guard,
-            items,
-            ready: Ready {
-                generation: generation.number,
-                nonces,
-            },
-        })
+        Some(Job { guard: tree.guard, items, ready: Ready { generation: generation.number, nonces } })
     }
 }

@@ -102,11 +102,7 @@ impl ArxRangeParameters {
     /// [`IndexError::Caller`] if circuits cannot compare keys of this width.
     fn check(&self) -> Result<(), IndexError> {
         let fits = self.key_bytes > 0 && self.place_bytes() <= KEY_BYTES_MAX;
-        if fits {
-            Ok(())
-        } else {
-            Err(IndexError::Caller("range keys have 1 to 60 bytes"))
-        }
+        if fits { Ok(()) } else { Err(IndexError::Caller("range keys have 1 to 60 bytes")) }
     }
 }
 
@@ -194,22 +190,13 @@ impl<C> ArxRange<C> {
 
     fn random_bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.random
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .fill(&mut bytes);
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut bytes);
         bytes
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
         let fits = key.len() == self.parameters().key_bytes;
-        if fits {
-            Ok(())
-        } else {
-            Err(IndexError::Caller(
-                "a range key of another width than the index's",
-            ))
-        }
+        if fits { Ok(()) } else { Err(IndexError::Caller("a range key of another width than the index's")) }
     }
 }
 

@@ -65,14 +65,9 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
             });
         }
         let directory = &*self.directory;
-        let mut wanted: Vec<_> = links
-            .iter_mut()
-            .enumerate()
-            .map(|(gap, link)| (link, within(directory, gap)))
-            .collect();
-        self.index
-            .load_trees(&mut wanted, Wanted::Level(threshold))
-            .await?;
+        let mut wanted: Vec<_> =
+            links.iter_mut().enumerate().map(|(gap, link)| (link, within(directory, gap))).collect();
+        self.index.load_trees(&mut wanted, Wanted::Level(threshold)).await?;
         let mut tops = take(&mut self.directory.tops).into_iter();
         for link in links {
             self.part_tree(link, threshold)?;
@@ -94,22 +89,11 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         let mut trees = trees.into_iter();
         put_tree(self.directory.gap_mut(gap), trees.next().unwrap_or(Link::Empty))?;
         for (node, link) in nodes.into_iter().zip(trees) {
-            let Node {
-                node,
-                separator,
-                priority,
-                own,
-                ..
-            } = *node;
+            let Node { node, separator, priority, own, .. } = *node;
             let mut gap = Gap::new(None, own, Aggregate::zero(self.index.parameters()));
             gap.changed = true;
             put_tree(&mut gap, link)?;
-            self.directory.tops.push(Top {
-                node,
-                separator,
-                priority,
-                gap,
-            });
+            self.directory.tops.push(Top { node, separator, priority, gap });
         }
         Ok(())
     }
@@ -128,12 +112,7 @@ fn take_tree(gap: &mut Gap, generation: &Generation) -> Link {
 fn put_tree(gap: &mut Gap, link: Link) -> Result<(), IndexError> {
     match &mut gap.in_hand {
         Some(in_hand) => in_hand.link = link,
-        None => {
-            gap.in_hand = Some(InHand {
-                link,
-                guard: lock(&gap.tree)?,
-            })
-        }
+        None => gap.in_hand = Some(InHand { link, guard: lock(&gap.tree)? }),
     }
     Ok(())
 }

@@ -103,15 +103,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         self.check_key(&lower)?;
         self.check_key(&upper)?;
         let (from, until) = (NodeId::HEAD, NodeId::HEAD);
-        let range = Continuation {
-            lower,
-            upper,
-            order,
-            last: None,
-            from,
-            until,
-            version: 0,
-        };
+        let range = Continuation { lower, upper, order, last: None, from, until, version: 0 };
         self.start(range, limit).await
     }
 
@@ -129,12 +121,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         if directory.version == continuation.version {
             let next = Some(continuation.from);
             let until = continuation.until;
-            let gathering = Gathering {
-                range: continuation,
-                limit,
-                entries: Vec::new(),
-                seen: None,
-            };
+            let gathering = Gathering { range: continuation, limit, entries: Vec::new(), seen: None };
             return self.gather(&directory, gathering, Vec::new(), next, until).await;
         }
         drop(directory);
@@ -152,22 +139,11 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
     ) -> Result<(RangeFound, Repair), IndexError> {
         let [lower, upper] = self.places(&range);
         if lower > upper || limit == Some(0) {
-            return Ok((
-                RangeFound {
-                    entries: Vec::new(),
-                    more: None,
-                },
-                Repair::none(),
-            ));
+            return Ok((RangeFound { entries: Vec::new(), more: None }, Repair::none()));
         }
         let directory = self.lock_shared().await?;
         let generation = self.generation();
-        let gathering = Gathering {
-            range,
-            limit,
-            entries: Vec::new(),
-            seen: None,
-        };
+        let gathering = Gathering { range, limit, entries: Vec::new(), seen: None };
         let bounds = Bounds {
             lower: &lower,
             upper: Some(&upper),
@@ -176,14 +152,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             change: false,
         };
         let located = self.locate(&directory, &generation, &bounds).await?;
-        let Located {
-            trees,
-            lower_bucket,
-            upper_bucket,
-            buckets,
-            next,
-            ..
-        } = located;
+        let Located { trees, lower_bucket, upper_bucket, buckets, next, .. } = located;
         let (first, until) = match gathering.range.order {
             Order::Ascending => (lower_bucket, upper_bucket),
             Order::Descending => (upper_bucket, lower_bucket),
@@ -194,10 +163,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         let found = self.gather(&directory, gathering, buckets, next, until).await?;
         let jobs = self.jobs(&generation, trees);
         let channel = Arc::clone(&self.channel);
-        Ok((
-            found,
-            Repair::new(channel, self.index(), generation, jobs, directory),
-        ))
+        Ok((found, Repair::new(channel, self.index(), generation, jobs, directory)))
     }
 
     /// The places a range is between. What was returned already is left out.
@@ -215,10 +181,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
     }
 
     pub(super) fn jobs(&self, generation: &super::epoch::Generation, trees: Vec<LockedTree>) -> Vec<Job> {
-        trees
-            .into_iter()
-            .filter_map(|tree| self.job(generation, tree))
-            .collect()
+        trees.into_iter().filter_map(|tree| self.job(generation, tree)).collect()
     }
 
     /// Takes entries out of buckets, and fetches further ones while a limit is not met.
@@ -239,28 +202,12 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             let Some(from) = from.filter(|_| wants_more) else {
                 let version = directory.version;
                 let Gathering { range, entries, .. } = gathering;
-                let more = from.map(|from| Continuation {
-                    from,
-                    until,
-                    version,
-                    ..range
-                });
+                let more = from.map(|from| Continuation { from, until, version, ..range });
                 return Ok(RangeFound { entries, more });
             };
             let buckets_max = gathering.buckets_max(self.parameters().bucket_factor);
-            let request = Request::Continue {
-                index: self.index(),
-                from,
-                until,
-                order,
-                buckets_max,
-            };
-            let Response::Found {
-                buckets: further,
-                next: after,
-                ..
-            } = self.ask(request).await?
-            else {
+            let request = Request::Continue { index: self.index(), from, until, order, buckets_max };
+            let Response::Found { buckets: further, next: after, .. } = self.ask(request).await? else {
                 return Err(IndexError::Peer("not the range asked for"));
             };
             if further.first().is_none_or(|bucket| bucket.node != from) {
@@ -283,11 +230,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             Order::Ascending => found.bucket.next,
             Order::Descending => found.bucket.previous,
         };
-        let followers = buckets
-            .iter()
-            .skip(1)
-            .map(|bucket| Some(bucket.node))
-            .chain([next]);
+        let followers = buckets.iter().skip(1).map(|bucket| Some(bucket.node)).chain([next]);
         for (found, follower) in buckets.iter().zip(followers) {
             let chained = match follower {
                 Some(_) => found.node != until && neighbour(found) == follower,

@@ -85,16 +85,12 @@ impl Secrets {
 
     /// Seals a record of a node.
     pub(super) fn seal(&self, kind: Kind, node: NodeId, nonce: &[u8; NONCE_BYTES], plaintext: &[u8]) -> Blob {
-        self.seal
-            .seal(nonce, &self.associated(kind, node), plaintext)
-            .into()
+        self.seal.seal(nonce, &self.associated(kind, node), plaintext).into()
     }
 
     /// Opens a record of a node.
     pub(super) fn open(&self, kind: Kind, node: NodeId, sealed: &Blob) -> Result<Vec<u8>, OpenFailed> {
-        self.seal
-            .open(&self.associated(kind, node), sealed.as_slice())
-            .map_err(|_| OpenFailed)
+        self.seal.open(&self.associated(kind, node), sealed.as_slice()).map_err(|_| OpenFailed)
     }
 }
 

@@ -97,10 +97,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         let generation = self.generation();
         let points = self.points(&batch);
         if points.is_empty() {
-            return Ok(Staged {
-                steps: Vec::new(),
-                finish: Box::new(Repair::none),
-            });
+            return Ok(Staged { steps: Vec::new(), finish: Box::new(Repair::none) });
         }
         let (trees, found) = if points.len() <= WALKED_PLACES {
             self.walk(&directory, &generation, &points).await?
@@ -137,36 +134,23 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
     }
 
     fn batch(&self, insert: Vec<RangeEntry>, remove: Vec<RangeEntry>) -> Result<Batch, IndexError> {
-        let mut batch = Batch {
-            remove: BTreeSet::new(),
-            insert: BTreeMap::new(),
-        };
+        let mut batch = Batch { remove: BTreeSet::new(), insert: BTreeMap::new() };
         for entry in &remove {
             self.check_key(&entry.key)?;
-            batch
-                .remove
-                .insert((self.secrets.place(&entry.key, entry.row), entry.row));
+            batch.remove.insert((self.secrets.place(&entry.key, entry.row), entry.row));
         }
         for entry in insert {
             self.check_key(&entry.key)?;
             if entry.sums.len() != self.parameters().sums {
-                return Err(IndexError::Caller(
-                    "an entry with another number of sums than the index's",
-                ));
+                return Err(IndexError::Caller("an entry with another number of sums than the index's"));
             }
             if entry.sums.iter().any(|sum| sum.to_bytes().len() > PART_BYTES) {
-                return Err(IndexError::Caller(
-                    "a document's part of a sum is more than one number",
-                ));
+                return Err(IndexError::Caller("a document's part of a sum is more than one number"));
             }
             let (place, row) = (self.secrets.place(&entry.key, entry.row), entry.row);
             let name = (place.clone(), row);
             let replace = batch.remove.remove(&name);
-            let entry = Entry {
-                place,
-                row,
-                sums: entry.sums,
-            };
+            let entry = Entry { place, row, sums: entry.sums };
             batch.insert.entry(name).or_insert((entry, replace));
         }
         Ok(batch)
@@ -197,13 +181,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             return Ok((Vec::new(), Vec::new()));
         };
         let upper = rest.first().map(|upper| &**upper);
-        let bounds = Bounds {
-            lower,
-            upper,
-            order: Order::Ascending,
-            buckets_max: 0,
-            change: true,
-        };
+        let bounds = Bounds { lower, upper, order: Order::Ascending, buckets_max: 0, change: true };
         let located = self.locate(directory, generation, &bounds).await?;
         let mut ends = vec![located.lower_bucket, located.upper_bucket];
         ends.dedup();
@@ -225,25 +203,17 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         for gap in gaps {
             if directory.gap(gap).root.is_some() {
                 let guard = lock(&directory.gap(gap).tree)?;
-                trees.push(LockedTree {
-                    gap,
-                    guard,
-                    link: stub(directory, gap, [None; 2]),
-                });
+                trees.push(LockedTree { gap, guard, link: stub(directory, gap, [None; 2]) });
             }
         }
-        let mut links: Vec<_> = trees
-            .iter_mut()
-            .map(|tree| (&mut tree.link, within(directory, tree.gap)))
-            .collect();
+        let mut links: Vec<_> =
+            trees.iter_mut().map(|tree| (&mut tree.link, within(directory, tree.gap))).collect();
         self.load_trees(&mut links, Wanted::Whole).await?;
         let mut names = Vec::new();
         for place in points {
             let gap = directory.gap_of(place);
-            let tree = trees
-                .binary_search_by_key(&gap, |tree| tree.gap)
-                .ok()
-                .and_then(|tree| trees.get(tree));
+            let tree =
+                trees.binary_search_by_key(&gap, |tree| tree.gap).ok().and_then(|tree| trees.get(tree));
             let floor = tree.map(|tree| tree.link.floor(place)).transpose()?.flatten();
             names.push(floor.map_or(directory.before(gap), |node| node.node));
         }
@@ -255,15 +225,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         let open = |found: FoundBucket| {
             let entries = self.open_bucket(found.node, &found.bucket.sealed)?;
             let next = found.bucket.next;
-            Ok((
-                found.node,
-                BucketInHand {
-                    entries,
-                    next,
-                    stored_next: Some(next),
-                    changed: false,
-                },
-            ))
+            Ok((found.node, BucketInHand { entries, next, stored_next: Some(next), changed: false }))
         };
         found.into_iter().map(open).collect()
     }
@@ -282,9 +244,7 @@ impl<C> Changing<'_, C> {
         if let Some(node) = in_hand.map(|tree| tree.link.floor(place)).transpose()?.flatten() {
             return Ok((gap, node.node, Some(node.separator.clone())));
         }
-        let separator = gap
-            .checked_sub(1)
-            .map(|top| self.directory.tops[top].separator.clone());
+        let separator = gap.checked_sub(1).map(|top| self.directory.tops[top].separator.clone());
         Ok((gap, self.directory.before(gap), separator))
     }
 
@@ -303,10 +263,7 @@ impl<C> Changing<'_, C> {
             if gap.root.is_some() {
                 return Err(not_in_hand());
             }
-            gap.in_hand = Some(InHand {
-                link: Link::Empty,
-                guard: lock(&gap.tree)?,
-            });
+            gap.in_hand = Some(InHand { link: Link::Empty, guard: lock(&gap.tree)? });
         }
         if let Some(in_hand) = &mut gap.in_hand {
             in_hand.link = change(in_hand.link.take())?;
@@ -320,10 +277,7 @@ impl<C> Changing<'_, C> {
             return self.split(gap, name, entry);
         }
         let bucket = self.bucket(name)?;
-        match bucket
-            .entries
-            .binary_search_by(|other| other.rank().cmp(&entry.rank()))
-        {
+        match bucket.entries.binary_search_by(|other| other.rank().cmp(&entry.rank())) {
             Err(position) => bucket.entries.insert(position, entry),
             Ok(position) if replace => bucket.entries[position] = entry,
             Ok(_) => return Ok(()),
@@ -340,12 +294,7 @@ impl<C> Changing<'_, C> {
         let at = bucket.entries.partition_point(|other| *other.place < *separator);
         let mut entries = vec![entry];
         entries.extend(bucket.entries.drain(at..));
-        let new = BucketInHand {
-            entries,
-            next: bucket.next,
-            stored_next: None,
-            changed: true,
-        };
+        let new = BucketInHand { entries, next: bucket.next, stored_next: None, changed: true };
         bucket.next = Some(node);
         bucket.changed = true;
         self.buckets.insert(node, new);
@@ -387,20 +336,9 @@ impl<C> Changing<'_, C> {
             Ok(below)
         })?;
         let mut new = Gap::new(None, zero.clone(), zero);
-        new.in_hand = Some(InHand {
-            link: above,
-            guard: lock(&new.tree)?,
-        });
+        new.in_hand = Some(InHand { link: above, guard: lock(&new.tree)? });
         new.changed = true;
-        self.directory.tops.insert(
-            gap,
-            Top {
-                node,
-                separator,
-                priority,
-                gap: new,
-            },
-        );
+        self.directory.tops.insert(gap, Top { node, separator, priority, gap: new });
         Ok(())
     }
 
@@ -416,21 +354,14 @@ impl<C> Changing<'_, C> {
     fn remove(&mut self, place: &Place, row: RowId) -> Result<(), IndexError> {
         let (gap, name, separator) = self.bucket_of(place)?;
         let bucket = self.bucket(name)?;
-        let Ok(position) = bucket
-            .entries
-            .binary_search_by(|other| other.rank().cmp(&(place, row)))
-        else {
+        let Ok(position) = bucket.entries.binary_search_by(|other| other.rank().cmp(&(place, row))) else {
             return Ok(());
         };
         bucket.entries.remove(position);
         bucket.changed = true;
         let vanishes = separator.as_ref() == Some(place)
             && bucket.entries.first().is_none_or(|first| first.place != *place);
-        if vanishes {
-            self.merge(gap, name, place)
-        } else {
-            Ok(())
-        }
+        if vanishes { self.merge(gap, name, place) } else { Ok(()) }
     }
 
     /// Takes out a separator: its bucket's entries go to the bucket before.
@@ -448,9 +379,7 @@ impl<C> Changing<'_, C> {
         before.entries.extend(bucket.entries);
         before.next = bucket.next;
         before.changed = true;
-        let top = gap
-            .checked_sub(1)
-            .filter(|top| self.directory.tops[*top].separator == *separator);
+        let top = gap.checked_sub(1).filter(|top| self.directory.tops[*top].separator == *separator);
         let Some(top) = top else {
             return self.change_tree(gap, |link| link.remove(separator));
         };

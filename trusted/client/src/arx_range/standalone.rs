@@ -23,12 +23,7 @@ pub struct Standalone<C> {
 impl<C: Channel<Protocol> + Channel<Write> + 'static> Standalone<C> {
     /// Writes to `index` over `channel`, as operations of `epoch`.
     pub fn new(index: Arc<ArxRange<C>>, channel: Arc<C>, epoch: u64) -> Self {
-        Self {
-            index,
-            channel,
-            epoch,
-            sequence: AtomicU64::new(0),
-        }
+        Self { index, channel, epoch, sequence: AtomicU64::new(0) }
     }
 
     /// Stages and writes one change, and runs its repair.
@@ -39,15 +34,9 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> Standalone<C> {
         let mut staged = self.index.stage(insert, remove).await?;
         let steps = std::mem::take(&mut staged.steps);
         if !steps.is_empty() {
-            let operation = OperationId {
-                epoch: self.epoch,
-                sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
-            };
-            let request = write::Request {
-                operation: Some(operation),
-                finished_below: operation,
-                steps,
-            };
+            let operation =
+                OperationId { epoch: self.epoch, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) };
+            let request = write::Request { operation: Some(operation), finished_below: operation, steps };
             Channel::<Write>::call(&*self.channel, request).await?;
         }
         // A failed repair leaves trees unready, nothing wrong.

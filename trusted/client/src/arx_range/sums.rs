@@ -58,21 +58,12 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         let located = self.locate(&directory, &generation, &bounds).await?;
         let ends = self.boundary_buckets(&located)?;
         let within = |entry: &&Entry| *lower <= *entry.key() && *entry.key() <= *upper;
-        total.merge(&Aggregate::of(
-            self.parameters(),
-            ends.iter().flatten().filter(within),
-        ));
+        total.merge(&Aggregate::of(self.parameters(), ends.iter().flatten().filter(within)));
         if located.lower_bucket != located.upper_bucket {
             between(&directory, &located, [&lower_place, &upper_place], &mut total)?;
         }
         let jobs = self.jobs(&generation, located.trees);
-        let repair = Repair::new(
-            Arc::clone(&self.channel),
-            self.index(),
-            generation,
-            jobs,
-            directory,
-        );
+        let repair = Repair::new(Arc::clone(&self.channel), self.index(), generation, jobs, directory);
         Ok((total.into(), repair))
     }
 
@@ -83,20 +74,13 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         if located.buckets.iter().map(|bucket| bucket.node).ne(names) {
             return Err(IndexError::Peer("not the buckets the bounds fall in"));
         }
-        located
-            .buckets
-            .iter()
-            .map(|found| self.open_bucket(found.node, &found.bucket.sealed))
-            .collect()
+        located.buckets.iter().map(|found| self.open_bucket(found.node, &found.bucket.sealed)).collect()
     }
 }
 
 impl From<Aggregate> for RangeSums {
     fn from(aggregate: Aggregate) -> Self {
-        Self {
-            count: aggregate.count,
-            sums: aggregate.sums,
-        }
+        Self { count: aggregate.count, sums: aggregate.sums }
     }
 }
 
@@ -108,13 +92,8 @@ fn between(
     total: &mut Aggregate,
 ) -> Result<(), IndexError> {
     let empty = Link::Empty;
-    let tree = |gap: usize| {
-        located
-            .trees
-            .iter()
-            .find(|tree| tree.gap == gap)
-            .map_or(&empty, |tree| &tree.link)
-    };
+    let tree =
+        |gap: usize| located.trees.iter().find(|tree| tree.gap == gap).map_or(&empty, |tree| &tree.link);
     // The separator of a boundary bucket, if it is in the tree and not the bucket the gap begins with.
     let boundary = |gap: usize, place: &[u8]| {
         Ok::<_, IndexError>(tree(gap).floor(place)?.map(|node| node.separator.clone()))

@@ -275,14 +275,7 @@ impl Link {
                 let nonce = epochs.next();
                 node.nonces[side_index(side)] = Some(nonce);
                 let separator = node.separator.clone();
-                items.push(GarbleItem {
-                    node: node.node,
-                    side,
-                    separator,
-                    nonce,
-                    left,
-                    right,
-                });
+                items.push(GarbleItem { node: node.node, side, separator, nonce, left, right });
                 Ok(Some(nonce))
             }
         }
@@ -317,13 +310,8 @@ impl Link {
 
     /// The reverse: a tree of `parts` and the trees between, where every part is above every tree.
     pub(super) fn assemble(mut parts: Vec<(Self, Box<Node>)>, last: Self) -> Self {
-        let highest = (0..parts.len()).reduce(|best, other| {
-            if parts[other].1.above(&parts[best].1) {
-                other
-            } else {
-                best
-            }
-        });
+        let highest = (0..parts.len())
+            .reduce(|best, other| if parts[other].1.above(&parts[best].1) { other } else { best });
         let Some(highest) = highest else { return last };
         let after = parts.split_off(highest + 1);
         let Some((between, mut root)) = parts.pop() else {

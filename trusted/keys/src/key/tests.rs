@@ -32,25 +32,12 @@ fn generated_keys_differ() {
 
 #[test]
 fn derivation_is_deterministic_and_separates_paths() {
-    let paths: [&[&[u8]]; 7] = [
-        &[],
-        &[b""],
-        &[b"", b""],
-        &[b"ab"],
-        &[b"a", b"b"],
-        &[b"ab", b""],
-        &[b"", b"ab"],
-    ];
+    let paths: [&[&[u8]]; 7] =
+        [&[], &[b""], &[b"", b""], &[b"ab"], &[b"a", b"b"], &[b"ab", b""], &[b"", b"ab"]];
     let derived: HashSet<_> = paths.iter().map(|path| *fixed(1).derive(path).expose()).collect();
     assert_eq!(derived.len(), paths.len());
-    assert_eq!(
-        fixed(1).derive(&[b"ab"]).expose(),
-        fixed(1).derive(&[b"ab"]).expose()
-    );
-    assert_ne!(
-        fixed(1).derive(&[b"ab"]).expose(),
-        fixed(2).derive(&[b"ab"]).expose()
-    );
+    assert_eq!(fixed(1).derive(&[b"ab"]).expose(), fixed(1).derive(&[b"ab"]).expose());
+    assert_ne!(fixed(1).derive(&[b"ab"]).expose(), fixed(2).derive(&[b"ab"]).expose());
 }
 
 /// The tree is part of the stored format. Expected values: HKDF-SHA256 by Python's `hmac`, over the path

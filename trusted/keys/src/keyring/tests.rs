@@ -8,11 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 /// Cheap, so that tests are quick; never the default.
-const CHEAP: Cost = Cost {
-    memory_kib: 8,
-    passes: 1,
-    lanes: 1,
-};
+const CHEAP: Cost = Cost { memory_kib: 8, passes: 1, lanes: 1 };
 
 fn words(text: &str) -> Unlock {
     Unlock::Passphrase(Passphrase::new(text.into()))
@@ -81,26 +77,17 @@ fn default_cost_meets_the_minimum_and_opens() {
 fn wrong_passphrase_is_told_from_damage() {
     let (_directory, path, _) = with_passphrase();
     for wrong in ["", "Correct", "correct ", "correc"] {
-        assert!(
-            matches!(open_cheap(&path, wrong), Err(KeyringError::Locked { .. })),
-            "{wrong:?}"
-        );
+        assert!(matches!(open_cheap(&path, wrong), Err(KeyringError::Locked { .. })), "{wrong:?}");
     }
 }
 
 #[test]
 fn wrong_kind_and_wrong_key_file() {
     let (directory, path, file) = with_key_file();
-    assert!(matches!(
-        Keyring::open(&path, words("x")),
-        Err(KeyringError::WrongKind { .. })
-    ));
+    assert!(matches!(Keyring::open(&path, words("x")), Err(KeyringError::WrongKind { .. })));
     let other = directory.path().join("other");
     create_key_file(&other).unwrap();
-    assert!(matches!(
-        Keyring::open(&path, Unlock::KeyFile(other)),
-        Err(KeyringError::Locked { .. })
-    ));
+    assert!(matches!(Keyring::open(&path, Unlock::KeyFile(other)), Err(KeyringError::Locked { .. })));
     Keyring::open(&path, Unlock::KeyFile(file.clone())).unwrap();
 
     let (_directory, locked_by_words, _) = with_passphrase();
@@ -111,29 +98,19 @@ fn wrong_kind_and_wrong_key_file() {
 #[test]
 fn a_cheap_keyring_is_not_opened_by_default() {
     let (_directory, path, _) = with_passphrase();
-    assert!(matches!(
-        Keyring::open(&path, words("correct")),
-        Err(KeyringError::Cost(_))
-    ));
+    assert!(matches!(Keyring::open(&path, words("correct")), Err(KeyringError::Cost(_))));
 }
 
 #[test]
 fn an_absurd_cost_is_refused_before_it_is_paid() {
     let (_directory, path, _) = with_passphrase();
-    let absurd = Cost {
-        memory_kib: u32::MAX,
-        passes: u32::MAX,
-        lanes: 1,
-    };
+    let absurd = Cost { memory_kib: u32::MAX, passes: u32::MAX, lanes: 1 };
     rewrite(&path, |file| {
         if let Lock::Argon2id { cost, .. } = &mut file.header.unlock {
             *cost = absurd;
         }
     });
-    assert!(matches!(
-        open_cheap(&path, "correct"),
-        Err(KeyringError::Damaged { .. })
-    ));
+    assert!(matches!(open_cheap(&path, "correct"), Err(KeyringError::Damaged { .. })));
 }
 
 #[test]
@@ -144,10 +121,7 @@ fn every_truncation_is_an_error() {
     for len in 0..whole.len() - 1 {
         fs::write(&path, &whole[..len]).unwrap();
         let opened = Keyring::open(&path, Unlock::KeyFile(file.clone()));
-        assert!(
-            matches!(opened, Err(KeyringError::Damaged { .. })),
-            "{len} bytes: {opened:?}"
-        );
+        assert!(matches!(opened, Err(KeyringError::Damaged { .. })), "{len} bytes: {opened:?}");
     }
 }
 
@@ -162,10 +136,7 @@ fn every_flipped_bit_is_an_error() {
             fs::write(&path, &flipped).unwrap();
             let opened = Keyring::open(&path, Unlock::KeyFile(file.clone()));
             assert!(
-                matches!(
-                    opened,
-                    Err(KeyringError::Damaged { .. } | KeyringError::UnknownFormat { .. })
-                ),
+                matches!(opened, Err(KeyringError::Damaged { .. } | KeyringError::UnknownFormat { .. })),
                 "byte {position}, bit {bit}: {opened:?}"
             );
         }
@@ -178,9 +149,7 @@ fn the_seal_binds_header_and_roots_even_with_a_right_checksum() {
     let tamperings: [(&str, Tampering); 4] = [
         ("date", |file| file.header.roots[0].made += 1),
         ("version", |file| file.header.roots[0].version += 1),
-        ("extra root", |file| {
-            file.header.roots.push(RootNote { version: 9, made: 0 })
-        }),
+        ("extra root", |file| file.header.roots.push(RootNote { version: 9, made: 0 })),
         ("sealed", |file| {
             let last = file.sealed.pop().unwrap();
             file.sealed.push(if last == '0' { '1' } else { '0' });
@@ -190,28 +159,17 @@ fn the_seal_binds_header_and_roots_even_with_a_right_checksum() {
         let (_directory, path, file) = with_key_file();
         rewrite(&path, tampering);
         let opened = Keyring::open(&path, Unlock::KeyFile(file));
-        assert!(
-            matches!(opened, Err(KeyringError::Locked { .. })),
-            "{name}: {opened:?}"
-        );
+        assert!(matches!(opened, Err(KeyringError::Locked { .. })), "{name}: {opened:?}");
     }
 }
 
 #[test]
 fn a_later_format_is_named_as_such() {
     let (_directory, path, _) = with_passphrase();
-    fs::write(
-        &path,
-        r#"{"header": {"arras_keyring": 2, "new": true}, "whatever": []}"#,
-    )
-    .unwrap();
+    fs::write(&path, r#"{"header": {"arras_keyring": 2, "new": true}, "whatever": []}"#).unwrap();
     assert!(matches!(
         open_cheap(&path, "correct"),
-        Err(KeyringError::UnknownFormat {
-            found: 2,
-            known: FORMAT,
-            ..
-        })
+        Err(KeyringError::UnknownFormat { found: 2, known: FORMAT, .. })
     ));
 }
 
@@ -222,17 +180,11 @@ fn rotation_adds_a_version_and_keeps_the_old_ones() {
     assert_eq!(keyring.rotate(2_000).unwrap(), 2);
     assert_eq!(keyring.rotate(3_000).unwrap(), 3);
     let opened = open_cheap(&path, "correct").unwrap();
-    assert_eq!(
-        opened.versions().collect::<Vec<_>>(),
-        [(1, 1_000), (2, 2_000), (3, 3_000)]
-    );
+    assert_eq!(opened.versions().collect::<Vec<_>>(), [(1, 1_000), (2, 2_000), (3, 3_000)]);
     assert_eq!(opened.root(1).unwrap().expose(), &first);
     assert_eq!(opened.current().0, 3);
     for version in 1..=3 {
-        assert_eq!(
-            opened.root(version).unwrap().expose(),
-            keyring.root(version).unwrap().expose()
-        );
+        assert_eq!(opened.root(version).unwrap().expose(), keyring.root(version).unwrap().expose());
     }
     assert_ne!(opened.root(1).unwrap().expose(), opened.root(2).unwrap().expose());
 }
@@ -244,11 +196,7 @@ fn a_keyring_rotated_twice_at_once_loses_no_root() {
     first.rotate(2_000).unwrap();
     let kept = *first.current().1.expose();
     assert!(matches!(second.rotate(2_001), Err(KeyringError::Changed { .. })));
-    assert_eq!(
-        second.current().0,
-        1,
-        "a failed rotation leaves the keyring as it was"
-    );
+    assert_eq!(second.current().0, 1, "a failed rotation leaves the keyring as it was");
     assert_eq!(open_cheap(&path, "correct").unwrap().current().1.expose(), &kept);
 }
 
@@ -257,27 +205,16 @@ fn changing_the_passphrase_keeps_the_roots() {
     let (directory, path, mut keyring) = with_passphrase();
     keyring.rotate(2_000).unwrap();
     keyring.change_unlock(words("better"), CHEAP).unwrap();
-    assert!(matches!(
-        open_cheap(&path, "correct"),
-        Err(KeyringError::Locked { .. })
-    ));
+    assert!(matches!(open_cheap(&path, "correct"), Err(KeyringError::Locked { .. })));
     let opened = open_cheap(&path, "better").unwrap();
-    assert_eq!(
-        opened.root(2).unwrap().expose(),
-        keyring.root(2).unwrap().expose()
-    );
+    assert_eq!(opened.root(2).unwrap().expose(), keyring.root(2).unwrap().expose());
 
     let file = directory.path().join("f");
     create_key_file(&file).unwrap();
-    keyring
-        .change_unlock(Unlock::KeyFile(file.clone()), CHEAP)
-        .unwrap();
+    keyring.change_unlock(Unlock::KeyFile(file.clone()), CHEAP).unwrap();
     keyring.rotate(3_000).unwrap();
     let opened = Keyring::open(&path, Unlock::KeyFile(file)).unwrap();
-    assert_eq!(
-        opened.root(3).unwrap().expose(),
-        keyring.root(3).unwrap().expose()
-    );
+    assert_eq!(opened.root(3).unwrap().expose(), keyring.root(3).unwrap().expose());
 }
 
 #[test]
@@ -291,20 +228,12 @@ fn files_are_private_and_never_overwritten() {
     ));
     assert!(matches!(create_key_file(&file), Err(KeyringError::Exists { .. })));
     assert_eq!(fs::read(&path).unwrap(), before);
-    assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
-        2,
-        "nothing temporary is left"
-    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "nothing temporary is left");
 
     let mut keyring = Keyring::open(&path, Unlock::KeyFile(file)).unwrap();
     keyring.rotate(1).unwrap();
     assert_eq!(mode(&path), 0o600);
-    assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
-        2,
-        "nothing temporary is left"
-    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "nothing temporary is left");
 }
 
 #[test]
@@ -340,14 +269,8 @@ fn errors_are_one_line_and_name_the_file() {
     fs::set_permissions(path.with_extension("junk"), fs::Permissions::from_mode(0o600)).unwrap();
     for path in [&path, &missing, &path.with_extension("junk")] {
         let message = open_cheap(path, "wrong").unwrap_err().to_string();
-        assert!(
-            message.starts_with(&path.display().to_string()) && !message.contains('\n'),
-            "{message}"
-        );
-        assert!(
-            !message.contains("wrong"),
-            "the passphrase tried is in the message: {message}"
-        );
+        assert!(message.starts_with(&path.display().to_string()) && !message.contains('\n'), "{message}");
+        assert!(!message.contains("wrong"), "the passphrase tried is in the message: {message}");
     }
 }
 
@@ -356,10 +279,7 @@ fn nothing_secret_is_printed() {
     let (_directory, path, keyring) = with_passphrase();
     let (_, root) = keyring.current();
     let printed = format!("{keyring:?} {root:?} {:?}", words("hunter2"));
-    assert!(
-        !printed.contains(&to_hex(root.expose())) && !printed.contains("hunter2"),
-        "{printed}"
-    );
+    assert!(!printed.contains(&to_hex(root.expose())) && !printed.contains("hunter2"), "{printed}");
     let stored = fs::read_to_string(path).unwrap();
     assert!(!stored.contains(&to_hex(root.expose())));
 }

@@ -37,10 +37,7 @@ impl Aggregation {
         match self.rest.first() {
             Some(Stage::Group(group)) => whole_group(group).map_or_else(Vec::new, |whole| whole.aggregates),
             Some(Stage::Count(name)) => {
-                vec![Aggregate {
-                    name: name.clone(),
-                    function: AggregateFunction::Count,
-                }]
+                vec![Aggregate { name: name.clone(), function: AggregateFunction::Count }]
             }
             _ => Vec::new(),
         }
@@ -52,33 +49,21 @@ pub(super) fn parse<S: Store>(
     context: &Context<'_, S>,
     mut arguments: Arguments,
 ) -> Result<Aggregation, CommandError> {
-    arguments.refuse(&[
-        "collation",
-        "exchange",
-        "fromMongos",
-        "let",
-        "needsMerge",
-        "resumeAfter",
-    ])?;
+    arguments.refuse(&["collation", "exchange", "fromMongos", "let", "needsMerge", "resumeAfter"])?;
     arguments.ignore(&["allowDiskUse", "bypassDocumentValidation"]);
     let target = arguments.take("aggregate");
     let namespace = match target {
         Some(Bson::String(collection)) => crate::dispatch::namespace(context.database, collection)?,
         _ => return Err(CommandError::unsupported("an aggregation without a collection")),
     };
-    let stages = arguments
-        .documents("pipeline")?
-        .ok_or_else(|| arguments.missing("pipeline"))?;
+    let stages = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
     let explain = arguments.boolean("explain")?.unwrap_or(false);
     let delivery = match arguments.document("cursor")? {
         Some(cursor) => {
             let mut cursor = Arguments::of_statement("aggregate.cursor", cursor);
             let batch_size = cursor.unsigned("batchSize")?;
             cursor.finish()?;
-            Delivery {
-                batch_size,
-                ..Delivery::default()
-            }
+            Delivery { batch_size, ..Delivery::default() }
         }
         None if explain => Delivery::default(),
         None => {
@@ -90,13 +75,7 @@ pub(super) fn parse<S: Store>(
     arguments.finish()?;
     let pipeline = Pipeline::parse(&stages)?;
     let (query, rest) = push_down(pipeline.stages().to_vec(), hint);
-    Ok(Aggregation {
-        namespace,
-        query,
-        rest,
-        delivery,
-        explain,
-    })
+    Ok(Aggregation { namespace, query, rest, delivery, explain })
 }
 
 /// Runs a pipeline.
@@ -105,23 +84,14 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
     if aggregation.explain {
         return explain::aggregation(context, aggregation).await;
     }
-    let Aggregation {
-        namespace,
-        query,
-        mut rest,
-        delivery,
-        ..
-    } = aggregation;
+    let Aggregation { namespace, query, mut rest, delivery, .. } = aggregation;
     if let Some(documents) = answered_by_store(context, &namespace, &query, rest.first()).await? {
         rest.remove(0);
         let documents = Pipeline::from_stages(rest).run(documents)?;
         return reads::first_batch(context, namespace, Batches::of_list(documents), delivery).await;
     }
     let limit = query.limit;
-    let cursor = context
-        .deadline
-        .read(context.store().find(&namespace, query))
-        .await?;
+    let cursor = context.deadline.read(context.store().find(&namespace, query)).await?;
     let batches = if rest.is_empty() {
         Batches::of_store(cursor, Shape::Whole, limit)
     } else if rest.iter().all(sees_one_document) {
@@ -129,12 +99,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
         Batches::of_store(cursor, Shape::Staged(Pipeline::from_stages(rest)), None)
     } else {
         let source = Batches::of_store(cursor, Shape::Whole, limit);
-        Batches::of_list(
-            context
-                .deadline
-                .read(run_over(source, Pipeline::from_stages(rest)))
-                .await?,
-        )
+        Batches::of_list(context.deadline.read(run_over(source, Pipeline::from_stages(rest))).await?)
     };
     reads::first_batch(context, namespace, batches, delivery).await
 }
@@ -199,20 +164,13 @@ struct WholeGroup {
 fn whole_group(group: &Group) -> Option<WholeGroup> {
     let id = group.id.constant()?.clone();
     let aggregate = |field: &arras_documents::pipeline::GroupField| {
-        let function = match (
-            field.operator,
-            field.argument.constant(),
-            field.argument.field_path(),
-        ) {
+        let function = match (field.operator, field.argument.constant(), field.argument.field_path()) {
             ("$count", ..) | ("$sum", Some(Bson::Int32(1)), _) => AggregateFunction::Count,
             ("$sum", None, Some(path)) => AggregateFunction::Sum(path),
             ("$avg", None, Some(path)) => AggregateFunction::Average(path),
             _ => return None,
         };
-        Some(Aggregate {
-            name: field.name.clone(),
-            function,
-        })
+        Some(Aggregate { name: field.name.clone(), function })
     };
     let aggregates = group.fields.iter().map(aggregate).collect::<Option<Vec<_>>>()?;
     (!aggregates.is_empty()).then_some(WholeGroup { id, aggregates })
@@ -228,11 +186,7 @@ async fn answered_by_store<S: Store>(
     match stage {
         Some(Stage::Count(name)) => {
             let count = count(context, namespace, query).await?;
-            Ok(Some(if count == 0 {
-                vec![]
-            } else {
-                vec![doc! { name: number(count) }]
-            }))
+            Ok(Some(if count == 0 { vec![] } else { vec![doc! { name: number(count) }] }))
         }
         Some(Stage::Group(group)) => match whole_group(group) {
             Some(whole) => group_answered_by_store(context, namespace, query, &whole).await,
@@ -248,26 +202,15 @@ async fn group_answered_by_store<S: Store>(
     query: &Query,
     whole: &WholeGroup,
 ) -> Result<Option<Vec<Document>>, CommandError> {
-    let only_counts = whole
-        .aggregates
-        .iter()
-        .all(|aggregate| aggregate.function == AggregateFunction::Count);
+    let only_counts = whole.aggregates.iter().all(|aggregate| aggregate.function == AggregateFunction::Count);
     let answers = if only_counts {
         let count = number(count(context, namespace, query).await?);
         let mut answers = doc! { GROUP_SIZE: count.clone() };
-        answers.extend(
-            whole
-                .aggregates
-                .iter()
-                .map(|aggregate| (aggregate.name.clone(), count.clone())),
-        );
+        answers.extend(whole.aggregates.iter().map(|aggregate| (aggregate.name.clone(), count.clone())));
         answers
     } else if query.skip == 0 && query.limit.is_none() {
         let mut asked = whole.aggregates.clone();
-        asked.push(Aggregate {
-            name: GROUP_SIZE.to_owned(),
-            function: AggregateFunction::Count,
-        });
+        asked.push(Aggregate { name: GROUP_SIZE.to_owned(), function: AggregateFunction::Count });
         let answer = context.store().aggregate(namespace, &query.filter, &asked);
         let Some(answers) = context.deadline.read(answer).await? else {
             return Ok(None);
@@ -281,10 +224,7 @@ async fn group_answered_by_store<S: Store>(
     }
     let mut result = doc! { "_id": whole.id.clone() };
     for aggregate in &whole.aggregates {
-        result.insert(
-            aggregate.name.clone(),
-            answers.get(&aggregate.name).cloned().unwrap_or(Bson::Null),
-        );
+        result.insert(aggregate.name.clone(), answers.get(&aggregate.name).cloned().unwrap_or(Bson::Null));
     }
     Ok(Some(vec![result]))
 }
@@ -294,14 +234,8 @@ async fn count<S: Store>(
     namespace: &Namespace,
     query: &Query,
 ) -> Result<u64, CommandError> {
-    let unordered = Query {
-        sort: arras_documents::sort::Sort::default(),
-        ..query.clone()
-    };
-    context
-        .deadline
-        .read(context.store().count(namespace, unordered))
-        .await
+    let unordered = Query { sort: arras_documents::sort::Sort::default(), ..query.clone() };
+    context.deadline.read(context.store().count(namespace, unordered)).await
 }
 
 /// Runs a pipeline over everything a store returns, on a thread where computing does not hold up other
@@ -324,11 +258,7 @@ async fn run_over<C: arras_planner::store::Cursor>(
     drop(sender);
     match computed.await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(CommandError::new(
-            1,
-            "InternalError",
-            "the aggregation failed inside the proxy",
-        )),
+        Err(_) => Err(CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")),
     }
 }
 

@@ -67,10 +67,7 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     let name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let delivery = delivery(&mut arguments)?;
     arguments.finish()?;
-    let mut names = context
-        .deadline
-        .read(context.store().collections(context.database))
-        .await?;
+    let mut names = context.deadline.read(context.store().collections(context.database)).await?;
     names.sort_unstable();
     let mut found = Vec::new();
     for name in names {
@@ -85,10 +82,8 @@ pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Argu
             found.push(if name_only { name_and_type(&entry) } else { entry });
         }
     }
-    let namespace = Namespace {
-        database: context.database.to_owned(),
-        collection: "$cmd.listCollections".to_owned(),
-    };
+    let namespace =
+        Namespace { database: context.database.to_owned(), collection: "$cmd.listCollections".to_owned() };
     reads::first_batch(context, namespace, Batches::of_list(found), delivery).await
 }
 
@@ -103,16 +98,10 @@ fn name_and_type(entry: &Document) -> Document {
 /// Takes the `cursor` field of a listing command.
 pub(super) fn delivery(arguments: &mut Arguments) -> Result<Delivery, CommandError> {
     let Some(cursor) = arguments.document("cursor")? else {
-        return Ok(Delivery {
-            batch_size: Some(u64::MAX),
-            ..Delivery::default()
-        });
+        return Ok(Delivery { batch_size: Some(u64::MAX), ..Delivery::default() });
     };
     let mut cursor = Arguments::of_statement("cursor", cursor);
     let batch_size = cursor.unsigned("batchSize")?;
     cursor.finish()?;
-    Ok(Delivery {
-        batch_size: batch_size.or(Some(u64::MAX)),
-        ..Delivery::default()
-    })
+    Ok(Delivery { batch_size: batch_size.or(Some(u64::MAX)), ..Delivery::default() })
 }

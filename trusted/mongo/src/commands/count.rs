@@ -18,14 +18,8 @@ pub(super) fn parse<S: Store>(
     let query = Query {
         skip: arguments.unsigned("skip")?.unwrap_or(0),
         // A negative limit is the same limit, a relic of the protocol before commands.
-        limit: arguments
-            .integer("limit")?
-            .map(i64::unsigned_abs)
-            .filter(|limit| *limit > 0),
-        ..reads::matching(
-            reads::filter(&mut arguments, "query")?,
-            reads::hint(&mut arguments)?,
-        )
+        limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|limit| *limit > 0),
+        ..reads::matching(reads::filter(&mut arguments, "query")?, reads::hint(&mut arguments)?)
     };
     arguments.finish()?;
     Ok((namespace, query))
@@ -34,10 +28,7 @@ pub(super) fn parse<S: Store>(
 /// Counts the documents that match.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
     let (namespace, query) = parse(context, arguments)?;
-    let count = context
-        .deadline
-        .read(context.store().count(&namespace, query))
-        .await?;
+    let count = context.deadline.read(context.store().count(&namespace, query)).await?;
     Ok(doc! { "n": number(count) })
 }
 

@@ -43,10 +43,7 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
         return Ok(doc! {});
     }
     for collection in collections {
-        let namespace = Namespace {
-            database: context.database.to_owned(),
-            collection,
-        };
+        let namespace = Namespace { database: context.database.to_owned(), collection };
         context.store().drop_collection(&namespace).await?;
     }
     Ok(doc! { "dropped": context.database })

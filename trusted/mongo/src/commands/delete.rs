@@ -23,11 +23,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     for (index, fields) in sent.into_iter().enumerate() {
         context.deadline.check()?;
         let outcome = match statement(fields) {
-            Ok((filter, multi)) => context
-                .store()
-                .delete(&namespace, filter, multi)
-                .await
-                .map_err(CommandError::from),
+            Ok((filter, multi)) => {
+                context.store().delete(&namespace, filter, multi).await.map_err(CommandError::from)
+            }
             Err(error) => Err(error),
         };
         match outcome {

@@ -28,29 +28,15 @@ pub(super) fn parse<S: Store>(
     let namespace = context.namespace(&mut arguments)?;
     let key = arguments.string("key")?.ok_or_else(|| arguments.missing("key"))?;
     path::check(&key)?;
-    let query = reads::matching(
-        reads::filter(&mut arguments, "query")?,
-        reads::hint(&mut arguments)?,
-    );
+    let query = reads::matching(reads::filter(&mut arguments, "query")?, reads::hint(&mut arguments)?);
     arguments.finish()?;
-    Ok(Distinct {
-        namespace,
-        query,
-        key,
-    })
+    Ok(Distinct { namespace, query, key })
 }
 
 /// The different values at a path, elements of arrays one by one, in the order they were first met.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
-    let Distinct {
-        namespace,
-        query,
-        key,
-    } = parse(context, arguments)?;
-    let cursor = context
-        .deadline
-        .read(context.store().find(&namespace, query))
-        .await?;
+    let Distinct { namespace, query, key } = parse(context, arguments)?;
+    let cursor = context.deadline.read(context.store().find(&namespace, query)).await?;
     let mut batches = Batches::of_store(cursor, Shape::Whole, None);
     let mut values = Values::default();
     while let Some(documents) = reads::next_documents(context, &mut batches).await? {
@@ -80,11 +66,7 @@ impl Values {
             false
         });
         if self.bytes > DOCUMENT_BYTES_MAX {
-            return Err(CommandError::new(
-                17217,
-                "Location17217",
-                "distinct too big, 16mb cap",
-            ));
+            return Err(CommandError::new(17217, "Location17217", "distinct too big, 16mb cap"));
         }
         Ok(())
     }

@@ -10,27 +10,16 @@ use bson::{Document, doc};
 
 /// Explains the command inside. The verbosity changes nothing: nothing is run.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
-    let command = arguments
-        .document("explain")?
-        .ok_or_else(|| arguments.missing("explain"))?;
+    let command = arguments.document("explain")?.ok_or_else(|| arguments.missing("explain"))?;
     if let Some(verbosity) = arguments.string("verbosity")?
-        && !matches!(
-            verbosity.as_str(),
-            "queryPlanner" | "executionStats" | "allPlansExecution"
-        )
+        && !matches!(verbosity.as_str(), "queryPlanner" | "executionStats" | "allPlansExecution")
     {
-        return Err(CommandError::bad_value(format!(
-            "unknown verbosity '{verbosity}'"
-        )));
+        return Err(CommandError::bad_value(format!("unknown verbosity '{verbosity}'")));
     }
     arguments.finish()?;
     let name = command.keys().next().cloned().unwrap_or_default();
     let (name, _) = context.server.registry.find(&name).ok_or_else(|| {
-        CommandError::new(
-            59,
-            "CommandNotFound",
-            format!("Explain failed due to unknown command: {name}"),
-        )
+        CommandError::new(59, "CommandNotFound", format!("Explain failed due to unknown command: {name}"))
     })?;
     let (namespace, query, aggregates) = target(context, Arguments::new(name, command.clone(), Vec::new()))?;
     let mut reply = explanation(context, &namespace, query, &aggregates).await?;
@@ -71,41 +60,23 @@ fn target<S: Store>(
             let namespace = context.namespace(&mut arguments)?;
             let statement = update::statement(only_statement(&mut arguments, "updates")?)?;
             let limit = (!statement.multi).then_some(1);
-            Ok(plain((
-                namespace,
-                Query {
-                    limit,
-                    ..reads::matching(statement.filter, None)
-                },
-            )))
+            Ok(plain((namespace, Query { limit, ..reads::matching(statement.filter, None) })))
         }
         "delete" => {
             let namespace = context.namespace(&mut arguments)?;
             let (filter, multi) = delete::statement(only_statement(&mut arguments, "deletes")?)?;
             let limit = (!multi).then_some(1);
-            Ok(plain((
-                namespace,
-                Query {
-                    limit,
-                    ..reads::matching(filter, None)
-                },
-            )))
+            Ok(plain((namespace, Query { limit, ..reads::matching(filter, None) })))
         }
         other => Err(CommandError::unsupported(format_args!("explaining '{other}'"))),
     }
 }
 
 fn only_statement(arguments: &mut Arguments, name: &str) -> Result<Document, CommandError> {
-    let mut statements = arguments
-        .documents(name)?
-        .ok_or_else(|| arguments.missing(name))?;
+    let mut statements = arguments.documents(name)?.ok_or_else(|| arguments.missing(name))?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
-        _ => Err(CommandError::new(
-            16,
-            "InvalidLength",
-            "explained write batches must be of size 1",
-        )),
+        _ => Err(CommandError::new(16, "InvalidLength", "explained write batches must be of size 1")),
     }
 }
 

@@ -54,46 +54,25 @@ pub(super) fn parse<S: Store>(
         limit: arguments.unsigned("limit")?.filter(|limit| *limit > 0),
         hint: reads::hint(&mut arguments)?,
     };
-    let projection = arguments
-        .document("projection")?
-        .map(|fields| Projection::parse(&fields))
-        .transpose()?;
+    let projection =
+        arguments.document("projection")?.map(|fields| Projection::parse(&fields)).transpose()?;
     let delivery = Delivery {
         batch_size: arguments.unsigned("batchSize")?,
         single_batch: arguments.boolean("singleBatch")?.unwrap_or(false),
         patient: arguments.boolean("noCursorTimeout")?.unwrap_or(false),
     };
     arguments.finish()?;
-    Ok(Find {
-        namespace,
-        query,
-        projection: projection.filter(|fields| !fields.is_identity()),
-        delivery,
-    })
+    Ok(Find { namespace, query, projection: projection.filter(|fields| !fields.is_identity()), delivery })
 }
 
 /// Finds documents.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
-    let Find {
-        namespace,
-        query,
-        projection,
-        delivery,
-    } = parse(context, arguments)?;
+    let Find { namespace, query, projection, delivery } = parse(context, arguments)?;
     let shape = match projection {
         Some(projection) => Shape::Projected(Box::new((projection, query.filter.clone()))),
         None => Shape::Whole,
     };
     let limit = query.limit;
-    let cursor = context
-        .deadline
-        .read(context.store().find(&namespace, query))
-        .await?;
-    reads::first_batch(
-        context,
-        namespace,
-        Batches::of_store(cursor, shape, limit),
-        delivery,
-    )
-    .await
+    let cursor = context.deadline.read(context.store().find(&namespace, query)).await?;
+    reads::first_batch(context, namespace, Batches::of_store(cursor, shape, limit), delivery).await
 }

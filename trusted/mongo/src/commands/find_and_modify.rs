@@ -23,18 +23,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     arguments.finish()?;
 
     let removes = matches!(modification, Modification::Remove);
-    let query = Query {
-        filter: filter.clone(),
-        sort,
-        skip: 0,
-        limit: Some(1),
-        hint,
-    };
+    let query = Query { filter: filter.clone(), sort, skip: 0, limit: Some(1), hint };
     context.deadline.check()?;
-    let found = context
-        .store()
-        .find_and_modify(&namespace, query, modification)
-        .await?;
+    let found = context.store().find_and_modify(&namespace, query, modification).await?;
 
     let touched = found.existing || found.upserted.is_some();
     let mut last_error = doc! { "n": number(u64::from(touched)) };
@@ -61,10 +52,7 @@ fn apply(
 }
 
 fn projection(arguments: &mut Arguments) -> Result<Option<Projection>, CommandError> {
-    let fields = arguments
-        .document("fields")?
-        .map(|fields| Projection::parse(&fields))
-        .transpose()?;
+    let fields = arguments.document("fields")?.map(|fields| Projection::parse(&fields)).transpose()?;
     Ok(fields.filter(|fields| !fields.is_identity()))
 }
 
@@ -85,12 +73,7 @@ fn modification(arguments: &mut Arguments) -> Result<Modification, CommandError>
         (false, None) => conflict("Either an update or remove=true must be specified"),
         (false, update) => {
             let update = update::parse_update(update, arguments, "update")?;
-            Ok(Modification::Update {
-                update,
-                array_filters,
-                upsert,
-                return_new,
-            })
+            Ok(Modification::Update { update, array_filters, upsert, return_new })
         }
     }
 }

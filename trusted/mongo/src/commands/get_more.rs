@@ -12,14 +12,10 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let id = match arguments.take("getMore") {
         Some(Bson::Int64(id)) => id,
         _ => {
-            return Err(CommandError::type_mismatch(
-                "Field 'getMore' must be of type long",
-            ));
+            return Err(CommandError::type_mismatch("Field 'getMore' must be of type long"));
         }
     };
-    let collection = arguments
-        .string("collection")?
-        .ok_or_else(|| arguments.missing("collection"))?;
+    let collection = arguments.string("collection")?.ok_or_else(|| arguments.missing("collection"))?;
     let size = arguments.unsigned("batchSize")?.filter(|size| *size > 0);
     arguments.refuse(&["term", "lastKnownCommittedOpTime"])?;
     arguments.finish()?;
@@ -42,27 +38,17 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
 
 /// Ends cursors.
 pub(crate) async fn kill<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
-    let collection = arguments
-        .string("killCursors")?
-        .ok_or_else(|| arguments.missing("killCursors"))?;
-    let cursors = arguments
-        .array("cursors")?
-        .ok_or_else(|| arguments.missing("cursors"))?;
+    let collection = arguments.string("killCursors")?.ok_or_else(|| arguments.missing("killCursors"))?;
+    let cursors = arguments.array("cursors")?.ok_or_else(|| arguments.missing("cursors"))?;
     arguments.finish()?;
     let namespace = read_namespace(context.database, collection)?;
     let mut killed = Vec::new();
     let mut not_found = Vec::new();
     for cursor in cursors {
         let Bson::Int64(id) = cursor else {
-            return Err(CommandError::type_mismatch(
-                "killCursors: a cursor id must be of type long",
-            ));
+            return Err(CommandError::type_mismatch("killCursors: a cursor id must be of type long"));
         };
-        let list = if context.server.cursors.kill(id, &namespace) {
-            &mut killed
-        } else {
-            &mut not_found
-        };
+        let list = if context.server.cursors.kill(id, &namespace) { &mut killed } else { &mut not_found };
         list.push(Bson::Int64(id));
     }
     Ok(doc! {
@@ -76,10 +62,7 @@ pub(crate) async fn kill<S: Store>(context: &Context<'_, S>, mut arguments: Argu
 /// The namespace of a cursor: also the ones of commands that list things, which no collection can have.
 fn read_namespace(database: &str, collection: String) -> Result<Namespace, CommandError> {
     if collection.starts_with("$cmd.") {
-        return Ok(Namespace {
-            database: database.to_owned(),
-            collection,
-        });
+        return Ok(Namespace { database: database.to_owned(), collection });
     }
     dispatch::namespace(database, collection)
 }

@@ -15,11 +15,7 @@ pub(crate) const SESSION_MINUTES: i32 = 30;
 /// Describes the server as a standalone one. There is no `topologyVersion`, so drivers poll and never ask for
 /// a streamed answer.
 pub(crate) async fn hello<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
-    let writable = if arguments.command() == "hello" {
-        "isWritablePrimary"
-    } else {
-        "ismaster"
-    };
+    let writable = if arguments.command() == "hello" { "isWritablePrimary" } else { "ismaster" };
     Ok(doc! {
         "helloOk": true,
         writable: true,

@@ -36,14 +36,10 @@ const REFUSED: &[&str] = &[
 pub(crate) async fn create<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     arguments.ignore(&["commitQuorum", "ignoreUnknownIndexOptions"]);
     let namespace = context.namespace(&mut arguments)?;
-    let sent = arguments
-        .documents("indexes")?
-        .ok_or_else(|| arguments.missing("indexes"))?;
+    let sent = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     arguments.finish()?;
     if sent.is_empty() {
-        return Err(CommandError::bad_value(
-            "Must specify at least one index to create",
-        ));
+        return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
     let requests = sent.into_iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let collections = context.store().collections(&namespace.database).await?;
@@ -78,11 +74,7 @@ fn request(fields: Document) -> Result<IndexRequest, CommandError> {
     let name = arguments.string("name")?.ok_or_else(|| required("name"))?;
     check_key(&key)?;
     if name.is_empty() || name == "*" {
-        return Err(CommandError::new(
-            67,
-            "CannotCreateIndex",
-            format!("index name '{name}' is not valid"),
-        ));
+        return Err(CommandError::new(67, "CannotCreateIndex", format!("index name '{name}' is not valid")));
     }
     let unique = arguments.boolean("unique")?.unwrap_or(false);
     let sparse = arguments.boolean("sparse")?.unwrap_or(false);
@@ -91,13 +83,7 @@ fn request(fields: Document) -> Result<IndexRequest, CommandError> {
         options.insert("storageEngine", engine);
     }
     arguments.finish()?;
-    Ok(IndexRequest {
-        name,
-        key,
-        unique,
-        sparse,
-        options,
-    })
+    Ok(IndexRequest { name, key, unique, sparse, options })
 }
 
 fn check_key(key: &Document) -> Result<(), CommandError> {
@@ -151,9 +137,7 @@ fn description(index: IndexRequest) -> Document {
 /// Drops indexes by name, by key, or all but the one on `_id`.
 pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     let namespace = context.namespace(&mut arguments)?;
-    let which = arguments
-        .take("index")
-        .ok_or_else(|| arguments.missing("index"))?;
+    let which = arguments.take("index").ok_or_else(|| arguments.missing("index"))?;
     arguments.finish()?;
     let indexes = context.store().indexes(&namespace).await?;
     let names = named(&which, &indexes)?;
@@ -176,10 +160,8 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
 }
 
 fn not_found(namespace: &Namespace, name: &str) -> CommandError {
-    let text = format!(
-        "index not found with name [{name}] in {}.{}",
-        namespace.database, namespace.collection
-    );
+    let text =
+        format!("index not found with name [{name}] in {}.{}", namespace.database, namespace.collection);
     CommandError::new(27, "IndexNotFound", text)
 }
 
@@ -192,9 +174,7 @@ fn named(which: &Bson, indexes: &[IndexRequest]) -> Result<Vec<String>, CommandE
         }
         Bson::String(name) => Ok(vec![name.clone()]),
         Bson::Document(key) => {
-            let found = indexes
-                .iter()
-                .find(|index| order::compare_documents(&index.key, key).is_eq());
+            let found = indexes.iter().find(|index| order::compare_documents(&index.key, key).is_eq());
             let text = || format!("can't find index with key: {key}");
             found
                 .map(|index| vec![index.name.clone()])
@@ -204,14 +184,10 @@ fn named(which: &Bson, indexes: &[IndexRequest]) -> Result<Vec<String>, CommandE
             .iter()
             .map(|name| match name {
                 Bson::String(name) => Ok(name.clone()),
-                _ => Err(CommandError::type_mismatch(
-                    "dropIndexes: 'index' must hold only strings",
-                )),
+                _ => Err(CommandError::type_mismatch("dropIndexes: 'index' must hold only strings")),
             })
             .collect(),
-        _ => Err(CommandError::type_mismatch(
-            "dropIndexes: 'index' must be a string, an object or an array",
-        )),
+        _ => Err(CommandError::type_mismatch("dropIndexes: 'index' must be a string, an object or an array")),
     }
 }
 

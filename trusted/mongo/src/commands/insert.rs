@@ -72,15 +72,7 @@ fn prepare(mut document: Document) -> Result<Document, CommandError> {
         document = first;
     }
     for (name, value) in document.iter_mut() {
-        if name != "_id"
-            && matches!(
-                value,
-                Bson::Timestamp(Timestamp {
-                    time: 0,
-                    increment: 0
-                })
-            )
-        {
+        if name != "_id" && matches!(value, Bson::Timestamp(Timestamp { time: 0, increment: 0 })) {
             *value = Bson::Timestamp(current_timestamp());
         }
     }
@@ -112,9 +104,7 @@ fn check_id(id: &Bson) -> Result<(), CommandError> {
 /// MongoDB fills in an empty timestamp of a new document; each differs from the one before.
 fn current_timestamp() -> Timestamp {
     static INCREMENT: AtomicU32 = AtomicU32::new(1);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     Timestamp {
         time: u32::try_from(now).unwrap_or(u32::MAX),
         increment: INCREMENT.fetch_add(1, Ordering::Relaxed).max(1),

@@ -48,12 +48,7 @@ pub(crate) struct Command<S: Store> {
 
 impl<S: Store> Command<S> {
     const fn new(names: &'static [&'static str], run: Handler<S>) -> Self {
-        Self {
-            names,
-            admin_only: false,
-            versioned: false,
-            run,
-        }
+        Self { names, admin_only: false, versioned: false, run }
     }
 
     const fn versioned(mut self) -> Self {
@@ -71,55 +66,35 @@ impl<S: Store> Command<S> {
 fn table<S: Store>() -> Vec<Command<S>> {
     vec![
         Command::new(&["aggregate"], |c, a| Box::pin(aggregate::run(c, a))).versioned(),
-        Command::new(&["buildInfo", "buildinfo"], |c, a| {
-            Box::pin(status::build_info(c, a))
-        }),
-        Command::new(&["collStats", "collstats"], |c, a| {
-            Box::pin(statistics::collection(c, a))
-        }),
-        Command::new(&["connectionStatus"], |c, a| {
-            Box::pin(status::connection_status(c, a))
-        }),
+        Command::new(&["buildInfo", "buildinfo"], |c, a| Box::pin(status::build_info(c, a))),
+        Command::new(&["collStats", "collstats"], |c, a| Box::pin(statistics::collection(c, a))),
+        Command::new(&["connectionStatus"], |c, a| Box::pin(status::connection_status(c, a))),
         Command::new(&["count"], |c, a| Box::pin(count::run(c, a))).versioned(),
         Command::new(&["create"], |c, a| Box::pin(collections::create(c, a))).versioned(),
         Command::new(&["createIndexes"], |c, a| Box::pin(indexes::create(c, a))).versioned(),
-        Command::new(&["dbStats", "dbstats"], |c, a| {
-            Box::pin(statistics::database(c, a))
-        }),
+        Command::new(&["dbStats", "dbstats"], |c, a| Box::pin(statistics::database(c, a))),
         Command::new(&["delete"], |c, a| Box::pin(delete::run(c, a))).versioned(),
         Command::new(&["distinct"], |c, a| Box::pin(distinct::run(c, a))),
         Command::new(&["drop"], |c, a| Box::pin(collections::drop(c, a))).versioned(),
         Command::new(&["dropDatabase"], |c, a| Box::pin(databases::drop(c, a))).versioned(),
-        Command::new(&["dropIndexes", "deleteIndexes"], |c, a| {
-            Box::pin(indexes::drop(c, a))
-        })
-        .versioned(),
+        Command::new(&["dropIndexes", "deleteIndexes"], |c, a| Box::pin(indexes::drop(c, a))).versioned(),
         Command::new(&["endSessions"], |c, a| Box::pin(sessions::end(c, a))).versioned(),
         Command::new(&["explain"], |c, a| Box::pin(explain::run(c, a))).versioned(),
         Command::new(&["find"], |c, a| Box::pin(find::run(c, a))).versioned(),
-        Command::new(&["findAndModify", "findandmodify"], |c, a| {
-            Box::pin(find_and_modify::run(c, a))
-        })
-        .versioned(),
+        Command::new(&["findAndModify", "findandmodify"], |c, a| Box::pin(find_and_modify::run(c, a)))
+            .versioned(),
         Command::new(&["getCmdLineOpts"], |c, a| Box::pin(status::command_line(c, a))).admin_only(),
         Command::new(&["getLog"], |c, a| Box::pin(status::log(c, a))).admin_only(),
         Command::new(&["getMore"], |c, a| Box::pin(get_more::run(c, a))).versioned(),
         Command::new(&["getParameter"], |c, a| Box::pin(status::parameter(c, a))).admin_only(),
-        Command::new(&["hello", "isMaster", "ismaster"], |c, a| {
-            Box::pin(handshake::hello(c, a))
-        })
-        .versioned(),
-        Command::new(&["hostInfo", "hostinfo"], |c, a| {
-            Box::pin(status::host_info(c, a))
-        }),
+        Command::new(&["hello", "isMaster", "ismaster"], |c, a| Box::pin(handshake::hello(c, a))).versioned(),
+        Command::new(&["hostInfo", "hostinfo"], |c, a| Box::pin(status::host_info(c, a))),
         Command::new(&["insert"], |c, a| Box::pin(insert::run(c, a))).versioned(),
         Command::new(&["killCursors"], |c, a| Box::pin(get_more::kill(c, a))).versioned(),
         Command::new(&["killSessions"], |c, a| Box::pin(sessions::kill(c, a))),
         Command::new(&["listCollections"], |c, a| Box::pin(collections::list(c, a))).versioned(),
         Command::new(&["listCommands"], |c, a| Box::pin(list(c, a))),
-        Command::new(&["listDatabases"], |c, a| Box::pin(databases::list(c, a)))
-            .versioned()
-            .admin_only(),
+        Command::new(&["listDatabases"], |c, a| Box::pin(databases::list(c, a))).versioned().admin_only(),
         Command::new(&["listIndexes"], |c, a| Box::pin(indexes::list(c, a))).versioned(),
         Command::new(&["logout"], |c, a| Box::pin(sessions::logout(c, a))),
         Command::new(&["ping"], |c, a| Box::pin(handshake::ping(c, a))).versioned(),

@@ -38,9 +38,7 @@ pub(super) fn sort(arguments: &mut Arguments, name: &str) -> Result<Sort, Comman
     };
     match natural(&specification) {
         Some(true) => Ok(Sort::default()),
-        Some(false) => Err(CommandError::unsupported(
-            "a descending or combined $natural sort",
-        )),
+        Some(false) => Err(CommandError::unsupported("a descending or combined $natural sort")),
         None => Ok(Sort::parse(&specification)?),
     }
 }
@@ -56,9 +54,7 @@ pub(super) fn hint(arguments: &mut Arguments) -> Result<Option<Bson>, CommandErr
             None => Ok(Some(Bson::Document(hint))),
         },
         Some(Bson::String(name)) => Ok(Some(Bson::String(name))),
-        Some(_) => Err(CommandError::failed_to_parse(
-            "Hint must be a string or an object",
-        )),
+        Some(_) => Err(CommandError::failed_to_parse("Hint must be a string or an object")),
     }
 }
 
@@ -70,13 +66,7 @@ fn natural(document: &Document) -> Option<bool> {
 
 /// A query for every document that matches.
 pub(super) fn matching(filter: Filter, hint: Option<Bson>) -> Query {
-    Query {
-        filter,
-        sort: Sort::default(),
-        skip: 0,
-        limit: None,
-        hint,
-    }
+    Query { filter, sort: Sort::default(), skip: 0, limit: None, hint }
 }
 
 /// Answers with the first batch, and keeps a cursor if there is more.
@@ -86,9 +76,7 @@ pub(super) async fn first_batch<S: Store>(
     mut batches: Batches<S::Cursor>,
     delivery: Delivery,
 ) -> CommandResult {
-    let size = delivery
-        .batch_size
-        .map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX));
+    let size = delivery.batch_size.map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX));
     let batch = context.deadline.read(batches.next(Some(size))).await?;
     let ns = format!("{}.{}", namespace.database, namespace.collection);
     let id = if batch.last || delivery.single_batch {

@@ -11,10 +11,7 @@ use bson::{Binary, doc};
 
 /// `startSession`.
 pub(crate) async fn start<S: Store>(_context: &Context<'_, S>, _arguments: Arguments) -> CommandResult {
-    let id = Binary {
-        subtype: BinarySubtype::Uuid,
-        bytes: rand::random::<[u8; 16]>().to_vec(),
-    };
+    let id = Binary { subtype: BinarySubtype::Uuid, bytes: rand::random::<[u8; 16]>().to_vec() };
     Ok(doc! { "id": { "id": id }, "timeoutMinutes": SESSION_MINUTES })
 }
 

@@ -24,17 +24,11 @@ pub(crate) async fn collection<S: Store>(
 pub(crate) async fn database<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     arguments.ignore(&["dbStats", "dbstats", "scale", "freeStorage"]);
     arguments.finish()?;
-    let collections = context
-        .deadline
-        .read(context.store().collections(context.database))
-        .await?;
+    let collections = context.deadline.read(context.store().collections(context.database)).await?;
     let collection_count = collections.len() as u64;
     let (mut objects, mut indexes) = (0_u64, 0_u64);
     for collection in collections {
-        let namespace = Namespace {
-            database: context.database.to_owned(),
-            collection,
-        };
+        let namespace = Namespace { database: context.database.to_owned(), collection };
         let (documents, index_count) = size(context, &namespace).await?;
         objects = objects.saturating_add(documents);
         indexes = indexes.saturating_add(index_count);

@@ -63,11 +63,9 @@ pub(crate) async fn log<S: Store>(_context: &Context<'_, S>, mut arguments: Argu
         Some(Bson::String(name)) if name == "global" || name == "startupWarnings" => {
             Ok(doc! { "totalLinesWritten": 0, "log": [] })
         }
-        Some(Bson::String(name)) => Err(CommandError::new(
-            96,
-            "OperationFailed",
-            format!("No log named '{name}'"),
-        )),
+        Some(Bson::String(name)) => {
+            Err(CommandError::new(96, "OperationFailed", format!("No log named '{name}'")))
+        }
         other => Err(CommandError::type_mismatch(format!(
             "Argument to getLog must be of type String; found {}",
             type_name(&other.unwrap_or(Bson::Null))

@@ -24,11 +24,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     for (index, fields) in sent.into_iter().enumerate() {
         context.deadline.check()?;
         let outcome = match statement(fields) {
-            Ok(statement) => context
-                .store()
-                .update(&namespace, statement)
-                .await
-                .map_err(CommandError::from),
+            Ok(statement) => context.store().update(&namespace, statement).await.map_err(CommandError::from),
             Err(error) => Err(error),
         };
         match outcome {
@@ -72,13 +68,7 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
             "multi update is not supported for replacement-style update",
         ));
     }
-    Ok(UpdateStatement {
-        filter,
-        update,
-        array_filters,
-        multi,
-        upsert,
-    })
+    Ok(UpdateStatement { filter, update, array_filters, multi, upsert })
 }
 
 /// Reads an update: operators or a replacement.
@@ -93,9 +83,7 @@ pub(super) fn parse_update(
             "an update with an aggregation pipeline ('{name}' is an array); use update operators"
         ))),
         Some(update @ Bson::Document(_)) => Ok(Update::parse(&update)?),
-        Some(_) => Err(CommandError::failed_to_parse(
-            "Update argument must be either an object or an array",
-        )),
+        Some(_) => Err(CommandError::failed_to_parse("Update argument must be either an object or an array")),
     }
 }
 

@@ -7,9 +7,7 @@ use bson::{Bson, Document};
 
 /// Takes the statements of a write command.
 pub(super) fn statements(arguments: &mut Arguments, name: &str) -> Result<Vec<Document>, CommandError> {
-    let statements = arguments
-        .documents(name)?
-        .ok_or_else(|| arguments.missing(name))?;
+    let statements = arguments.documents(name)?.ok_or_else(|| arguments.missing(name))?;
     if statements.is_empty() || statements.len() > WRITE_BATCH_MAX {
         let text = format!(
             "Write batch sizes must be between 1 and {WRITE_BATCH_MAX}. Got {} operations.",
@@ -23,12 +21,7 @@ pub(super) fn statements(arguments: &mut Arguments, name: &str) -> Result<Vec<Do
 /// Takes the fields every write command has; returns whether to stop at the first failure.
 pub(super) fn ordered(arguments: &mut Arguments) -> Result<bool, CommandError> {
     // There are no validation rules to bypass, and retried writes are refused before.
-    arguments.ignore(&[
-        "bypassDocumentValidation",
-        "stmtId",
-        "stmtIds",
-        "bypassEmptyTsReplacement",
-    ]);
+    arguments.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds", "bypassEmptyTsReplacement"]);
     Ok(arguments.boolean("ordered")?.unwrap_or(true))
 }
 
@@ -55,11 +48,8 @@ impl WriteErrors {
             return;
         }
         self.errors.sort_by_key(|(index, _)| *index);
-        let errors: Vec<Bson> = self
-            .errors
-            .iter()
-            .map(|(index, error)| error.to_write_error(*index))
-            .collect();
+        let errors: Vec<Bson> =
+            self.errors.iter().map(|(index, error)| error.to_write_error(*index)).collect();
         reply.insert("writeErrors", errors);
     }
 }

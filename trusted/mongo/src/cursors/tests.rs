@@ -17,9 +17,7 @@ impl Cursor for Numbers {
         documents_max: usize,
         _bytes_max: usize,
     ) -> Result<Vec<Document>, StoreError> {
-        let count = i32::try_from(documents_max.min(7))
-            .unwrap()
-            .min(self.end - self.next);
+        let count = i32::try_from(documents_max.min(7)).unwrap().min(self.end - self.next);
         let batch = (self.next..self.next + count)
             .map(|n| doc! { "_id": n, "text": "x".repeat(self.text_bytes) })
             .collect();
@@ -29,19 +27,11 @@ impl Cursor for Numbers {
 }
 
 fn numbers(end: i32) -> Numbers {
-    Numbers {
-        next: 0,
-        end,
-        text_bytes: 0,
-    }
+    Numbers { next: 0, end, text_bytes: 0 }
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-        .block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
 }
 
 /// Ids of each batch, until one is the last.
@@ -50,13 +40,7 @@ fn batches(mut batches: Batches<Numbers>, size: Option<usize>) -> Vec<Vec<i32>> 
         let mut all = Vec::new();
         loop {
             let batch = batches.next(size).await.unwrap();
-            all.push(
-                batch
-                    .documents
-                    .iter()
-                    .map(|d| d.get_i32("_id").unwrap())
-                    .collect(),
-            );
+            all.push(batch.documents.iter().map(|d| d.get_i32("_id").unwrap()).collect());
             if batch.last {
                 return all;
             }
@@ -67,14 +51,7 @@ fn batches(mut batches: Batches<Numbers>, size: Option<usize>) -> Vec<Vec<i32>> 
 #[test]
 fn batches_are_filled_from_smaller_ones() {
     let all = batches(Batches::of_store(numbers(25), Shape::Whole, None), Some(10));
-    assert_eq!(
-        all,
-        vec![
-            (0..10).collect::<Vec<_>>(),
-            (10..20).collect(),
-            (20..25).collect()
-        ]
-    );
+    assert_eq!(all, vec![(0..10).collect::<Vec<_>>(), (10..20).collect(), (20..25).collect()]);
 }
 
 #[test]
@@ -96,18 +73,7 @@ fn a_batch_of_zero_fetches_nothing_and_goes_on() {
 #[test]
 fn batches_stay_below_the_byte_limit() {
     let text_bytes = 5_000_000;
-    let all = batches(
-        Batches::of_store(
-            Numbers {
-                next: 0,
-                end: 7,
-                text_bytes,
-            },
-            Shape::Whole,
-            None,
-        ),
-        None,
-    );
+    let all = batches(Batches::of_store(Numbers { next: 0, end: 7, text_bytes }, Shape::Whole, None), None);
     assert_eq!(all, vec![vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
 }
 
@@ -115,34 +81,20 @@ fn batches_stay_below_the_byte_limit() {
 fn stages_may_drop_whole_fetches() {
     let stages = [doc! { "$match": { "_id": { "$in": [3, 40] } } }];
     let shape = Shape::Staged(Pipeline::parse(&stages).unwrap());
-    assert_eq!(
-        batches(Batches::of_store(numbers(50), shape, None), Some(5)),
-        vec![vec![3, 40]]
-    );
+    assert_eq!(batches(Batches::of_store(numbers(50), shape, None), Some(5)), vec![vec![3, 40]]);
 }
 
 fn namespace(collection: &str) -> Namespace {
-    Namespace {
-        database: "d".into(),
-        collection: collection.into(),
-    }
+    Namespace { database: "d".into(), collection: collection.into() }
 }
 
 fn open(patient: bool) -> OpenCursor<Numbers> {
     let batches = Batches::of_store(numbers(5), Shape::Whole, None);
-    OpenCursor {
-        namespace: namespace("c"),
-        batches,
-        patient,
-        time_left: None,
-    }
+    OpenCursor { namespace: namespace("c"), batches, patient, time_left: None }
 }
 
 fn table(count_max: usize) -> CursorTable<Numbers> {
-    CursorTable::new(CursorLimits {
-        count_max,
-        idle: Duration::from_secs(600),
-    })
+    CursorTable::new(CursorLimits { count_max, idle: Duration::from_secs(600) })
 }
 
 #[test]

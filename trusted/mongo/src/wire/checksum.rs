@@ -11,11 +11,7 @@ const fn table() -> [u32; 256] {
         let mut value = byte as u32;
         let mut bit = 0;
         while bit < 8 {
-            value = if value & 1 == 1 {
-                (value >> 1) ^ POLYNOMIAL
-            } else {
-                value >> 1
-            };
+            value = if value & 1 == 1 { (value >> 1) ^ POLYNOMIAL } else { value >> 1 };
             bit += 1;
         }
         table[byte] = value;

@@ -146,9 +146,8 @@ pub fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
 
 /// Parses one whole message, header included.
 pub fn parse_message(bytes: &[u8]) -> Result<Message, WireError> {
-    let (head, rest) = bytes
-        .split_first_chunk::<HEADER_BYTES>()
-        .ok_or_else(|| broken("message shorter than its header"))?;
+    let (head, rest) =
+        bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(|| broken("message shorter than its header"))?;
     let header = parse_header(head)?;
     if header.message_bytes != bytes.len() {
         return Err(broken("message length does not match the bytes received"));
@@ -159,10 +158,7 @@ pub fn parse_message(bytes: &[u8]) -> Result<Message, WireError> {
         OP_COMPRESSED => return Err(broken("OP_COMPRESSED, but compression was not negotiated")),
         other => return Err(WireError::Broken(format!("unknown or removed opcode {other}"))),
     };
-    Ok(Message {
-        request_id: header.request_id,
-        body,
-    })
+    Ok(Message { request_id: header.request_id, body })
 }
 
 /// An `OP_MSG` reply holding one document. `Err` if the document cannot be written as BSON or is too long for a
@@ -197,9 +193,7 @@ fn encode(
     prefix: &[u8],
     document: &Document,
 ) -> Result<Vec<u8>, WireError> {
-    let body = document
-        .to_vec()
-        .map_err(|error| WireError::Broken(format!("reply is not BSON: {error}")))?;
+    let body = document.to_vec().map_err(|error| WireError::Broken(format!("reply is not BSON: {error}")))?;
     let length = HEADER_BYTES + prefix.len() + body.len();
     let announced = i32::try_from(length)
         .ok()
@@ -219,63 +213,38 @@ fn parse_msg(message: &[u8], rest: &[u8]) -> Result<MessageBody, WireError> {
     let flags = reader.int32()?.cast_unsigned();
     let unknown = flags & REQUIRED_FLAGS & !(CHECKSUM_PRESENT | MORE_TO_COME | EXHAUST_ALLOWED);
     if unknown != 0 {
-        return Err(WireError::Broken(format!(
-            "OP_MSG with unknown required flags {unknown:#x}"
-        )));
+        return Err(WireError::Broken(format!("OP_MSG with unknown required flags {unknown:#x}")));
     }
     if flags & CHECKSUM_PRESENT != 0 {
         reader.bytes = verify_checksum(message, reader.bytes)?;
     }
     let unacknowledged = flags & MORE_TO_COME != 0;
-    let reply = if unacknowledged {
-        ReplyForm::Silent
-    } else {
-        ReplyForm::Message
-    };
+    let reply = if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message };
     let mut command = None;
     let mut sequences: Vec<Sequence> = Vec::new();
     while !reader.bytes.is_empty() {
         match reader.byte()? {
             0 if command.is_none() => command = Some(to_owned(reader.document()?, BODY_BYTES_MAX, reply)?),
             0 => {
-                return Err(refused(
-                    40430,
-                    "Location40430",
-                    "Multiple body sections in message",
-                    reply,
-                ));
+                return Err(refused(40430, "Location40430", "Multiple body sections in message", reply));
             }
             1 => {
                 let sequence = parse_sequence(&mut reader, reply)?;
-                if sequences
-                    .iter()
-                    .any(|other| other.identifier == sequence.identifier)
-                {
+                if sequences.iter().any(|other| other.identifier == sequence.identifier) {
                     let text = format!("Duplicate document sequence: {}", sequence.identifier);
                     return Err(refused(40431, "Location40431", &text, reply));
                 }
                 sequences.push(sequence);
             }
             kind => {
-                return Err(WireError::Broken(format!(
-                    "OP_MSG section of unknown kind {kind}"
-                )));
+                return Err(WireError::Broken(format!("OP_MSG section of unknown kind {kind}")));
             }
         }
     }
     let command = command.ok_or_else(|| {
-        refused(
-            40587,
-            "Location40587",
-            "OP_MSG messages must have a body",
-            ReplyForm::Message,
-        )
+        refused(40587, "Location40587", "OP_MSG messages must have a body", ReplyForm::Message)
     })?;
-    Ok(MessageBody::Command {
-        command,
-        sequences,
-        unacknowledged,
-    })
+    Ok(MessageBody::Command { command, sequences, unacknowledged })
 }
 
 /// Checks the CRC-32C at the end of a message and returns `sections` without it.
@@ -295,22 +264,15 @@ fn verify_checksum<'a>(message: &[u8], sections: &'a [u8]) -> Result<&'a [u8], W
 
 fn parse_sequence(reader: &mut Reader<'_>, reply: ReplyForm) -> Result<Sequence, WireError> {
     let length = reader.int32()?;
-    let inside = usize::try_from(length)
-        .ok()
-        .and_then(|length| length.checked_sub(4));
+    let inside = usize::try_from(length).ok().and_then(|length| length.checked_sub(4));
     let inside = inside.ok_or_else(|| broken("document sequence with an impossible length"))?;
-    let mut section = Reader {
-        bytes: reader.take(inside)?,
-    };
+    let mut section = Reader { bytes: reader.take(inside)? };
     let identifier = section.cstring()?.to_owned();
     let mut documents = Vec::new();
     while !section.bytes.is_empty() {
         documents.push(to_owned(section.document()?, BODY_BYTES_MAX, reply)?);
     }
-    Ok(Sequence {
-        identifier,
-        documents,
-    })
+    Ok(Sequence { identifier, documents })
 }
 
 fn parse_query(rest: &[u8]) -> Result<MessageBody, WireError> {
@@ -340,10 +302,7 @@ fn parse_query(rest: &[u8]) -> Result<MessageBody, WireError> {
 
 fn to_owned(bytes: &[u8], bytes_max: usize, reply: ReplyForm) -> Result<Document, WireError> {
     if bytes.len() > bytes_max {
-        let text = format!(
-            "BSON size: {} is invalid. Size must be between 0 and {bytes_max}",
-            bytes.len()
-        );
+        let text = format!("BSON size: {} is invalid. Size must be between 0 and {bytes_max}", bytes.len());
         return Err(refused(10334, "BSONObjectTooLarge", &text, reply));
     }
     RawDocument::from_bytes(bytes)
@@ -357,12 +316,7 @@ fn broken(text: &str) -> WireError {
 }
 
 fn refused(code: i32, code_name: &'static str, message: &str, reply: ReplyForm) -> WireError {
-    WireError::Refused {
-        code,
-        code_name,
-        message: message.to_owned(),
-        reply,
-    }
+    WireError::Refused { code, code_name, message: message.to_owned(), reply }
 }
 
 /// Takes fields off the front of a byte string.
@@ -372,28 +326,21 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
-        let (head, rest) = self
-            .bytes
-            .split_at_checked(count)
-            .ok_or_else(|| broken("message ends too early"))?;
+        let (head, rest) =
+            self.bytes.split_at_checked(count).ok_or_else(|| broken("message ends too early"))?;
         self.bytes = rest;
         Ok(head)
     }
 
     fn byte(&mut self) -> Result<u8, WireError> {
-        let (first, rest) = self
-            .bytes
-            .split_first()
-            .ok_or_else(|| broken("message ends too early"))?;
+        let (first, rest) = self.bytes.split_first().ok_or_else(|| broken("message ends too early"))?;
         self.bytes = rest;
         Ok(*first)
     }
 
     fn int32(&mut self) -> Result<i32, WireError> {
-        let (head, rest) = self
-            .bytes
-            .split_first_chunk::<4>()
-            .ok_or_else(|| broken("message ends too early"))?;
+        let (head, rest) =
+            self.bytes.split_first_chunk::<4>().ok_or_else(|| broken("message ends too early"))?;
         self.bytes = rest;
         Ok(i32::from_le_bytes(*head))
     }

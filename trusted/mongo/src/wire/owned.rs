@@ -78,10 +78,7 @@ fn value(raw: RawBsonRef<'_>, depth: usize) -> Result<Bson, Unacceptable> {
         RawBsonRef::Array(inner) => nested_array(inner, depth).map(Bson::Array),
         RawBsonRef::JavaScriptCodeWithScope(inner) => {
             let scope = nested_document(inner.scope, depth)?;
-            Ok(Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
-                code: inner.code.to_owned(),
-                scope,
-            }))
+            Ok(Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope { code: inner.code.to_owned(), scope }))
         }
         leaf => Bson::try_from(leaf).map_err(|error| Unacceptable::Malformed(error.to_string())),
     }

@@ -13,10 +13,7 @@ struct Builder {
 
 impl Builder {
     fn new() -> Self {
-        Self {
-            flags: 0,
-            sections: Vec::new(),
-        }
+        Self { flags: 0, sections: Vec::new() }
     }
 
     fn flags(mut self, flags: u32) -> Self {
@@ -48,13 +45,7 @@ impl Builder {
         let checksummed = self.flags & CHECKSUM_PRESENT != 0;
         let length = 20 + self.sections.len() + if checksummed { 4 } else { 0 };
         let mut bytes = Vec::new();
-        for field in [
-            i32::try_from(length).unwrap(),
-            7,
-            0,
-            OP_MSG,
-            self.flags.cast_signed(),
-        ] {
+        for field in [i32::try_from(length).unwrap(), 7, 0, OP_MSG, self.flags.cast_signed()] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
         bytes.extend_from_slice(&self.sections);
@@ -104,22 +95,13 @@ fn command_with_body_and_sequences() {
         request_id: 7,
         body: MessageBody::Command {
             command: command.clone(),
-            sequences: vec![Sequence {
-                identifier: "documents".into(),
-                documents: documents.to_vec(),
-            }],
+            sequences: vec![Sequence { identifier: "documents".into(), documents: documents.to_vec() }],
             unacknowledged: false,
         },
     };
-    let body_first = Builder::new()
-        .body(&command)
-        .sequence("documents", &documents)
-        .build();
+    let body_first = Builder::new().body(&command).sequence("documents", &documents).build();
     assert_eq!(parse_message(&body_first).unwrap(), expected);
-    let body_last = Builder::new()
-        .sequence("documents", &documents)
-        .body(&command)
-        .build();
+    let body_last = Builder::new().sequence("documents", &documents).body(&command).build();
     assert_eq!(parse_message(&body_last).unwrap(), expected);
 }
 
@@ -127,10 +109,7 @@ fn command_with_body_and_sequences() {
 fn flags() {
     let command = doc! { "ping": 1, "$db": "d" };
     let unacknowledged = |flags| match parse_message(&Builder::new().flags(flags).body(&command).build()) {
-        Ok(Message {
-            body: MessageBody::Command { unacknowledged, .. },
-            ..
-        }) => unacknowledged,
+        Ok(Message { body: MessageBody::Command { unacknowledged, .. }, .. }) => unacknowledged,
         other => panic!("{other:?}"),
     };
     assert!(!unacknowledged(0));
@@ -158,10 +137,7 @@ fn checksum_is_checked() {
 #[test]
 fn every_truncation_is_an_error() {
     let documents = [doc! { "_id": 1 }];
-    let whole = Builder::new()
-        .body(&doc! { "insert": "c" })
-        .sequence("documents", &documents)
-        .build();
+    let whole = Builder::new().body(&doc! { "insert": "c" }).sequence("documents", &documents).build();
     let legacy = query("admin.$cmd", &doc! { "isMaster": 1 });
     for bytes in [whole, legacy] {
         assert!(parse_message(&bytes).is_ok());
@@ -183,26 +159,15 @@ fn impossible_lengths() {
     for length in [i32::MIN, -1, 0, 15, 48_000_001, i32::MAX] {
         let mut head = [0; HEADER_BYTES];
         head[..4].copy_from_slice(&length.to_le_bytes());
-        assert!(
-            matches!(parse_header(&head), Err(WireError::Broken(_))),
-            "{length}"
-        );
+        assert!(matches!(parse_header(&head), Err(WireError::Broken(_))), "{length}");
     }
     let mut head = [0; HEADER_BYTES];
     head[..4].copy_from_slice(&48_000_000_i32.to_le_bytes());
     assert_eq!(parse_header(&head).unwrap().message_bytes, MESSAGE_BYTES_MAX);
     for length in [-1_i32, 0, 3, 1000] {
-        let section = Builder::new()
-            .raw(&[1])
-            .raw(&length.to_le_bytes())
-            .raw(b"documents\0")
-            .build();
+        let section = Builder::new().raw(&[1]).raw(&length.to_le_bytes()).raw(b"documents\0").build();
         assert!(is_broken(&section), "sequence length {length}");
-        let body = Builder::new()
-            .raw(&[0])
-            .raw(&length.to_le_bytes())
-            .raw(&[0; 8])
-            .build();
+        let body = Builder::new().raw(&[0]).raw(&length.to_le_bytes()).raw(&[0; 8]).build();
         assert!(parse_message(&body).is_err(), "document length {length}");
     }
 }
@@ -212,26 +177,16 @@ fn unknown_opcodes_close_the_connection() {
     for opcode in [0, OP_REPLY, 2001, 2002, 2005, 2006, 2007, OP_COMPRESSED, -1] {
         assert!(is_broken(&framed(opcode, &[0; 32])), "{opcode}");
     }
-    let internal_section = Builder::new()
-        .body(&doc! { "ping": 1 })
-        .raw(&[2, 0, 0, 0, 0])
-        .build();
+    let internal_section = Builder::new().body(&doc! { "ping": 1 }).raw(&[2, 0, 0, 0, 0]).build();
     assert!(is_broken(&internal_section));
 }
 
 #[test]
 fn sections_that_contradict_are_refused() {
     let body = doc! { "ping": 1 };
-    assert_eq!(
-        refusal(&Builder::new().body(&body).body(&body).build()),
-        (40430, ReplyForm::Message)
-    );
+    assert_eq!(refusal(&Builder::new().body(&body).body(&body).build()), (40430, ReplyForm::Message));
     assert_eq!(refusal(&Builder::new().build()), (40587, ReplyForm::Message));
-    let twice = Builder::new()
-        .body(&body)
-        .sequence("a", &[])
-        .sequence("a", &[])
-        .build();
+    let twice = Builder::new().body(&body).sequence("a", &[]).sequence("a", &[]).build();
     assert_eq!(refusal(&twice), (40431, ReplyForm::Message));
 }
 
@@ -239,10 +194,7 @@ fn sections_that_contradict_are_refused() {
 fn bad_documents_are_refused_with_the_form_of_their_request() {
     // {"": <unknown type 0x77>}
     let bad = [7, 0, 0, 0, 0x77, 0, 0];
-    assert_eq!(
-        refusal(&Builder::new().raw(&[0]).raw(&bad).build()),
-        (22, ReplyForm::Message)
-    );
+    assert_eq!(refusal(&Builder::new().raw(&[0]).raw(&bad).build()), (22, ReplyForm::Message));
     let silent = Builder::new().flags(MORE_TO_COME).raw(&[0]).raw(&bad).build();
     assert_eq!(refusal(&silent), (22, ReplyForm::Silent));
     let mut legacy = query("admin.$cmd", &doc! {});
@@ -257,10 +209,7 @@ fn bad_documents_are_refused_with_the_form_of_their_request() {
 fn nested_as_deep_as_allowed_and_one_deeper() {
     let nested = |levels: usize| (1..levels).fold(doc! {}, |inner, _| doc! { "a": inner });
     assert!(parse_message(&Builder::new().body(&nested(DEPTH_MAX)).build()).is_ok());
-    assert_eq!(
-        refusal(&Builder::new().body(&nested(DEPTH_MAX + 1)).build()).0,
-        15
-    );
+    assert_eq!(refusal(&Builder::new().body(&nested(DEPTH_MAX + 1)).build()).0, 15);
     // Far deeper than any stack would take; built as bytes, since the encoder itself recurses.
     let levels = 1_000_000;
     let mut bytes = vec![0; 8 * levels];
@@ -286,27 +235,15 @@ fn oversized_documents_are_refused() {
     let largest = filler(BODY_BYTES_MAX);
     assert_eq!(largest.to_vec().unwrap().len(), BODY_BYTES_MAX);
     assert!(parse_message(&Builder::new().body(&largest).build()).is_ok());
-    assert_eq!(
-        refusal(&Builder::new().body(&filler(BODY_BYTES_MAX + 1)).build()).0,
-        10334
-    );
+    assert_eq!(refusal(&Builder::new().body(&filler(BODY_BYTES_MAX + 1)).build()).0, 10334);
 }
 
 #[test]
 fn legacy_queries_only_on_command_collections() {
     let hello = doc! { "isMaster": 1, "helloOk": true };
-    let expected = MessageBody::LegacyCommand {
-        database: "admin".into(),
-        command: hello.clone(),
-    };
-    assert_eq!(
-        parse_message(&query("admin.$cmd", &hello)).unwrap().body,
-        expected
-    );
-    assert_eq!(
-        refusal(&query("test.users", &doc! { "a": 1 })),
-        (352, ReplyForm::Legacy)
-    );
+    let expected = MessageBody::LegacyCommand { database: "admin".into(), command: hello.clone() };
+    assert_eq!(parse_message(&query("admin.$cmd", &hello)).unwrap().body, expected);
+    assert_eq!(refusal(&query("test.users", &doc! { "a": 1 })), (352, ReplyForm::Legacy));
     assert_eq!(refusal(&query(".$cmd", &hello)), (352, ReplyForm::Legacy));
 }
 
@@ -331,9 +268,7 @@ fn leaf() -> impl Strategy<Value = Bson> {
     prop_oneof![
         any::<i32>().prop_map(Bson::Int32),
         any::<i64>().prop_map(Bson::Int64),
-        any::<f64>()
-            .prop_filter("NaN is not equal to itself", |x| !x.is_nan())
-            .prop_map(Bson::Double),
+        any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()).prop_map(Bson::Double),
         any::<bool>().prop_map(Bson::Boolean),
         ".{0,12}".prop_map(Bson::String),
         any::<[u8; 12]>().prop_map(|id| Bson::ObjectId(id.into())),
@@ -342,18 +277,12 @@ fn leaf() -> impl Strategy<Value = Bson> {
         Just(Bson::Undefined),
         Just(Bson::MinKey),
         Just(Bson::MaxKey),
-        Just(Bson::Timestamp(bson::Timestamp {
-            time: 1,
-            increment: 2
-        })),
+        Just(Bson::Timestamp(bson::Timestamp { time: 1, increment: 2 })),
         Just(Bson::Symbol("s".into())),
         Just(Bson::JavaScriptCode("f()".into())),
         any::<[u8; 16]>().prop_map(|bytes| Bson::Decimal128(bson::Decimal128::from_bytes(bytes))),
         prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| {
-            Bson::Binary(bson::Binary {
-                subtype: bson::spec::BinarySubtype::Generic,
-                bytes,
-            })
+            Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes })
         }),
     ]
 }

@@ -23,11 +23,7 @@ fn each_side_gets_its_files_and_only_those() {
     create(&proxy, &server, NOW).unwrap();
     assert_eq!(files(&proxy), ["ca.key", "ca.pem", "proxy.key", "proxy.pem"]);
     assert_eq!(files(&server), ["ca.pem", "server.key", "server.pem"]);
-    for path in [
-        proxy.join("ca.key"),
-        proxy.join("proxy.key"),
-        server.join("server.key"),
-    ] {
+    for path in [proxy.join("ca.key"), proxy.join("proxy.key"), server.join("server.key")] {
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     }
     client_config(&CertificatePaths::in_directory(&proxy)).unwrap();
@@ -39,10 +35,7 @@ fn nothing_is_overwritten() {
     let (proxy, server) = (directory.path().join("p"), directory.path().join("s"));
     create(&proxy, &server, NOW).unwrap();
     let before = fs::read(proxy.join("ca.key")).unwrap();
-    assert!(matches!(
-        create(&proxy, &server, NOW),
-        Err(CertificateError::Exists(_))
-    ));
+    assert!(matches!(create(&proxy, &server, NOW), Err(CertificateError::Exists(_))));
     assert_eq!(fs::read(proxy.join("ca.key")).unwrap(), before);
 }
 
@@ -87,10 +80,7 @@ fn broken_files_are_named() {
     let paths = CertificatePaths::in_directory(&proxy);
     for path in [&paths.authority, &paths.certificate, &paths.private] {
         let before = fs::read(path).unwrap();
-        for content in [
-            "",
-            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-        ] {
+        for content in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             fs::write(path, content).unwrap();
             let error = client_config(&paths).unwrap_err();
             let named = match &error {

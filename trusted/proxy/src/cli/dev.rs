@@ -36,10 +36,8 @@ impl Directory {
         if self.layout.configuration.is_file() {
             return Ok(());
         }
-        std::fs::create_dir_all(directory).map_err(|source| Failure::Io {
-            path: directory.into(),
-            source,
-        })?;
+        std::fs::create_dir_all(directory)
+            .map_err(|source| Failure::Io { path: directory.into(), source })?;
         if !self.key_file.exists() {
             arras_keys::create_key_file(&self.key_file)?;
         }
@@ -59,21 +57,13 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     let directory = std::path::absolute(&arguments.data_dir)?;
     let places = Directory::new(&directory);
     places.prepare(&directory)?;
-    let schema = arguments
-        .schema
-        .as_deref()
-        .map(plan::read_schema)
-        .transpose()?
-        .unwrap_or_default();
+    let schema = arguments.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
     let keyring = Keyring::open(&places.layout.keyring, Unlock::KeyFile(places.key_file.clone()))?;
     let server = ServerCommand {
         program: server_process::find()?,
         data_dir: places.server_data.clone(),
         certificates: places.layout.server.clone(),
-        transcript: arguments
-            .transcript
-            .clone()
-            .map(|path| (path, arguments.transcript_bytes)),
+        transcript: arguments.transcript.clone().map(|path| (path, arguments.transcript_bytes)),
     };
     let mut configuration = Configuration::read(&places.layout.configuration)?;
     configuration.listen.clone_from(&arguments.listen);
@@ -83,11 +73,7 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
         let stop = proxy::stop_signal()?;
         let running = server.start("127.0.0.1:0").await?;
         configuration.server.address.clone_from(&running.address);
-        tracing::info!(
-            process = running.id(),
-            address = running.address,
-            "arras-server runs, without a key"
-        );
+        tracing::info!(process = running.id(), address = running.address, "arras-server runs, without a key");
         let (stop_server, stopping) = oneshot::channel();
         let keeper = tokio::spawn(keep(server, running, stopping));
         let served = proxy::serve(&configuration, keyring, schema, stop).await;

@@ -47,16 +47,10 @@ pub(super) fn run(path: &Path) -> Result<(), Failure> {
 
 fn check_schema(configuration: &Configuration) -> Result<((), String), Failure> {
     let Some(path) = &configuration.schema else {
-        return Ok((
-            (),
-            "none: every field is sensitive, createIndexes makes the indexes".into(),
-        ));
+        return Ok(((), "none: every field is sensitive, createIndexes makes the indexes".into()));
     };
     let schema = plan::read_schema(path)?;
-    Ok((
-        (),
-        format!("{}, {} collections", path.display(), schema.collections.len()),
-    ))
+    Ok(((), format!("{}, {} collections", path.display(), schema.collections.len())))
 }
 
 fn open_keyring(configuration: &Configuration) -> Result<(Keyring, String), Failure> {
@@ -65,16 +59,11 @@ fn open_keyring(configuration: &Configuration) -> Result<(Keyring, String), Fail
         unlock::existing(configuration.keyring.key_file.clone())?,
     )?;
     let (version, _) = keyring.current();
-    Ok((
-        keyring,
-        format!("{}, root version {version}", configuration.keyring.path.display()),
-    ))
+    Ok((keyring, format!("{}, root version {version}", configuration.keyring.path.display())))
 }
 
 async fn connect(configuration: &Configuration) -> Result<((), String), Failure> {
-    let tls = client_config(&CertificatePaths::in_directory(
-        &configuration.server.certificates,
-    ))?;
+    let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
     let connection = Connection::open(Settings::new(configuration.server.address.clone(), tls)).await?;
     let server = connection.server();
     let detail = format!(
@@ -87,10 +76,7 @@ async fn connect(configuration: &Configuration) -> Result<((), String), Failure>
 fn open_data(configuration: &Configuration, keyring: &Keyring) -> Result<((), String), Failure> {
     let path = &configuration.data_dir;
     if !path.exists() {
-        return Ok((
-            (),
-            format!("{}: not there yet, the first start makes it", path.display()),
-        ));
+        return Ok(((), format!("{}: not there yet, the first start makes it", path.display())));
     }
     let store = Embedded::open(path).map_err(|error| Failure::data(path.clone(), error))?;
     let (oldest, _) = keyring.versions().next().unwrap_or_default();

@@ -8,10 +8,7 @@ use tracing_subscriber::EnvFilter;
 pub fn start(format: LogFormat, level: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let colours = io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colours)
-        .with_writer(io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(io::stderr);
     // A second start in one process (tests) keeps the first.
     let _ = match format {
         LogFormat::Json => log.json().try_init(),

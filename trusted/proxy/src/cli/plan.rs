@@ -7,10 +7,8 @@ use std::path::Path;
 
 /// Reads a schema file.
 pub(super) fn read_schema(path: &Path) -> Result<Schema, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|source| Failure::Io {
-        path: path.to_path_buf(),
-        source,
-    })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })?;
     Ok(Schema::parse(&text, &path.display().to_string())?)
 }
 

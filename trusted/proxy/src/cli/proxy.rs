@@ -25,12 +25,7 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     configuration.server.address = arguments.server.unwrap_or(configuration.server.address);
     configuration.schema = arguments.schema.or(configuration.schema);
     logging::start(configuration.log_format, "info");
-    let schema = configuration
-        .schema
-        .as_deref()
-        .map(plan::read_schema)
-        .transpose()?
-        .unwrap_or_default();
+    let schema = configuration.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
     let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
     let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -47,9 +42,7 @@ pub(super) async fn serve(
     schema: Schema,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
-    let tls = client_config(&CertificatePaths::in_directory(
-        &configuration.server.certificates,
-    ))?;
+    let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
     let mut settings = Settings::new(configuration.server.address.clone(), tls);
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let connection = Connection::open(settings).await?;
@@ -58,11 +51,7 @@ pub(super) async fn serve(
     let database = connection.server().database;
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
-    let engine_settings = engine::Settings {
-        schema,
-        range,
-        ..engine::Settings::default()
-    };
+    let engine_settings = engine::Settings { schema, range, ..engine::Settings::default() };
     let engine = Engine::open(local, keyring, Arc::new(connection), database, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
@@ -73,19 +62,14 @@ pub(super) async fn serve(
         }
     });
     let address = &configuration.listen;
-    let failed = |source| Failure::Listen {
-        address: address.clone(),
-        source,
-    };
+    let failed = |source| Failure::Listen { address: address.clone(), source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     // For whoever started the proxy with port 0; nobody reading is no reason to stop.
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    Server::new(Arc::new(engine), Options::default())
-        .serve(listener, stop)
-        .await;
+    Server::new(Arc::new(engine), Options::default()).serve(listener, stop).await;
     restarts.abort();
     tracing::info!("stopped");
     Ok(())

@@ -57,45 +57,24 @@ pub(super) fn find() -> Result<PathBuf, Failure> {
 
 /// `cargo run` builds this executable only: the other side is built with the same profile.
 fn build(cargo: &Path, own: &Path) -> Result<(), Failure> {
-    let release = own
-        .parent()
-        .is_some_and(|directory| directory.ends_with("release"));
+    let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
     let mut command = std::process::Command::new(cargo);
-    command.args([
-        "build",
-        "--quiet",
-        "--package",
-        "arras-server",
-        "--bin",
-        "arras-server",
-    ]);
+    command.args(["build", "--quiet", "--package", "arras-server", "--bin", "arras-server"]);
     if release {
         command.arg("--release");
     }
     let status = command.status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::ServerProcess("arras-server does not build".into()))
-    }
+    if status.success() { Ok(()) } else { Err(Failure::ServerProcess("arras-server does not build".into())) }
 }
 
 impl ServerCommand {
     /// Starts the server on `listen` and waits until it is ready.
     pub(super) async fn start(&self, listen: &str) -> Result<ServerProcess, Failure> {
         let mut command = Command::new(&self.program);
-        command
-            .arg("--data-dir")
-            .arg(&self.data_dir)
-            .arg("--certificates")
-            .arg(&self.certificates);
+        command.arg("--data-dir").arg(&self.data_dir).arg("--certificates").arg(&self.certificates);
         command.arg("--listen").arg(listen);
         if let Some((path, bytes)) = &self.transcript {
-            command
-                .arg("--transcript")
-                .arg(path)
-                .arg("--transcript-bytes")
-                .arg(bytes.to_string());
+            command.arg("--transcript").arg(path).arg("--transcript-bytes").arg(bytes.to_string());
         }
         // A ctrl-C at the terminal is for the proxy, which then stops the server; and the server is not to outlive a
         // proxy that was killed.
@@ -107,10 +86,7 @@ impl ServerCommand {
             .kill_on_drop(true);
         let failed = |what: String| Failure::ServerProcess(format!("{}: {what}", self.program.display()));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let stdout = child
-            .stdout
-            .take()
-            .ok_or_else(|| failed("has no output".into()))?;
+        let stdout = child.stdout.take().ok_or_else(|| failed("has no output".into()))?;
         let stdin = child.stdin.take().ok_or_else(|| failed("has no input".into()))?;
         let mut lines = BufReader::new(stdout).lines();
         let ready = tokio::time::timeout(START, async {
@@ -122,11 +98,7 @@ impl ServerCommand {
             None
         });
         match ready.await {
-            Ok(Some(address)) => Ok(ServerProcess {
-                child,
-                _stdin: stdin,
-                address,
-            }),
+            Ok(Some(address)) => Ok(ServerProcess { child, _stdin: stdin, address }),
             Ok(None) => Err(failed("did not start; its own message is above".into())),
             Err(_) => Err(failed(format!("was not ready within {} s", START.as_secs()))),
         }
@@ -149,10 +121,7 @@ impl ServerProcess {
     pub(super) async fn stop(mut self) {
         if let Some(id) = self.child.id() {
             // SIGTERM through the shell's own tool: no unsafe code for one signal.
-            let _ = Command::new("kill")
-                .args(["-TERM", &id.to_string()])
-                .status()
-                .await;
+            let _ = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
         }
         if tokio::time::timeout(STOP, self.child.wait()).await.is_err() {
             let _ = self.child.kill().await;

@@ -42,17 +42,13 @@ pub(super) fn new(key_file: Option<PathBuf>) -> Result<Unlock, Failure> {
         Err(_) => {
             let passphrase = typed("Passphrase for the new keyring: ")?;
             if passphrase != typed("The same again: ")? {
-                return Err(Failure::Check(
-                    "the two passphrases differ; nothing was made".into(),
-                ));
+                return Err(Failure::Check("the two passphrases differ; nothing was made".into()));
             }
             passphrase
         }
     };
     if passphrase.is_empty() {
-        return Err(Failure::Check(
-            "an empty passphrase protects nothing; nothing was made".into(),
-        ));
+        return Err(Failure::Check("an empty passphrase protects nothing; nothing was made".into()));
     }
     Ok(Unlock::Passphrase(Passphrase::new(passphrase)))
 }

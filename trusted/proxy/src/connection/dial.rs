@@ -19,9 +19,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// A server that is gone without a word is noticed within about half a minute.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(15))
-    .with_interval(Duration::from_secs(5));
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
 
 /// How long sent bytes may stay unacknowledged.
 #[cfg(target_os = "linux")]
@@ -96,22 +95,13 @@ pub(super) async fn dial(
     database: Option<[u8; 16]>,
 ) -> Result<(Link, hello::Response), ConnectError> {
     let address = || settings.address.clone();
-    let (stream, server) = timeout(settings.connect, reach(settings))
-        .await
-        .unwrap_or_else(|_| {
-            let limit_ms = u64::try_from(settings.connect.as_millis()).unwrap_or(u64::MAX);
-            Err(ConnectError::Silent {
-                address: address(),
-                limit_ms,
-            })
-        })?;
+    let (stream, server) = timeout(settings.connect, reach(settings)).await.unwrap_or_else(|_| {
+        let limit_ms = u64::try_from(settings.connect.as_millis()).unwrap_or(u64::MAX);
+        Err(ConnectError::Silent { address: address(), limit_ms })
+    })?;
     if server.protocol_version != PROTOCOL_VERSION {
         let (ours, theirs) = (PROTOCOL_VERSION, server.protocol_version);
-        return Err(ConnectError::Version {
-            address: address(),
-            ours,
-            theirs,
-        });
+        return Err(ConnectError::Version { address: address(), ours, theirs });
     }
     if database.is_some_and(|database| database != server.database) {
         return Err(ConnectError::OtherDatabase { address: address() });
@@ -121,25 +111,14 @@ pub(super) async fn dial(
 
 async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Response), ConnectError> {
     let address = || settings.address.clone();
-    let unreachable = |source| ConnectError::Unreachable {
-        address: address(),
-        source,
-    };
-    let failed = |error: &io::Error| ConnectError::Tls {
-        address: address(),
-        what: describe_failure(error),
-    };
+    let unreachable = |source| ConnectError::Unreachable { address: address(), source };
+    let failed = |error: &io::Error| ConnectError::Tls { address: address(), what: describe_failure(error) };
     let tcp = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
     tune(&tcp).map_err(unreachable)?;
-    let name = ServerName::try_from(SERVER_NAME).map_err(|error| ConnectError::Tls {
-        address: address(),
-        what: error.to_string(),
-    })?;
+    let name = ServerName::try_from(SERVER_NAME)
+        .map_err(|error| ConnectError::Tls { address: address(), what: error.to_string() })?;
     let connector = TlsConnector::from(settings.tls.clone());
-    let mut stream = connector
-        .connect(name, tcp)
-        .await
-        .map_err(|error| failed(&error))?;
+    let mut stream = connector.connect(name, tcp).await.map_err(|error| failed(&error))?;
     let written = write_hello(&mut stream).await;
     // In TLS 1.3 the server judges this side's certificate after the handshake is over here: its verdict is
     // what is read, whatever became of the writing.
@@ -148,25 +127,15 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
         (Ok(Some((header, body))), _) => Ok((stream, greeted(&address, header, &body)?)),
         (Err(ReadError::Stream(error)), _) | (Ok(None), Err(error)) => Err(failed(&error)),
         (Ok(None), Ok(())) => Err(failed(&io::ErrorKind::UnexpectedEof.into())),
-        (Err(error), _) => Err(ConnectError::Malformed {
-            address: address(),
-            what: error.to_string(),
-        }),
+        (Err(error), _) => Err(ConnectError::Malformed { address: address(), what: error.to_string() }),
     }
 }
 
 async fn write_hello(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
-    let body = codec::encode(&hello::Request {
-        protocol_version: PROTOCOL_VERSION,
-    });
+    let body = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION });
     let body_bytes = u32::try_from(body.len()).map_err(io::Error::other)?;
-    let header = FrameHeader {
-        call: 0,
-        kind: FrameKind::Request,
-        protocol: Hello::ID,
-        deadline_ms: 0,
-        body_bytes,
-    };
+    let header =
+        FrameHeader { call: 0, kind: FrameKind::Request, protocol: Hello::ID, deadline_ms: 0, body_bytes };
     stream.write_all(&header.to_bytes()).await?;
     stream.write_all(&body).await?;
     stream.flush().await
@@ -177,25 +146,17 @@ fn greeted(
     header: FrameHeader,
     body: &[u8],
 ) -> Result<hello::Response, ConnectError> {
-    let malformed = |what: &str| ConnectError::Malformed {
-        address: address(),
-        what: what.into(),
-    };
+    let malformed = |what: &str| ConnectError::Malformed { address: address(), what: what.into() };
     if header.call != 0 || header.protocol != Hello::ID {
         return Err(malformed("the first reply is not to hello"));
     }
     match header.kind {
         FrameKind::Response => codec::decode(body).map_err(|error| malformed(&error.to_string())),
         FrameKind::Refusal => match codec::decode(body) {
-            Ok(Refusal::Version { asked, served }) => Err(ConnectError::Version {
-                address: address(),
-                ours: asked,
-                theirs: served,
-            }),
-            Ok(refusal) => Err(ConnectError::Refused {
-                address: address(),
-                refusal,
-            }),
+            Ok(Refusal::Version { asked, served }) => {
+                Err(ConnectError::Version { address: address(), ours: asked, theirs: served })
+            }
+            Ok(refusal) => Err(ConnectError::Refused { address: address(), refusal }),
             Err(error) => Err(malformed(&error.to_string())),
         },
         FrameKind::Request => Err(malformed("a request in place of a reply to hello")),

@@ -137,10 +137,7 @@ impl Link {
     pub(super) fn new(stream: TlsStream<TcpStream>) -> Self {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let calls = Mutex::new(Calls::Open(HashMap::new()));
-        let pending = Arc::new(Pending {
-            calls,
-            next: AtomicU64::new(1),
-        });
+        let pending = Arc::new(Pending { calls, next: AtomicU64::new(1) });
         tokio::spawn(run(stream, queue, Arc::clone(&pending)));
         Self { outgoing, pending }
     }
@@ -163,26 +160,13 @@ impl Link {
             Calls::Open(calls) => calls.insert(call, Waiting { protocol, reply }),
             Calls::Closed(_) => return Err(Unsent { body, room }),
         };
-        let _registered = Registered {
-            pending: &self.pending,
-            call,
-        };
-        let request = Outgoing {
-            call,
-            protocol,
-            body,
-            until,
-            _room: room,
-        };
+        let _registered = Registered { pending: &self.pending, call };
+        let request = Outgoing { call, protocol, body, until, _room: room };
         if let Err(unsent) = self.outgoing.send(request).await {
-            let Outgoing {
-                body, _room: room, ..
-            } = unsent.0;
+            let Outgoing { body, _room: room, .. } = unsent.0;
             return Err(Unsent { body, room });
         }
-        Ok(replied
-            .await
-            .unwrap_or_else(|_| Err(ChannelError::Lost(self.pending.why_closed()))))
+        Ok(replied.await.unwrap_or_else(|_| Err(ChannelError::Lost(self.pending.why_closed()))))
     }
 }
 
@@ -237,10 +221,7 @@ async fn write_requests<W: AsyncWrite + Unpin>(
 }
 
 async fn write_request<W: AsyncWrite + Unpin>(stream: &mut W, request: &Outgoing) -> io::Result<()> {
-    let left = request
-        .until
-        .saturating_duration_since(Instant::now())
-        .as_millis();
+    let left = request.until.saturating_duration_since(Instant::now()).as_millis();
     let header = FrameHeader {
         call: request.call,
         kind: FrameKind::Request,

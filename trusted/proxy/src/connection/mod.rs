@@ -103,11 +103,7 @@ impl Connection {
     /// [`ConnectError`], saying what to do about it.
     pub async fn open(settings: Settings) -> Result<Self, ConnectError> {
         let (link, server) = dial::dial(&settings, settings.database).await?;
-        info!(
-            address = settings.address,
-            engine = server.engine,
-            "connected to the server"
-        );
+        info!(address = settings.address, engine = server.engine, "connected to the server");
         let current = Current {
             link: Arc::new(link),
             attempts: 1,
@@ -124,19 +120,13 @@ impl Connection {
             dialling: tokio::sync::Mutex::new(()),
             settings,
         };
-        Ok(Self {
-            deadline: shared.settings.deadline,
-            shared: Arc::new(shared),
-        })
+        Ok(Self { deadline: shared.settings.deadline, shared: Arc::new(shared) })
     }
 
     /// The same connection with another deadline for its calls.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            deadline,
-        }
+        Self { shared: Arc::clone(&self.shared), deadline }
     }
 
     /// Who the server said it is when it was last connected to.
@@ -160,28 +150,19 @@ impl Connection {
         let mut body = codec::encode(&request);
         drop(request);
         if body.len() > FRAME_BYTES_MAX {
-            return Err(ChannelError::TooLarge {
-                request_bytes: body.len(),
-                limit_bytes: FRAME_BYTES_MAX,
-            });
+            return Err(ChannelError::TooLarge { request_bytes: body.len(), limit_bytes: FRAME_BYTES_MAX });
         }
         let closed = |_| ChannelError::Lost("this proxy is stopping".into());
         let _permit = self.shared.in_flight.acquire().await.map_err(closed)?;
         let room = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.shared.queue)
-            .acquire_many_owned(room)
-            .await
-            .map_err(closed)?;
+        let room = Arc::clone(&self.shared.queue).acquire_many_owned(room).await.map_err(closed)?;
         let mut room = Some(room);
         loop {
             let link = self.shared.link(self.deadline).await?;
             let answered = match link.exchange(P::ID, body, until, room).await {
                 Ok(answered) => answered?,
                 // The link broke before the request was handed to it: nothing can have been sent.
-                Err(Unsent {
-                    body: unsent,
-                    room: kept,
-                }) => {
+                Err(Unsent { body: unsent, room: kept }) => {
                     (body, room) = (unsent, kept);
                     continue;
                 }
@@ -202,9 +183,7 @@ impl<P: Protocol> Channel<P> for Connection {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
         let until = Instant::now() + self.deadline;
         let late = || ChannelError::Deadline(u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX));
-        timeout_at(until, self.call_until::<P>(request, until))
-            .await
-            .unwrap_or_else(|_| Err(late()))
+        timeout_at(until, self.call_until::<P>(request, until)).await.unwrap_or_else(|_| Err(late()))
     }
 }
 
@@ -216,11 +195,7 @@ impl Shared {
 
     fn live(&self) -> Result<Arc<Link>, u64> {
         let current = self.current();
-        if current.link.is_open() {
-            Ok(Arc::clone(&current.link))
-        } else {
-            Err(current.attempts)
-        }
+        if current.link.is_open() { Ok(Arc::clone(&current.link)) } else { Err(current.attempts) }
     }
 
     /// The link in use, or a new one.
@@ -244,10 +219,7 @@ impl Shared {
         };
         sleep_until(not_before).await;
         let limit = self.settings.connect.min(patience);
-        let settings = Settings {
-            connect: limit,
-            ..self.settings.clone()
-        };
+        let settings = Settings { connect: limit, ..self.settings.clone() };
         match dial::dial(&settings, Some(database)).await {
             Ok((link, server)) => Ok(self.linked(link, server)),
             Err(error) => Err(self.failed(&error)),
@@ -257,13 +229,9 @@ impl Shared {
     fn linked(&self, link: Link, server: hello::Response) -> Arc<Link> {
         let link = Arc::new(link);
         let incarnation = server.incarnation;
-        info!(
-            address = self.settings.address,
-            incarnation, "connected to the server again"
-        );
+        info!(address = self.settings.address, incarnation, "connected to the server again");
         // Before the link is to be had: whoever calls on it can know of the restart.
-        self.incarnation
-            .send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation);
+        self.incarnation.send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation);
         let mut current = self.current();
         current.link = Arc::clone(&link);
         current.server = server;

@@ -46,9 +46,7 @@ impl Client {
         self.stream.write_all(&bytes)?;
         let mut header = [0; HEADER_BYTES];
         self.stream.read_exact(&mut header)?;
-        let length = wire::parse_header(&header)
-            .map_err(|e| ClientError::Wire(e.to_string()))?
-            .message_bytes;
+        let length = wire::parse_header(&header).map_err(|e| ClientError::Wire(e.to_string()))?.message_bytes;
         let mut message = header.to_vec();
         message.resize(length, 0);
         self.stream.read_exact(&mut message[HEADER_BYTES..])?;
@@ -59,13 +57,8 @@ impl Client {
         let name = command.keys().next().cloned().unwrap_or_default();
         let failed = reply.get("writeErrors").is_some();
         if failed || !matches!(reply.get("ok"), Some(Bson::Double(1.0))) {
-            let message = reply
-                .get_str("errmsg")
-                .map_or_else(|_| reply.to_string(), str::to_owned);
-            return Err(ClientError::Refused {
-                command: name,
-                message,
-            });
+            let message = reply.get_str("errmsg").map_or_else(|_| reply.to_string(), str::to_owned);
+            return Err(ClientError::Refused { command: name, message });
         }
         Ok(reply)
     }
@@ -77,24 +70,14 @@ impl Client {
         let mut documents = Vec::new();
         loop {
             let cursor = reply.get_document("cursor").map_err(|_| missing())?;
-            let batch = cursor
-                .get_array("firstBatch")
-                .or_else(|_| cursor.get_array("nextBatch"));
-            documents.extend(
-                batch
-                    .map_err(|_| missing())?
-                    .iter()
-                    .filter_map(|d| d.as_document().cloned()),
-            );
+            let batch = cursor.get_array("firstBatch").or_else(|_| cursor.get_array("nextBatch"));
+            documents.extend(batch.map_err(|_| missing())?.iter().filter_map(|d| d.as_document().cloned()));
             let id = cursor.get_i64("id").map_err(|_| missing())?;
             if id == 0 {
                 return Ok(documents);
             }
-            let collection = cursor
-                .get_str("ns")
-                .ok()
-                .and_then(|ns| ns.split_once('.'))
-                .map(|(_, name)| name);
+            let collection =
+                cursor.get_str("ns").ok().and_then(|ns| ns.split_once('.')).map(|(_, name)| name);
             let collection = collection.unwrap_or_default().to_owned();
             let database = command.get_str("$db").unwrap_or_default();
             reply = self.command(&doc! { "getMore": id, "collection": collection, "$db": database })?;

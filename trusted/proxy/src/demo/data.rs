@@ -74,11 +74,7 @@ mod tests {
     fn the_data_set_is_whole() {
         let people = load().expect("loads");
         assert_eq!(people.len(), 20_190);
-        assert_eq!(people[0].document().get_i64("person"), Ok(125_024));
-        assert!(
-            people
-                .iter()
-                .any(|person| person.chronic.is_none() || person.limited.is_none())
-        );
+        assert_eq!(people[0].document().get_i64("person").ok(), Some(125_024));
+        assert!(people.iter().any(|person| person.chronic.is_none() || person.limited.is_none()));
     }
 }

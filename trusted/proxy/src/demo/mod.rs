@@ -59,10 +59,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         Ok(())
     } else {
         let wrong = operations.len() - agreed;
-        Err(Failure::Check(format!(
-            "{wrong} of {} answers differ from the plaintext's",
-            operations.len()
-        )))
+        Err(Failure::Check(format!("{wrong} of {} answers differ from the plaintext's", operations.len())))
     }
 }
 
@@ -113,11 +110,5 @@ fn perform(
     std::thread::sleep(Duration::from_millis(60));
     let observed = seen.since()?;
     let expected = (operation.expect)(people);
-    Ok(Outcome {
-        answer,
-        expected,
-        latency,
-        explained,
-        seen: observed,
-    })
+    Ok(Outcome { answer, expected, latency, explained, seen: observed })
 }

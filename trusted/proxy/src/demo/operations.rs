@@ -26,10 +26,8 @@ impl Expected {
             Self::Ordered(ids) | Self::Set(ids) if ids.len() == 1 => "1 document".into(),
             Self::Ordered(ids) | Self::Set(ids) => format!("{} documents", ids.len()),
             Self::Numbers(numbers) => {
-                let words: Vec<String> = numbers
-                    .iter()
-                    .map(|(name, value)| format!("{name} = {value}"))
-                    .collect();
+                let words: Vec<String> =
+                    numbers.iter().map(|(name, value)| format!("{name} = {value}")).collect();
                 words.join(", ")
             }
         }
@@ -84,10 +82,7 @@ fn explain(mut command: Document) -> Option<Document> {
 }
 
 fn ids(documents: &[Document]) -> Vec<i32> {
-    documents
-        .iter()
-        .filter_map(|document| document.get_i32("_id").ok())
-        .collect()
+    documents.iter().filter_map(|document| document.get_i32("_id").ok()).collect()
 }
 
 fn set(mut ids: Vec<i32>) -> Expected {
@@ -96,11 +91,7 @@ fn set(mut ids: Vec<i32>) -> Expected {
 }
 
 fn matching(people: &[Person], matches: impl Fn(&Person) -> bool) -> Vec<i32> {
-    people
-        .iter()
-        .filter(|person| matches(person))
-        .map(|person| person.id)
-        .collect()
+    people.iter().filter(|person| matches(person)).map(|person| person.id).collect()
 }
 
 /// A number to six significant digits.
@@ -138,12 +129,9 @@ fn search(
 pub(crate) fn all() -> Vec<Operation> {
     let between = |age: Option<f64>, from: f64, to: f64| age.is_some_and(|age| age >= from && age < to);
     let mut operations = vec![
-        search(
-            "equality",
-            r#"find({ health: "poor" })"#,
-            doc! { "health": "poor" },
-            |person| person.health == "poor",
-        ),
+        search("equality", r#"find({ health: "poor" })"#, doc! { "health": "poor" }, |person| {
+            person.health == "poor"
+        }),
         search(
             "range",
             "find({ age: { $gte: 61, $lt: 62 } })",
@@ -151,12 +139,9 @@ pub(crate) fn all() -> Vec<Operation> {
             move |person| between(person.age, 61.0, 62.0),
         ),
         order_by_limit(),
-        search(
-            "compound equality",
-            "find({ site: 3, year: 2 })",
-            doc! { "site": 3, "year": 2 },
-            |person| person.site == 3 && person.year == 2,
-        ),
+        search("compound equality", "find({ site: 3, year: 2 })", doc! { "site": 3, "year": 2 }, |person| {
+            person.site == 3 && person.year == 2
+        }),
         search(
             "equality + range",
             r#"find({ health: "poor", age: { $gt: 60 } })"#,
@@ -205,27 +190,16 @@ fn range_sum() -> Operation {
         explain: explain(command.clone()),
         run: Box::new(move |client| {
             let found = client.query(&command)?;
-            let value = |name: &str| {
-                (
-                    name.to_owned(),
-                    number(found.first().and_then(|group| group.get(name))),
-                )
-            };
+            let value =
+                |name: &str| (name.to_owned(), number(found.first().and_then(|group| group.get(name))));
             Ok(Expected::Numbers(vec![value("spent"), value("mean")]))
         }),
         expect: Box::new(|people| {
             let in_range = |person: &&Person| person.age.is_some_and(|age| (30.0..40.0).contains(&age));
-            let dollars: Vec<f64> = people
-                .iter()
-                .filter(in_range)
-                .filter_map(|person| person.medical)
-                .collect();
+            let dollars: Vec<f64> =
+                people.iter().filter(in_range).filter_map(|person| person.medical).collect();
             let spent: f64 = dollars.iter().sum();
-            let mean = if dollars.is_empty() {
-                "none".into()
-            } else {
-                rounded(spent / dollars.len() as f64)
-            };
+            let mean = if dollars.is_empty() { "none".into() } else { rounded(spent / dollars.len() as f64) };
             Expected::Numbers(vec![("spent".into(), rounded(spent)), ("mean".into(), mean)])
         }),
     }
@@ -245,27 +219,16 @@ fn group() -> Operation {
         run: Box::new(move |client| {
             let groups = client.query(&command)?;
             let pair = |group: &Document| {
-                (
-                    group.get_str("_id").unwrap_or_default().to_owned(),
-                    number(group.get("visits")),
-                )
+                (group.get_str("_id").unwrap_or_default().to_owned(), number(group.get("visits")))
             };
             Ok(Expected::Numbers(groups.iter().map(pair).collect()))
         }),
         expect: Box::new(|people| {
             let mut groups = std::collections::BTreeMap::<String, i64>::new();
-            for person in people
-                .iter()
-                .filter(|person| person.site == 4 && person.year == 1)
-            {
+            for person in people.iter().filter(|person| person.site == 4 && person.year == 1) {
                 *groups.entry(person.health.clone()).or_default() += i64::from(person.visits);
             }
-            Expected::Numbers(
-                groups
-                    .into_iter()
-                    .map(|(name, sum)| (name, rounded(sum as f64)))
-                    .collect(),
-            )
+            Expected::Numbers(groups.into_iter().map(|(name, sum)| (name, rounded(sum as f64))).collect())
         }),
     }
 }
@@ -307,21 +270,15 @@ fn changes() -> Vec<Operation> {
                 counted("modified", modified)
             }),
         },
-        search(
-            "and its effect",
-            r#"find({ health: "frail" })"#,
-            doc! { "health": "frail" },
-            |person| person.health == "frail",
-        ),
+        search("and its effect", r#"find({ health: "frail" })"#, doc! { "health": "frail" }, |person| {
+            person.health == "frail"
+        }),
         Operation {
             kind: "delete",
             text: "deleteMany({ age: { $lt: 1 } })",
             explain: explain(delete.clone()),
             run: Box::new(move |client| {
-                Ok(Expected::Numbers(vec![(
-                    "deleted".into(),
-                    number(client.command(&delete)?.get("n")),
-                )]))
+                Ok(Expected::Numbers(vec![("deleted".into(), number(client.command(&delete)?.get("n")))]))
             }),
             expect: Box::new(move |people| {
                 let before = people.len();
@@ -329,11 +286,8 @@ fn changes() -> Vec<Operation> {
                 counted("deleted", before - people.len())
             }),
         },
-        search(
-            "and its effect",
-            "find({ age: { $lt: 2 } })",
-            doc! { "age": { "$lt": 2 } },
-            |person| person.age.is_some_and(|age| age < 2.0),
-        ),
+        search("and its effect", "find({ age: { $lt: 2 } })", doc! { "age": { "$lt": 2 } }, |person| {
+            person.age.is_some_and(|age| age < 2.0)
+        }),
     ]
 }

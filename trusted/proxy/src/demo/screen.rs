@@ -41,9 +41,7 @@ fn say(line: &str) {
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        Self {
-            colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        }
+        Self { colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
     fn paint(&self, tone: Tone, text: &str) -> String {
@@ -54,11 +52,7 @@ impl Screen {
             Tone::Bad => "1;31",
             Tone::Cipher => "33",
         };
-        if self.colours {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// A label and its text, wrapped under itself.
@@ -66,18 +60,13 @@ impl Screen {
         for (number, line) in wrapped(text).iter().enumerate() {
             let label = if number == 0 { label } else { "" };
             let line = tone.map_or_else(|| line.clone(), |tone| self.paint(tone, line));
-            say(&format!(
-                "     {} {line}",
-                self.paint(Tone::Dim, &format!("{label:<LABEL$}"))
-            ));
+            say(&format!("     {} {line}", self.paint(Tone::Dim, &format!("{label:<LABEL$}"))));
         }
     }
 
     pub(crate) fn title(&self, documents: usize) {
-        let title = format!(
-            "Arras: MongoDB queries on ciphertext, {} real documents",
-            HumanCount(documents as u64)
-        );
+        let title =
+            format!("Arras: MongoDB queries on ciphertext, {} real documents", HumanCount(documents as u64));
         say(&format!("\n  {}", self.paint(Tone::Bold, &title)));
         say(
             "  RAND Health Insurance Experiment (public domain): ages, incomes, illnesses, expenses of people.\n",
@@ -85,10 +74,7 @@ impl Screen {
     }
 
     pub(crate) fn processes(&self, system: &System) {
-        let (key, none) = (
-            self.paint(Tone::Good, "holds the keys"),
-            self.paint(Tone::Bad, "holds none"),
-        );
+        let (key, none) = (self.paint(Tone::Good, "holds the keys"), self.paint(Tone::Bad, "holds none"));
         say(&format!(
             "  this program --MongoDB--> arras proxy ({key}, process {}) --TLS 1.3--> arras-server ({none})\n",
             system.proxy()
@@ -122,45 +108,27 @@ impl Screen {
     pub(crate) fn stored_document(&self, person: &Person, seen: &Observations) {
         say(&format!(
             "  {}",
-            self.paint(
-                Tone::Bold,
-                "What the application stored, and what the server stores"
-            )
+            self.paint(Tone::Bold, "What the application stored, and what the server stores")
         ));
         self.row("plaintext", None, &person.document().to_string());
-        let writes = seen
-            .iter()
-            .filter(|observation| observation.protocol == write::Write::ID.0);
+        let writes = seen.iter().filter(|observation| observation.protocol == write::Write::ID.0);
         if let Some(write) = writes.last() {
-            self.row(
-                "server's bytes",
-                Some(Tone::Cipher),
-                &sample(&write.request, SAMPLE * 6),
-            );
+            self.row("server's bytes", Some(Tone::Cipher), &sample(&write.request, SAMPLE * 6));
         }
         say("");
     }
 
     pub(crate) fn operation(&self, number: usize, operation: &Operation, outcome: &Outcome) {
-        say(&format!(
-            "  {number:>2}. {}",
-            self.paint(Tone::Bold, operation.kind)
-        ));
+        say(&format!("  {number:>2}. {}", self.paint(Tone::Bold, operation.kind)));
         self.row("query", None, operation.text);
         let verdict = if outcome.agrees() {
             self.paint(Tone::Good, "= plaintext")
         } else {
-            self.paint(
-                Tone::Bad,
-                &format!("differs from plaintext: {}", outcome.expected.describe()),
-            )
+            self.paint(Tone::Bad, &format!("differs from plaintext: {}", outcome.expected.describe()))
         };
         let latency = format!("{:.1} ms", outcome.latency.as_secs_f64() * 1e3);
         let answer = format!("{}  {verdict}  {latency}", outcome.answer.describe());
-        say(&format!(
-            "     {} {answer}",
-            self.paint(Tone::Dim, &format!("{:<LABEL$}", "answer"))
-        ));
+        say(&format!("     {} {answer}", self.paint(Tone::Dim, &format!("{:<LABEL$}", "answer"))));
         self.plan(&outcome.explained);
         self.server_saw(&outcome.seen);
         say("");
@@ -171,28 +139,14 @@ impl Screen {
             return;
         };
         let indexes: Vec<String> = strings_of(plan.get("indexes"), "index");
-        let index = if indexes.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", indexes.join(" and "))
-        };
-        self.row(
-            "plan",
-            None,
-            &format!("{index}{}", strings(plan.get("steps")).join("; ")),
-        );
+        let index = if indexes.is_empty() { String::new() } else { format!("{}: ", indexes.join(" and ")) };
+        self.row("plan", None, &format!("{index}{}", strings(plan.get("steps")).join("; ")));
         if let Ok(advice) = plan.get_str("advice") {
             self.row("advice", None, advice);
         }
-        let search = plan
-            .get_document("leakage")
-            .map(|leakage| strings(leakage.get("search")))
-            .unwrap_or_default();
-        let leaks = if search.is_empty() {
-            "nothing about the query".to_owned()
-        } else {
-            search.join("; ")
-        };
+        let search =
+            plan.get_document("leakage").map(|leakage| strings(leakage.get("search"))).unwrap_or_default();
+        let leaks = if search.is_empty() { "nothing about the query".to_owned() } else { search.join("; ") };
         self.row("leaks", None, &leaks);
     }
 
@@ -201,53 +155,31 @@ impl Screen {
             let calls: Vec<&Observation> = seen.iter().filter(|call| call.protocol == protocol).collect();
             let Some(first) = calls.first() else { continue };
             let (received, answered) = calls.iter().fold((0, 0), |(received, answered), call| {
-                (
-                    received + call.request_bytes as u64,
-                    answered + call.response_bytes as u64,
-                )
+                (received + call.request_bytes as u64, answered + call.response_bytes as u64)
             });
             let microseconds: u64 = calls.iter().map(|call| call.microseconds).sum();
             let text = format!(
                 "{name}: {} in {}, out {}, {:.1} ms",
-                if calls.len() == 1 {
-                    "1 call,".into()
-                } else {
-                    format!("{} calls,", calls.len())
-                },
+                if calls.len() == 1 { "1 call,".into() } else { format!("{} calls,", calls.len()) },
                 HumanBytes(received),
                 HumanBytes(answered),
                 microseconds as f64 / 1e3
             );
             self.row("server saw", None, &text);
-            self.row(
-                "",
-                Some(Tone::Cipher),
-                &format!("-> {}", sample(&first.request, SAMPLE)),
-            );
+            self.row("", Some(Tone::Cipher), &format!("-> {}", sample(&first.request, SAMPLE)));
             if first.response_bytes > SAMPLE / 2 {
-                self.row(
-                    "",
-                    Some(Tone::Cipher),
-                    &format!("<- {}", sample(&first.response, SAMPLE)),
-                );
+                self.row("", Some(Tone::Cipher), &format!("<- {}", sample(&first.response, SAMPLE)));
             }
         }
     }
 
     pub(crate) fn summary(&self, agreed: usize, operations: usize, system: &System) {
-        let tone = if agreed == operations {
-            Tone::Good
-        } else {
-            Tone::Bad
-        };
+        let tone = if agreed == operations { Tone::Good } else { Tone::Bad };
         let verdict = format!("{agreed} of {operations} answers are the plaintext's.");
         say(&format!("  {}", self.paint(tone, &verdict)));
         say("  The server never held a key: what it saw above is all it saw, and all that is on its disk.");
         if let Some(directory) = system.kept() {
-            say(&format!(
-                "  Its store and its whole transcript are in {}.",
-                directory.display()
-            ));
+            say(&format!("  Its store and its whole transcript are in {}.", directory.display()));
         }
         say("");
     }
@@ -272,35 +204,19 @@ fn bytes(seen: &Observations) -> (u64, u64) {
 fn sample(hexadecimal: &str, bytes: usize) -> String {
     let start = hexadecimal.len().saturating_sub(bytes * 2);
     let shown = hexadecimal.get(start..).unwrap_or_default();
-    let groups: Vec<&str> = shown
-        .as_bytes()
-        .chunks(8)
-        .filter_map(|group| std::str::from_utf8(group).ok())
-        .collect();
+    let groups: Vec<&str> =
+        shown.as_bytes().chunks(8).filter_map(|group| std::str::from_utf8(group).ok()).collect();
     groups.join(" ")
 }
 
 fn strings(value: Option<&Bson>) -> Vec<String> {
-    let items = value
-        .and_then(Bson::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    items
-        .iter()
-        .filter_map(|item| item.as_str().map(str::to_owned))
-        .collect()
+    let items = value.and_then(Bson::as_array).map(Vec::as_slice).unwrap_or_default();
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn strings_of(value: Option<&Bson>, field: &str) -> Vec<String> {
-    let items = value
-        .and_then(Bson::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let text = |item: &Bson| {
-        item.as_document()
-            .and_then(|item| item.get_str(field).ok())
-            .map(str::to_owned)
-    };
+    let items = value.and_then(Bson::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |item: &Bson| item.as_document().and_then(|item| item.get_str(field).ok()).map(str::to_owned);
     items.iter().filter_map(text).collect()
 }
 

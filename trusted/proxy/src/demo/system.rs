@@ -29,29 +29,17 @@ impl System {
             Some(path) => path.clone(),
             None => std::env::temp_dir().join(format!("arras-demo-{}", std::process::id())),
         };
-        let failed = |source| Failure::Io {
-            path: directory.clone(),
-            source,
-        };
+        let failed = |source| Failure::Io { path: directory.clone(), source };
         std::fs::create_dir_all(&directory).map_err(failed)?;
         let log = std::fs::File::create(directory.join("log.txt")).map_err(failed)?;
         let transcript = directory.join("transcript.jsonl");
         let mut command = Command::new(std::env::current_exe()?);
-        command
-            .args(["dev", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(&directory);
-        command
-            .arg("--transcript")
-            .arg(&transcript)
-            .stdout(Stdio::piped())
-            .stdin(Stdio::null())
-            .stderr(log);
+        command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&directory);
+        command.arg("--transcript").arg(&transcript).stdout(Stdio::piped()).stdin(Stdio::null()).stderr(log);
         let mut child = command.spawn()?;
         let address = child.stdout.take().and_then(|stdout| {
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            lines
-                .into_iter()
-                .find_map(|line| line.strip_prefix("listening on mongodb://").map(str::to_owned))
+            lines.into_iter().find_map(|line| line.strip_prefix("listening on mongodb://").map(str::to_owned))
         });
         let system = Self {
             child,
@@ -62,10 +50,7 @@ impl System {
         };
         if address.is_none() {
             let log = std::fs::read_to_string(system.directory.join("log.txt")).unwrap_or_default();
-            return Err(Failure::Check(format!(
-                "arras dev did not start:\n{}",
-                log.trim()
-            )));
+            return Err(Failure::Check(format!("arras dev did not start:\n{}", log.trim())));
         }
         Ok(system)
     }
@@ -82,17 +67,12 @@ impl System {
 
     /// Bytes on disk: the server's store, the proxy's.
     pub(crate) fn sizes(&self) -> (u64, u64) {
-        (
-            bytes_in(&self.directory.join("server")),
-            bytes_in(&self.directory.join("proxy")),
-        )
+        (bytes_in(&self.directory.join("server")), bytes_in(&self.directory.join("proxy")))
     }
 
     /// Stops both processes in order.
     pub(crate) fn stop(&mut self) {
-        let terminated = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
-            .status();
+        let terminated = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         if terminated.is_ok_and(|status| status.success()) {
             let _ = self.child.wait();
         }

@@ -28,14 +28,8 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|source| Failure::Io {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        Ok(Self {
-            lines: BufReader::new(file),
-            partial: String::new(),
-        })
+        let file = File::open(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })?;
+        Ok(Self { lines: BufReader::new(file), partial: String::new() })
     }
 
     /// Everything since the last call.

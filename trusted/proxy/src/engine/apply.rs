@@ -52,10 +52,7 @@ struct Steps {
 
 impl Steps {
     fn in_order(self) -> Vec<Step> {
-        [self.freed, self.entries, self.documents, self.removed]
-            .into_iter()
-            .flatten()
-            .collect()
+        [self.freed, self.entries, self.documents, self.removed].into_iter().flatten().collect()
     }
 }
 
@@ -101,14 +98,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     unique_steps(part.id, labels, &revisions, &differences, &mut steps);
                 }
                 Half::Eq(half) => {
-                    self.eq_steps(
-                        half,
-                        &revisions,
-                        &differences,
-                        &mut headers,
-                        &mut counters,
-                        &mut steps,
-                    )?;
+                    self.eq_steps(half, &revisions, &differences, &mut headers, &mut counters, &mut steps)?;
                 }
                 Half::Range(index) => {
                     let (insert, remove) = range_entries(&revisions, differences);
@@ -126,10 +116,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             raised.iter().for_each(|flag| flag.set(true));
             changes.push(catalog::record(&self.local, &collection.record()));
         }
-        let performed = self
-            .intents
-            .perform(&*self.channel, steps.in_order(), changes)
-            .await;
+        let performed = self.intents.perform(&*self.channel, steps.in_order(), changes).await;
         if matches!(performed, Err(WriteError::Local(_))) {
             // Nothing was recorded or sent: the next document that raises a flag must record it.
             raised.iter().for_each(|flag| flag.set(false));
@@ -153,11 +140,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         steps: &mut Steps,
     ) -> Result<(), StoreError> {
         for ((revision, difference), header) in revisions.iter().zip(differences).zip(headers) {
-            let held = revision
-                .old
-                .as_ref()
-                .map(|old| old.terms.of(half.index()))
-                .unwrap_or_default();
+            let held = revision.old.as_ref().map(|old| old.terms.of(half.index())).unwrap_or_default();
             let held: BTreeMap<&Vec<u8>, u32> =
                 difference.old.values.iter().zip(held.iter().copied()).collect();
             let mut now = Vec::with_capacity(difference.new.values.len());
@@ -166,9 +149,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     Some(counter) => *counter,
                     None => {
                         let counter = self.take_counter(half, value, counters)?;
-                        steps
-                            .entries
-                            .push(Step::ArxEq(half.insert(value, counter, revision.row)));
+                        steps.entries.push(Step::ArxEq(half.insert(value, counter, revision.row)));
                         counter
                     }
                 };
@@ -190,18 +171,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let name = counter_name(half.index(), &half.slot(value).0);
         let next = match counters.next.get(&name) {
             Some(next) => *next,
-            None => self
-                .local
-                .get_as_named(COUNTERS, &name)
-                .map_err(error::local)?
-                .unwrap_or(0),
+            None => self.local.get_as_named(COUNTERS, &name).map_err(error::local)?.unwrap_or(0),
         };
         let after = next.checked_add(1).ok_or_else(|| {
-            error::of(
-                8,
-                "UnknownError",
-                "a value has used all its counters; rebuild the index",
-            )
+            error::of(8, "UnknownError", "a value has used all its counters; rebuild the index")
         })?;
         counters.next.insert(name, after);
         Ok(next)
@@ -225,17 +198,8 @@ fn differences<C>(
     revisions
         .iter()
         .map(|revision| {
-            let old = terms(
-                revision
-                    .old
-                    .as_ref()
-                    .filter(|_| !filling)
-                    .map(|old| &old.document),
-            )?;
-            Ok(Difference {
-                old,
-                new: terms(revision.new.as_ref())?,
-            })
+            let old = terms(revision.old.as_ref().filter(|_| !filling).map(|old| &old.document))?;
+            Ok(Difference { old, new: terms(revision.new.as_ref())? })
         })
         .collect()
 }
@@ -248,11 +212,7 @@ struct Flag<C> {
 
 impl<C> Flag<C> {
     fn set(&self, value: bool) {
-        let flag = if self.multikey {
-            &self.part.multikey
-        } else {
-            &self.part.inexact
-        };
+        let flag = if self.multikey { &self.part.multikey } else { &self.part.inexact };
         flag.store(value, Ordering::SeqCst);
     }
 }
@@ -263,16 +223,10 @@ fn flags_to_raise<C>(part: &Arc<Part<C>>, differences: &[Difference]) -> Vec<Fla
     let inexact = differences.iter().any(|difference| difference.new.inexact);
     let mut flags = Vec::new();
     if multikey && !part.multikey.load(Ordering::SeqCst) {
-        flags.push(Flag {
-            part: Arc::clone(part),
-            multikey: true,
-        });
+        flags.push(Flag { part: Arc::clone(part), multikey: true });
     }
     if inexact && !part.inexact.load(Ordering::SeqCst) {
-        flags.push(Flag {
-            part: Arc::clone(part),
-            multikey: false,
-        });
+        flags.push(Flag { part: Arc::clone(part), multikey: false });
     }
     flags
 }
@@ -287,16 +241,12 @@ fn unique_steps(
     for (revision, Difference { old, new }) in revisions.iter().zip(differences) {
         for value in old.values.difference(&new.values) {
             let label = labels.label(value);
-            steps
-                .freed
-                .push(Step::Unique(unique::Change::Remove { index, label }));
+            steps.freed.push(Step::Unique(unique::Change::Remove { index, label }));
         }
         for value in new.values.difference(&old.values) {
             let label = labels.label(value);
             let row = revision.row;
-            steps
-                .entries
-                .push(Step::Unique(unique::Change::Insert { index, label, row }));
+            steps.entries.push(Step::Unique(unique::Change::Insert { index, label, row }));
         }
     }
 }
@@ -312,11 +262,7 @@ fn range_entries(revisions: &[Revision], differences: Vec<Difference>) -> (Vec<R
             }
             !same
         });
-        let entry = |(key, sums)| RangeEntry {
-            key,
-            row: revision.row,
-            sums,
-        };
+        let entry = |(key, sums)| RangeEntry { key, row: revision.row, sums };
         remove.extend(old.keys.into_iter().map(entry));
         insert.extend(new.keys.into_iter().map(entry));
     }
@@ -337,20 +283,11 @@ fn document_steps<C: ServerChannel>(
                 limits::check_built(&document)?;
                 let insert = revision.old.is_none();
                 let sealed =
-                    collection
-                        .sealer
-                        .seal(revision.row, revision.sequence, header, &document, &mut rng);
+                    collection.sealer.seal(revision.row, revision.sequence, header, &document, &mut rng);
                 let sealed = sealed.map_err(|error| error::of(2, "BadValue", error.to_string()))?;
-                documents::Change::Put {
-                    collection: id,
-                    document: sealed,
-                    insert,
-                }
+                documents::Change::Put { collection: id, document: sealed, insert }
             }
-            None => documents::Change::Delete {
-                collection: id,
-                row: revision.row,
-            },
+            None => documents::Change::Delete { collection: id, row: revision.row },
         };
         steps.documents.push(Step::Documents(change));
     }

@@ -65,11 +65,7 @@ impl IndexRecord {
             "sparse": request.sparse,
             "options": request.options.clone(),
         };
-        Self {
-            request: document.to_vec().unwrap_or_default(),
-            parts,
-            ready: false,
-        }
+        Self { request: document.to_vec().unwrap_or_default(), parts, ready: false }
     }
 
     /// The request.
@@ -93,10 +89,7 @@ impl CollectionRecord {
     /// Its namespace.
     #[must_use]
     pub fn namespace(&self) -> Namespace {
-        Namespace {
-            database: self.database.clone(),
-            collection: self.collection.clone(),
-        }
+        Namespace { database: self.database.clone(), collection: self.collection.clone() }
     }
 }
 
@@ -129,18 +122,9 @@ mod physical {
 
     #[derive(Serialize, Deserialize)]
     enum Recorded {
-        Unique {
-            fields: Vec<String>,
-        },
-        Eq {
-            fields: Vec<String>,
-        },
-        Range {
-            equal: Vec<String>,
-            range: String,
-            width_bits: u32,
-            aggregates: Option<Vec<String>>,
-        },
+        Unique { fields: Vec<String> },
+        Eq { fields: Vec<String> },
+        Range { equal: Vec<String>, range: String, width_bits: u32, aggregates: Option<Vec<String>> },
     }
 
     fn bits(width: KeyWidth) -> u32 {
@@ -155,17 +139,9 @@ mod physical {
         let recorded = match index.clone() {
             PhysicalIndex::Unique { fields } => Recorded::Unique { fields },
             PhysicalIndex::Eq { fields } => Recorded::Eq { fields },
-            PhysicalIndex::Range {
-                equal,
-                range,
-                width,
-                aggregates,
-            } => Recorded::Range {
-                equal,
-                range,
-                width_bits: bits(width),
-                aggregates,
-            },
+            PhysicalIndex::Range { equal, range, width, aggregates } => {
+                Recorded::Range { equal, range, width_bits: bits(width), aggregates }
+            }
         };
         recorded.serialize(serializer)
     }
@@ -174,19 +150,9 @@ mod physical {
         Ok(match Recorded::deserialize(deserializer)? {
             Recorded::Unique { fields } => PhysicalIndex::Unique { fields },
             Recorded::Eq { fields } => PhysicalIndex::Eq { fields },
-            Recorded::Range {
-                equal,
-                range,
-                width_bits,
-                aggregates,
-            } => {
+            Recorded::Range { equal, range, width_bits, aggregates } => {
                 let width = KeyWidth::from_bits(width_bits).ok_or_else(|| D::Error::custom("key width"))?;
-                PhysicalIndex::Range {
-                    equal,
-                    range,
-                    width,
-                    aggregates,
-                }
+                PhysicalIndex::Range { equal, range, width, aggregates }
             }
         })
     }

@@ -53,10 +53,7 @@ impl<C: ServerChannel> Collection<C> {
 
     /// Every encrypted index that writes must keep.
     pub(super) fn parts(&self) -> Vec<Arc<Part<C>>> {
-        self.indexes()
-            .iter()
-            .flat_map(|index| index.parts.iter().cloned())
-            .collect()
+        self.indexes().iter().flat_map(|index| index.parts.iter().cloned()).collect()
     }
 
     /// The record that describes it now.

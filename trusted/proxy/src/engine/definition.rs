@@ -63,11 +63,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_at_a_time = self.definitions.lock().await;
         if self.collection(ns).is_some() {
             let name = format!("{}.{}", ns.database, ns.collection);
-            return Err(error::of(
-                48,
-                "NamespaceExists",
-                format!("Collection {name} already exists."),
-            ));
+            return Err(error::of(48, "NamespaceExists", format!("Collection {name} already exists.")));
         }
         self.make_collection(ns).await.map(drop)
     }
@@ -83,9 +79,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             key_version,
             indexes: Vec::new(),
         };
-        let mut steps = vec![Step::Documents(documents::Change::CreateCollection {
-            collection: id,
-        })];
+        let mut steps = vec![Step::Documents(documents::Change::CreateCollection { collection: id })];
         if let Some(schema) = self.settings.schema.collection(&ns.database, &ns.collection) {
             for physical in arras_planner::indexes::physical_indexes(schema) {
                 let request = declared(&physical);
@@ -110,20 +104,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Takes back what a definition recorded that the server refused.
     fn record_again(&self, change: Change) -> Result<(), StoreError> {
-        self.local
-            .apply(&[change], Durability::Durable)
-            .map_err(error::local)
+        self.local.apply(&[change], Durability::Durable).map_err(error::local)
     }
 
     fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
         let bucket_factor = self.settings.range.bucket_factor;
-        PartRecord {
-            id: IndexId(random_id()),
-            physical,
-            multikey: false,
-            inexact: false,
-            bucket_factor,
-        }
+        PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false, bucket_factor }
     }
 
     /// Drops a collection; false if there is none.
@@ -136,9 +122,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let record = collection.record();
         let parts = || record.indexes.iter().flat_map(|index| &index.parts);
         let mut steps: Vec<Step> = parts().map(index::drop_step).collect();
-        steps.push(Step::Documents(documents::Change::DropCollection {
-            collection: record.id,
-        }));
+        steps.push(Step::Documents(documents::Change::DropCollection { collection: record.id }));
         self.unregister(ns);
         let changes = vec![catalog::forget(&self.local, ns)];
         if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
@@ -155,9 +139,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     fn forget_counters(&self, index: IndexId) -> Result<(), StoreError> {
-        self.local
-            .remove_as_named(COUNTERS, index.as_bytes())
-            .map_err(error::local)
+        self.local.remove_as_named(COUNTERS, index.as_bytes()).map_err(error::local)
     }
 
     /// Makes indexes and fills them; how many there were before and are now.
@@ -190,11 +172,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         // Only now: a writer records facts about the other indexes in it.
         let mut record = collection.record();
         let root = self.keyring.root(record.key_version).ok_or_else(|| {
-            error::of(
-                8,
-                "UnknownError",
-                OpenError::KeyVersion(record.key_version).to_string(),
-            )
+            error::of(8, "UnknownError", OpenError::KeyVersion(record.key_version).to_string())
         })?;
         let parts: Vec<PartRecord> = physical.into_iter().map(|index| self.new_part(index)).collect();
         let steps = parts
@@ -204,22 +182,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
-        let made = self
-            .intents
-            .perform(&*self.channel, steps, changes)
-            .await
-            .map_err(error::write);
+        let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write);
         let (channel, epochs) = (&self.channel, &self.epochs);
         let opened = match made {
             Ok(()) => {
-                let live = index::open(
-                    &index,
-                    request,
-                    root,
-                    channel,
-                    epochs,
-                    self.settings.range.top_nodes,
-                );
+                let live = index::open(&index, request, root, channel, epochs, self.settings.range.top_nodes);
                 live.await.map_err(error::index)
             }
             Err(failed) => Err(failed),
@@ -245,10 +212,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             index.ready.store(true, Ordering::SeqCst);
         }
         let changes = vec![catalog::record(&self.local, &collection.record())];
-        self.intents
-            .perform(&*self.channel, Vec::new(), changes)
-            .await
-            .map_err(error::write)
+        self.intents.perform(&*self.channel, Vec::new(), changes).await.map_err(error::write)
     }
 
     /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
@@ -263,21 +227,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 .into_iter()
                 .map(|old| {
                     let new = Some(old.document.clone());
-                    Revision {
-                        row: old.row,
-                        sequence: old.sequence,
-                        old: Some(old),
-                        new,
-                    }
+                    Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
                 })
                 .collect();
-            if let Some(error) = self
-                .conflicts(collection, &revisions)
-                .await?
-                .into_iter()
-                .flatten()
-                .next()
-            {
+            if let Some(error) = self.conflicts(collection, &revisions).await?.into_iter().flatten().next() {
                 return Err(error);
             }
             self.apply_filling(collection, revisions, filling).await?;
@@ -298,10 +251,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _no_writer = self.writer(&collection).await?;
         let record = collection.record();
         let indexes = collection.indexes();
-        let position = indexes
-            .iter()
-            .position(|index| index.request.name == name)
-            .ok_or_else(no_such)?;
+        let position = indexes.iter().position(|index| index.request.name == name).ok_or_else(no_such)?;
         let index = record.indexes.get(position).ok_or_else(no_such)?;
         let left = indexes.iter().enumerate().filter(|(other, _)| *other != position);
         collection.set_indexes(left.map(|(_, index)| Arc::clone(index)).collect());
@@ -316,14 +266,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), StoreError> {
         let steps = index.parts.iter().map(index::drop_step).collect();
         let changes = vec![catalog::record(&self.local, &collection.record())];
-        self.intents
-            .perform(&*self.channel, steps, changes)
-            .await
-            .map_err(error::write)?;
-        index
-            .parts
-            .iter()
-            .try_for_each(|part| self.forget_counters(part.id))
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        index.parts.iter().try_for_each(|part| self.forget_counters(part.id))
     }
 }
 
@@ -337,10 +281,7 @@ fn declared(physical: &PhysicalIndex) -> IndexRequest {
     };
     IndexRequest {
         name: format!("arras_{kind}_{}", fields.join("_")),
-        key: fields
-            .iter()
-            .map(|field| ((*field).to_owned(), bson::Bson::Int32(1)))
-            .collect(),
+        key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
         unique: matches!(physical, PhysicalIndex::Unique { .. }),
         sparse: false,
         options: bson::Document::new(),

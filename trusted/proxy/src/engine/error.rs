@@ -10,12 +10,7 @@ use arras_protocol::{ChannelError, Refusal};
 
 /// An error without details.
 pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
-    StoreError {
-        code,
-        code_name,
-        message: message.into(),
-        details: None,
-    }
+    StoreError { code, code_name, message: message.into(), details: None }
 }
 
 pub(super) fn channel(error: ChannelError) -> StoreError {

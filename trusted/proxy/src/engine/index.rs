@@ -29,10 +29,7 @@ pub struct RangeSettings {
 
 impl Default for RangeSettings {
     fn default() -> Self {
-        Self {
-            bucket_factor: 16,
-            top_nodes: 1024,
-        }
+        Self { bucket_factor: 16, top_nodes: 1024 }
     }
 }
 
@@ -135,15 +132,8 @@ pub async fn open<C: ServerChannel>(
             }
             None => Half::Eq(ArxEq::new(part.id, &key)),
             Some(parameters) => Half::Range(
-                ArxRange::open(
-                    Arc::clone(channel),
-                    part.id,
-                    &key,
-                    parameters,
-                    Arc::clone(epochs),
-                    &mut rng,
-                )
-                .await?,
+                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs), &mut rng)
+                    .await?,
             ),
         };
         parts.push(Arc::new(Part {
@@ -156,9 +146,5 @@ pub async fn open<C: ServerChannel>(
             half,
         }));
     }
-    Ok(LiveIndex {
-        request,
-        parts,
-        ready: AtomicBool::new(record.ready),
-    })
+    Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
 }

@@ -90,14 +90,7 @@ impl<S: Storage> Intents<S> {
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (settling, failures) = Default::default();
-        Ok(Self {
-            local,
-            epoch,
-            open,
-            settling,
-            failures,
-            patience,
-        })
+        Ok(Self { local, epoch, open, settling, failures, patience })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -117,18 +110,12 @@ impl<S: Storage> Intents<S> {
     ) -> Result<(), WriteError> {
         let (operation, finished_below) = {
             let mut open = self.open_writes();
-            let operation = OperationId {
-                epoch: self.epoch,
-                sequence: open.next,
-            };
+            let operation = OperationId { epoch: self.epoch, sequence: open.next };
             open.next += 1;
             open.operations.insert(operation, false);
             // Everything below was struck before the durable commit that follows, so its strike is durable too
             // when the server hears of it: the server may forget what this log can no longer replay.
-            (
-                operation,
-                open.operations.keys().next().copied().unwrap_or(operation),
-            )
+            (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, &steps)));
         if let Err(error) = self.apply(changes, Durability::Durable).await {
@@ -181,13 +168,8 @@ impl<S: Storage> Intents<S> {
         C: Channel<Write>,
         F: Future<Output = H>,
     {
-        let in_doubt: Vec<OperationId> = self
-            .open_writes()
-            .operations
-            .iter()
-            .filter(|(_, doubt)| **doubt)
-            .map(|(id, _)| *id)
-            .collect();
+        let in_doubt: Vec<OperationId> =
+            self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
         for operation in &in_doubt {
             let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
             let Some((_, steps)) = intent else {
@@ -195,19 +177,7 @@ impl<S: Storage> Intents<S> {
                 continue;
             };
             let _held = hold(&steps).await;
-            match self
-                .send(
-                    channel,
-                    *operation,
-                    OperationId {
-                        epoch: 0,
-                        sequence: 0,
-                    },
-                    steps,
-                    false,
-                )
-                .await
-            {
+            match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await {
                 Ok(()) => {}
                 // It was refused whole when first sent too: there is nothing to complete.
                 Err(WriteError::Refused(refusal)) => {
@@ -232,11 +202,7 @@ impl<S: Storage> Intents<S> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
-            let request = Request {
-                operation: Some(operation),
-                finished_below,
-                steps: steps.clone(),
-            };
+            let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
             match channel.call(request).await {
                 Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),

@@ -66,10 +66,7 @@ impl<S: Storage> LocalStore<S> {
         let marked = local.store.read()?.get(META, CHECK)?;
         match marked {
             Some(sealed) => {
-                local
-                    .values
-                    .open(CHECK, &sealed)
-                    .map_err(|_| LocalError::WrongKeyring)?;
+                local.values.open(CHECK, &sealed).map_err(|_| LocalError::WrongKeyring)?;
             }
             None => {
                 let sealed = local.values.seal(&nonce(), CHECK, CHECK);
@@ -84,35 +81,19 @@ impl<S: Storage> LocalStore<S> {
     /// A change that sets a record.
     pub fn set<T: Serialize>(&self, table: Table, name: &[u8], value: &T) -> Change {
         let name = self.label(table, name);
-        let sealed = self
-            .values
-            .seal(&nonce(), &associated(table, &name), &codec::encode(value));
-        Change {
-            table,
-            name,
-            sealed: Some(sealed),
-        }
+        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
+        Change { table, name, sealed: Some(sealed) }
     }
 
     /// A change that removes a record.
     pub fn unset(&self, table: Table, name: &[u8]) -> Change {
-        Change {
-            table,
-            name: self.label(table, name),
-            sealed: None,
-        }
+        Change { table, name: self.label(table, name), sealed: None }
     }
 
     /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
     pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
-        let sealed = self
-            .values
-            .seal(&nonce(), &associated(table, &name), &codec::encode(value));
-        Change {
-            table,
-            name,
-            sealed: Some(sealed),
-        }
+        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
+        Change { table, name, sealed: Some(sealed) }
     }
 
     /// A record set by [`Self::set_as_named`].
@@ -125,9 +106,7 @@ impl<S: Storage> LocalStore<S> {
         name: &[u8],
     ) -> Result<Option<T>, LocalError> {
         let sealed = self.store.read()?.get(table, name)?;
-        sealed
-            .map(|sealed| self.open_record(table, name, &sealed))
-            .transpose()
+        sealed.map(|sealed| self.open_record(table, name, &sealed)).transpose()
     }
 
     /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`.
@@ -162,9 +141,7 @@ impl<S: Storage> LocalStore<S> {
     pub fn get<T: DeserializeOwned>(&self, table: Table, name: &[u8]) -> Result<Option<T>, LocalError> {
         let name = self.label(table, name);
         let sealed = self.store.read()?.get(table, &name)?;
-        sealed
-            .map(|sealed| self.open_record(table, &name, &sealed))
-            .transpose()
+        sealed.map(|sealed| self.open_record(table, &name, &sealed)).transpose()
     }
 
     /// Every record of a table, in no order that means anything.
@@ -182,10 +159,7 @@ impl<S: Storage> LocalStore<S> {
                 ControlFlow::Continue(())
             },
         )?;
-        records
-            .iter()
-            .map(|(name, sealed)| self.open_record(table, name, sealed))
-            .collect()
+        records.iter().map(|(name, sealed)| self.open_record(table, name, sealed)).collect()
     }
 
     fn open_record<T: DeserializeOwned>(
@@ -195,10 +169,7 @@ impl<S: Storage> LocalStore<S> {
         sealed: &[u8],
     ) -> Result<T, LocalError> {
         let damaged = || LocalError::Damaged(table.0);
-        let value = self
-            .values
-            .open(&associated(table, name), sealed)
-            .map_err(|_| damaged())?;
+        let value = self.values.open(&associated(table, name), sealed).map_err(|_| damaged())?;
         codec::decode(&value).map_err(|_| damaged())
     }
 

@@ -55,11 +55,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            schema: Schema::default(),
-            range: RangeSettings::default(),
-            patience: Duration::from_secs(10),
-        }
+        Self { schema: Schema::default(), range: RangeSettings::default(), patience: Duration::from_secs(10) }
     }
 }
 
@@ -93,9 +89,7 @@ pub struct Engine<S: Storage, C: ServerChannel> {
 
 impl<S: Storage, C: ServerChannel> Clone for Engine<S, C> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -142,10 +136,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             _ => {}
         }
         let epoch = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0).saturating_add(1);
-        let changes = [
-            local.set(STATE, EPOCH, &epoch),
-            local.set(STATE, DATABASE, &database),
-        ];
+        let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &database)];
         local.apply(&changes, Durability::Durable)?;
         let intents = Intents::open(Arc::clone(&local), epoch, settings.patience)?;
         // Nothing is loaded yet that could be of before.
@@ -184,45 +175,27 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn all_collections(&self) -> Vec<Arc<Collection<C>>> {
-        self.collections
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     fn collection(&self, ns: &Namespace) -> Option<Arc<Collection<C>>> {
-        self.collections
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(ns)
-            .cloned()
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(ns).cloned()
     }
 
     fn register(&self, collection: Arc<Collection<C>>) {
         let ns = collection.ns.clone();
-        self.collections
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(ns, collection);
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(ns, collection);
     }
 
     fn unregister(&self, ns: &Namespace) {
-        self.collections
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(ns);
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).remove(ns);
     }
 
     /// Completes writes whose outcome is unknown before anything else is asked of the server.
     async fn settled(&self) -> Result<(), StoreError> {
         if self.intents.in_doubt() {
             let hold = |steps: &[Step]| self.suspend(range_indexes(steps));
-            self.intents
-                .settle(&*self.channel, hold)
-                .await
-                .map_err(error::write)?;
+            self.intents.settle(&*self.channel, hold).await.map_err(error::write)?;
         }
         Ok(())
     }
@@ -230,11 +203,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Has range indexes alone, in the order in which a write takes them.
     async fn suspend(&self, indexes: BTreeSet<IndexId>) -> Vec<Suspended> {
         let mut suspended = Vec::with_capacity(indexes.len());
-        for part in self
-            .all_collections()
-            .iter()
-            .flat_map(|collection| collection.parts())
-        {
+        for part in self.all_collections().iter().flat_map(|collection| collection.parts()) {
             if let Half::Range(index) = &part.half
                 && indexes.contains(&part.id)
             {
@@ -261,24 +230,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Builds a collection's keyed halves.
     async fn load(&self, record: &CollectionRecord) -> Result<Arc<Collection<C>>, OpenError> {
-        let root = self
-            .keyring
-            .root(record.key_version)
-            .ok_or(OpenError::KeyVersion(record.key_version))?;
+        let root = self.keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::with_capacity(record.indexes.len());
         for index in &record.indexes {
             let (channel, epochs) = (&self.channel, &self.epochs);
             let request = index.request()?;
             indexes.push(
-                index::open(
-                    index,
-                    request,
-                    root,
-                    channel,
-                    epochs,
-                    self.settings.range.top_nodes,
-                )
-                .await?,
+                index::open(index, request, root, channel, epochs, self.settings.range.top_nodes).await?,
             );
         }
         Ok(Arc::new(Collection::new(record, root, indexes)))
@@ -289,10 +247,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let (ready, unfinished): (Vec<_>, Vec<_>) = record.indexes.into_iter().partition(|index| index.ready);
         record.indexes = ready;
         if !unfinished.is_empty() {
-            let steps = unfinished
-                .iter()
-                .flat_map(|index| index.parts.iter().map(index::drop_step))
-                .collect();
+            let steps =
+                unfinished.iter().flat_map(|index| index.parts.iter().map(index::drop_step)).collect();
             let changes = vec![catalog::record(&self.local, &record)];
             self.intents.perform(&*self.channel, steps, changes).await?;
             for part in unfinished.iter().flat_map(|index| &index.parts) {

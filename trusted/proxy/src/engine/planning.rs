@@ -25,9 +25,7 @@ fn states<C: ServerChannel>(
     if let Some(hint) = hint {
         let known = is_hinted("_id_", &doc! { "_id": 1 }, hint)
             || is_natural(hint)
-            || indexes
-                .iter()
-                .any(|index| is_hinted(&index.request.name, &index.request.key, hint));
+            || indexes.iter().any(|index| is_hinted(&index.request.name, &index.request.key, hint));
         if !known {
             let message = "error processing query: hint provided does not correspond to an existing index";
             return Err(error::of(2, "BadValue", message));
@@ -81,17 +79,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let statistics = Statistics::default();
         let scan = scan_policy(collection, &self.settings.schema);
         let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
-        let request = Request {
-            filter: selection.filter.expr(),
-            sort: selection.sort,
-            limit,
-        };
-        Ok(Planner {
-            indexes: &indexes,
-            scan,
-            statistics: &statistics,
-        }
-        .plan(request)?)
+        let request = Request { filter: selection.filter.expr(), sort: selection.sort, limit };
+        Ok(Planner { indexes: &indexes, scan, statistics: &statistics }.plan(request)?)
     }
 
     /// Answers aggregates from a range index's sealed partials; `None` if no index covers them exactly.
@@ -103,28 +92,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Option<Document>, StoreError> {
         let indexes = states(collection, None)?;
         let statistics = Statistics::default();
-        let planner = Planner {
-            indexes: &indexes,
-            scan: ScanPolicy::Allow,
-            statistics: &statistics,
-        };
+        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
         let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else {
             return Ok(None);
         };
-        let Some(part) = collection
-            .parts()
-            .into_iter()
-            .find(|part| part.id == plan.range.index)
-        else {
+        let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
             return Ok(None);
         };
         let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
             return Ok(None);
         };
-        let (sums, repair) = index
-            .sums(bounds.lower, bounds.upper)
-            .await
-            .map_err(error::index)?;
+        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
         self.repair(repair);
         if part.multikey.load(Ordering::SeqCst) || part.inexact.load(Ordering::SeqCst) {
             // A document of which the plan did not know was written in between, and may be counted.
@@ -159,25 +137,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             });
         };
         let indexes = states(&collection, query.hint.as_ref())?;
-        let statistics = Statistics {
-            document_count: self.document_count(collection.id).await?,
-            ..Statistics::default()
-        };
+        let statistics =
+            Statistics { document_count: self.document_count(collection.id).await?, ..Statistics::default() };
         let scan = scan_policy(&collection, &self.settings.schema);
-        let planner = Planner {
-            indexes: &indexes,
-            scan,
-            statistics: &statistics,
-        };
+        let planner = Planner { indexes: &indexes, scan, statistics: &statistics };
         if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
             return Ok(Explanation::of_aggregates(&plan, &indexes));
         }
         let limit = query.limit.map(|limit| limit.saturating_add(query.skip));
-        let request = Request {
-            filter: query.filter.expr(),
-            sort: &query.sort,
-            limit,
-        };
+        let request = Request { filter: query.filter.expr(), sort: &query.sort, limit };
         Ok(Explanation::of(&planner.plan(request)?, &indexes))
     }
 
@@ -194,8 +162,5 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
 /// A count as MongoDB types it.
 fn count_value(count: u64) -> Bson {
-    i32::try_from(count).map_or_else(
-        |_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)),
-        Bson::Int32,
-    )
+    i32::try_from(count).map_or_else(|_| Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX)), Bson::Int32)
 }

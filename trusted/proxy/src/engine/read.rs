@@ -43,20 +43,8 @@ pub(super) struct Selection<'q> {
 
 impl<'q> Selection<'q> {
     pub(super) fn of(query: &'q Query) -> Self {
-        let Query {
-            filter,
-            sort,
-            skip,
-            limit,
-            hint,
-        } = query;
-        Self {
-            filter,
-            sort,
-            skip: *skip,
-            limit: *limit,
-            hint: hint.as_ref(),
-        }
+        let Query { filter, sort, skip, limit, hint } = query;
+        Self { filter, sort, skip: *skip, limit: *limit, hint: hint.as_ref() }
     }
 
     /// Matches after which nothing more can be asked for.
@@ -68,9 +56,7 @@ impl<'q> Selection<'q> {
     /// Cuts ordered matches to what was asked for.
     fn cut(&self, documents: Vec<OpenDocument>) -> Vec<OpenDocument> {
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        let limit = self
-            .limit
-            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         documents.into_iter().skip(skip).take(limit).collect()
     }
 }
@@ -84,11 +70,7 @@ struct Held {
 
 impl Held {
     fn new() -> Self {
-        Self {
-            documents: Vec::new(),
-            bytes: 0,
-            seen: HashSet::new(),
-        }
+        Self { documents: Vec::new(), bytes: 0, seen: HashSet::new() }
     }
 
     fn add(&mut self, documents: Vec<OpenDocument>, filter: &Filter) -> Result<(), StoreError> {
@@ -103,11 +85,7 @@ impl Held {
                 "the query holds more than {HELD_BYTES_MAX} bytes of documents in the proxy; narrow the filter, \
                  add a limit, or create an index that serves its order"
             );
-            return Err(error::of(
-                292,
-                "QueryExceededMemoryLimitNoDiskUseAllowed",
-                message,
-            ));
+            return Err(error::of(292, "QueryExceededMemoryLimitNoDiskUseAllowed", message));
         }
         Ok(())
     }
@@ -123,12 +101,7 @@ pub(super) struct Scan<C> {
 
 impl<C: ServerChannel> Scan<C> {
     pub(super) fn new(collection: &Arc<Collection<C>>, documents_max: u32) -> Self {
-        Self {
-            collection: Arc::clone(collection),
-            after: None,
-            documents_max,
-            ended: false,
-        }
+        Self { collection: Arc::clone(collection), after: None, documents_max, ended: false }
     }
 
     /// The next documents; none at the end.
@@ -137,14 +110,9 @@ impl<C: ServerChannel> Scan<C> {
             return Ok(Vec::new());
         }
         let collection = self.collection.id;
-        let request = documents::Request::Scan {
-            collection,
-            after: self.after,
-            documents_max: self.documents_max,
-        };
-        let reply = Channel::<documents::Documents>::call(channel, request)
-            .await
-            .map_err(error::channel)?;
+        let request =
+            documents::Request::Scan { collection, after: self.after, documents_max: self.documents_max };
+        let reply = Channel::<documents::Documents>::call(channel, request).await.map_err(error::channel)?;
         let documents::Response::Documents { documents, more, .. } = reply else {
             return Err(not_of_protocol());
         };
@@ -161,16 +129,9 @@ impl<C: ServerChannel> Collection<C> {
         sealed: Vec<documents::SealedDocument>,
     ) -> Result<Vec<OpenDocument>, StoreError> {
         let sealer = Arc::clone(&self.sealer);
-        let open = move || {
-            sealed
-                .iter()
-                .map(|sealed| sealer.open(sealed))
-                .collect::<Result<Vec<_>, _>>()
-        };
+        let open = move || sealed.iter().map(|sealed| sealer.open(sealed)).collect::<Result<Vec<_>, _>>();
         let opened = tokio::task::spawn_blocking(open).await;
-        opened
-            .map_err(|error| error::of(8, "UnknownError", error.to_string()))?
-            .map_err(error::open)
+        opened.map_err(|error| error::of(8, "UnknownError", error.to_string()))?.map_err(error::open)
     }
 }
 
@@ -202,8 +163,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.first_of_scan(collection, selection).await;
         }
         let mut held = Held::new();
-        self.collect(collection, &plan.access, selection.filter, &mut held)
-            .await?;
+        self.collect(collection, &plan.access, selection.filter, &mut held).await?;
         let mut documents = held.documents;
         documents.sort_by_key(|document| document.sequence);
         if !selection.sort.is_empty() {
@@ -229,10 +189,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         selection: Selection<'_>,
     ) -> Result<Vec<OpenDocument>, StoreError> {
         let wanted = selection.wanted().unwrap_or(usize::MAX);
-        let mut scan = Scan::new(
-            collection,
-            u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX),
-        );
+        let mut scan =
+            Scan::new(collection, u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX));
         let mut found = Vec::new();
         while found.len() < wanted {
             let documents = scan.next(&*self.channel).await?;
@@ -247,10 +205,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Number of documents of a collection.
     pub(super) async fn document_count(&self, collection: CollectionId) -> Result<u64, StoreError> {
         let request = documents::Request::Count { collection };
-        match Channel::<documents::Documents>::call(&*self.channel, request)
-            .await
-            .map_err(error::channel)?
-        {
+        match Channel::<documents::Documents>::call(&*self.channel, request).await.map_err(error::channel)? {
             documents::Response::Count(count) => Ok(count),
             documents::Response::Documents { .. } => Err(not_of_protocol()),
         }
@@ -327,14 +282,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut found = Vec::with_capacity(rows.len());
         let mut rest = rows.as_slice();
         while !rest.is_empty() {
-            let request = documents::Request::Read {
-                collection: collection.id,
-                rows: rest.to_vec(),
-            };
+            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
             let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents {
-                documents, served, ..
-            } = reply.map_err(error::channel)?
+            let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)?
             else {
                 return Err(not_of_protocol());
             };
@@ -358,14 +308,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Half::Unique(half) = &part.half else {
             return Err(unknown_index());
         };
-        let labels = values
-            .iter()
-            .map(|term| half.label(&equality_bytes(term)))
-            .collect();
+        let labels = values.iter().map(|term| half.label(&equality_bytes(term))).collect();
         let request = unique::Request { index, labels };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request)
-            .await
-            .map_err(error::channel)?;
+        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
         Ok(reply.rows.into_iter().flatten().collect())
     }
 
@@ -389,9 +334,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut rows: Vec<RowId> = Vec::new();
         for values in searches(tokens) {
             let request = arx_eq::Request { index, values };
-            let reply = Channel::<arx_eq::ArxEq>::call(&*self.channel, request)
-                .await
-                .map_err(error::channel)?;
+            let reply =
+                Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
             rows.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
         }
         let mut seen = HashSet::with_capacity(rows.len());
@@ -441,20 +385,16 @@ fn sort_run(run: Held, sort: &Sort) -> Vec<OpenDocument> {
 
 /// A stable sort that computes each document's sort values once.
 fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Vec<OpenDocument> {
-    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> = documents
-        .into_iter()
-        .map(|document| (sort.values(&document.document), document))
-        .collect();
+    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> =
+        documents.into_iter().map(|document| (sort.values(&document.document), document)).collect();
     keyed.sort_by(|(left, _), (right, _)| sort.compare_values(left, right));
     keyed.into_iter().map(|(_, document)| document).collect()
 }
 
 /// Documents in the order of `rows`.
 fn in_order_of(rows: &[RowId], documents: Vec<OpenDocument>) -> Vec<OpenDocument> {
-    let mut by_row: std::collections::HashMap<RowId, OpenDocument> = documents
-        .into_iter()
-        .map(|document| (document.row, document))
-        .collect();
+    let mut by_row: std::collections::HashMap<RowId, OpenDocument> =
+        documents.into_iter().map(|document| (document.row, document)).collect();
     rows.iter().filter_map(|row| by_row.remove(row)).collect()
 }
 
@@ -463,11 +403,7 @@ fn unknown_index() -> StoreError {
 }
 
 fn part<C: ServerChannel>(collection: &Collection<C>, index: IndexId) -> Result<Arc<Part<C>>, StoreError> {
-    collection
-        .parts()
-        .into_iter()
-        .find(|part| part.id == index)
-        .ok_or_else(unknown_index)
+    collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
 }
 
 /// Rows of a range, fetched as they are asked for.
@@ -492,12 +428,7 @@ impl<C: ServerChannel> RangeRows<C> {
             return Err(unknown_index());
         };
         let Some(bounds) = range.key_bounds(&part.physical) else {
-            return Ok(Self {
-                half: None,
-                ready: None,
-                more: None,
-                step: 0,
-            });
+            return Ok(Self { half: None, ready: None, more: None, step: 0 });
         };
         let order = match range.order {
             Some(order) if order.descending => Order::Descending,
@@ -510,12 +441,7 @@ impl<C: ServerChannel> RangeRows<C> {
         shared.repair(repair);
         let more = found.more.take();
         let step = first.unwrap_or(DOCUMENTS_PER_READ);
-        Ok(Self {
-            half: Some(Arc::clone(half)),
-            ready: Some(found),
-            more,
-            step,
-        })
+        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step })
     }
 
     /// The next rows, in order; none at the end.
@@ -531,10 +457,7 @@ impl<C: ServerChannel> RangeRows<C> {
             };
             // A limited search reads on in growing steps.
             self.step = self.step.saturating_mul(2).min(DOCUMENTS_PER_READ);
-            let mut found = half
-                .continue_search(more, Some(self.step))
-                .await
-                .map_err(error::index)?;
+            let mut found = half.continue_search(more, Some(self.step)).await.map_err(error::index)?;
             self.more = found.more.take();
             self.ready = Some(found);
         }

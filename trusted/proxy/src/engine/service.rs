@@ -95,11 +95,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             operation(shared).await
         });
         task.await.unwrap_or_else(|error| {
-            Err(error::of(
-                1,
-                "InternalError",
-                format!("the operation failed: {error}"),
-            ))
+            Err(error::of(1, "InternalError", format!("the operation failed: {error}")))
         })
     }
 }
@@ -118,15 +114,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         if self.is_streamed(&collection, query).await? {
             let scan = Some((Scan::new(&collection, DOCUMENTS_PER_STEP), query.filter.clone()));
-            return Ok(EngineCursor {
-                scan,
-                skip: query.skip,
-                ..cursor(Vec::new())
-            });
+            return Ok(EngineCursor { scan, skip: query.skip, ..cursor(Vec::new()) });
         }
-        Ok(cursor(plain(
-            self.select(&collection, Selection::of(query)).await?,
-        )))
+        Ok(cursor(plain(self.select(&collection, Selection::of(query)).await?)))
     }
 
     /// True for a scan whose results need no order and may be too many to hold.
@@ -155,12 +145,8 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     type Cursor = EngineCursor<S, C>;
 
     async fn databases(&self) -> Result<Vec<String>, StoreError> {
-        let mut names: Vec<String> = self
-            .shared
-            .all_collections()
-            .iter()
-            .map(|collection| collection.ns.database.clone())
-            .collect();
+        let mut names: Vec<String> =
+            self.shared.all_collections().iter().map(|collection| collection.ns.database.clone()).collect();
         names.dedup();
         Ok(names)
     }
@@ -168,21 +154,17 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn collections(&self, database: &str) -> Result<Vec<String>, StoreError> {
         let all = self.shared.all_collections();
         let of_database = all.iter().filter(|collection| collection.ns.database == database);
-        Ok(of_database
-            .map(|collection| collection.ns.collection.clone())
-            .collect())
+        Ok(of_database.map(|collection| collection.ns.collection.clone()).collect())
     }
 
     async fn create_collection(&self, ns: &Namespace) -> Result<(), StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.create_collection(&ns).await })
-            .await
+        self.run(move |shared| async move { shared.create_collection(&ns).await }).await
     }
 
     async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.drop_collection(&ns).await })
-            .await
+        self.run(move |shared| async move { shared.drop_collection(&ns).await }).await
     }
 
     async fn size(&self, ns: &Namespace) -> Result<CollectionSize, StoreError> {
@@ -191,9 +173,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
             let Some(collection) = shared.collection(&ns) else {
                 return Ok(CollectionSize::default());
             };
-            Ok(CollectionSize {
-                document_count: shared.document_count(collection.id).await?,
-            })
+            Ok(CollectionSize { document_count: shared.document_count(collection.id).await? })
         })
         .await
     }
@@ -204,8 +184,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         indexes: Vec<IndexRequest>,
     ) -> Result<(usize, usize), StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await })
-            .await
+        self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await }).await
     }
 
     async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
@@ -214,16 +193,12 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
             return Err(error::of(26, "NamespaceNotFound", message));
         };
         let made = collection.indexes();
-        Ok([id_index()]
-            .into_iter()
-            .chain(made.iter().map(|index| index.request.clone()))
-            .collect())
+        Ok([id_index()].into_iter().chain(made.iter().map(|index| index.request.clone())).collect())
     }
 
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
         let (ns, name) = (ns.clone(), name.to_owned());
-        self.run(move |shared| async move { shared.drop_index(&ns, &name).await })
-            .await
+        self.run(move |shared| async move { shared.drop_index(&ns, &name).await }).await
     }
 
     async fn insert(
@@ -242,14 +217,12 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
 
     async fn find(&self, ns: &Namespace, query: Query) -> Result<Self::Cursor, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.find(&ns, &query).await })
-            .await
+        self.run(move |shared| async move { shared.find(&ns, &query).await }).await
     }
 
     async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.count(&ns, &query).await })
-            .await
+        self.run(move |shared| async move { shared.count(&ns, &query).await }).await
     }
 
     async fn aggregate(
@@ -317,7 +290,6 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         aggregates: &[Aggregate],
     ) -> Result<Explanation, StoreError> {
         let (ns, aggregates) = (ns.clone(), aggregates.to_vec());
-        self.run(move |shared| async move { shared.explain(&ns, &query, &aggregates).await })
-            .await
+        self.run(move |shared| async move { shared.explain(&ns, &query, &aggregates).await }).await
     }
 }

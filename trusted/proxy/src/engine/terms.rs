@@ -27,10 +27,7 @@ pub(super) struct Entries {
 /// [`TooManyTerms`].
 pub(super) fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooManyTerms> {
     let found = terms(document, &part.physical, part.sparse)?;
-    let mut entries = Entries {
-        multikey: found.multikey,
-        ..Entries::default()
-    };
+    let mut entries = Entries { multikey: found.multikey, ..Entries::default() };
     match (&part.physical, part.physical.component_bytes()) {
         (PhysicalIndex::Range { aggregates, .. }, Some(component_bytes)) => {
             let sums = aggregates.as_deref().unwrap_or_default();

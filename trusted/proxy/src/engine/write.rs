@@ -54,10 +54,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 match limits::check_built(&document) {
                     Ok(length) => bytes += length,
                     Err(error) => {
-                        outcome.failures.push(WriteFailure {
-                            index,
-                            error: error.into(),
-                        });
+                        outcome.failures.push(WriteFailure { index, error: error.into() });
                         if ordered {
                             documents = Vec::new().into_iter().enumerate().peekable();
                             break;
@@ -67,10 +64,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
                 chunk.push((index, document));
             }
-            if !self
-                .insert_chunk(collection, chunk, ordered, &mut outcome)
-                .await?
-            {
+            if !self.insert_chunk(collection, chunk, ordered, &mut outcome).await? {
                 break;
             }
         }
@@ -91,15 +85,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             .map(|(index, document)| {
                 let id = document.get("_id").unwrap_or(&Bson::Null);
                 let row = collection.sealer.row_id(id);
-                (
-                    index,
-                    Revision {
-                        row,
-                        sequence: self.next_sequence(),
-                        old: None,
-                        new: Some(document),
-                    },
-                )
+                (index, Revision { row, sequence: self.next_sequence(), old: None, new: Some(document) })
             })
             .unzip();
         let conflicts = self.conflicts(collection, &revisions).await?;
@@ -132,15 +118,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         revisions: &[Revision],
     ) -> Result<Vec<Option<StoreError>>, StoreError> {
-        let new_rows: Vec<RowId> = revisions
-            .iter()
-            .filter(|r| r.old.is_none())
-            .map(|r| r.row)
-            .collect();
-        let mut claims = Claims {
-            rows: self.existing_rows(collection, new_rows).await?,
-            ..Claims::default()
-        };
+        let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
+        let mut claims =
+            Claims { rows: self.existing_rows(collection, new_rows).await?, ..Claims::default() };
         let mut conflicts: Vec<Option<StoreError>> = Vec::with_capacity(revisions.len());
         let mut labelled = Vec::new();
         for index in collection.indexes().iter() {
@@ -150,15 +130,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 };
                 let labels = |document: Option<&Document>| {
                     let terms = document.map(|document| terms::of(part, document)).transpose();
-                    let terms = terms
-                        .map_err(|error| error::too_many_entries(&error))?
-                        .unwrap_or_default();
+                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
                     Ok::<_, StoreError>(
-                        terms
-                            .values
-                            .iter()
-                            .map(|value| labels.label(value))
-                            .collect::<Vec<_>>(),
+                        terms.values.iter().map(|value| labels.label(value)).collect::<Vec<_>>(),
                     )
                 };
                 let mut of_revisions = Vec::with_capacity(revisions.len());
@@ -187,22 +161,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut existing = HashSet::new();
         let mut rest = rows.as_slice();
         while !rest.is_empty() {
-            let request = documents::Request::Read {
-                collection: collection.id,
-                rows: rest.to_vec(),
-            };
+            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
             let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents {
-                documents,
-                served,
-                more,
-            } = reply.map_err(error::channel)?
+            let documents::Response::Documents { documents, served, more } = reply.map_err(error::channel)?
             else {
-                return Err(error::of(
-                    8,
-                    "UnknownError",
-                    "the server answered a read with something else",
-                ));
+                return Err(error::of(8, "UnknownError", "the server answered a read with something else"));
             };
             existing.extend(documents.iter().map(|document| document.row));
             if !more {
@@ -215,9 +178,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     "the server answered a read of rows with none of them",
                 ));
             }
-            rest = rest
-                .get(usize::try_from(served).unwrap_or(usize::MAX)..)
-                .unwrap_or_default();
+            rest = rest.get(usize::try_from(served).unwrap_or(usize::MAX)..).unwrap_or_default();
         }
         Ok(existing)
     }
@@ -233,13 +194,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if labels.is_empty() {
             return Ok(());
         }
-        let request = unique::Request {
-            index,
-            labels: labels.clone(),
-        };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request)
-            .await
-            .map_err(error::channel)?;
+        let request = unique::Request { index, labels: labels.clone() };
+        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
         for (label, row) in labels.into_iter().zip(reply.rows) {
             if let Some(row) = row {
                 claims.labels.insert((index, label), row);
@@ -256,38 +212,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Updated, StoreError> {
         let _one_writer = self.writer(collection).await?;
         let limit = (!statement.multi).then_some(1);
-        let selection = Selection {
-            filter: &statement.filter,
-            sort: &Sort::default(),
-            skip: 0,
-            limit,
-            hint: None,
-        };
+        let selection =
+            Selection { filter: &statement.filter, sort: &Sort::default(), skip: 0, limit, hint: None };
         let found = self.select(collection, selection).await?;
         if found.is_empty() && statement.upsert {
             let (upserted, _) = self
-                .upsert(
-                    collection,
-                    &statement.filter,
-                    &statement.update,
-                    &statement.array_filters,
-                )
+                .upsert(collection, &statement.filter, &statement.update, &statement.array_filters)
                 .await?;
-            return Ok(Updated {
-                upserted: Some(upserted),
-                ..Updated::default()
-            });
+            return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
         }
-        let mut outcome = Updated {
-            matched: found.len() as u64,
-            ..Updated::default()
-        };
+        let mut outcome = Updated { matched: found.len() as u64, ..Updated::default() };
         let mut revisions = Vec::new();
         for old in found {
             if let Some(new) =
-                statement
-                    .update
-                    .apply(&old.document, Some(&statement.filter), &statement.array_filters)?
+                statement.update.apply(&old.document, Some(&statement.filter), &statement.array_filters)?
             {
                 revisions.push(Revision {
                     row: old.row,
@@ -347,16 +285,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         let row = collection.sealer.row_id(&id);
         let sequence = self.next_sequence();
-        self.revise(
-            collection,
-            vec![Revision {
-                row,
-                sequence,
-                old: None,
-                new: Some(document.clone()),
-            }],
-        )
-        .await?;
+        self.revise(collection, vec![Revision { row, sequence, old: None, new: Some(document.clone()) }])
+            .await?;
         Ok((id, document))
     }
 
@@ -369,17 +299,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<u64, StoreError> {
         let _one_writer = self.writer(collection).await?;
         let limit = (!multi).then_some(1);
-        let selection = Selection {
-            filter,
-            sort: &Sort::default(),
-            skip: 0,
-            limit,
-            hint: None,
-        };
+        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None };
         let found = self.select(collection, selection).await?;
         let count = found.len() as u64;
-        self.revise(collection, found.into_iter().map(removal).collect())
-            .await?;
+        self.revise(collection, found.into_iter().map(removal).collect()).await?;
         Ok(count)
     }
 
@@ -391,81 +314,38 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
         let _one_writer = self.writer(collection).await?;
-        let selection = Selection {
-            limit: Some(1),
-            ..Selection::of(query)
-        };
+        let selection = Selection { limit: Some(1), ..Selection::of(query) };
         let found = self.select(collection, selection).await?.pop();
         match (found, modification) {
-            (
-                None,
-                Modification::Update {
-                    update,
-                    array_filters,
-                    upsert: true,
-                    return_new,
-                },
-            ) => {
-                let upserted = self
-                    .upsert(collection, &query.filter, &update, &array_filters)
-                    .await;
+            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
+                let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
                 let (id, document) = upserted?;
                 let document = return_new.then_some(document);
-                Ok(FoundAndModified {
-                    document,
-                    existing: false,
-                    upserted: Some(id),
-                })
+                Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
             }
             (None, _) => Ok(FoundAndModified::default()),
             (Some(old), Modification::Remove) => {
                 let document = Some(old.document.clone());
                 self.revise(collection, vec![removal(old)]).await?;
-                Ok(FoundAndModified {
-                    document,
-                    existing: true,
-                    upserted: None,
-                })
+                Ok(FoundAndModified { document, existing: true, upserted: None })
             }
-            (
-                Some(old),
-                Modification::Update {
-                    update,
-                    array_filters,
-                    return_new,
-                    ..
-                },
-            ) => {
+            (Some(old), Modification::Update { update, array_filters, return_new, .. }) => {
                 let new = update.apply(&old.document, Some(&query.filter), &array_filters)?;
                 let before = old.document.clone();
                 let after = new.clone().unwrap_or_else(|| before.clone());
                 if new.is_some() {
-                    let revision = Revision {
-                        row: old.row,
-                        sequence: old.sequence,
-                        old: Some(old),
-                        new,
-                    };
+                    let revision = Revision { row: old.row, sequence: old.sequence, old: Some(old), new };
                     self.revise(collection, vec![revision]).await?;
                 }
                 let document = Some(if return_new { after } else { before });
-                Ok(FoundAndModified {
-                    document,
-                    existing: true,
-                    upserted: None,
-                })
+                Ok(FoundAndModified { document, existing: true, upserted: None })
             }
         }
     }
 }
 
 fn removal(old: OpenDocument) -> Revision {
-    Revision {
-        row: old.row,
-        sequence: old.sequence,
-        old: Some(old),
-        new: None,
-    }
+    Revision { row: old.row, sequence: old.sequence, old: Some(old), new: None }
 }
 
 /// Labels of a unique index that one revision takes, and those it gives up.
@@ -489,32 +369,14 @@ fn conflict<C: ServerChannel>(
     let document = revision.new.as_ref()?;
     if revision.old.is_none() && claims.rows.contains(&revision.row) {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        return Some(duplicate(
-            &collection.ns,
-            "_id_",
-            doc! { "_id": 1 },
-            doc! { "_id": id },
-        ));
+        return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
     }
     for (index, id, labels) in labelled {
-        let is_taken = |label| {
-            claims
-                .labels
-                .get(&(*id, label))
-                .is_some_and(|row| *row != revision.row)
-        };
-        if labels
-            .get(position)
-            .is_some_and(|labels| labels.taken.iter().copied().any(is_taken))
-        {
+        let is_taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
+        if labels.get(position).is_some_and(|labels| labels.taken.iter().copied().any(is_taken)) {
             let values = index.request.key.keys().map(|field| {
                 let path: Vec<&str> = field.split('.').collect();
-                (
-                    field.clone(),
-                    arras_documents::path::exact(document, &path)
-                        .cloned()
-                        .unwrap_or(Bson::Null),
-                )
+                (field.clone(), arras_documents::path::exact(document, &path).cloned().unwrap_or(Bson::Null))
             });
             let (name, key) = (&index.request.name, index.request.key.clone());
             return Some(duplicate(&collection.ns, name, key, values.collect()));
@@ -540,10 +402,7 @@ fn conflict<C: ServerChannel>(
 
 /// MongoDB's duplicate-key error.
 fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> StoreError {
-    let values: Vec<String> = key_value
-        .iter()
-        .map(|(field, value)| format!("{field}: {value}"))
-        .collect();
+    let values: Vec<String> = key_value.iter().map(|(field, value)| format!("{field}: {value}")).collect();
     StoreError {
         code: 11000,
         code_name: "DuplicateKey",
@@ -553,8 +412,6 @@ fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Docu
             ns.collection,
             values.join(", ")
         ),
-        details: Some(Box::new(
-            doc! { "keyPattern": key_pattern, "keyValue": key_value },
-        )),
+        details: Some(Box::new(doc! { "keyPattern": key_pattern, "keyValue": key_value })),
     }
 }

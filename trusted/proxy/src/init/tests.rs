@@ -71,8 +71,6 @@ fn an_unknown_setting_is_named() {
     let layout = init(&place.path().join("arras"), choices(&key_file), NOW).unwrap();
     let text = fs::read_to_string(&layout.configuration).unwrap();
     fs::write(&layout.configuration, format!("lisen = 1\n{text}")).unwrap();
-    let error = Configuration::read(&layout.configuration)
-        .unwrap_err()
-        .to_string();
+    let error = Configuration::read(&layout.configuration).unwrap_err().to_string();
     assert!(error.contains("lisen") && error.contains("arras.toml"), "{error}");
 }

@@ -12,20 +12,13 @@ use arras_storage::Write;
 /// [`Refusal`] if it cannot be applied; the caller then drops the whole write.
 pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
     match change {
-        Change::CreateIndex {
-            index,
-            key_bytes,
-            head_bucket,
-            head_sealed,
-        } => create(writer, *index, *key_bytes, head_bucket, head_sealed),
+        Change::CreateIndex { index, key_bytes, head_bucket, head_sealed } => {
+            create(writer, *index, *key_bytes, head_bucket, head_sealed)
+        }
         Change::DropIndex { index } => drop_index(writer, *index),
         Change::PutHead { index, gap, sealed } => {
             let head = head(writer, *index)?;
-            let head = Head {
-                gap: *gap,
-                sealed: sealed.clone(),
-                ..head
-            };
+            let head = Head { gap: *gap, sealed: sealed.clone(), ..head };
             save(writer, HEADS, index.as_bytes(), &head)
         }
         Change::PutTop { index, node, record } => {
@@ -53,24 +46,12 @@ pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
                 Some(old) => (old.previous, old.next),
                 None => (None, None),
             };
-            save(
-                writer,
-                BUCKETS,
-                &name,
-                &Bucket {
-                    previous,
-                    next,
-                    sealed: sealed.clone(),
-                },
-            )
+            save(writer, BUCKETS, &name, &Bucket { previous, next, sealed: sealed.clone() })
         }
         Change::LinkBuckets { index, left, right } => link(writer, *index, *left, *right),
-        Change::PutCircuit {
-            index,
-            node,
-            side,
-            circuit,
-        } => put_circuit(writer, *index, *node, *side, circuit),
+        Change::PutCircuit { index, node, side, circuit } => {
+            put_circuit(writer, *index, *node, *side, circuit)
+        }
     }
 }
 
@@ -81,11 +62,7 @@ fn head(writer: &impl Write, index: IndexId) -> Result<Head, Refusal> {
 /// The index must exist and the node must not be the head, which is neither a top node nor a tree node.
 fn named(writer: &impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
     head(writer, index)?;
-    if node == NodeId::HEAD {
-        Err(Refusal::Malformed("the head is no node".into()))
-    } else {
-        Ok(())
-    }
+    if node == NodeId::HEAD { Err(Refusal::Malformed("the head is no node".into())) } else { Ok(()) }
 }
 
 fn create(
@@ -101,22 +78,9 @@ fn create(
     if writer.get(HEADS, index.as_bytes()).map_err(storage)?.is_some() {
         return Ok(());
     }
-    let bucket = Bucket {
-        previous: None,
-        next: None,
-        sealed: head_bucket.clone(),
-    };
+    let bucket = Bucket { previous: None, next: None, sealed: head_bucket.clone() };
     save(writer, BUCKETS, &node_key(index, NodeId::HEAD), &bucket)?;
-    save(
-        writer,
-        HEADS,
-        index.as_bytes(),
-        &Head {
-            key_bytes,
-            gap: None,
-            sealed: head_sealed.clone(),
-        },
-    )
+    save(writer, HEADS, index.as_bytes(), &Head { key_bytes, gap: None, sealed: head_sealed.clone() })
 }
 
 fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
@@ -131,9 +95,7 @@ fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
 fn delete_tree_node(writer: &mut impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
     if writer.delete(NODES, &node_key(index, node)).map_err(storage)? {
         for side in [Side::Lower, Side::Upper] {
-            writer
-                .delete(CIRCUITS, &circuit_key(index, node, side))
-                .map_err(storage)?;
+            writer.delete(CIRCUITS, &circuit_key(index, node, side)).map_err(storage)?;
         }
     }
     Ok(())
@@ -170,11 +132,7 @@ fn put_circuit(
         return Err(Refusal::Malformed("a circuit of another width".into()));
     }
     // A repair that was overtaken by a change of the tree.
-    if writer
-        .get(NODES, &node_key(index, node))
-        .map_err(storage)?
-        .is_none()
-    {
+    if writer.get(NODES, &node_key(index, node)).map_err(storage)?.is_none() {
         return Err(Refusal::Stale { node });
     }
     save(writer, CIRCUITS, &circuit_key(index, node, side), circuit)

@@ -11,8 +11,7 @@ const BUCKET_BYTES: usize = 64;
 
 /// A bucket that is named by the client.
 fn named<R: Read>(view: &View<'_, R>, node: NodeId) -> Result<Bucket, Refusal> {
-    view.bucket(node)?
-        .ok_or_else(|| Refusal::Malformed("no such bucket".into()))
+    view.bucket(node)?.ok_or_else(|| Refusal::Malformed("no such bucket".into()))
 }
 
 /// The first of `nodes`' buckets, as many as fit a reply.
@@ -24,9 +23,7 @@ pub(super) fn buckets<R: Read>(view: &View<'_, R>, nodes: &[NodeId]) -> Result<R
             break;
         }
         let bucket = named(view, node)?;
-        bytes = bytes
-            .saturating_add(bucket.sealed.len())
-            .saturating_add(BUCKET_BYTES);
+        bytes = bytes.saturating_add(bucket.sealed.len()).saturating_add(BUCKET_BYTES);
         found.push(FoundBucket { node, bucket });
     }
     Ok(Response::Buckets(found))
@@ -38,15 +35,9 @@ pub(super) fn ends<R: Read>(
     lower: NodeId,
     upper: NodeId,
 ) -> Result<Vec<FoundBucket>, Refusal> {
-    let mut found = vec![FoundBucket {
-        node: lower,
-        bucket: named(view, lower)?,
-    }];
+    let mut found = vec![FoundBucket { node: lower, bucket: named(view, lower)? }];
     if upper != lower {
-        found.push(FoundBucket {
-            node: upper,
-            bucket: named(view, upper)?,
-        });
+        found.push(FoundBucket { node: upper, bucket: named(view, upper)? });
     }
     Ok(found)
 }
@@ -69,9 +60,7 @@ pub(super) fn between<R: Read>(
             Order::Ascending => bucket.next,
             Order::Descending => bucket.previous,
         };
-        bytes = bytes
-            .saturating_add(bucket.sealed.len())
-            .saturating_add(BUCKET_BYTES);
+        bytes = bytes.saturating_add(bucket.sealed.len()).saturating_add(BUCKET_BYTES);
         left = left.saturating_sub(1);
         found.push(FoundBucket { node, bucket });
         if node == until {
@@ -82,8 +71,6 @@ pub(super) fn between<R: Read>(
         if left == 0 || bytes > REPLY_BYTES_SOFT {
             return Ok((found, Some(node)));
         }
-        bucket = view
-            .bucket(node)?
-            .ok_or_else(|| damaged("a bucket's neighbour is missing"))?;
+        bucket = view.bucket(node)?.ok_or_else(|| damaged("a bucket's neighbour is missing"))?;
     }
 }

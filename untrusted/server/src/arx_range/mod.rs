@@ -38,20 +38,10 @@ pub fn answer<S: Storage>(store: &S, request: &Request) -> Result<Response, Refu
         Request::LoadTop { index, after } => tree::load_top(&view(*index)?, *after),
         Request::LoadTrees { index, roots, depth } => tree::load_trees(&view(*index)?, roots, *depth),
         Request::Buckets { index, nodes } => list::buckets(&view(*index)?, nodes),
-        Request::Search {
-            index,
-            lower,
-            upper,
-            order,
-            buckets_max,
-        } => search(&view(*index)?, lower, upper.as_ref(), *order, *buckets_max),
-        Request::Continue {
-            index,
-            from,
-            until,
-            order,
-            buckets_max,
-        } => {
+        Request::Search { index, lower, upper, order, buckets_max } => {
+            search(&view(*index)?, lower, upper.as_ref(), *order, *buckets_max)
+        }
+        Request::Continue { index, from, until, order, buckets_max } => {
             let (buckets, next) =
                 list::between(&view(*index)?, *from, *until, *order, (*buckets_max).max(1))?;
             Ok(Response::Found {
@@ -76,13 +66,8 @@ fn search<R: Read>(
 ) -> Result<Response, Refusal> {
     let bounds: Vec<&Bound> = std::iter::once(lower).chain(upper).collect();
     let mut ends = walk::find(view, &bounds)?.into_iter();
-    let lower = ends
-        .next()
-        .ok_or_else(|| Refusal::Damaged("a search without an end".into()))?;
-    let upper = ends.next().unwrap_or_else(|| walk::End {
-        bucket: lower.bucket,
-        path: Vec::new(),
-    });
+    let lower = ends.next().ok_or_else(|| Refusal::Damaged("a search without an end".into()))?;
+    let upper = ends.next().unwrap_or_else(|| walk::End { bucket: lower.bucket, path: Vec::new() });
     let (buckets, next) = if buckets_max == 0 {
         (list::ends(view, lower.bucket, upper.bucket)?, None)
     } else {

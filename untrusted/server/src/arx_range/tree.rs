@@ -13,9 +13,7 @@ const NODE_BYTES: usize = 64;
 
 /// Reads one entry of the directory.
 fn top_entry(name: &[u8], value: &[u8]) -> Result<(NodeId, TopNode), Refusal> {
-    let node = name
-        .last_chunk::<{ NodeId::BYTES }>()
-        .ok_or_else(|| damaged(TOP.0))?;
+    let node = name.last_chunk::<{ NodeId::BYTES }>().ok_or_else(|| damaged(TOP.0))?;
     let record = codec::decode(value).map_err(|_| damaged(TOP.0))?;
     Ok((NodeId(*node), record))
 }
@@ -26,10 +24,7 @@ pub(super) fn load_top<R: Read>(view: &View<'_, R>, after: Option<NodeId>) -> Re
     let mut more = false;
     let mut bytes = 0_usize;
     let mut failure = None;
-    let range = prefix_range(
-        view.index.as_bytes(),
-        after.as_ref().map(|node| node.as_bytes().as_slice()),
-    );
+    let range = prefix_range(view.index.as_bytes(), after.as_ref().map(|node| node.as_bytes().as_slice()));
     view.reader
         .scan(TOP, borrow(&range), Direction::Ascending, &mut |name, value| {
             if bytes > REPLY_BYTES_SOFT {
@@ -50,12 +45,7 @@ pub(super) fn load_top<R: Read>(view: &View<'_, R>, after: Option<NodeId>) -> Re
     if let Some(refusal) = failure {
         return Err(refusal);
     }
-    Ok(Response::Top {
-        head_gap: view.head.gap,
-        head_sealed: view.head.sealed.clone(),
-        nodes,
-        more,
-    })
+    Ok(Response::Top { head_gap: view.head.gap, head_sealed: view.head.sealed.clone(), nodes, more })
 }
 
 /// Nodes below `roots`, parents first. Depth first, so that where the reply is cut few nodes are left to ask
@@ -83,16 +73,8 @@ pub(super) fn load_trees<R: Read>(
                 None => return Err(damaged("a child is missing")),
             };
             let below = level.saturating_add(1);
-            open.extend(
-                record
-                    .right
-                    .into_iter()
-                    .chain(record.left)
-                    .map(|child| (child, below)),
-            );
-            bytes = bytes
-                .saturating_add(record.sealed.len())
-                .saturating_add(NODE_BYTES);
+            open.extend(record.right.into_iter().chain(record.left).map(|child| (child, below)));
+            bytes = bytes.saturating_add(record.sealed.len()).saturating_add(NODE_BYTES);
             nodes.push((node, record));
         }
     }

@@ -43,10 +43,7 @@ pub(super) fn find<R: Read>(view: &View<'_, R>, bounds: &[&Bound]) -> Result<Vec
     let mut ends: Vec<Option<End>> = Vec::new();
     for (position, bound) in bounds.iter().enumerate() {
         match bound {
-            Bound::Bucket(bucket) => ends.push(Some(End {
-                bucket: *bucket,
-                path: Vec::new(),
-            })),
+            Bound::Bucket(bucket) => ends.push(Some(End { bucket: *bucket, path: Vec::new() })),
             Bound::Walk(walk) => {
                 ends.push(None);
                 walkers.push((position, Walker::start(view, walk)?));
@@ -56,9 +53,7 @@ pub(super) fn find<R: Read>(view: &View<'_, R>, bounds: &[&Bound]) -> Result<Vec
     while !walkers.is_empty() {
         step(view, &mut walkers, &mut ends)?;
     }
-    ends.into_iter()
-        .map(|end| end.ok_or_else(|| damaged("a walk without an end")))
-        .collect()
+    ends.into_iter().map(|end| end.ok_or_else(|| damaged("a walk without an end"))).collect()
 }
 
 /// Takes every walker one node down; those that reach an end leave.
@@ -67,10 +62,8 @@ fn step<R: Read>(
     walkers: &mut Vec<(usize, Walker<'_>)>,
     ends: &mut [Option<End>],
 ) -> Result<(), Refusal> {
-    let stands = walkers
-        .iter()
-        .map(|(_, walker)| walker.stand(view))
-        .collect::<Result<Vec<Stand>, Refusal>>()?;
+    let stands =
+        walkers.iter().map(|(_, walker)| walker.stand(view)).collect::<Result<Vec<Stand>, Refusal>>()?;
     let evaluations: Vec<Evaluation<'_>> = walkers
         .iter()
         .zip(&stands)
@@ -87,10 +80,7 @@ fn step<R: Read>(
         if walker.go(view, stand, &outcome)? {
             going.push((position, walker));
         } else if let Some(end) = ends.get_mut(position) {
-            *end = Some(End {
-                bucket: walker.bucket,
-                path: walker.path,
-            });
+            *end = Some(End { bucket: walker.bucket, path: walker.path });
         }
     }
     *walkers = going;
@@ -151,13 +141,7 @@ impl<'a> Walker<'a> {
             (record.left, circuit.left)
         };
         let stale = Refusal::Stale { node: self.node };
-        self.path.push(PathStep {
-            node: self.node,
-            record,
-            went_right,
-            lower,
-            upper,
-        });
+        self.path.push(PathStep { node: self.node, record, went_right, lower, upper });
         match (child, transition) {
             (Some(child), Some(transition)) => {
                 self.labels =

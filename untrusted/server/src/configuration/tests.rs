@@ -26,11 +26,8 @@ fn flags_alone_suffice() {
 fn flags_win_over_the_file_and_its_paths_are_relative_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.toml");
-    std::fs::write(
-        &path,
-        "data_dir = 'd'\nlisten = '[::1]:1'\ncertificates = '/c'\nlog_format = 'json'\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "data_dir = 'd'\nlisten = '[::1]:1'\ncertificates = '/c'\nlog_format = 'json'\n")
+        .unwrap();
     let configuration = parsed(&["--config", path.to_str().unwrap(), "--listen", "0.0.0.0:2"]).unwrap();
     assert_eq!(configuration.data_dir, directory.path().join("d"));
     assert_eq!(configuration.listen, "0.0.0.0:2");
@@ -50,31 +47,16 @@ fn what_is_missing_or_wrong_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.toml");
     std::fs::write(&path, "data_directory = 'd'\n").unwrap();
-    let unknown = parsed(&["--config", path.to_str().unwrap()])
-        .unwrap_err()
-        .to_string();
+    let unknown = parsed(&["--config", path.to_str().unwrap()]).unwrap_err().to_string();
     assert!(unknown.contains("data_directory"), "{unknown}");
 }
 
 #[test]
 fn certificates_in_both_ways_are_refused() {
-    let flags = [
-        "arras-server",
-        "--certificates",
-        "c",
-        "--ca",
-        "a",
-        "--cert",
-        "b",
-        "--key",
-        "k",
-    ];
+    let flags = ["arras-server", "--certificates", "c", "--ca", "a", "--cert", "b", "--key", "k"];
     assert!(Arguments::try_parse_from(flags).is_err());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.toml");
     std::fs::write(&path, "data_dir = 'd'\ncertificates = 'c'\nca = 'a'\n").unwrap();
-    assert!(matches!(
-        parsed(&["--config", path.to_str().unwrap()]),
-        Err(ConfigurationError::Twice)
-    ));
+    assert!(matches!(parsed(&["--config", path.to_str().unwrap()]), Err(ConfigurationError::Twice)));
 }

@@ -24,9 +24,8 @@ use tracing::{debug, error, info, warn};
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
 /// A peer that is gone without a word is noticed within about half a minute.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(15))
-    .with_interval(Duration::from_secs(5));
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
 
 /// Sets what the traffic needs: small frames leave at once, dead peers are noticed.
 pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
@@ -47,10 +46,7 @@ struct Account {
 impl Account {
     fn hold(self: &Arc<Self>, bytes: usize) -> Held {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        Held {
-            account: Arc::clone(self),
-            bytes,
-        }
+        Held { account: Arc::clone(self), bytes }
     }
 
     async fn below(&self, max: usize) {
@@ -151,12 +147,7 @@ pub(super) async fn serve<H: Handler>(
     let tally = Arc::clone(&connection.tally);
     // A set, because that aborts the writer if this connection is dropped.
     let mut writing = JoinSet::new();
-    writing.spawn(write_replies(
-        writer,
-        outgoing,
-        connection.serving.limits.write_stall,
-        Arc::clone(&tally),
-    ));
+    writing.spawn(write_replies(writer, outgoing, connection.serving.limits.write_stall, Arc::clone(&tally)));
     info!(%peer, "connection opened");
     let mut cut = false;
     tokio::select! {
@@ -202,9 +193,7 @@ impl<H: Handler> Connection<H> {
         until: Instant,
         slot: OwnedSemaphorePermit,
     ) -> Result<(), Broken> {
-        let first = timeout_at(until, frames::read(stream))
-            .await
-            .map_err(|_| Broken::NoHello)??;
+        let first = timeout_at(until, frames::read(stream)).await.map_err(|_| Broken::NoHello)??;
         let Some((header, body)) = first else {
             return Ok(());
         };
@@ -234,9 +223,7 @@ impl<H: Handler> Connection<H> {
 
     fn count(&self, body: &[u8]) {
         self.tally.requests.fetch_add(1, Ordering::Relaxed);
-        self.tally
-            .received_bytes
-            .fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.tally.received_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
     }
 
     /// The first frame: it must be a hello that the handler accepts.
@@ -247,9 +234,7 @@ impl<H: Handler> Connection<H> {
             let (answered, _) = self.work(header, body, Instant::now()).await;
             answered.unwrap_or(Err(Refusal::Stopping))
         } else {
-            Err(Refusal::Malformed(
-                "the first call on a connection must be hello".into(),
-            ))
+            Err(Refusal::Malformed("the first call on a connection must be hello".into()))
         };
         match answered {
             Ok(body) => {
@@ -294,8 +279,7 @@ impl<H: Handler> Connection<H> {
                     }
                     _ => debug!(%peer, protocol, request_bytes, worked_us, "request refused: {refusal}"),
                 }
-                self.send(header, FrameKind::Refusal, codec::encode(&refusal), Some(permit))
-                    .await;
+                self.send(header, FrameKind::Refusal, codec::encode(&refusal), Some(permit)).await;
             }
         }
     }
@@ -319,24 +303,20 @@ impl<H: Handler> Connection<H> {
         let handler = Arc::clone(&self.serving.handler);
         let worked = tokio::task::spawn_blocking(move || handler.handle(header.protocol, &body)).await;
         let answered = match worked {
-            Ok(Ok(reply)) if reply.len() > FRAME_BYTES_MAX => Err(Refusal::Limit(format!(
-                "the reply would be {} bytes",
-                reply.len()
-            ))),
+            Ok(Ok(reply)) if reply.len() > FRAME_BYTES_MAX => {
+                Err(Refusal::Limit(format!("the reply would be {} bytes", reply.len())))
+            }
             Ok(answered) => answered,
             Err(_) => {
                 error!(peer = %self.peer, protocol = protocol_name(header.protocol), "the handler panicked");
-                Err(Refusal::Storage(
-                    "the request failed inside the server; its log says more".into(),
-                ))
+                Err(Refusal::Storage("the request failed inside the server; its log says more".into()))
             }
         };
         (Some(answered), started.elapsed())
     }
 
     async fn refuse(&self, header: FrameHeader, refusal: &Refusal) {
-        self.send(header, FrameKind::Refusal, codec::encode(refusal), None)
-            .await;
+        self.send(header, FrameKind::Refusal, codec::encode(refusal), None).await;
     }
 
     /// Queues a reply. If the connection is gone there is nobody to tell.
@@ -350,23 +330,10 @@ impl<H: Handler> Connection<H> {
         let Ok(body_bytes) = u32::try_from(body.len()) else {
             return;
         };
-        let header = FrameHeader {
-            call: request.call,
-            kind,
-            protocol: request.protocol,
-            deadline_ms: 0,
-            body_bytes,
-        };
+        let header =
+            FrameHeader { call: request.call, kind, protocol: request.protocol, deadline_ms: 0, body_bytes };
         let held = self.account.hold(body.len());
-        let _ = self
-            .replies
-            .send(Reply {
-                header,
-                body,
-                _held: held,
-                _in_flight: in_flight,
-            })
-            .await;
+        let _ = self.replies.send(Reply { header, body, _held: held, _in_flight: in_flight }).await;
     }
 
     /// Completes once the server is stopping and nothing is in flight here.
@@ -395,9 +362,7 @@ async fn write_replies<W: AsyncWrite + Unpin>(
         if outgoing.is_empty() {
             timeout(stall, stream.flush()).await.map_err(stalled)??;
         }
-        tally
-            .sent_bytes
-            .fetch_add(reply.body.len() as u64, Ordering::Relaxed);
+        tally.sent_bytes.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
     }
     timeout(stall, stream.shutdown()).await.map_err(stalled)?
 }
@@ -412,8 +377,5 @@ fn protocol_name(id: ProtocolId) -> &'static str {
         (arx_eq::ArxEq::ID, arx_eq::ArxEq::NAME),
         (arx_range::ArxRange::ID, arx_range::ArxRange::NAME),
     ];
-    NAMES
-        .iter()
-        .find(|(known, _)| *known == id)
-        .map_or("unknown", |(_, name)| name)
+    NAMES.iter().find(|(known, _)| *known == id).map_or("unknown", |(_, name)| name)
 }

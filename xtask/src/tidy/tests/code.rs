@@ -6,10 +6,7 @@ use crate::tidy::lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX};
 #[test]
 fn a_file_no_mod_reaches_is_dead() {
     let files = [
-        (
-            "trusted/x/src/lib.rs",
-            "mod a;\nmod outer { mod inner; }\n#[path = \"odd.rs\"] mod even;\n",
-        ),
+        ("trusted/x/src/lib.rs", "mod a;\nmod outer { mod inner; }\n#[path = \"odd.rs\"] mod even;\n"),
         ("trusted/x/src/a.rs", "mod b;\n"),
         ("trusted/x/src/a/b.rs", "#[cfg(test)] mod tests;\n"),
         ("trusted/x/src/a/b/tests.rs", ""),
@@ -21,10 +18,7 @@ fn a_file_no_mod_reaches_is_dead() {
         ("trusted/x/src/b.rs", ""),
         ("trusted/x/src/a/c.rs", ""),
     ];
-    assert_eq!(
-        places(&tree(&files), "dead-modules"),
-        ["trusted/x/src/a/c.rs", "trusted/x/src/b.rs"]
-    );
+    assert_eq!(places(&tree(&files), "dead-modules"), ["trusted/x/src/a/c.rs", "trusted/x/src/b.rs"]);
 }
 
 #[test]
@@ -36,23 +30,14 @@ fn a_file_that_is_no_rust_is_found() {
 #[test]
 fn code_of_another_crate_is_found() {
     let files = [
-        (
-            "untrusted/x/src/lib.rs",
-            "#[path = \"../../../trusted/keys/src/key.rs\"]\nmod key;\nmod y;\n",
-        ),
+        ("untrusted/x/src/lib.rs", "#[path = \"../../../trusted/keys/src/key.rs\"]\nmod key;\nmod y;\n"),
         (
             "untrusted/x/src/y.rs",
             "include!(\"../../../trusted/keys/src/key.rs\");\ninclude!(\"table.rs\");\n",
         ),
-        (
-            "untrusted/x/src/z.rs",
-            "const X: &str = include_str!(\"../../../kat/x.json\");\n",
-        ),
+        ("untrusted/x/src/z.rs", "const X: &str = include_str!(\"../../../kat/x.json\");\n"),
     ];
-    assert_eq!(
-        places(&tree(&files), "foreign-code"),
-        ["untrusted/x/src/lib.rs:2", "untrusted/x/src/y.rs:1"]
-    );
+    assert_eq!(places(&tree(&files), "foreign-code"), ["untrusted/x/src/lib.rs:2", "untrusted/x/src/y.rs:1"]);
 }
 
 #[test]
@@ -71,28 +56,18 @@ fn empty_module_names_are_found() {
 fn banned_type_names_are_found() {
     let text = "struct ClientSession;\ntrait SecureStore {}\ntype Token = u8;\nstruct SearchToken;\nenum Transaction {}\n";
     let found = places(&tree(&[("lab/src/lib.rs", text)]), "type-names");
-    assert_eq!(
-        found,
-        ["lab/src/lib.rs:1", "lab/src/lib.rs:2", "lab/src/lib.rs:3"]
-    );
+    assert_eq!(found, ["lab/src/lib.rs:1", "lab/src/lib.rs:2", "lab/src/lib.rs:3"]);
 }
 
 #[test]
 fn long_files_are_found_and_exceptions_only_shrink() {
     let long = "\n".repeat(FILE_LINES_MAX + 5);
     let limit = "\n".repeat(FILE_LINES_MAX);
-    let mut sample = tree(&[
-        ("lab/src/lib.rs", &long),
-        ("lab/a.py", &long),
-        ("lab/b.py", &limit),
-        ("a.md", &long),
-    ]);
+    let mut sample =
+        tree(&[("lab/src/lib.rs", &long), ("lab/a.py", &long), ("lab/b.py", &limit), ("a.md", &long)]);
     assert_eq!(places(&sample, "file-length"), ["lab/a.py", "lab/src/lib.rs"]);
-    sample.exceptions.file_lines = [
-        ("lab/a.py".into(), FILE_LINES_MAX + 5),
-        ("lab/src/lib.rs".into(), FILE_LINES_MAX + 5),
-    ]
-    .into();
+    sample.exceptions.file_lines =
+        [("lab/a.py".into(), FILE_LINES_MAX + 5), ("lab/src/lib.rs".into(), FILE_LINES_MAX + 5)].into();
     assert_eq!(places(&sample, "file-length"), [""; 0]);
     // Longer than listed; shorter than listed; within the limit; gone.
     sample.exceptions.file_lines = [("lab/a.py".into(), FILE_LINES_MAX + 4)].into();
@@ -104,10 +79,7 @@ fn long_files_are_found_and_exceptions_only_shrink() {
         ("lab/src/lib.rs".into(), FILE_LINES_MAX + 5),
     ]
     .into();
-    assert_eq!(
-        places(&sample, "file-length"),
-        ["lab/a.py", "lab/b.py", "lab/c.py"]
-    );
+    assert_eq!(places(&sample, "file-length"), ["lab/a.py", "lab/b.py", "lab/c.py"]);
 }
 
 #[test]
@@ -120,15 +92,10 @@ fn long_functions_are_found_by_their_full_name() {
     let mut sample = tree(&[("lab/src/lib.rs", &text)]);
     let expected = ["lab/src/lib.rs::m::S::long", "lab/src/lib.rs::m::T::kept"];
     assert_eq!(places(&sample, "function-length"), expected);
-    sample.exceptions.function_lines = expected
-        .iter()
-        .map(|name| ((*name).to_owned(), FUNCTION_LINES_MAX + 1))
-        .collect();
+    sample.exceptions.function_lines =
+        expected.iter().map(|name| ((*name).to_owned(), FUNCTION_LINES_MAX + 1)).collect();
     assert_eq!(places(&sample, "function-length"), [""; 0]);
-    sample
-        .exceptions
-        .function_lines
-        .insert("lab/src/lib.rs::short".into(), 90);
+    sample.exceptions.function_lines.insert("lab/src/lib.rs::short".into(), 90);
     assert_eq!(places(&sample, "function-length"), ["lab/src/lib.rs::short"]);
 }
 
@@ -137,19 +104,10 @@ fn roots_forbid_unsafe_code_and_only_primitives_allow_it() {
     let files = [
         ("trusted/x/src/lib.rs", "#![forbid(unsafe_code)]\nmod y;\n"),
         ("trusted/x/src/main.rs", "#![deny(unsafe_code)]\nfn main() {}\n"),
-        (
-            "trusted/x/src/y.rs",
-            "#[allow(unsafe_code, reason = \"fast\")]\nmod inner {}\n",
-        ),
-        (
-            "shared/primitives/src/lib.rs",
-            "#[allow(unsafe_code)]\nmod lanes {}\n",
-        ),
+        ("trusted/x/src/y.rs", "#[allow(unsafe_code, reason = \"fast\")]\nmod inner {}\n"),
+        ("shared/primitives/src/lib.rs", "#[allow(unsafe_code)]\nmod lanes {}\n"),
     ];
-    assert_eq!(
-        places(&tree(&files), "unsafe-code"),
-        ["trusted/x/src/main.rs", "trusted/x/src/y.rs:1"]
-    );
+    assert_eq!(places(&tree(&files), "unsafe-code"), ["trusted/x/src/main.rs", "trusted/x/src/y.rs:1"]);
 }
 
 #[test]

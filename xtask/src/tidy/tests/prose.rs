@@ -11,24 +11,15 @@ fn markers_of_unfinished_work_are_found() {
         ("lab/b.sh", "# XXX\n"),
         ("kat/c.json", "\"XXX\""),
     ];
-    assert_eq!(
-        places(&tree(&files), "markers"),
-        ["docs/a.md:3", "lab/b.sh:1", "lab/src/lib.rs:1"]
-    );
+    assert_eq!(places(&tree(&files), "markers"), ["docs/a.md:3", "lab/b.sh:1", "lab/src/lib.rs:1"]);
 }
 
 #[test]
 fn paths_of_one_machine_are_found() {
     let files = [
-        (
-            "docs/a.md",
-            "See `/root/notes` and\nhttps://example.org/work/of/others\nor /tmp.\n",
-        ),
+        ("docs/a.md", "See `/root/notes` and\nhttps://example.org/work/of/others\nor /tmp.\n"),
         ("lab/b.sh", "cd /home/alice/arras\nls target/tmp\n"),
-        (
-            "lab/c.toml",
-            "path = \"/work/main\"\nother = \"/var/lib/arras\"\n",
-        ),
+        ("lab/c.toml", "path = \"/work/main\"\nother = \"/var/lib/arras\"\n"),
     ];
     assert_eq!(
         places(&tree(&files), "machine-paths"),
@@ -46,18 +37,10 @@ fn registry_hosts_are_found_also_in_lock_files() {
         ("lab/package-lock.json", "{\"resolved\": \"x\"}"),
         ("lab/.npmrc", "registry=https://registry.npmjs.org/\n"),
         ("lab/pip.conf", "index-url = https://mirror.example.org/simple\n"),
-        (
-            "lab/twin/pom.xml",
-            "xmlns=\"http://maven.apache.org/POM/4.0.0\"\n",
-        ),
+        ("lab/twin/pom.xml", "xmlns=\"http://maven.apache.org/POM/4.0.0\"\n"),
         ("README.md", "published on crates.io\n"),
     ];
-    let expected = [
-        "lab/.npmrc:1",
-        "lab/pip.conf:1",
-        "fuzz/Cargo.lock",
-        "lab/package-lock.json",
-    ];
+    let expected = ["lab/.npmrc:1", "lab/pip.conf:1", "fuzz/Cargo.lock", "lab/package-lock.json"];
     assert_eq!(places(&tree(&files), "registry-hosts"), expected);
 }
 
@@ -68,10 +51,7 @@ fn large_files_are_found_unless_listed_and_the_list_is_kept() {
     assert_eq!(places(&sample, "large-files"), ["kat/a.json"]);
     sample.exceptions.large_files = [("kat/a.json".into(), "test vectors as published".into())].into();
     assert_eq!(places(&sample, "large-files"), [""; 0]);
-    sample
-        .exceptions
-        .large_files
-        .insert("kat/b.json".into(), "no longer".into());
+    sample.exceptions.large_files.insert("kat/b.json".into(), "no longer".into());
     assert_eq!(places(&sample, "large-files"), ["kat/b.json"]);
 }
 
@@ -82,17 +62,8 @@ fn broken_links_and_anchors_are_found() {
                   ```\n[fenced](gone.md)\n```\n[ref]: docs/missing.md\n";
     let files = [
         ("README.md", readme),
-        (
-            "docs/a.md",
-            "[up](../README.md#top) [bad](../README.md#no)\n[out](../x.md)\n",
-        ),
+        ("docs/a.md", "[up](../README.md#top) [bad](../README.md#no)\n[out](../x.md)\n"),
     ];
-    let expected = [
-        "README.md:4",
-        "README.md:5",
-        "README.md:11",
-        "docs/a.md:1",
-        "docs/a.md:2",
-    ];
+    let expected = ["README.md:4", "README.md:5", "README.md:11", "docs/a.md:1", "docs/a.md:2"];
     assert_eq!(places(&tree(&files), "links"), expected);
 }

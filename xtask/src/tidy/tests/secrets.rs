@@ -9,10 +9,7 @@ fn lines(folder: &str, text: &str, rule: &str) -> Vec<usize> {
         let after = place.strip_prefix(&format!("{path}:")).unwrap().to_owned();
         after.split(' ').next().unwrap().parse().unwrap()
     };
-    places(&tree(&[(&path, text)]), rule)
-        .into_iter()
-        .map(line)
-        .collect()
+    places(&tree(&[(&path, text)]), rule).into_iter().map(line).collect()
 }
 
 const SOUND: &str = "
@@ -35,28 +32,13 @@ fn sound_secret_types_pass() {
 
 #[test]
 fn a_secret_type_that_copies_compares_prints_or_serialises_is_found() {
-    for name in [
-        "Clone",
-        "Copy",
-        "Debug",
-        "Default",
-        "PartialEq",
-        "Hash",
-        "serde::Serialize",
-        "Deserialize",
-    ] {
+    for name in ["Clone", "Copy", "Debug", "Default", "PartialEq", "Hash", "serde::Serialize", "Deserialize"]
+    {
         let text = format!("#[derive({name}, ZeroizeOnDrop)] struct Root([u8; 32]);\n");
         assert_eq!(lines("trusted/keys", &text, "secret-types"), [1], "{name}");
         assert_eq!(lines("enclave/iee", &text, "secret-types"), [1], "{name}");
     }
-    for name in [
-        "Clone",
-        "std::ops::Deref",
-        "AsRef<[u8]>",
-        "PartialEq",
-        "Display",
-        "Serialize",
-    ] {
+    for name in ["Clone", "std::ops::Deref", "AsRef<[u8]>", "PartialEq", "Display", "Serialize"] {
         let text = format!("#[derive(ZeroizeOnDrop)] struct Root([u8; 32]);\nimpl {name} for Root {{}}\n");
         assert_eq!(lines("trusted/client", &text, "secret-types"), [1], "{name}");
     }
@@ -90,21 +72,10 @@ fn a_printable_zeroizing_field_is_found() {
 #[test]
 fn secrets_away_from_home_are_found() {
     let text = "#[derive(ZeroizeOnDrop)] struct Root([u8; 32]);\nstruct Hidden { x: Zeroizing<Vec<u8>> }\n";
-    for folder in [
-        "trusted/proxy",
-        "trusted/planner",
-        "untrusted/server",
-        "shared/protocol",
-        "lab",
-    ] {
+    for folder in ["trusted/proxy", "trusted/planner", "untrusted/server", "shared/protocol", "lab"] {
         assert_eq!(lines(folder, text, "secret-homes"), [1, 2], "{folder}");
     }
-    for folder in [
-        "trusted/keys",
-        "trusted/client",
-        "enclave/iee",
-        "shared/primitives",
-    ] {
+    for folder in ["trusted/keys", "trusted/client", "enclave/iee", "shared/primitives"] {
         assert_eq!(lines(folder, text, "secret-homes"), [0; 0], "{folder}");
     }
 }
@@ -131,11 +102,7 @@ fn j(key: &str, a: Option<String>) {}
 fn k(key: &Key, keyed: [u8; 4], key_bytes: usize) {}
 ";
     for folder in ["shared/protocol", "trusted/client", "untrusted/server", "lab"] {
-        assert_eq!(
-            lines(folder, text, "secret-arrays"),
-            [2, 3, 4, 5, 6, 7],
-            "{folder}"
-        );
+        assert_eq!(lines(folder, text, "secret-arrays"), [2, 3, 4, 5, 6, 7], "{folder}");
     }
     assert_eq!(lines("trusted/keys", text, "secret-arrays"), [0; 0]);
     assert_eq!(lines("shared/primitives", text, "secret-arrays"), [5, 6]);
@@ -144,13 +111,7 @@ fn k(key: &Key, keyed: [u8; 4], key_bytes: usize) {}
 #[test]
 fn database_keys_are_slices_and_stay_where_databases_are() {
     let text = "fn get(key: &[u8]) {}\nstruct Cell { key: Vec<u8> }\n";
-    for folder in [
-        "shared/storage",
-        "untrusted/server",
-        "trusted/proxy",
-        "trusted/planner",
-        "lab",
-    ] {
+    for folder in ["shared/storage", "untrusted/server", "trusted/proxy", "trusted/planner", "lab"] {
         assert_eq!(lines(folder, text, "secret-arrays"), [0; 0], "{folder}");
     }
     for folder in ["shared/protocol", "trusted/client", "enclave/iee"] {

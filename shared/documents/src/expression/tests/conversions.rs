@@ -24,10 +24,7 @@ fn conversions() {
             (bson!({ "$toString": 1.5 }), bson!("1.5")),
             (bson!({ "$toString": 3.0 }), bson!("3")),
             (bson!({ "$toString": 1e20 }), bson!("1e+20")),
-            (
-                bson!({ "$toString": DateTime::from_millis(0) }),
-                bson!("1970-01-01T00:00:00.000Z"),
-            ),
+            (bson!({ "$toString": DateTime::from_millis(0) }), bson!("1970-01-01T00:00:00.000Z")),
             (bson!({ "$toBool": "false" }), bson!(true)),
             (
                 bson!({ "$toDate": "2020-02-29T12:30:00.250Z" }),
@@ -35,14 +32,8 @@ fn conversions() {
             ),
             (bson!({ "$toDate": 0_i64 }), bson!(DateTime::from_millis(0))),
             (bson!({ "$toInt": null }), Bson::Null),
-            (
-                bson!({ "$convert": { "input": "x", "to": "int", "onError": -1 } }),
-                bson!(-1),
-            ),
-            (
-                bson!({ "$convert": { "input": null, "to": 16, "onNull": 0 } }),
-                bson!(0),
-            ),
+            (bson!({ "$convert": { "input": "x", "to": "int", "onError": -1 } }), bson!(-1)),
+            (bson!({ "$convert": { "input": null, "to": 16, "onNull": 0 } }), bson!(0)),
         ],
     );
     check_errors(vec![
@@ -65,18 +56,12 @@ fn parts_of_dates() {
             (bson!({ "$dayOfMonth": "$d" }), bson!(30)),
             (bson!({ "$dayOfWeek": "$d" }), bson!(5)),
             (bson!({ "$dayOfYear": "$d" }), bson!(364)),
-            (
-                bson!({ "$hour": { "date": "$d", "timezone": "+02:00" } }),
-                bson!(1),
-            ),
+            (bson!({ "$hour": { "date": "$d", "timezone": "+02:00" } }), bson!(1)),
             (bson!({ "$minute": "$d" }), bson!(59)),
             (bson!({ "$second": "$d" }), bson!(58)),
             (bson!({ "$millisecond": "$d" }), bson!(7)),
             (bson!({ "$isoWeek": "$d" }), bson!(52)),
-            (
-                bson!({ "$isoWeekYear": { "$toDate": "2021-01-01" } }),
-                bson!(2020_i64),
-            ),
+            (bson!({ "$isoWeekYear": { "$toDate": "2021-01-01" } }), bson!(2020_i64)),
             (bson!({ "$isoWeek": { "$toDate": "2021-01-01" } }), bson!(53)),
             (bson!({ "$week": { "$toDate": "2022-01-02" } }), bson!(1)),
             (bson!({ "$year": "$null" }), Bson::Null),
@@ -90,26 +75,17 @@ fn text_and_arithmetic_of_dates() {
     check(
         &doc! { "d": NEW_YEARS_EVE_EVE, "null": null },
         vec![
-            (
-                bson!({ "$dateToString": { "date": "$d" } }),
-                bson!("2021-12-30T23:59:58.007Z"),
-            ),
+            (bson!({ "$dateToString": { "date": "$d" } }), bson!("2021-12-30T23:59:58.007Z")),
             (
                 bson!({ "$dateToString": { "date": "$d", "format": "%d.%m.%Y %j %%" } }),
                 bson!("30.12.2021 364 %"),
             ),
-            (
-                bson!({ "$dateToString": { "date": "$null", "onNull": "-" } }),
-                bson!("-"),
-            ),
+            (bson!({ "$dateToString": { "date": "$null", "onNull": "-" } }), bson!("-")),
             (
                 bson!({ "$dateFromString": { "dateString": "2021-12-30T23:59:58.007Z" } }),
                 bson!(NEW_YEARS_EVE_EVE),
             ),
-            (
-                bson!({ "$dateFromParts": { "year": 1970, "month": 14 } }),
-                at(396 * 86_400_000),
-            ),
+            (bson!({ "$dateFromParts": { "year": 1970, "month": 14 } }), at(396 * 86_400_000)),
             (
                 bson!({ "$dateAdd": { "startDate": { "$toDate": "2020-01-31" }, "unit": "month", "amount": 1 } }),
                 at(1_582_934_400_000),
@@ -126,15 +102,9 @@ fn text_and_arithmetic_of_dates() {
                 bson!({ "$dateDiff": { "startDate": at(0), "endDate": at(86_399_999), "unit": "day" } }),
                 bson!(0_i64),
             ),
-            (
-                bson!({ "$dateTrunc": { "date": "$d", "unit": "month" } }),
-                at(1_638_316_800_000),
-            ),
+            (bson!({ "$dateTrunc": { "date": "$d", "unit": "month" } }), at(1_638_316_800_000)),
             // Weeks begin on Sunday.
-            (
-                bson!({ "$dateTrunc": { "date": "$d", "unit": "week" } }),
-                at(1_640_476_800_000),
-            ),
+            (bson!({ "$dateTrunc": { "date": "$d", "unit": "week" } }), at(1_640_476_800_000)),
             (
                 bson!({ "$dateToParts": { "date": at(0) } }),
                 bson!({
@@ -149,18 +119,9 @@ fn text_and_arithmetic_of_dates() {
 fn date_refusals() {
     check_errors(vec![
         (bson!({ "$year": "x" }), 16006),
-        (
-            bson!({ "$year": { "date": DateTime::from_millis(0), "timezone": "Europe/Paris" } }),
-            238,
-        ),
-        (
-            bson!({ "$dateToString": { "date": DateTime::from_millis(0), "format": "%q" } }),
-            18536,
-        ),
-        (
-            bson!({ "$dateAdd": { "startDate": DateTime::MAX, "unit": "year", "amount": 1 } }),
-            5166406,
-        ),
+        (bson!({ "$year": { "date": DateTime::from_millis(0), "timezone": "Europe/Paris" } }), 238),
+        (bson!({ "$dateToString": { "date": DateTime::from_millis(0), "format": "%q" } }), 18536),
+        (bson!({ "$dateAdd": { "startDate": DateTime::MAX, "unit": "year", "amount": 1 } }), 5166406),
     ]);
 }
 

@@ -12,9 +12,7 @@ fn regex(pattern: &str, options: &str) -> Bson {
 }
 
 fn found(pattern: &str, options: &str, text: &str) -> bool {
-    Pattern::new(pattern, options)
-        .expect(pattern)
-        .matches(&Bson::String(text.to_owned()))
+    Pattern::new(pattern, options).expect(pattern).matches(&Bson::String(text.to_owned()))
 }
 
 #[test]
@@ -103,16 +101,10 @@ fn patterns_mean_what_they_mean_in_pcre() {
         ("É", "i", vec!["é"], vec!["e"]),
     ] {
         for text in matching {
-            assert!(
-                found(pattern, options, text),
-                "/{pattern}/{options} should match {text:?}"
-            );
+            assert!(found(pattern, options, text), "/{pattern}/{options} should match {text:?}");
         }
         for text in failing {
-            assert!(
-                !found(pattern, options, text),
-                "/{pattern}/{options} should not match {text:?}"
-            );
+            assert!(!found(pattern, options, text), "/{pattern}/{options} should not match {text:?}");
         }
     }
 }
@@ -123,11 +115,7 @@ fn what_a_linear_engine_lacks_is_refused() {
         "(?=a)", "(?!a)", "(?<=a)", r"(a)\1", "(?>a)", "a++", "a*+b", "(*UCP)a", r"\Ka", r"\Ga", "$a",
         "(?x)a", "a(?m)b$", "[", "a**", r"\B",
     ] {
-        assert_eq!(
-            Pattern::new(pattern, "").expect_err(pattern).code,
-            51091,
-            "{pattern}"
-        );
+        assert_eq!(Pattern::new(pattern, "").expect_err(pattern).code, 51091, "{pattern}");
     }
     // A pattern that would take exponential time elsewhere takes linear time here.
     assert!(!found("^(a+)+$", "", &format!("{}b", "a".repeat(50_000))));
@@ -149,9 +137,7 @@ fn literal_prefixes() {
         ("^?a", "", None),
         ("^(abc)", "", None),
     ] {
-        let prefix = Pattern::new(pattern, options)
-            .ok()
-            .and_then(|pattern| pattern.literal_prefix());
+        let prefix = Pattern::new(pattern, options).ok().and_then(|pattern| pattern.literal_prefix());
         assert_eq!(prefix.as_deref(), expected, "{pattern}");
     }
 }

@@ -31,10 +31,7 @@ fn altered_gates_never_give_the_other_outcome() {
         }
     }
     let all = usize::from(circuits) * 16 * GATE_BYTES;
-    assert!(
-        all / 4 < used && used < 3 * all / 4,
-        "about half of the tables are used, not {used} of {all}"
-    );
+    assert!(all / 4 < used && used < 3 * all / 4, "about half of the tables are used, not {used} of {all}");
 }
 
 #[test]
@@ -47,22 +44,10 @@ fn labels_of_another_garbling_give_neither_outcome() {
     shuffled.swap(3, 17);
     let honest = circuit.evaluation(&active, &garbled);
     let wrong = [
-        Evaluation {
-            labels: &elsewhere,
-            ..honest
-        },
-        Evaluation {
-            labels: &shuffled,
-            ..honest
-        },
-        Evaluation {
-            nonce: [9; 16],
-            ..honest
-        },
-        Evaluation {
-            carry: [9; 16],
-            ..honest
-        },
+        Evaluation { labels: &elsewhere, ..honest },
+        Evaluation { labels: &shuffled, ..honest },
+        Evaluation { nonce: [9; 16], ..honest },
+        Evaluation { carry: [9; 16], ..honest },
     ];
     assert!(outcomes.contains(&evaluate(&[honest]).expect("lengths fit")[0]));
     for outcome in evaluate(&wrong).expect("lengths fit") {
@@ -77,14 +62,8 @@ fn wrong_lengths_are_errors() {
         let mut gates = garbled.gates.clone();
         gates.resize(length, 0);
         let honest = circuit.evaluation(&active, &garbled);
-        let altered = Evaluation {
-            gates: &gates,
-            ..honest
-        };
-        let error = GarbleError::Gates {
-            expected: 512,
-            found: length,
-        };
+        let altered = Evaluation { gates: &gates, ..honest };
+        let error = GarbleError::Gates { expected: 512, found: length };
         assert_eq!(evaluate(&[honest, altered]), Err(error));
     }
     let rows = seal_transition(&circuit.nonce, &garbled.outcome, &circuit.labels, &circuit.labels);
@@ -92,19 +71,9 @@ fn wrong_lengths_are_errors() {
         let mut rows = rows.clone();
         rows.resize(length, 0);
         let opened = open_transition(&circuit.nonce, &garbled.outcome, &rows, &active);
-        assert_eq!(
-            opened,
-            Err(GarbleError::Rows {
-                expected: 256,
-                found: length
-            })
-        );
+        assert_eq!(opened, Err(GarbleError::Rows { expected: 256, found: length }));
     }
-    let told = GarbleError::Rows {
-        expected: 256,
-        found: 1,
-    }
-    .to_string();
+    let told = GarbleError::Rows { expected: 256, found: 1 }.to_string();
     assert_eq!(told, "transition of 1 bytes where its labels ask for 256");
 }
 
@@ -119,13 +88,7 @@ fn delta_without_a_select_bit() {
 #[should_panic(expected = "one label for each bit")]
 fn labels_and_threshold_of_different_widths() {
     let circuit = Circuit::new(&[1; 16], [2; 16], &[3]);
-    let _ = garble(
-        &delta_from(&[2; 16]),
-        &[Comparator {
-            threshold: &[3, 4],
-            ..circuit.comparator()
-        }],
-    );
+    let _ = garble(&delta_from(&[2; 16]), &[Comparator { threshold: &[3, 4], ..circuit.comparator() }]);
 }
 
 #[test]

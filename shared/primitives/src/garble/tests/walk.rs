@@ -29,16 +29,9 @@ fn build(
     ];
     let children = sides.map(|(side, outcome)| {
         let child = build(material, delta, side, generator)?;
-        Some((
-            seal_transition(&circuit.nonce, &outcome, &circuit.labels, &child.circuit.labels),
-            child,
-        ))
+        Some((seal_transition(&circuit.nonce, &outcome, &circuit.labels, &child.circuit.labels), child))
     });
-    Some(Box::new(Node {
-        circuit,
-        garbled,
-        children,
-    }))
+    Some(Box::new(Node { circuit, garbled, children }))
 }
 
 /// Walks as the evaluator does: with active labels and select bits only. Returns the directions taken.

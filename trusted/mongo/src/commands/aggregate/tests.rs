@@ -6,15 +6,10 @@ use proptest::prelude::*;
 
 /// What a store answers to a query, as its trait says: filter, sort, skip, limit.
 fn answer(query: &Query, documents: &[Document]) -> Vec<Document> {
-    let matching = documents
-        .iter()
-        .filter(|document| query.filter.matches(document).unwrap())
-        .cloned();
+    let matching = documents.iter().filter(|document| query.filter.matches(document).unwrap()).cloned();
     let sorted = query.sort.sort(matching.collect());
     let skip = usize::try_from(query.skip).unwrap();
-    let limit = query
-        .limit
-        .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
+    let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
     sorted.into_iter().skip(skip).take(limit).collect()
 }
 
@@ -45,10 +40,7 @@ fn stages_that_would_change_meaning_stay() {
     assert_eq!(stays(&[doc! { "$limit": 2 }, doc! { "$match": { "a": 1 } }]), 1);
     assert_eq!(stays(&[doc! { "$limit": 2 }, doc! { "$sort": { "a": 1 } }]), 1);
     assert_eq!(stays(&[doc! { "$skip": 2 }, doc! { "$match": { "a": 1 } }]), 1);
-    assert_eq!(
-        stays(&[doc! { "$sort": { "a": 1 } }, doc! { "$sort": { "b": 1 } }]),
-        1
-    );
+    assert_eq!(stays(&[doc! { "$sort": { "a": 1 } }, doc! { "$sort": { "b": 1 } }]), 1);
     assert_eq!(stays(&[doc! { "$limit": 2 }, doc! { "$skip": 2 }]), 1);
     assert_eq!(stays(&[doc! { "$project": { "a": 1 } }, doc! { "$limit": 2 }]), 2);
 }

@@ -1,9 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use super::*;
 use arras_protocol::ProtocolId;
@@ -24,25 +19,12 @@ fn read_all(mut bytes: &[u8]) -> Result<Vec<(FrameHeader, Vec<u8>)>, ReadError> 
 }
 
 fn frame_strategy() -> impl Strategy<Value = (FrameHeader, Vec<u8>)> {
-    let kind = prop_oneof![
-        Just(FrameKind::Request),
-        Just(FrameKind::Response),
-        Just(FrameKind::Refusal)
-    ];
+    let kind = prop_oneof![Just(FrameKind::Request), Just(FrameKind::Response), Just(FrameKind::Refusal)];
     let body = prop::collection::vec(any::<u8>(), 0..200);
     (any::<u64>(), kind, any::<u8>(), any::<u32>(), body).prop_map(
         |(call, kind, protocol, deadline_ms, body)| {
             let body_bytes = u32::try_from(body.len()).unwrap();
-            (
-                FrameHeader {
-                    call,
-                    kind,
-                    protocol: ProtocolId(protocol),
-                    deadline_ms,
-                    body_bytes,
-                },
-                body,
-            )
+            (FrameHeader { call, kind, protocol: ProtocolId(protocol), deadline_ms, body_bytes }, body)
         },
     )
 }
@@ -91,10 +73,7 @@ fn an_oversize_header_is_refused_before_its_body() {
         body_bytes: u32::try_from(FRAME_BYTES_MAX).unwrap() + 1,
     };
     let read = read_all(&header.to_bytes());
-    assert!(
-        matches!(read, Err(ReadError::Frame(FrameError::TooLarge(_)))),
-        "{read:?}"
-    );
+    assert!(matches!(read, Err(ReadError::Frame(FrameError::TooLarge(_)))), "{read:?}");
 }
 
 #[test]

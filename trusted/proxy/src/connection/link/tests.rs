@@ -6,73 +6,35 @@ fn pending(calls: &[u64]) -> (Pending, Vec<oneshot::Receiver<Result<Reply, Chann
     let (mut waiting, mut replies) = (HashMap::new(), Vec::new());
     for call in calls {
         let (reply, replied) = oneshot::channel();
-        waiting.insert(
-            *call,
-            Waiting {
-                protocol: ProtocolId(3),
-                reply,
-            },
-        );
+        waiting.insert(*call, Waiting { protocol: ProtocolId(3), reply });
         replies.push(replied);
     }
     let next = AtomicU64::new(calls.iter().max().map_or(1, |last| last + 1));
-    (
-        Pending {
-            calls: Mutex::new(Calls::Open(waiting)),
-            next,
-        },
-        replies,
-    )
+    (Pending { calls: Mutex::new(Calls::Open(waiting)), next }, replies)
 }
 
 fn header(call: u64, kind: FrameKind, protocol: u8) -> FrameHeader {
-    FrameHeader {
-        call,
-        kind,
-        protocol: ProtocolId(protocol),
-        deadline_ms: 0,
-        body_bytes: 0,
-    }
+    FrameHeader { call, kind, protocol: ProtocolId(protocol), deadline_ms: 0, body_bytes: 0 }
 }
 
 #[test]
 fn replies_find_their_calls_in_any_order() {
     let (pending, mut replies) = pending(&[1, 2]);
-    pending
-        .deliver(header(2, FrameKind::Refusal, 3), vec![2])
-        .unwrap();
-    pending
-        .deliver(header(1, FrameKind::Response, 3), vec![1])
-        .unwrap();
+    pending.deliver(header(2, FrameKind::Refusal, 3), vec![2]).unwrap();
+    pending.deliver(header(1, FrameKind::Response, 3), vec![1]).unwrap();
     let second = replies.pop().unwrap().blocking_recv().unwrap().unwrap();
     let first = replies.pop().unwrap().blocking_recv().unwrap().unwrap();
-    assert_eq!(
-        (first, second),
-        ((FrameKind::Response, vec![1]), (FrameKind::Refusal, vec![2]))
-    );
+    assert_eq!((first, second), ((FrameKind::Response, vec![1]), (FrameKind::Refusal, vec![2])));
 }
 
 #[test]
 fn a_late_reply_is_dropped_and_an_invented_one_breaks_the_connection() {
     let (pending, replies) = pending(&[1, 2]);
-    drop(Registered {
-        pending: &pending,
-        call: 1,
-    });
+    drop(Registered { pending: &pending, call: 1 });
     assert!(!pending.is_waited_for(1) && pending.is_waited_for(2));
-    pending
-        .deliver(header(1, FrameKind::Response, 3), vec![])
-        .unwrap();
-    assert!(
-        pending
-            .deliver(header(3, FrameKind::Response, 3), vec![])
-            .is_err()
-    );
-    assert!(
-        pending
-            .deliver(header(0, FrameKind::Response, 3), vec![])
-            .is_err()
-    );
+    pending.deliver(header(1, FrameKind::Response, 3), vec![]).unwrap();
+    assert!(pending.deliver(header(3, FrameKind::Response, 3), vec![]).is_err());
+    assert!(pending.deliver(header(0, FrameKind::Response, 3), vec![]).is_err());
     assert!(pending.deliver(header(2, FrameKind::Request, 3), vec![]).is_err());
     drop(replies);
 }
@@ -80,11 +42,7 @@ fn a_late_reply_is_dropped_and_an_invented_one_breaks_the_connection() {
 #[test]
 fn a_reply_of_another_protocol_breaks_the_connection() {
     let (pending, mut replies) = pending(&[1]);
-    assert!(
-        pending
-            .deliver(header(1, FrameKind::Response, 4), vec![])
-            .is_err()
-    );
+    assert!(pending.deliver(header(1, FrameKind::Response, 4), vec![]).is_err());
     let outcome = replies.pop().unwrap().blocking_recv().unwrap();
     assert!(matches!(outcome, Err(ChannelError::Malformed(_))));
 }
