@@ -6,5 +6,6 @@ mod auditor;
 mod faults;
 mod hostile;
 mod leakage;
+mod lies;
 mod shape;
 mod world;

@@ -267,3 +267,6 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         Ok(directory)
     }
 }
+
+#[cfg(test)]
+mod tests;
