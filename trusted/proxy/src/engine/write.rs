@@ -69,6 +69,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         outcome.failures.sort_by_key(|failure| failure.index);
+        if ordered {
+            // A chunk that a document too large ended may have met a duplicate before it.
+            outcome.failures.truncate(1);
+        }
         Ok(outcome)
     }
 
