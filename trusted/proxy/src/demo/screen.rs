@@ -111,8 +111,8 @@ impl Screen {
             self.paint(Tone::Bold, "What the application stored, and what the server stores")
         ));
         self.row("plaintext", None, &person.document().to_string());
-        let writes = seen.iter().filter(|observation| observation.protocol == write::Write::ID.0);
-        if let Some(write) = writes.last() {
+        let is_write = |observation: &&Observation| observation.protocol == write::Write::ID.0;
+        if let Some(write) = seen.iter().rfind(is_write) {
             self.row("server's bytes", Some(Tone::Cipher), &sample(&write.request, SAMPLE * 6));
         }
         say("");

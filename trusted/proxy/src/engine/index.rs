@@ -64,9 +64,9 @@ pub struct Part<C> {
 /// The keyed half of an index.
 pub enum Half<C> {
     /// Unique values.
-    Unique(UniqueLabels),
+    Unique(Box<UniqueLabels>),
     /// Equality.
-    Eq(ArxEq),
+    Eq(Box<ArxEq>),
     /// Ranges.
     Range(Arc<ArxRange<C>>),
 }
@@ -128,9 +128,9 @@ pub async fn open<C: ServerChannel>(
         let mut rng = StdRng::from_rng(&mut rand::rng());
         let half = match parameters(part, top_nodes) {
             None if matches!(part.physical, PhysicalIndex::Unique { .. }) => {
-                Half::Unique(UniqueLabels::new(part.id, &key))
+                Half::Unique(Box::new(UniqueLabels::new(part.id, &key)))
             }
-            None => Half::Eq(ArxEq::new(part.id, &key)),
+            None => Half::Eq(Box::new(ArxEq::new(part.id, &key))),
             Some(parameters) => Half::Range(
                 ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs), &mut rng)
                     .await?,

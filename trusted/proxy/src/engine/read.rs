@@ -154,10 +154,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 "no index serves the filter: reading the whole collection"
             );
         }
-        if let Access::Range(range) = &plan.access {
-            if range.order.is_some() && selection.wanted().is_some() {
-                return self.select_in_order(collection, range, selection).await;
-            }
+        if let Access::Range(range) = &plan.access
+            && range.order.is_some()
+            && selection.wanted().is_some()
+        {
+            return self.select_in_order(collection, range, selection).await;
         }
         if plan.access == Access::Scan && self.may_stop_early(collection, selection).await? {
             return self.first_of_scan(collection, selection).await;
@@ -447,10 +448,10 @@ impl<C: ServerChannel> RangeRows<C> {
     /// The next rows, in order; none at the end.
     async fn next(&mut self) -> Result<Option<Vec<RowId>>, StoreError> {
         loop {
-            if let Some(found) = self.ready.take() {
-                if !found.entries.is_empty() {
-                    return Ok(Some(found.entries.into_iter().map(|(_, row)| row).collect()));
-                }
+            if let Some(found) = self.ready.take()
+                && !found.entries.is_empty()
+            {
+                return Ok(Some(found.entries.into_iter().map(|(_, row)| row).collect()));
             }
             let (Some(half), Some(more)) = (&self.half, self.more.take()) else {
                 return Ok(None);
