@@ -68,8 +68,16 @@ pub(super) fn alone(context: &Context) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
+/// Licences, sources and bans of what is depended on (`deny.toml`), where cargo-deny is installed.
+pub(super) fn deny(context: &Context) -> Result<Outcome, String> {
+    if !finish(context, "deny", &["deny", "--version"])?.success {
+        return Ok(Outcome::default().note("left out: cargo-deny is not installed"));
+    }
+    succeeds(context, "deny", &["deny", "--all-features", "check", "licenses", "sources", "bans"])
+}
+
 pub(super) fn doc(context: &Context) -> Result<Outcome, String> {
-    let mut command = command(context, &["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut command = command(context, &["doc", "--workspace", "--no-deps"]);
     let finished = process::finish(command.env("RUSTDOCFLAGS", "-D warnings"), &context.log("doc"))?;
     let outcome = Outcome::one(finished.success);
     Ok(if finished.success { outcome } else { outcome.note(finished.tail(40)) })

@@ -70,10 +70,11 @@ struct Step {
     run: fn(&Context) -> Result<Outcome, String>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
     Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
     Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
+    Step { name: "deny", what: "licences and sources of dependencies", needs: &[], run: cargo::deny },
     Step { name: "vectors", what: "every known-answer file is used", needs: &[], run: vectors },
     Step { name: "clippy", what: "no warning in any target", needs: &[], run: cargo::clippy },
     Step { name: "alone", what: "each binary builds by itself", needs: &[], run: cargo::alone },
