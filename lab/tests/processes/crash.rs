@@ -6,20 +6,17 @@
 use super::dice::Dice;
 use super::model::{DUPLICATE, Model, Operation};
 use super::process::PATIENCE;
-use super::system::{Making, SMALL_TREES, System, seed};
+use super::system::{Making, SMALL_TREES, System, is_unreachable, seed, until_answered};
 use super::transcript::{self, Uses};
 use arras_lab::wire_client::{ClientError, WireClient};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Kills in a run, at least.
 const KILLS: usize = 50;
 /// Longest time that writers run before a kill.
 const WRITING_MS: u64 = 250;
-
-/// What a client is told when the server cannot be reached: MongoDB's HostUnreachable and NetworkTimeout.
-const UNREACHABLE: [i32; 2] = [6, 89];
 
 fn pause(dice: &mut Dice, longest_ms: u64) {
     thread::sleep(Duration::from_millis(dice.below(longest_ms + 1)));
@@ -49,28 +46,12 @@ fn write(model: &mut Model, address: &str, stop: &AtomicBool) -> Option<Operatio
                 return Some(operation);
             }
             Err(error) => {
-                let expected = error.code().is_some_and(|code| UNREACHABLE.contains(&code));
-                assert!(expected, "{error} to {}", operation.command);
+                assert!(is_unreachable(&error), "{error} to {}", operation.command);
                 return Some(operation);
             }
         }
     }
     None
-}
-
-/// Tries until the proxy has the server again.
-fn until_answered<T>(mut ask: impl FnMut() -> Result<T, ClientError>) -> T {
-    let began = Instant::now();
-    loop {
-        match ask() {
-            Ok(answer) => return answer,
-            Err(error) => {
-                let unreachable = error.code().is_some_and(|code| UNREACHABLE.contains(&code));
-                assert!(unreachable && began.elapsed() < PATIENCE, "{error}");
-            }
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Finds out what became of a write, and takes it into the model.

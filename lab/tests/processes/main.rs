@@ -4,13 +4,16 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../arx_range/auditor.rs"]
+#[allow(dead_code, reason = "shared with the tests of that protocol")]
 mod auditor;
+mod canaries;
 mod canary;
 mod crash;
 mod dice;
 mod faults;
 mod forwarder;
 mod model;
+mod outages;
 mod process;
 mod system;
 mod transcript;

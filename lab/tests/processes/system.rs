@@ -2,11 +2,13 @@
 
 use super::forwarder::Forwarder;
 use super::process::{self, PATIENCE, Process};
-use arras_lab::wire_client::WireClient;
+use arras_lab::wire_client::{ClientError, WireClient};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Small buckets and few top nodes: trees of circuits in collections of a hundred documents.
@@ -94,8 +96,13 @@ impl System {
     }
 
     pub(crate) fn server_command(&self) -> Command {
+        self.server_command_at("127.0.0.1:0", "server")
+    }
+
+    /// A server that listens elsewhere or has other data.
+    pub(crate) fn server_command_at(&self, listen: &str, data: &str) -> Command {
         let mut command = process::command("arras-server", self.making.log_level);
-        command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(self.path("server"));
+        command.args(["--listen", listen, "--data-dir"]).arg(self.path(data));
         command.arg("--certificates").arg(self.path("config/server"));
         if self.making.transcript {
             command.arg("--transcript").arg(self.transcript());
@@ -169,6 +176,25 @@ impl System {
         let logs = self.logs();
         let panics: Vec<&str> = logs.lines().filter(|line| line.contains("panicked")).collect();
         assert!(panics.is_empty(), "a process panicked: {panics:#?}");
+    }
+}
+
+/// True for what a client is told when the server cannot be reached: MongoDB's HostUnreachable and NetworkTimeout.
+pub(crate) fn is_unreachable(error: &ClientError) -> bool {
+    matches!(error.code(), Some(6 | 89))
+}
+
+/// Tries until the proxy has the server again.
+pub(crate) fn until_answered<T>(mut ask: impl FnMut() -> Result<T, ClientError>) -> T {
+    let began = Instant::now();
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) => {
+                assert!(is_unreachable(&error) && began.elapsed() < PATIENCE, "{error}");
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -2,7 +2,7 @@
 //! once was used twice, over all starts of both sides.
 
 use super::auditor::Auditor;
-use arras_protocol::arx_range::{self, Circuit};
+use arras_protocol::arx_range::{self, TopNode, TreeNode};
 use arras_protocol::write::{self, Step};
 use arras_protocol::{Blob, IndexId, OperationId, Protocol, arx_eq, codec, documents};
 use serde::Deserialize;
@@ -20,18 +20,13 @@ const SEALED_BYTES_MIN: usize = 28;
 struct Line {
     protocol: u8,
     request_bytes: usize,
-    response_bytes: usize,
-    refused: Option<String>,
     request: String,
-    response: String,
 }
 
-/// A request and its answer.
+/// A request.
 pub(crate) struct Call {
     pub(crate) protocol: u8,
-    pub(crate) refused: Option<String>,
     pub(crate) request: Vec<u8>,
-    pub(crate) response: Vec<u8>,
 }
 
 fn bytes(hexadecimal: &str, expected: usize) -> Vec<u8> {
@@ -52,9 +47,7 @@ pub(crate) fn read(path: &Path) -> Vec<Call> {
     calls
         .map(|line| Call {
             protocol: line.protocol,
-            refused: line.refused,
             request: bytes(&line.request, line.request_bytes),
-            response: bytes(&line.response, line.response_bytes),
         })
         .collect()
 }
@@ -115,46 +108,43 @@ impl Uses {
             assert!(before.is_none_or(|before| before == digest), "{operation:?} names two writes");
         }
         for step in &request.steps {
-            match step {
-                Step::Documents(documents::Change::Put { collection, document, .. }) => {
-                    let key = collection.as_bytes();
-                    self.seal(&[key, b"header"], &document.header);
-                    for (field, sealed) in &document.fields {
-                        self.seal(&[key, field.as_bytes()], sealed);
-                    }
-                }
-                Step::ArxEq(arx_eq::Change::Insert { index, label, row }) => {
-                    let before = self.entries.insert((*index, *label), *row);
-                    assert!(before.is_none_or(|before| before == *row), "a counter serves two entries");
-                }
-                Step::ArxRange(change) => self.range(change),
-                Step::Documents(_) | Step::ArxEq(_) | Step::Unique(_) => {}
+            if let Step::ArxEq(arx_eq::Change::Insert { index, label, row }) = step {
+                let before = self.entries.insert((*index, *label), *row);
+                assert!(before.is_none_or(|before| before == *row), "a counter serves two entries");
+            }
+            for (key, sealed) in sealed_under(step) {
+                let nonce = sealed.as_slice()[..NONCE_BYTES].to_vec();
+                let digest = digest(&sealed.as_slice());
+                let before = self.sealed.insert((key, nonce), digest);
+                assert!(before.is_none_or(|before| before == digest), "a nonce seals two plaintexts");
             }
         }
     }
+}
 
-    fn range(&mut self, change: &arx_range::Change) {
-        use arx_range::Change;
-        match change {
-            // The two records of an empty index are sealed under one fixed nonce: they are the same in every index.
-            Change::CreateIndex { .. } => {}
-            Change::PutHead { index, sealed, .. } | Change::PutBucket { index, sealed, .. } => {
-                self.seal(&[index.as_bytes()], sealed);
-            }
-            Change::PutTop { index, record, .. } => self.seal(&[index.as_bytes()], &record.sealed),
-            Change::PutNode { index, record, .. } => self.seal(&[index.as_bytes()], &record.sealed),
-            Change::PutCircuit { circuit: Circuit { .. }, .. }
-            | Change::DropIndex { .. }
-            | Change::RemoveNode { .. }
-            | Change::LinkBuckets { .. } => {}
+/// The sealed blobs of a step.
+pub(crate) fn sealed(step: &Step) -> Vec<&Blob> {
+    sealed_under(step).into_iter().map(|(_, sealed)| sealed).collect()
+}
+
+/// The same, each with a name of the key it is sealed under.
+fn sealed_under(step: &Step) -> Vec<(Vec<u8>, &Blob)> {
+    use arx_range::Change;
+    let found = match step {
+        Step::Documents(documents::Change::Put { collection, document, .. }) => {
+            let named = |name: &[u8]| [collection.as_bytes(), name].concat();
+            let fields = document.fields.iter().map(|(field, sealed)| (named(field.as_bytes()), sealed));
+            fields.chain([(named(b"header"), &document.header)]).collect()
         }
-    }
-
-    fn seal(&mut self, key: &[&[u8]], sealed: &Blob) {
-        assert!(sealed.len() >= SEALED_BYTES_MIN, "not a sealed blob");
-        let nonce = sealed.as_slice()[..NONCE_BYTES].to_vec();
-        let digest = digest(&sealed.as_slice());
-        let before = self.sealed.insert((key.concat(), nonce), digest);
-        assert!(before.is_none_or(|before| before == digest), "a nonce seals two plaintexts");
-    }
+        Step::ArxRange(
+            Change::PutHead { index, sealed, .. }
+            | Change::PutBucket { index, sealed, .. }
+            | Change::PutTop { index, record: TopNode { sealed, .. }, .. }
+            | Change::PutNode { index, record: TreeNode { sealed, .. }, .. },
+        ) => vec![(index.as_bytes().to_vec(), sealed)],
+        // The two records of an empty index are sealed under one fixed nonce, and are the same in every start.
+        _ => Vec::new(),
+    };
+    assert!(found.iter().all(|(_, sealed)| sealed.len() >= SEALED_BYTES_MIN), "not a sealed blob");
+    found
 }
