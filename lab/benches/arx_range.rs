@@ -86,7 +86,7 @@ fn key(value: u64) -> Vec<u8> {
 fn entry(random: &mut Prg) -> RangeEntry {
     let mut row = [0; 16];
     random.fill(&mut row);
-    RangeEntry { key: key(random.next_u64()), row: RowId(row), sums: Vec::new() }
+    RangeEntry { value: key(random.next_u64()), row: RowId(row), sums: Vec::new() }
 }
 
 async fn write(channel: &Direct, sequence: u64, steps: Vec<Step>) {

@@ -5,6 +5,8 @@ use crate::answers::{Entries, Operation, Twin, any_parameters, compare, compare_
 use crate::world::{Client, Fault, World, cases, parameters, run};
 use arras_client::arx_range::ArxRangeParameters;
 use arras_protocol::arx_range::Order;
+use arras_protocol::write::{self, Write};
+use arras_protocol::{Channel, OperationId};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -181,6 +183,34 @@ fn a_process_that_comes_to_an_epoch_again_opens_no_circuit_twice() {
             compare(&client.own, &twin, range, false, None).await;
         }
         assert!(world.auditor.came_again() > 0, "the test shows something");
+    });
+}
+
+#[test]
+fn a_write_in_doubt_may_arrive_while_the_index_is_suspended() {
+    run(async {
+        for parameters in [parameters(1, 0, 1), parameters(2, 4, 1), parameters(2, 1024, 0)] {
+            let world = World::new();
+            let client = Client::create(&world, parameters).await;
+            let mut twin = Twin::default();
+            change(&client, &mut twin, &((0..40).map(|key| (key * 3, 0, 1)).collect(), Vec::new())).await;
+            for turn in 0..20_u16 {
+                let doubtful: Entries = (vec![(turn * 7 % 120 + 1, 1, 2)], vec![(turn * 6, 0)]);
+                let (insert, remove) = entries(&parameters, &doubtful);
+                let mut staged = client.own.index.stage(insert, remove).await.expect("stages");
+                let steps = std::mem::take(&mut staged.steps);
+                drop(staged);
+                compare(&client.own, &twin, (turn, turn + 60), false, None).await;
+                let suspended = client.own.index.suspend().await;
+                let operation = OperationId { epoch: 50, sequence: u64::from(turn) };
+                let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+                Channel::<Write>::call(&*world, request).await.expect("no fault is planned");
+                drop(suspended);
+                twin.change(&parameters, &doubtful).await;
+                compare(&client.own, &twin, (turn, turn + 60), false, None).await;
+                compare_sums(&client, &twin, turn, turn + 60).await;
+            }
+        }
     });
 }
 

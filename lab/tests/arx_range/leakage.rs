@@ -123,7 +123,7 @@ fn no_value_is_ever_stored_or_sent_in_the_clear() {
         for row in 0..40 {
             let mut key = canary.to_vec();
             key[11] = row;
-            let entry = RangeEntry { key, row: RowId([row; 16]), sums: Vec::new() };
+            let entry = RangeEntry { value: key, row: RowId([row; 16]), sums: Vec::new() };
             own.change(vec![entry], Vec::new()).await.expect("inserts");
         }
         let mut high = canary.to_vec();

@@ -312,7 +312,7 @@ pub(crate) fn entry(parameters: &ArxRangeParameters, key: u16, row: u8, amount: 
     sum.add(&Bson::Int32(amount));
     let mut id = [0; 16];
     id[0] = row;
-    RangeEntry { key: key.to_be_bytes().to_vec(), row: RowId(id), sums: vec![sum; parameters.sums] }
+    RangeEntry { value: key.to_be_bytes().to_vec(), row: RowId(id), sums: vec![sum; parameters.sums] }
 }
 
 /// Property tests of `default` cases, or as many as `PROPTEST_CASES` says.

@@ -42,14 +42,14 @@ pub struct SortedList(Mutex<BTreeSet<(Vec<u8>, RowId)>>);
 impl RangeIndex for SortedList {
     async fn insert(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.extend(entries.into_iter().map(|entry| (entry.key, entry.row)));
+        list.extend(entries.into_iter().map(|entry| (entry.value, entry.row)));
         Ok(())
     }
 
     async fn remove(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in entries {
-            list.remove(&(entry.key, entry.row));
+            list.remove(&(entry.value, entry.row));
         }
         Ok(())
     }

@@ -150,6 +150,13 @@ impl Directory {
         }
     }
 
+    /// Makes every tree unready, where something may happen to them that is not seen here.
+    pub(super) fn forget_trees(&mut self) {
+        for gap in 0..self.gap_count() {
+            self.gap_mut(gap).tree = TreeLock::default();
+        }
+    }
+
     /// The bucket a gap begins with.
     pub(super) fn before(&self, gap: usize) -> NodeId {
         gap.checked_sub(1).map_or(NodeId::HEAD, |top| self.tops[top].node)

@@ -17,8 +17,9 @@ const COUNT_BYTES: usize = 4;
 /// An entry of the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeEntry {
-    /// The encoded key: [`ArxRangeParameters::key_bytes`] bytes, compared as a big-endian number.
-    pub key: Vec<u8>,
+    /// The value in its order-preserving encoding: [`ArxRangeParameters::key_bytes`] bytes, compared as a
+    /// big-endian number.
+    pub value: Vec<u8>,
     /// The document.
     pub row: RowId,
     /// The document's part of each summed field: the sum of one number at most.
@@ -39,8 +40,8 @@ impl Entry {
         (&self.place, self.row)
     }
 
-    /// The key, without the tie-break.
-    pub(super) fn key(&self) -> &[u8] {
+    /// The value, without the tie-break.
+    pub(super) fn value(&self) -> &[u8] {
         self.place.get(..self.place.len().saturating_sub(TIE_BYTES)).unwrap_or_default()
     }
 }

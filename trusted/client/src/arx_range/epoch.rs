@@ -1,7 +1,8 @@
 //! Epochs: what makes sure that no circuit is ever opened twice, whatever crashes.
 //!
-//! A garbling is named by a nonce: the epoch, which the proxy raises durably at every start, then a counter that
-//! never falls while the process lives. Labels, delta and link tags of an index are of one *generation*: they
+//! A garbling is named by a nonce: AES, under a key of this process, of the epoch, which the proxy raises durably at
+//! every start, and a counter that never falls while the process lives. So a nonce comes once, and a stored one does
+//! not tell when it was made: a snapshot shows no history of walks. Labels, delta and link tags of an index are of one *generation*: they
 //! derive from the epoch and from salt drawn anew when a generation begins. So a proxy whose own store was set
 //! back (a restored backup) and which comes to an epoch again still makes labels nobody has seen.
 
@@ -20,13 +21,15 @@ use zeroize::Zeroizing;
 pub struct Epochs {
     /// Epoch, and the next counter in it.
     state: Mutex<(u64, u64)>,
+    /// Permutes them into nonces: what is stored must not tell in which order it was made.
+    permutation: Prf,
 }
 
 impl Epochs {
     /// Starts in an epoch in which no circuit was garbled before.
     #[must_use]
     pub fn new(epoch: u64) -> Self {
-        Self { state: Mutex::new((epoch, 0)) }
+        Self { state: Mutex::new((epoch, 0)), permutation: Prf::new(Key::generate().expose_16()) }
     }
 
     /// Goes on in a later epoch; without effect if `epoch` is not later. Indexes follow when told
@@ -47,7 +50,8 @@ impl Epochs {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (epoch, counter) = *state;
         state.1 += 1;
-        CircuitNonce(((u128::from(epoch) << 64) | u128::from(counter)).to_be_bytes())
+        let place = ((u128::from(epoch) << 64) | u128::from(counter)).to_be_bytes();
+        CircuitNonce(self.permutation.block(&place))
     }
 }
 

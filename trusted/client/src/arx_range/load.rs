@@ -279,7 +279,10 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let levels = Levels::decode(levels);
         let own = Aggregate::decode(self.parameters(), &mut rest)?;
         let total = Aggregate::decode(self.parameters(), &mut rest)?;
-        let threshold = levels.threshold(self.parameters().top_nodes);
+        // The stored state's own: `top_nodes` may have changed since; the next change moves to it.
+        let configured = levels.threshold(self.parameters().top_nodes);
+        let stored = |threshold: &usize| levels.from(*threshold) == tops.len() as u64;
+        let threshold = [configured].into_iter().chain(0..=LEVELS).find(stored).unwrap_or(configured);
         tops.sort_unstable_by(|left, right| left.separator.cmp(&right.separator));
         let distinct =
             tops.iter().zip(tops.iter().skip(1)).all(|(left, right)| left.separator < right.separator);

@@ -181,6 +181,7 @@ impl<C> ArxRange<C> {
     pub async fn suspend(&self) -> Suspended {
         let mut directory = Arc::clone(&self.directory).write_owned().await;
         directory.valid = false;
+        directory.forget_trees();
         Suspended(directory)
     }
 
@@ -194,9 +195,9 @@ impl<C> ArxRange<C> {
         bytes
     }
 
-    fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
-        let fits = key.len() == self.parameters().key_bytes;
-        if fits { Ok(()) } else { Err(IndexError::Caller("a range key of another width than the index's")) }
+    fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
+        let fits = value.len() == self.parameters().key_bytes;
+        if fits { Ok(()) } else { Err(IndexError::Caller("a value of another width than the index's keys")) }
     }
 }
 

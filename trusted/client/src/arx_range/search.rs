@@ -77,10 +77,10 @@ impl Gathering {
         }
         let wanted = goes_on(&self.range.last);
         self.seen = Some((entry.place.clone(), entry.row));
-        let key = entry.key();
-        if wanted && *self.range.lower <= *key && *key <= *self.range.upper && !self.is_full() {
+        let value = entry.value();
+        if wanted && *self.range.lower <= *value && *value <= *self.range.upper && !self.is_full() {
             self.range.last = self.seen.clone();
-            self.entries.push((key.to_vec(), entry.row));
+            self.entries.push((value.to_vec(), entry.row));
         }
         true
     }
@@ -100,8 +100,8 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         order: Order,
         limit: Option<usize>,
     ) -> Result<(RangeFound, Repair), IndexError> {
-        self.check_key(&lower)?;
-        self.check_key(&upper)?;
+        self.check_value(&lower)?;
+        self.check_value(&upper)?;
         let (from, until) = (NodeId::HEAD, NodeId::HEAD);
         let range = Continuation { lower, upper, order, last: None, from, until, version: 0 };
         self.start(range, limit).await
@@ -168,7 +168,8 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
 
     /// The places a range is between. What was returned already is left out.
     fn places(&self, range: &Continuation) -> [Place; 2] {
-        let end = |key: &[u8], fill: u8| -> Place { key.iter().copied().chain([fill; TIE_BYTES]).collect() };
+        let end =
+            |value: &[u8], fill: u8| -> Place { value.iter().copied().chain([fill; TIE_BYTES]).collect() };
         let mut places = [end(&range.lower, 0), end(&range.upper, u8::MAX)];
         if let Some((last, _)) = &range.last {
             let place = match range.order {

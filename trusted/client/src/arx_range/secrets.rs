@@ -61,10 +61,10 @@ impl Secrets {
         }
     }
 
-    /// Where `row` stands under `key`.
-    pub(super) fn place(&self, key: &[u8], row: RowId) -> Place {
+    /// Where `row` stands under a value.
+    pub(super) fn place(&self, value: &[u8], row: RowId) -> Place {
         let tie = self.ties.block(row.as_bytes());
-        key.iter().chain(tie.iter().take(TIE_BYTES)).copied().collect()
+        value.iter().chain(tie.iter().take(TIE_BYTES)).copied().collect()
     }
 
     /// True for one place in `bucket_factor`. Never for the lowest place of all, so that every separator has a

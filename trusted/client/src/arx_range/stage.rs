@@ -136,18 +136,18 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
     fn batch(&self, insert: Vec<RangeEntry>, remove: Vec<RangeEntry>) -> Result<Batch, IndexError> {
         let mut batch = Batch { remove: BTreeSet::new(), insert: BTreeMap::new() };
         for entry in &remove {
-            self.check_key(&entry.key)?;
-            batch.remove.insert((self.secrets.place(&entry.key, entry.row), entry.row));
+            self.check_value(&entry.value)?;
+            batch.remove.insert((self.secrets.place(&entry.value, entry.row), entry.row));
         }
         for entry in insert {
-            self.check_key(&entry.key)?;
+            self.check_value(&entry.value)?;
             if entry.sums.len() != self.parameters().sums {
                 return Err(IndexError::Caller("an entry with another number of sums than the index's"));
             }
             if entry.sums.iter().any(|sum| sum.to_bytes().len() > PART_BYTES) {
                 return Err(IndexError::Caller("a document's part of a sum is more than one number"));
             }
-            let (place, row) = (self.secrets.place(&entry.key, entry.row), entry.row);
+            let (place, row) = (self.secrets.place(&entry.value, entry.row), entry.row);
             let name = (place.clone(), row);
             let replace = batch.remove.remove(&name);
             let entry = Entry { place, row, sums: entry.sums };

@@ -35,8 +35,8 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         lower: Vec<u8>,
         upper: Vec<u8>,
     ) -> Result<(RangeSums, Repair), IndexError> {
-        self.check_key(&lower)?;
-        self.check_key(&upper)?;
+        self.check_value(&lower)?;
+        self.check_value(&upper)?;
         if !self.parameters().aggregated() {
             return Err(IndexError::Caller("the index keeps no aggregates"));
         }
@@ -44,7 +44,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         if lower > upper {
             return Ok((total.into(), Repair::none()));
         }
-        let end = |key: &[u8], fill: u8| -> Vec<u8> { [key, &[fill; TIE_BYTES]].concat() };
+        let end = |value: &[u8], fill: u8| -> Vec<u8> { [value, &[fill; TIE_BYTES]].concat() };
         let (lower_place, upper_place) = (end(&lower, 0), end(&upper, u8::MAX));
         let directory = self.lock_shared().await?;
         let generation = self.generation();
@@ -57,7 +57,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         };
         let located = self.locate(&directory, &generation, &bounds).await?;
         let ends = self.boundary_buckets(&located)?;
-        let within = |entry: &&Entry| *lower <= *entry.key() && *entry.key() <= *upper;
+        let within = |entry: &&Entry| *lower <= *entry.value() && *entry.value() <= *upper;
         total.merge(&Aggregate::of(self.parameters(), ends.iter().flatten().filter(within)));
         if located.lower_bucket != located.upper_bucket {
             between(&directory, &located, [&lower_place, &upper_place], &mut total)?;

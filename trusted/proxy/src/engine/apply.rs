@@ -262,7 +262,7 @@ fn range_entries(revisions: &[Revision], differences: Vec<Difference>) -> (Vec<R
             }
             !same
         });
-        let entry = |(key, sums)| RangeEntry { key, row: revision.row, sums };
+        let entry = |(value, sums)| RangeEntry { value, row: revision.row, sums };
         remove.extend(old.keys.into_iter().map(entry));
         insert.extend(new.keys.into_iter().map(entry));
     }
