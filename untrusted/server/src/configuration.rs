@@ -185,7 +185,7 @@ fn certificate_paths(
 fn read(path: &Path) -> Result<File, ConfigurationError> {
     let wrong = |what: String| ConfigurationError::File { path: path.to_path_buf(), what };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let mut file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().into()))?;
+    let mut file: File = toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
     let base = path.parent().unwrap_or(Path::new(""));
     for relative in
         [&mut file.data_dir, &mut file.certificates, &mut file.ca, &mut file.cert, &mut file.private]
@@ -195,6 +195,12 @@ fn read(path: &Path) -> Result<File, ConfigurationError> {
         *relative = base.join(&*relative);
     }
     Ok(file)
+}
+
+/// A mistake in a configuration file, on one line.
+fn parse_failure(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    format!("line {line}: {}", error.message().lines().collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]

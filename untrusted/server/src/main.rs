@@ -15,6 +15,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::info;
@@ -22,6 +23,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Exit code when a second signal cuts the stop short.
 const INTERRUPTED: i32 = 130;
+
+/// How long a data directory in use is waited for: a server that is just ending gives it up.
+const GIVEN_UP: Duration = Duration::from_secs(3);
 
 /// Why the server does not run: one line a person can act on.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +108,14 @@ fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
     let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
     let mut fresh_name = [0; 16];
     getrandom::fill(&mut fresh_name).map_err(|error| failed(error.to_string()))?;
-    let opened = Embedded::open(path).and_then(|store| Backend::open(store, fresh_name));
-    opened.map_err(|error| match error {
+    let began = Instant::now();
+    let store = loop {
+        match Embedded::open(path) {
+            Err(StorageError::InUse) if began.elapsed() < GIVEN_UP => std::thread::sleep(GIVEN_UP / 50),
+            opened => break opened,
+        }
+    };
+    store.and_then(|store| Backend::open(store, fresh_name)).map_err(|error| match error {
         StorageError::InUse => failed("another arras-server uses this data directory; stop it first".into()),
         StorageError::Damaged(what) => failed(format!("damaged ({what}); restore it from a backup")),
         StorageError::Environment(what) => failed(format!("{what}; check that it is a writable directory")),

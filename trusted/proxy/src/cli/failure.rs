@@ -73,6 +73,9 @@ pub enum Failure {
     /// Certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// There is nothing to unlock the keyring with.
+    #[error("{0}")]
+    Unlock(String),
 }
 
 impl Failure {
@@ -82,7 +85,7 @@ impl Failure {
         match self {
             Self::Check(_) => 1,
             Self::Configuration(_) | Self::Init(_) | Self::Io { .. } | Self::Schema(_) => 2,
-            Self::Certificates(_) | Self::Keyring(_) | Self::Tls(_) => 3,
+            Self::Certificates(_) | Self::Keyring(_) | Self::Tls(_) | Self::Unlock(_) => 3,
             Self::Data { .. } => 4,
             Self::Engine(OpenError::Local(LocalError::WrongKeyring)) => 3,
             Self::Engine(OpenError::Local(_) | OpenError::KeyVersion(_)) => 4,

@@ -10,7 +10,7 @@ const PASSPHRASE: &str = "ARRAS_PASSPHRASE";
 
 fn typed(prompt: &str) -> Result<String, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Check(format!(
+        return Err(Failure::Unlock(format!(
             "no terminal to ask for the passphrase: set {PASSPHRASE}, or use a key file"
         )));
     }
@@ -42,13 +42,13 @@ pub(super) fn new(key_file: Option<PathBuf>) -> Result<Unlock, Failure> {
         Err(_) => {
             let passphrase = typed("Passphrase for the new keyring: ")?;
             if passphrase != typed("The same again: ")? {
-                return Err(Failure::Check("the two passphrases differ; nothing was made".into()));
+                return Err(Failure::Unlock("the two passphrases differ; nothing was made".into()));
             }
             passphrase
         }
     };
     if passphrase.is_empty() {
-        return Err(Failure::Check("an empty passphrase protects nothing; nothing was made".into()));
+        return Err(Failure::Unlock("an empty passphrase protects nothing; nothing was made".into()));
     }
     Ok(Unlock::Passphrase(Passphrase::new(passphrase)))
 }
