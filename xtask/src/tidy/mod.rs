@@ -1,6 +1,6 @@
 //! What reviewers would otherwise have to remember, as checks on the repository's files.
 //!
-//! A rule is a function from the [`tree::Tree`] of files to findings; all are in one table below. Files are
+//! A rule is a function from the tree of files to findings; all are in one table below. Files are
 //! those that git tracks or would track. What a rule must let pass by name is in `xtask/exceptions.toml`,
 //! which can only shrink.
 
