@@ -102,7 +102,7 @@ async fn measure(directory: &Path, bucket_factor: u64, values: usize) -> Measure
         ArxRangeParameters { key_bytes: 12, bucket_factor, top_nodes: 1024, sums: 0, aggregates: false };
     let keys = Key::generate();
     let mut random = Prg::new(&[42; 16]);
-    write(&channel, 0, ArxRange::<Direct>::create(INDEX, &keys, parameters)).await;
+    write(&channel, 0, ArxRange::<Direct>::create(INDEX, &keys, parameters, &mut random)).await;
     let epochs = Arc::new(Epochs::new(1));
     let index = ArxRange::open(Arc::clone(&channel), INDEX, &keys, parameters, epochs, &mut random);
     let index = index.await.expect("opens");

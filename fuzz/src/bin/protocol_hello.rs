@@ -14,6 +14,7 @@ fn seeds() -> Vec<Vec<u8>> {
             database: [7; 16],
             incarnation: 3,
             engine: "memory".into(),
+            newest: None,
         }),
     ]
 }

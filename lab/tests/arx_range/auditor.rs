@@ -13,8 +13,6 @@ use std::sync::Mutex;
 struct Kept {
     circuits: HashMap<CircuitNonce, Circuit>,
     labels: HashMap<CircuitNonce, Vec<Block>>,
-    /// Labels of a process before, whose nonces come again.
-    before: HashMap<CircuitNonce, Vec<Block>>,
     opened: u64,
 }
 
@@ -26,19 +24,6 @@ impl Auditor {
     /// Circuits opened so far.
     pub(crate) fn opened(&self) -> u64 {
         self.0.lock().expect("no test panicked here").opened
-    }
-
-    /// From now on nonces come again, of a process that was set back: they must name other garblings.
-    pub(crate) fn nonces_come_again(&self) {
-        let mut kept = self.0.lock().expect("no test panicked here");
-        kept.before = std::mem::take(&mut kept.labels);
-        kept.circuits.clear();
-    }
-
-    /// How many circuits of the process before have had their nonces come again.
-    pub(crate) fn came_again(&self) -> usize {
-        let kept = self.0.lock().expect("no test panicked here");
-        kept.labels.keys().filter(|nonce| kept.before.contains_key(nonce)).count()
     }
 
     /// Sees a search go out.
@@ -74,11 +59,6 @@ impl Auditor {
 impl Kept {
     /// Comes into the labels of one input of a circuit.
     fn gain(&mut self, nonce: CircuitNonce, labels: Vec<Block>) {
-        if let Some(before) = self.before.get(&nonce) {
-            // Two inputs to one garbling would have a label in common wherever they have a bit in common.
-            let common = before.iter().zip(&labels).any(|(before, label)| before == label);
-            assert!(!common, "a garbling came again");
-        }
         match self.labels.get(&nonce) {
             Some(known) => assert!(*known == labels, "a circuit is opened on two inputs"),
             None => {

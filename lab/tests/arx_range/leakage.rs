@@ -102,7 +102,8 @@ fn no_value_is_ever_stored_or_sent_in_the_clear() {
             ArxRangeParameters { key_bytes: 12, bucket_factor: 2, top_nodes: 2, sums: 0, aggregates: true };
         let world = World::new();
         let index_keys = crate::world::keys();
-        let steps = ArxRange::<World>::create(crate::world::INDEX, &index_keys, parameters);
+        let steps =
+            ArxRange::<World>::create(crate::world::INDEX, &index_keys, parameters, &mut Prg::new(&[9; 16]));
         let operation = arras_protocol::OperationId { epoch: 0, sequence: 0 };
         let request =
             arras_protocol::write::Request { operation: Some(operation), finished_below: operation, steps };

@@ -266,7 +266,7 @@ pub(crate) fn parameters(bucket_factor: u64, top_nodes: usize, sums: usize) -> A
 impl Client {
     /// Makes the index and opens it.
     pub(crate) async fn create(world: &Arc<World>, parameters: ArxRangeParameters) -> Self {
-        let steps = ArxRange::<World>::create(INDEX, &keys(), parameters);
+        let steps = ArxRange::<World>::create(INDEX, &keys(), parameters, &mut Prg::new(&[9; 16]));
         let operation = OperationId { epoch: 0, sequence: 0 };
         let request = write::Request { operation: Some(operation), finished_below: operation, steps };
         Channel::<Write>::call(&**world, request).await.expect("no fault is planned");

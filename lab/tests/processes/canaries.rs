@@ -66,7 +66,12 @@ impl Canaries {
     /// The canaries of a kind that are in a haystack, in whatever form, and at which byte of that form first.
     pub(crate) fn find(&self, haystack: &[u8], kinds: &[Kind]) -> BTreeMap<&str, usize> {
         let mut found = BTreeMap::new();
-        for form in [haystack.to_vec(), from_hexadecimal(haystack, 0), from_hexadecimal(haystack, 1), from_list(haystack)] {
+        for form in [
+            haystack.to_vec(),
+            from_hexadecimal(haystack, 0),
+            from_hexadecimal(haystack, 1),
+            from_list(haystack),
+        ] {
             for (offset, window) in form.windows(WINDOW).enumerate() {
                 if !self.first[usize::from(u16::from_le_bytes([window[0], window[1]]))] {
                     continue;

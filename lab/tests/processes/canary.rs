@@ -25,10 +25,6 @@ struct Data {
     id: ObjectId,
 }
 
-fn random_i64(dice: &mut Dice) -> i64 {
-    i64::from_le_bytes(dice.next().to_le_bytes())
-}
-
 /// A name that is a canary.
 fn name(what: &str, dice: &mut Dice, canaries: &mut Canaries) -> String {
     let name = dice.letters(24);
@@ -54,9 +50,9 @@ impl Data {
             canaries.add(what, Kind::Secret, &bytes);
         }
         // Numbers below 2^62 are exact in every form; their text is a canary, too.
-        let integer = random_i64(dice) >> 2;
+        let integer = i64::try_from(dice.next() >> 2).unwrap();
         let double = f64::from_bits((dice.next() & 0x000f_ffff_ffff_ffff) | 0x4120_0000_0000_0000);
-        let date = random_i64(dice) >> 20;
+        let date = i64::try_from(dice.next() >> 20).unwrap();
         for (what, value, bytes, digits) in [
             ("integer", Bson::Int64(integer), integer.to_le_bytes(), integer.to_string()),
             ("double", Bson::Double(double), double.to_le_bytes(), double.to_string()),
@@ -91,8 +87,8 @@ impl Data {
 /// What only the proxy's machine may have.
 fn add_keys(system: &System, canaries: &mut Canaries) {
     let key_file = std::fs::read_to_string(system.path("keyring.key")).unwrap();
-    canaries.add("key file", Kind::Secret, key_file.trim().as_bytes());
-    canaries.add("key file, decoded", Kind::Secret, &decoded_hexadecimal(key_file.trim()));
+    // As text, too: runs of digits are searched decoded.
+    canaries.add("key file", Kind::Secret, &decoded_hexadecimal(key_file.trim()));
     let unlock = Unlock::KeyFile(system.path("keyring.key"));
     let keyring = Keyring::open(&system.path("config/keyring.json"), unlock).unwrap();
     canaries.add("root key", Kind::Secret, keyring.current().1.expose());
@@ -110,7 +106,10 @@ fn add_keys(system: &System, canaries: &mut Canaries) {
 }
 
 fn decoded_hexadecimal(text: &str) -> Vec<u8> {
-    text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
 }
 
 fn decoded_base64(text: &str) -> Vec<u8> {
@@ -120,7 +119,8 @@ fn decoded_base64(text: &str) -> Vec<u8> {
     let groups = bits.chunks(4).filter(|group| group.len() > 1);
     let of_group = |group: &[usize]| {
         let joined = group.iter().fold(0, |joined, digit| joined << 6 | digit) << (6 * (4 - group.len()));
-        let bytes = [joined >> 16 & 255, joined >> 8 & 255, joined & 255].map(|byte| u8::try_from(byte).unwrap());
+        let bytes =
+            [joined >> 16 & 255, joined >> 8 & 255, joined & 255].map(|byte| u8::try_from(byte).unwrap());
         bytes[..group.len() - 1].to_vec()
     };
     groups.flat_map(of_group).collect()
@@ -148,7 +148,8 @@ impl Application<'_> {
         };
         let mut integer = index(2);
         integer.insert("storageEngine", doc! { "arras": { "sums": [self.data.field(3)] } });
-        let both = doc! { "key": { self.data.field(0): 1, self.data.field(2): -1 }, "name": "both", "unique": true };
+        let both =
+            doc! { "key": { self.data.field(0): 1, self.data.field(2): -1 }, "name": "both", "unique": true };
         let indexes = vec![index(0), integer, index(3), index(4), index(5), both];
         self.run(doc! { "createIndexes": &self.data.collection, "indexes": indexes });
     }
@@ -158,12 +159,14 @@ impl Application<'_> {
         let (text, integer) = (self.data.field(0), self.data.field(2));
         self.run(doc! { "insert": collection, "documents": [self.data.document()] });
         self.run(doc! { "insert": collection, "documents": [self.data.document()] });
-        let more: Vec<Document> = (0..60).map(|number| {
-            let mut document = self.data.document();
-            document.insert("_id", number);
-            document.insert(integer, number);
-            document
-        }).collect();
+        let more: Vec<Document> = (0..60)
+            .map(|number| {
+                let mut document = self.data.document();
+                document.insert("_id", number);
+                document.insert(integer, number);
+                document
+            })
+            .collect();
         self.run(doc! { "insert": collection, "documents": more });
         let id = doc! { "_id": self.data.id };
         let raise = doc! { "$inc": { integer: 1 }, "$push": { self.data.field(5): &self.data.text } };
@@ -291,8 +294,12 @@ fn no_plaintext_and_no_key_is_where_the_server_or_a_log_has_it() {
 
     let missing = canaries.missing(&traffic);
     // What is never sent as text is found as bytes.
-    let missing: Vec<&&str> = missing.iter().filter(|name| in_traffic.iter().any(|known| known == **name)).collect();
-    assert!(missing.iter().all(|name| name.ends_with("in digits")), "not recognised in plain traffic: {missing:?}");
+    let missing: Vec<&&str> =
+        missing.iter().filter(|name| in_traffic.iter().any(|known| known == **name)).collect();
+    assert!(
+        missing.iter().all(|name| name.ends_with("in digits")),
+        "not recognised in plain traffic: {missing:?}"
+    );
 
     let nobody = [Kind::Secret, Kind::Name];
     let haystacks = [

@@ -72,7 +72,8 @@ fn deep(levels: usize) -> Vec<u8> {
         document = [length.to_le_bytes().as_slice(), b"\x03a\0", &document, &[0]].concat();
     }
     let length = i32::try_from(document.len() + 21).unwrap();
-    [&length.to_le_bytes(), [9, 0, 0, 0, 0, 0, 0, 0].as_slice(), &2013_i32.to_le_bytes(), &[0; 5], &document].concat()
+    [&length.to_le_bytes(), [9, 0, 0, 0, 0, 0, 0, 0].as_slice(), &2013_i32.to_le_bytes(), &[0; 5], &document]
+        .concat()
 }
 
 #[test]
@@ -237,7 +238,7 @@ fn a_configuration_that_is_wrong_is_one_line() {
     let good = std::fs::read_to_string(system.configuration()).unwrap();
     for (bad, says) in [
         ("listen = ", "arras.toml"),
-        ("listen = 5\n", "listen"),
+        ("listen = 5\n", "line 1: invalid type"),
         (good.replace("listen =", "lisen =").as_str(), "lisen"),
         (good.replace("data_dir =", "# data_dir =").as_str(), "data_dir"),
         (good.replace("deadline_seconds = 30", "deadline_seconds = 0").as_str(), "deadline_seconds"),
@@ -300,7 +301,11 @@ fn a_directory_or_address_that_cannot_be_used_is_one_line() {
     system.start_server();
     system.start_proxy();
     assert_refused(&process::run(system.proxy_command()), 4, "another arras proxy uses this data directory");
-    assert_refused(&process::run(system.server_command()), 4, "another arras-server uses this data directory");
+    assert_refused(
+        &process::run(system.server_command()),
+        4,
+        "another arras-server uses this data directory",
+    );
     let taken = system.address().to_owned();
     system.kill_proxy();
     let _held = TcpListener::bind(&taken).unwrap();
@@ -317,7 +322,11 @@ fn a_directory_or_address_that_cannot_be_used_is_one_line() {
         std::fs::copy(other.path(file), system.path(file)).unwrap();
         std::fs::rename(system.path("mine"), other.path(file)).unwrap();
     }
-    assert_refused(&process::run(system.proxy_command()), 3, "not the one the proxy's data directory was made with");
+    assert_refused(
+        &process::run(system.proxy_command()),
+        3,
+        "not the one the proxy's data directory was made with",
+    );
     for file in ["config/keyring.json", "keyring.key"] {
         std::fs::copy(other.path(file), system.path(file)).unwrap();
     }

@@ -35,27 +35,23 @@ pub(crate) fn command(name: &str, log_level: &str) -> Command {
     command
 }
 
-/// Output of a command that is to end by itself.
+/// What became of a command.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// Runs a command to its end; fails the test if it does not come.
 pub(crate) fn run(mut command: Command) -> Ended {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let read = |stream: Box<dyn std::io::Read + Send>| {
-        thread::spawn(move || std::io::read_to_string(stream).unwrap_or_default())
-    };
-    let (stdout, stderr) = (read(Box::new(stdout)), read(Box::new(stderr)));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let stderr = thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let mut process = Process(child);
     let status = process.ended(PATIENCE);
     drop(process);
-    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
-    let status = status.unwrap_or_else(|| panic!("{command:?} does not end\n{stdout}\n{stderr}"));
-    Ended { code: status.code(), stdout, stderr }
+    let stderr = stderr.join().unwrap();
+    let status = status.unwrap_or_else(|| panic!("{command:?} does not end\n{stderr}"));
+    Ended { code: status.code(), stderr }
 }
 
 /// A running process.

@@ -45,10 +45,7 @@ pub(crate) fn read(path: &Path) -> Vec<Call> {
         whole(line).or_else(|| line.rfind("{\"protocol\"").and_then(|start| whole(&line[start..])))
     });
     calls
-        .map(|line| Call {
-            protocol: line.protocol,
-            request: bytes(&line.request, line.request_bytes),
-        })
+        .map(|line| Call { protocol: line.protocol, request: bytes(&line.request, line.request_bytes) })
         .collect()
 }
 

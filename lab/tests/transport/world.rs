@@ -118,7 +118,13 @@ impl Scripted {
             return Err(Refusal::Version { asked: request.protocol_version, served: self.version });
         }
         let (database, incarnation, engine) = (self.database, self.incarnation, "scripted".into());
-        Ok(codec::encode(&hello::Response { protocol_version: self.version, database, incarnation, engine }))
+        Ok(codec::encode(&hello::Response {
+            protocol_version: self.version,
+            database,
+            incarnation,
+            engine,
+            newest: None,
+        }))
     }
 }
 

@@ -37,8 +37,8 @@ pub enum Side {
     Upper,
 }
 
-/// Name of one garbling of one circuit: the client never opens labels under a nonce twice. Its first 8 bytes
-/// are the epoch (big endian), the rest a counter within it. Also the AES key of the circuit's hash.
+/// Name of one garbling of one circuit: the client never opens labels under a nonce twice. A
+/// permuted counter: it comes once and shows no order. Also the AES key of the circuit's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CircuitNonce(pub [u8; 16]);
 

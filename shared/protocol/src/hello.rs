@@ -1,6 +1,7 @@
 //! First call on every connection: do the peers speak the same version, and is this the same database?
 
 use crate::channel::{Protocol, ProtocolId};
+use crate::ids::OperationId;
 use serde::{Deserialize, Serialize};
 
 /// The handshake.
@@ -26,6 +27,9 @@ pub struct Response {
     pub incarnation: u64,
     /// The storage engine's name and version, for `doctor` and logs.
     pub engine: String,
+    /// The newest durable write that was applied: a proxy that knows less was set back (a restored backup), one
+    /// that knows of a later acknowledged one sees that the server was.
+    pub newest: Option<OperationId>,
 }
 
 impl Protocol for Hello {

@@ -41,6 +41,9 @@ pub enum Refusal {
     /// The index's stored structure contradicts itself.
     #[error("damaged index: {0}")]
     Damaged(String),
+    /// The write's id is below what the proxy has finished with: a late duplicate, or a proxy that was set back.
+    #[error("a write of this name was finished with before")]
+    Finished,
     /// The store failed; the write was not applied.
     #[error("storage: {0}")]
     Storage(String),

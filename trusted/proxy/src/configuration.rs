@@ -86,8 +86,7 @@ impl Configuration {
     pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
         let wrong = |what: String| ConfigurationError { path: path.to_path_buf(), what };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let mut read: Self =
-            toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
+        let mut read: Self = toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
         if read.server.deadline_seconds == 0 {
             return Err(wrong("server.deadline_seconds is 0: no call could ever be answered".into()));
         }
@@ -108,7 +107,9 @@ impl Configuration {
 
 /// A mistake in a configuration file, on one line.
 fn parse_failure(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let line = error
+        .span()
+        .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
     format!("line {line}: {}", error.message().lines().collect::<Vec<_>>().join("; "))
 }
 

@@ -80,7 +80,7 @@ fn lookup(
 }
 
 /// Applies a step of a write.
-pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
+pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Result<(), Refusal> {
     match *change {
         Change::CreateIndex { index } => writer.put(INDEXES, index.as_bytes(), &[]).map_err(storage),
         Change::DropIndex { index } => {
@@ -89,7 +89,11 @@ pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refu
         }
         Change::Insert { index, label, row } => {
             exists(writer, index)?;
-            writer.put(ENTRIES, &entry(index, label), &row.0).map_err(storage)
+            // A counter is used once: two entries under one label mean that the proxy's counters were set back.
+            match writer.get(ENTRIES, &entry(index, label)).map_err(storage)? {
+                Some(stored) if stored != row.0 => Err(Refusal::Conflict { step }),
+                _ => writer.put(ENTRIES, &entry(index, label), &row.0).map_err(storage),
+            }
         }
         Change::Remove { index, label } => {
             exists(writer, index)?;

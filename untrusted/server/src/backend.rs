@@ -74,7 +74,7 @@ impl<S: Storage> Backend<S> {
         type ArxRange = arras_protocol::arx_range::ArxRange;
         let store = &self.store;
         match protocol {
-            Hello::ID => Ok(codec::encode(&hello::answer(&self.identity, &request::<Hello>(body)?)?)),
+            Hello::ID => Ok(codec::encode(&hello::answer(store, &self.identity, &request::<Hello>(body)?)?)),
             Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
             WriteProtocol::ID => Ok(codec::encode(&write::answer(store, request::<WriteProtocol>(body)?)?)),
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),

@@ -199,7 +199,9 @@ fn read(path: &Path) -> Result<File, ConfigurationError> {
 
 /// A mistake in a configuration file, on one line.
 fn parse_failure(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
+    let line = error
+        .span()
+        .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
     format!("line {line}: {}", error.message().lines().collect::<Vec<_>>().join("; "))
 }
 

@@ -1,8 +1,11 @@
 //! Who this server is.
 
+use crate::backend::storage;
+use crate::write;
 use arras_protocol::Refusal;
 use arras_protocol::hello::{Request, Response};
 use arras_protocol::limits::PROTOCOL_VERSION;
+use arras_storage::Storage;
 
 /// What the handshake tells.
 #[derive(Clone, Debug)]
@@ -16,7 +19,11 @@ pub(crate) struct Identity {
 }
 
 /// Answers the handshake.
-pub(crate) fn answer(identity: &Identity, request: &Request) -> Result<Response, Refusal> {
+pub(crate) fn answer<S: Storage>(
+    store: &S,
+    identity: &Identity,
+    request: &Request,
+) -> Result<Response, Refusal> {
     if request.protocol_version != PROTOCOL_VERSION {
         return Err(Refusal::Version { asked: request.protocol_version, served: PROTOCOL_VERSION });
     }
@@ -25,5 +32,6 @@ pub(crate) fn answer(identity: &Identity, request: &Request) -> Result<Response,
         database: identity.database,
         incarnation: identity.incarnation,
         engine: identity.engine.clone(),
+        newest: write::newest(&store.read().map_err(storage)?)?,
     })
 }

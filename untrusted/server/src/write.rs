@@ -10,6 +10,12 @@ use std::ops::{Bound, ControlFlow};
 
 /// Operation id (epoch and sequence, big endian) of every durable write the proxy may still replay.
 const OPERATIONS: Table = Table("operations");
+/// Operation ids the server never forgets, by what they mark.
+const MARKS: Table = Table("marks");
+/// The proxy has finished with everything below this one.
+const FINISHED: &[u8] = b"finished";
+/// The newest one applied.
+const NEWEST: &[u8] = b"newest";
 
 fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
@@ -30,7 +36,12 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         if writer.get(OPERATIONS, &name(operation)).map_err(storage)?.is_some() {
             return Ok(Response { applied: false });
         }
+        if mark(&writer, FINISHED)?.is_some_and(|finished| operation < finished) {
+            return Err(Refusal::Finished);
+        }
         forget(&mut writer, request.finished_below)?;
+        raise(&mut writer, FINISHED, request.finished_below)?;
+        raise(&mut writer, NEWEST, operation)?;
         writer.put(OPERATIONS, &name(operation), &[]).map_err(storage)?;
     }
     for (step, position) in request.steps.into_iter().zip(0_u32..) {
@@ -41,11 +52,31 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     Ok(Response { applied: true })
 }
 
+/// The newest durable write that was applied.
+pub(crate) fn newest(reader: &impl Read) -> Result<Option<OperationId>, Refusal> {
+    mark(reader, NEWEST)
+}
+
+fn mark(reader: &impl Read, which: &[u8]) -> Result<Option<OperationId>, Refusal> {
+    let Some(bytes) = reader.get(MARKS, which).map_err(storage)? else { return Ok(None) };
+    let bytes = bytes.try_into().map_err(|_| Refusal::Damaged("a mark of the write path".into()))?;
+    let id = u128::from_be_bytes(bytes);
+    // The halves of the id.
+    Ok(Some(OperationId { epoch: (id >> 64) as u64, sequence: id as u64 }))
+}
+
+fn raise(writer: &mut impl Write, which: &[u8], to: OperationId) -> Result<(), Refusal> {
+    if mark(writer, which)?.is_none_or(|now| now < to) {
+        writer.put(MARKS, which, &name(to)).map_err(storage)?;
+    }
+    Ok(())
+}
+
 fn apply(writer: &mut impl Write, position: u32, step: Step) -> Result<(), Refusal> {
     match step {
         Step::Documents(change) => documents::apply(writer, position, change),
         Step::Unique(change) => unique::apply(writer, position, &change),
-        Step::ArxEq(change) => arx_eq::apply(writer, &change),
+        Step::ArxEq(change) => arx_eq::apply(writer, position, &change),
         Step::ArxRange(change) => arx_range::apply(writer, &change),
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// Levels that are told apart; a priority of more leading one-bits counts as the last.
-const LEVELS: usize = 40;
+pub(super) const LEVELS: usize = 40;
 
 /// Bytes of the sealed level counts.
 pub(super) const LEVELS_BYTES: usize = LEVELS * 8;

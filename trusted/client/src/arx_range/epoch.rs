@@ -123,3 +123,27 @@ pub(super) struct LinkNonces {
     pub(super) left: Option<CircuitNonce>,
     pub(super) right: Option<CircuitNonce>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn nonces_come_once_and_show_neither_epoch_nor_order() {
+        let epochs = Epochs::new(1);
+        let nonces: Vec<[u8; 16]> = (0..1000).map(|_| epochs.next().0).collect();
+        assert_eq!(nonces.iter().collect::<BTreeSet<_>>().len(), nonces.len());
+        let rising = nonces.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!((400..600).contains(&rising), "{rising} of 999 steps rise");
+        let starts: BTreeSet<[u8; 8]> =
+            nonces.iter().filter_map(|nonce| nonce.first_chunk().copied()).collect();
+        assert!(starts.len() > 990);
+    }
+
+    #[test]
+    fn an_epoch_that_comes_again_names_other_garblings() {
+        let (first, second) = (Epochs::new(7), Epochs::new(7));
+        assert_ne!(first.next(), second.next());
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::ArxRange;
 use super::aggregate::Aggregate;
-use super::directory::{Directory, Gap, LEVELS_BYTES, Levels, Top, TreeLock, level};
+use super::directory::{Directory, Gap, LEVELS, LEVELS_BYTES, Levels, Top, TreeLock, level};
 use super::entry::{Entry, Record, decode_bucket};
 use super::secrets::Kind;
 use super::treap::{Link, Node, Stub, side_index};

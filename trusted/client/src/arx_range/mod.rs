@@ -135,23 +135,30 @@ impl<C> std::fmt::Debug for ArxRange<C> {
 impl<C> ArxRange<C> {
     /// The steps that make an empty index.
     ///
-    /// Its two records are sealed under fixed nonces: under an index's key they have one content.
+    /// Sealed like all later ones: a record that was never rewritten looks like any other.
     #[must_use]
-    pub fn create(index: IndexId, keys: &Key, parameters: ArxRangeParameters) -> Vec<Step> {
+    pub fn create(
+        index: IndexId,
+        keys: &Key,
+        parameters: ArxRangeParameters,
+        rng: &mut impl CryptoRng,
+    ) -> Vec<Step> {
         let secrets = Secrets::new(index, keys, parameters);
         let zero = Aggregate::zero(&parameters);
         let head = emit::head_record(&parameters, &Levels::new(), &zero, &zero);
-        let nonce = [0; NONCE_BYTES];
+        let mut nonces = [[0; NONCE_BYTES]; 2];
+        nonces.iter_mut().for_each(|nonce| rng.fill_bytes(nonce));
+        let [bucket_nonce, head_nonce] = nonces;
         vec![Step::ArxRange(Change::CreateIndex {
             index,
             key_bytes: u8::try_from(parameters.place_bytes()).unwrap_or(u8::MAX),
             head_bucket: secrets.seal(
                 Kind::Bucket,
                 NodeId::HEAD,
-                &nonce,
+                &bucket_nonce,
                 &entry::encode_bucket(&parameters, &[]),
             ),
-            head_sealed: secrets.seal(Kind::Head, NodeId::HEAD, &nonce, &head),
+            head_sealed: secrets.seal(Kind::Head, NodeId::HEAD, &head_nonce, &head),
         })]
     }
 

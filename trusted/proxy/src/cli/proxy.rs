@@ -48,11 +48,11 @@ pub(super) async fn serve(
     let connection = Connection::open(settings).await?;
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
-    let database = connection.server().database;
+    let server = connection.server();
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
     let engine_settings = engine::Settings { schema, range, ..engine::Settings::default() };
-    let engine = Engine::open(local, keyring, Arc::new(connection), database, engine_settings).await?;
+    let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
         async move {

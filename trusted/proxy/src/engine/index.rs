@@ -94,7 +94,7 @@ pub fn create_steps(part: &PartRecord, root: &Key, top_nodes: usize) -> Vec<Step
         PhysicalIndex::Range { .. } => {
             let key = root.child(Purpose::Index(&index.0));
             parameters(part, top_nodes)
-                .map(|parameters| ArxRange::<()>::create(index, &key, parameters))
+                .map(|parameters| ArxRange::<()>::create(index, &key, parameters, &mut rand::rng()))
                 .unwrap_or_default()
         }
     }

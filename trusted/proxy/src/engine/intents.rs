@@ -6,6 +6,7 @@
 //! acknowledged is wholly there or wholly not, and no counter serves two entries.
 
 use super::local::{Change, LocalError, LocalStore};
+use super::{ACKNOWLEDGED, NEWEST, STATE};
 use arras_protocol::write::{Request, Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
 use arras_storage::{Durability, Storage, Table};
@@ -118,6 +119,7 @@ impl<S: Storage> Intents<S> {
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, &steps)));
+        changes.push(self.local.set(STATE, NEWEST, &operation));
         if let Err(error) = self.apply(changes, Durability::Durable).await {
             self.open_writes().operations.remove(&operation);
             return Err(error.into());
@@ -126,7 +128,7 @@ impl<S: Storage> Intents<S> {
         if matches!(outcome, Err(WriteError::InDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
         } else {
-            self.finish(operation).await;
+            self.finish(operation, outcome.is_ok()).await;
         }
         outcome
     }
@@ -173,11 +175,14 @@ impl<S: Storage> Intents<S> {
         for operation in &in_doubt {
             let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
             let Some((_, steps)) = intent else {
-                self.finish(*operation).await;
+                self.finish(*operation, false).await;
                 continue;
             };
             let _held = hold(&steps).await;
-            match self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await {
+            let outcome =
+                self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await;
+            let applied = outcome.is_ok();
+            match outcome {
                 Ok(()) => {}
                 // It was refused whole when first sent too: there is nothing to complete.
                 Err(WriteError::Refused(refusal)) => {
@@ -185,7 +190,7 @@ impl<S: Storage> Intents<S> {
                 }
                 Err(error) => return Err(error),
             }
-            self.finish(*operation).await;
+            self.finish(*operation, applied).await;
         }
         Ok(in_doubt.len())
     }
@@ -205,6 +210,7 @@ impl<S: Storage> Intents<S> {
             let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
             match channel.call(request).await {
                 Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
+                Err(ChannelError::Refused(Refusal::Finished)) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),
                 // A failing store says nothing of what an earlier attempt came to.
                 Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => {
@@ -233,8 +239,11 @@ impl<S: Storage> Intents<S> {
 
     /// Strikes a write whose outcome is known. Relaxed: if the strike is lost, the replay changes nothing. If it
     /// fails, the write stays among those that the server must know.
-    async fn finish(&self, operation: OperationId) {
-        let strike = vec![self.local.unset(INTENTS, &name(operation))];
+    async fn finish(&self, operation: OperationId, applied: bool) {
+        let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
+        if applied {
+            strike.push(self.local.set(STATE, ACKNOWLEDGED, &operation));
+        }
         match self.apply(strike, Durability::Relaxed).await {
             Ok(()) => drop(self.open_writes().operations.remove(&operation)),
             Err(error) => {

@@ -23,6 +23,7 @@ use arras_planner::schema::Schema;
 use arras_planner::store::{Namespace, StoreError};
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_range};
+use arras_protocol::{OperationId, hello};
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;
@@ -41,6 +42,10 @@ pub use service::EngineCursor;
 const STATE: Table = Table("state");
 const EPOCH: &[u8] = b"epoch";
 const DATABASE: &[u8] = b"database";
+/// The newest write recorded to be sent.
+const NEWEST: &[u8] = b"newest";
+/// A write the server has acknowledged: the newest, but for those that were under way at the same time.
+const ACKNOWLEDGED: &[u8] = b"acknowledged";
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -77,6 +82,18 @@ pub enum OpenError {
          the right server, or start it with an empty data directory"
     )]
     OtherDatabase,
+    /// The server has writes this proxy's data directory does not know of.
+    #[error(
+        "the server's data is newer than the proxy's data directory (a restored backup, or another proxy's data): \
+         restore both from the same time, or give the proxy and the server empty data directories"
+    )]
+    ProxyBehind,
+    /// The server has lost acknowledged writes.
+    #[error(
+        "the server's data is older than what it acknowledged to this proxy (a restored backup, or a rollback): \
+         restore both from the same time"
+    )]
+    ServerBehind,
     /// A collection was made under a root the keyring no longer has.
     #[error("the keyring has no root of version {0}, which a collection was made under")]
     KeyVersion(u32),
@@ -116,7 +133,7 @@ struct Shared<S, C> {
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
     /// Takes up the state in `local`: starts a new epoch, completes what an earlier start left, drops
-    /// unfinished indexes and loads the others. `database` is the server's name for its data.
+    /// unfinished indexes and loads the others. `server` is who the server says it is.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -124,19 +141,16 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         local: S,
         keyring: Keyring,
         channel: Arc<C>,
-        database: [u8; 16],
+        server: &hello::Response,
         settings: Settings,
     ) -> Result<Self, OpenError> {
         // The store is sealed under the oldest root: rotation adds roots for what is made later.
         let (oldest, _) = keyring.versions().next().unwrap_or_default();
         let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
         let local = Arc::new(LocalStore::open(local, root)?);
-        match local.get::<[u8; 16]>(STATE, DATABASE)? {
-            Some(known) if known != database => return Err(OpenError::OtherDatabase),
-            _ => {}
-        }
+        belong_together(&local, server)?;
         let epoch = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0).saturating_add(1);
-        let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &database)];
+        let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &server.database)];
         local.apply(&changes, Durability::Durable)?;
         let intents = Intents::open(Arc::clone(&local), epoch, settings.patience)?;
         // Nothing is loaded yet that could be of before.
@@ -171,6 +185,22 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             collection.new_epoch().await;
         }
     }
+}
+
+/// Checks that this data directory and the server's are of one history. Neither may be set back alone: the proxy's
+/// counters would be used twice, the server's answers would lack what was acknowledged.
+fn belong_together<S: Storage>(local: &LocalStore<S>, server: &hello::Response) -> Result<(), OpenError> {
+    match local.get::<[u8; 16]>(STATE, DATABASE)? {
+        Some(known) if known != server.database => return Err(OpenError::OtherDatabase),
+        _ => {}
+    }
+    if server.newest > local.get::<OperationId>(STATE, NEWEST)? {
+        return Err(OpenError::ProxyBehind);
+    }
+    if server.newest < local.get::<OperationId>(STATE, ACKNOWLEDGED)? {
+        return Err(OpenError::ServerBehind);
+    }
+    Ok(())
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {

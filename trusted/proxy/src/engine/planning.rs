@@ -104,8 +104,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
         self.repair(repair);
-        if part.multikey.load(Ordering::SeqCst) || part.inexact.load(Ordering::SeqCst) {
-            // A document of which the plan did not know was written in between, and may be counted.
+        let unplanned = part.multikey.load(Ordering::SeqCst) || part.inexact.load(Ordering::SeqCst);
+        if unplanned || self.intents.in_doubt() {
+            // A document of which the plan did not know was written in between and may be counted; or a write
+            // whose outcome is open came between the totals and the boundary buckets.
             return Ok(None);
         }
         if sums.count == 0 {
