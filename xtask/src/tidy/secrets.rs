@@ -15,7 +15,7 @@
 //!    meant, inside other types too. `[u8]` and `Vec<u8>` are meant, except that a *database* key, `key: &[u8]`,
 //!    may be so where no cryptographic key can be (`shared/storage`, `untrusted/`, `trusted/planner`, the front
 //!    ends) and in `trusted/proxy` and `lab/`. `str` and `String` are meant except under the name `key`, where
-//!    they are a field's name.
+//!    they are a field's name, and in `lab/`, whose passphrases are thrown away.
 //!    Parameters in `shared/primitives` are free (bytes in, bytes out), its fields are not.
 
 use super::names::named_types;
@@ -309,8 +309,9 @@ pub(super) fn secret_arrays(tree: &Tree) -> Vec<Finding> {
         for named in names.found {
             let free = home == "shared/primitives" && named.is_parameter;
             let is_key = named.last_word() == "key";
-            let plain =
-                named.is_array || (named.is_bytes && !(database && is_key)) || (named.is_text && !is_key);
+            let bytes = named.is_bytes && !(database && is_key);
+            let text = named.is_text && !is_key && home != "lab";
+            let plain = named.is_array || bytes || text;
             if named.is_secret_word() && !free && plain {
                 findings.push(Finding {
                     rule: "secret-arrays",
