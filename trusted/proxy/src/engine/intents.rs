@@ -69,6 +69,8 @@ pub struct Intents<S> {
     local: Arc<LocalStore<S>>,
     epoch: u64,
     open: Mutex<Open>,
+    /// Held from the choice of a write's name until it is recorded.
+    recording: tokio::sync::Mutex<()>,
     /// One settling at a time. Says why the last one failed.
     settling: tokio::sync::Mutex<String>,
     /// Settlings that failed.
@@ -90,8 +92,8 @@ impl<S: Storage> Intents<S> {
         let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
-        let (settling, failures) = Default::default();
-        Ok(Self { local, epoch, open, settling, failures, patience })
+        let (recording, settling, failures) = Default::default();
+        Ok(Self { local, epoch, open, recording, settling, failures, patience })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -109,6 +111,8 @@ impl<S: Storage> Intents<S> {
         steps: Vec<Step>,
         mut changes: Vec<Change>,
     ) -> Result<(), WriteError> {
+        // One after the other, so that what is recorded as the newest is: the store takes one writer at a time anyway.
+        let in_order = self.recording.lock().await;
         let (operation, finished_below) = {
             let mut open = self.open_writes();
             let operation = OperationId { epoch: self.epoch, sequence: open.next };
@@ -124,6 +128,7 @@ impl<S: Storage> Intents<S> {
             self.open_writes().operations.remove(&operation);
             return Err(error.into());
         }
+        drop(in_order);
         let outcome = self.send(channel, operation, finished_below, steps, true).await;
         if matches!(outcome, Err(WriteError::InDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
