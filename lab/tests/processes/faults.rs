@@ -284,7 +284,7 @@ fn a_server_that_is_not_the_right_one_is_one_line() {
     // Another database under the right certificates.
     std::fs::rename(system.path("server"), system.path("server-before")).unwrap();
     system.start_server();
-    assert_refused(&process::run(system.proxy_command()), 5, "another database");
+    assert_refused(&process::run(system.proxy_command()), 4, "another database");
     system.kill_server();
     std::fs::remove_dir_all(system.path("server")).unwrap();
     std::fs::rename(system.path("server-before"), system.path("server")).unwrap();
@@ -341,6 +341,51 @@ fn a_directory_or_address_that_cannot_be_used_is_one_line() {
     system.kill_server();
     overwrite(&system, "server");
     assert_refused(&process::run(system.server_command()), 4, "damaged");
+}
+
+/// One side's data as it was at another time.
+fn swap(system: &System, directory: &str) {
+    let [live, kept, aside] =
+        ["", "-kept", "-aside"].map(|suffix| system.path(&format!("{directory}{suffix}")));
+    std::fs::rename(&live, &aside).unwrap();
+    std::fs::rename(&kept, &live).unwrap();
+    std::fs::rename(&aside, &kept).unwrap();
+}
+
+fn copy(system: &System, directory: &str) {
+    let kept = system.path(&format!("{directory}-kept"));
+    std::fs::create_dir(&kept).unwrap();
+    for file in super::system::files(&system.path(directory)) {
+        std::fs::copy(&file, kept.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+#[test]
+fn a_side_that_was_set_back_alone_is_refused() {
+    let mut system = quiet();
+    system.start_server();
+    system.start_proxy();
+    system.client().command(&insert("good", vec![doc! { "_id": 1 }])).unwrap();
+    system.kill_proxy();
+    system.kill_server();
+    for directory in ["proxy", "server"] {
+        copy(&system, directory);
+    }
+    system.start_server();
+    system.start_proxy();
+    system.client().command(&insert("good", vec![doc! { "_id": 2 }])).unwrap();
+    system.kill_proxy();
+    swap(&system, "proxy");
+    assert_refused(&process::run(system.proxy_command()), 4, "newer than the proxy's data directory");
+    swap(&system, "proxy");
+    system.kill_server();
+    swap(&system, "server");
+    system.start_server();
+    assert_refused(&process::run(system.proxy_command()), 4, "older than what it acknowledged");
+    // Both set back to the same time are as they were.
+    swap(&system, "proxy");
+    system.start_proxy();
+    assert_eq!(system.client().query(&find("good")).unwrap(), [doc! { "_id": 1 }]);
 }
 
 /// Overwrites every file of a directory.

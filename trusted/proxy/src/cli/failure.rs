@@ -88,7 +88,13 @@ impl Failure {
             Self::Certificates(_) | Self::Keyring(_) | Self::Tls(_) | Self::Unlock(_) => 3,
             Self::Data { .. } => 4,
             Self::Engine(OpenError::Local(LocalError::WrongKeyring)) => 3,
-            Self::Engine(OpenError::Local(_) | OpenError::KeyVersion(_)) => 4,
+            Self::Engine(
+                OpenError::Local(_)
+                | OpenError::KeyVersion(_)
+                | OpenError::OtherDatabase
+                | OpenError::ProxyBehind
+                | OpenError::ServerBehind,
+            ) => 4,
             Self::Connect(_)
             | Self::Engine(_)
             | Self::Listen { .. }
