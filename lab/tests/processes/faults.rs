@@ -373,7 +373,10 @@ fn a_side_that_was_set_back_alone_is_refused() {
     }
     system.start_server();
     system.start_proxy();
-    system.client().command(&insert("good", vec![doc! { "_id": 2 }])).unwrap();
+    // Of two writes, the first one's acknowledgement is durable with the second one's intent.
+    for id in [2, 3] {
+        system.client().command(&insert("good", vec![doc! { "_id": id }])).unwrap();
+    }
     system.kill_proxy();
     swap(&system, "proxy");
     assert_refused(&process::run(system.proxy_command()), 4, "newer than the proxy's data directory");
