@@ -251,7 +251,8 @@ fn machine() -> String {
 
 fn main() {
     let mut sizes = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
-    let (values, values_b1) = (sizes.next().unwrap_or(100_000), sizes.next().unwrap_or(20_000));
+    let values = sizes.next().unwrap_or(100_000);
+    let values_b1 = sizes.next().unwrap_or(values);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     for (bucket_factor, values) in [(16, values), (1, values_b1)] {
         if values > 0 {

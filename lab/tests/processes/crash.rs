@@ -3,6 +3,7 @@
 //! After each: every acknowledged write is there, by scan and through every index; the write that was under way is
 //! wholly there or wholly not; unique values are. Over all starts: nothing that must be used once was used twice.
 
+use super::definitions::Definer;
 use super::dice::Dice;
 use super::model::{DUPLICATE, Model, Operation};
 use super::process::PATIENCE;
@@ -68,6 +69,7 @@ struct Run {
     system: System,
     dice: Dice,
     models: [Model; 2],
+    definer: Definer,
     uses: Uses,
     kills: usize,
 }
@@ -84,7 +86,7 @@ impl Run {
             model.check_plans(&mut client);
             model.check(&mut client).unwrap();
         }
-        Self { system, dice, models, uses: Uses::default(), kills: 0 }
+        Self { system, dice, models, definer: Definer::new(), uses: Uses::default(), kills: 0 }
     }
 
     fn kill_proxy(&mut self) {
@@ -139,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Writers in two collections, a kill, and what is left.
+    /// Writers in two collections, one that makes and drops a third, a kill, and what is left.
     fn round(&mut self) {
         let stop = AtomicBool::new(false);
         let mut models = std::mem::replace(&mut self.models, ["", ""].map(|name| Model::new(name, 0)));
@@ -162,6 +164,7 @@ impl Run {
         for (model, in_doubt) in self.models.iter_mut().zip(in_doubt) {
             resolve(model, in_doubt, &mut client);
         }
+        self.definer.check(&mut client);
         for model in &mut self.models {
             model.check(&mut client).unwrap_or_else(|error| panic!("{error}; {} kills", self.kills));
         }
