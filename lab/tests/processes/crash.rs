@@ -145,15 +145,19 @@ impl Run {
     fn round(&mut self) {
         let stop = AtomicBool::new(false);
         let mut models = std::mem::replace(&mut self.models, ["", ""].map(|name| Model::new(name, 0)));
+        let mut definer = std::mem::replace(&mut self.definer, Definer::new());
         let address = self.system.address().to_owned();
+        let client = self.system.client();
         let in_doubt = thread::scope(|scope| {
+            let defining = scope.spawn(|| definer.run(client, || stop.load(Ordering::SeqCst)));
             let writers = models.each_mut().map(|model| scope.spawn(|| write(model, &address, &stop)));
             pause(&mut self.dice, WRITING_MS);
             self.kill_at_random();
             stop.store(true, Ordering::SeqCst);
+            defining.join().expect("its own message is above");
             writers.map(|writer| writer.join().expect("its own message is above"))
         });
-        self.models = models;
+        (self.models, self.definer) = (models, definer);
         if self.system.server.is_none() {
             self.system.start_server();
         }

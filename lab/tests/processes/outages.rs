@@ -96,7 +96,11 @@ fn a_server_that_stops_answering_is_an_error_in_time() {
     let error = client.command(&insert([thing(50)])).unwrap_err();
     assert!(is_unreachable(&error), "{error}");
     // Several at once wait no longer than one.
+    let mut definer = system.client();
+    let by_text = doc! { "key": { "text": 1 }, "name": "text" };
+    let by_text = doc! { "createIndexes": "things", "indexes": [by_text], "$db": DATABASE };
     thread::scope(|scope| {
+        scope.spawn(|| assert!(is_unreachable(&definer.command(&by_text).unwrap_err())));
         for number in 0..8 {
             let mut client = system.client();
             let write = insert([thing(51 + number)]);
@@ -108,6 +112,11 @@ fn a_server_that_stops_answering_is_an_error_in_time() {
     assert_eq!(found.iter().filter(|id| **id < 50).count(), 50);
     let by_index: usize = (0..10).map(|a| client.query(&find(doc! { "a": a })).unwrap().len()).sum();
     assert_eq!(by_index, found.len(), "what became of a write, every index says the same");
+    let all = doc! { "a": { "$gte": 0, "$lt": 10 } };
+    assert_eq!(client.query(&find(all)).unwrap().len(), found.len());
+    client.command(&by_text).unwrap();
+    let same = doc! { "text": "x".repeat(1000) };
+    assert_eq!(client.query(&find(same)).unwrap().len(), found.len());
     system.assert_no_panic();
 }
 

@@ -140,6 +140,11 @@ pub struct ProxyArguments {
     pub schema: Option<PathBuf>,
 }
 
+/// Makes sure that there is an `arras-server` to start; a checkout run by cargo builds it, and shows that it does.
+pub(crate) fn prepare_server() -> Result<(), Failure> {
+    server_process::find().map(drop)
+}
+
 /// Carries a command out.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ pub(super) fn find() -> Result<PathBuf, Failure> {
 fn build(cargo: &Path, own: &Path) -> Result<(), Failure> {
     let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
     let mut command = std::process::Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "arras-server", "--bin", "arras-server"]);
+    command.args(["build", "--package", "arras-server", "--bin", "arras-server"]);
     if release {
         command.arg("--release");
     }

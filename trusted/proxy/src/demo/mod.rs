@@ -30,6 +30,7 @@ impl From<ClientError> for Failure {
 /// # Errors
 /// [`Failure`]: the system does not start, or answers wrongly.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    crate::cli::prepare_server()?;
     let mut people = data::load()?;
     people.truncate(arguments.rows.unwrap_or(people.len()).max(1));
     let screen = Screen::new();
