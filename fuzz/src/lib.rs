@@ -39,8 +39,5 @@ pub fn document(bytes: &[u8]) -> Option<bson::Document> {
 /// The documents as seeds.
 #[must_use]
 pub fn encoded(documents: impl IntoIterator<Item = bson::Document>) -> Vec<Vec<u8>> {
-    documents
-        .into_iter()
-        .map(|document| document.to_vec().expect("a document that encodes"))
-        .collect()
+    documents.into_iter().map(|document| document.to_vec().expect("a document that encodes")).collect()
 }

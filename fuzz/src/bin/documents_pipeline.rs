@@ -7,10 +7,7 @@ use bson::{Bson, Document, doc};
 use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
-    let d = vec![
-        doc! {"_id": 1, "a": 5, "t": ["x", "y"]},
-        doc! {"_id": 2, "a": 7.5, "t": []},
-    ];
+    let d = vec![doc! {"_id": 1, "a": 5, "t": ["x", "y"]}, doc! {"_id": 2, "a": 7.5, "t": []}];
     let pipelines = [
         vec![
             doc! {"$match": {"a": {"$gt": 1}}},
@@ -18,27 +15,17 @@ fn seeds() -> Vec<Vec<u8>> {
             doc! {"$skip": 1},
             doc! {"$limit": 5},
         ],
-        vec![
-            doc! {"$unwind": "$t"},
-            doc! {"$group": {"_id": "$t", "n": {"$sum": 1}, "m": {"$avg": "$a"}}},
-        ],
+        vec![doc! {"$unwind": "$t"}, doc! {"$group": {"_id": "$t", "n": {"$sum": 1}, "m": {"$avg": "$a"}}}],
         vec![doc! {"$project": {"a": {"$add": ["$a", 1]}, "u": {"$toUpper": {"$arrayElemAt": ["$t", 0]}}}}],
         vec![doc! {"$addFields": {"b": {"$map": {"input": "$t", "in": {"$concat": ["$$this", "!"]}}}}}],
         vec![
             doc! {"$replaceRoot": {"newRoot": {"$mergeObjects": ["$$ROOT", {"z": 1}]}}},
             doc! {"$count": "n"},
         ],
-        vec![
-            doc! {"$bucket": {"groupBy": "$a", "boundaries": [0, 6, 10]}},
-            doc! {"$unset": "count"},
-        ],
+        vec![doc! {"$bucket": {"groupBy": "$a", "boundaries": [0, 6, 10]}}, doc! {"$unset": "count"}],
         vec![doc! {"$sortByCount": {"$cond": [{"$gte": ["$a", 6]}, "high", "low"]}}],
     ];
-    encoded(
-        pipelines
-            .into_iter()
-            .map(|stages| doc! {"p": stages, "d": d.clone()}),
-    )
+    encoded(pipelines.into_iter().map(|stages| doc! {"p": stages, "d": d.clone()}))
 }
 
 fn documents(given: &Document, name: &str) -> Vec<Document> {

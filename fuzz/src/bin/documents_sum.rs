@@ -8,12 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
     let decimal = "1.5".parse::<bson::Decimal128>().map_or(Bson::Null, Bson::from);
-    let values = [
-        Bson::Int32(7),
-        Bson::Int64(i64::MAX),
-        Bson::Double(1e300),
-        decimal,
-    ];
+    let values = [Bson::Int32(7), Bson::Int64(i64::MAX), Bson::Double(1e300), decimal];
     let mut sum = NumberSum::default();
     let mut seeds = vec![sum.to_bytes()];
     for value in &values {

@@ -8,10 +8,7 @@ use bson::doc;
 use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
-    let (d, e) = (
-        doc! {"_id": 1, "a": [1, {"b": 2}], "c": "x"},
-        doc! {"_id": 2, "a": 1.5},
-    );
+    let (d, e) = (doc! {"_id": 1, "a": [1, {"b": 2}], "c": "x"}, doc! {"_id": 2, "a": 1.5});
     encoded([
         doc! {"p": {"a": 1, "_id": 0}, "s": {"a": 1, "c": -1}, "d": d.clone(), "e": e.clone()},
         doc! {"p": {"a.b": 0}, "s": {"a.b": -1}, "d": d.clone(), "e": e.clone()},

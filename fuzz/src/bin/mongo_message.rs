@@ -21,24 +21,10 @@ fn seeds() -> Vec<Vec<u8>> {
     let find = bytes(&doc! {"find": "c", "filter": {"a": 1}, "$db": "d"});
     let hello = bytes(&doc! {"isMaster": 1});
     let row = bytes(&doc! {"_id": 1});
-    let sequence_bytes = i32::try_from(4 + 10 + 2 * row.len())
-        .expect("a short section")
-        .to_le_bytes();
+    let sequence_bytes = i32::try_from(4 + 10 + 2 * row.len()).expect("a short section").to_le_bytes();
     vec![
         message(2013, &[&[0; 4], &[0], &find]),
-        message(
-            2013,
-            &[
-                &[2, 0, 0, 0],
-                &[0],
-                &find,
-                &[1],
-                &sequence_bytes,
-                b"documents\0",
-                &row,
-                &row,
-            ],
-        ),
+        message(2013, &[&[2, 0, 0, 0], &[0], &find, &[1], &sequence_bytes, b"documents\0", &row, &row]),
         message(2013, &[&[1, 0, 0, 0], &[0], &find, &[0; 4]]),
         message(2004, &[&[0; 4], b"admin.$cmd\0", &[0; 4], &[1, 0, 0, 0], &hello]),
         message(2012, &[&[0; 9]]),

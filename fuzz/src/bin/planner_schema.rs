@@ -9,11 +9,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let collection =
         "[collections.\"shop.orders\"]\nscan = \"refuse\"\nindexes = [[\"customer\", \"day\"]]\n";
     let fields = "[collections.\"shop.orders\".fields.customer]\noperations = [\"eq\"]\nunique = true\n";
-    vec![
-        collection.into(),
-        [collection, fields].concat().into_bytes(),
-        b"collections = 5".to_vec(),
-    ]
+    vec![collection.into(), [collection, fields].concat().into_bytes(), b"collections = 5".to_vec()]
 }
 
 fuzz_target!(init: seed(seeds), |bytes: &[u8]| {

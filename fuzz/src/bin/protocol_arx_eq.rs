@@ -7,10 +7,7 @@ use arras_protocol::{IndexId, RowId, arx_eq};
 use libfuzzer_sys::fuzz_target;
 
 fn token(height: u8) -> arx_eq::SearchToken {
-    arx_eq::SearchToken {
-        node: [6; 16],
-        height,
-    }
+    arx_eq::SearchToken { node: [6; 16], height }
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -20,10 +17,7 @@ fn seeds() -> Vec<Vec<u8>> {
             values: vec![vec![token(0), token(31)], Vec::new()],
         }),
         encode(&arx_eq::Response {
-            values: vec![arx_eq::Matches {
-                rows: vec![RowId([3; 16])],
-                missing: 1,
-            }],
+            values: vec![arx_eq::Matches { rows: vec![RowId([3; 16])], missing: 1 }],
         }),
         encode(&arx_eq::Change::Insert {
             index: IndexId([1; 8]),

@@ -8,10 +8,7 @@ use arx_range::{Bound, Change, Circuit, CircuitNonce, Order, Request, Response, 
 use libfuzzer_sys::fuzz_target;
 
 fn circuit() -> Circuit {
-    let transition = Transition {
-        child: CircuitNonce([9; 16]),
-        rows: Blob(vec![1; 64]),
-    };
+    let transition = Transition { child: CircuitNonce([9; 16]), rows: Blob(vec![1; 64]) };
     Circuit {
         nonce: CircuitNonce([8; 16]),
         right_select: true,
@@ -39,34 +36,16 @@ fn seeds() -> Vec<Vec<u8>> {
     let upper = Some(Bound::Bucket(node));
     vec![
         encode(&Request::LoadTop { index, after: None }),
-        encode(&Request::LoadTrees {
-            index,
-            roots: vec![node; 3],
-            depth: 4,
-        }),
-        encode(&Request::Buckets {
-            index,
-            nodes: vec![node, NodeId::HEAD],
-        }),
-        encode(&Request::Search {
-            index,
-            lower: walk(),
-            upper,
-            order: Order::Descending,
-            buckets_max: 10,
-        }),
+        encode(&Request::LoadTrees { index, roots: vec![node; 3], depth: 4 }),
+        encode(&Request::Buckets { index, nodes: vec![node, NodeId::HEAD] }),
+        encode(&Request::Search { index, lower: walk(), upper, order: Order::Descending, buckets_max: 10 }),
         encode(&Response::Top {
             head_gap: Some(node),
             head_sealed: Blob(vec![7; 40]),
             nodes: Vec::new(),
             more: false,
         }),
-        encode(&Change::PutCircuit {
-            index,
-            node,
-            side: Side::Upper,
-            circuit: circuit(),
-        }),
+        encode(&Change::PutCircuit { index, node, side: Side::Upper, circuit: circuit() }),
     ]
 }
 

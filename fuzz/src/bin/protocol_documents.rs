@@ -8,29 +8,18 @@ use libfuzzer_sys::fuzz_target;
 
 fn document() -> documents::SealedDocument {
     let fields = vec![(FieldLabel([3; 8]), Blob(vec![4; 40]))];
-    documents::SealedDocument {
-        row: RowId([2; 16]),
-        header: Blob(vec![5; 60]),
-        fields,
-    }
+    documents::SealedDocument { row: RowId([2; 16]), header: Blob(vec![5; 60]), fields }
 }
 
 fn seeds() -> Vec<Vec<u8>> {
     vec![
-        encode(&documents::Request::Read {
-            collection: CollectionId([1; 8]),
-            rows: vec![RowId([2; 16]); 3],
-        }),
+        encode(&documents::Request::Read { collection: CollectionId([1; 8]), rows: vec![RowId([2; 16]); 3] }),
         encode(&documents::Request::Scan {
             collection: CollectionId([1; 8]),
             after: None,
             documents_max: 100,
         }),
-        encode(&documents::Response::Documents {
-            documents: vec![document()],
-            more: true,
-            served: 1,
-        }),
+        encode(&documents::Response::Documents { documents: vec![document()], more: true, served: 1 }),
         encode(&documents::Change::Put {
             collection: CollectionId([1; 8]),
             document: document(),

@@ -20,10 +20,7 @@ fn seeds() -> Vec<Vec<u8>> {
         header(FrameKind::Response, 48 << 20),
         header(FrameKind::Refusal, u32::MAX),
     ];
-    headers
-        .into_iter()
-        .map(|header| header.to_bytes().to_vec())
-        .collect()
+    headers.into_iter().map(|header| header.to_bytes().to_vec()).collect()
 }
 
 fuzz_target!(init: seed(seeds), |bytes: &[u8]| {

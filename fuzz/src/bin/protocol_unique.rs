@@ -8,13 +8,8 @@ use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
     vec![
-        encode(&unique::Request {
-            index: IndexId([1; 8]),
-            labels: vec![unique::Label([2; 16]); 2],
-        }),
-        encode(&unique::Response {
-            rows: vec![None, Some(RowId([3; 16]))],
-        }),
+        encode(&unique::Request { index: IndexId([1; 8]), labels: vec![unique::Label([2; 16]); 2] }),
+        encode(&unique::Response { rows: vec![None, Some(RowId([3; 16]))] }),
         encode(&unique::Change::Insert {
             index: IndexId([1; 8]),
             label: unique::Label([2; 16]),

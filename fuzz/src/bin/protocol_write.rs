@@ -7,24 +7,13 @@ use arras_protocol::{CollectionId, IndexId, OperationId, Refusal, documents, uni
 use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
-    let operation = OperationId {
-        epoch: 1,
-        sequence: 300,
-    };
+    let operation = OperationId { epoch: 1, sequence: 300 };
     let steps = vec![
-        write::Step::Documents(documents::Change::CreateCollection {
-            collection: CollectionId([1; 8]),
-        }),
-        write::Step::Unique(unique::Change::CreateIndex {
-            index: IndexId([2; 8]),
-        }),
+        write::Step::Documents(documents::Change::CreateCollection { collection: CollectionId([1; 8]) }),
+        write::Step::Unique(unique::Change::CreateIndex { index: IndexId([2; 8]) }),
     ];
     vec![
-        encode(&write::Request {
-            operation: Some(operation),
-            finished_below: operation,
-            steps,
-        }),
+        encode(&write::Request { operation: Some(operation), finished_below: operation, steps }),
         encode(&write::Response { applied: true }),
         encode(&Refusal::Version { asked: 2, served: 1 }),
         encode(&Refusal::Malformed("a reason".into())),

@@ -33,10 +33,7 @@ impl<E: Engine + 'static> Storage for Store<E> {
 }
 
 fn store<E>(engine: E) -> Store<E> {
-    Store {
-        engine,
-        turn: Turn::default(),
-    }
+    Store { engine, turn: Turn::default() }
 }
 
 fn failed(error: impl std::fmt::Display) -> StorageError {
@@ -46,42 +43,18 @@ fn failed(error: impl std::fmt::Display) -> StorageError {
 /// Runs `phase` on `engine`.
 pub fn run(engine: &str, phase: &str, directory: &Path) -> Outcome {
     match engine {
-        "embedded" => phases(
-            phase,
-            directory,
-            || Embedded::open(directory),
-            |mut store| store.compact().map(|_| ()),
-        ),
-        "redb" => phases(
-            phase,
-            directory,
-            || redb_engine::open(directory, false),
-            redb_engine::compact,
-        ),
-        "redb-quick-repair" => phases(
-            phase,
-            directory,
-            || redb_engine::open(directory, true),
-            redb_engine::compact,
-        ),
-        "fjall" => phases(
-            phase,
-            directory,
-            || fjall_engine::open(directory, false),
-            fjall_engine::compact,
-        ),
-        "fjall-blobs" => phases(
-            phase,
-            directory,
-            || fjall_engine::open(directory, true),
-            fjall_engine::compact,
-        ),
-        "canopydb" => phases(
-            phase,
-            directory,
-            || canopydb_engine::open(directory),
-            canopydb_engine::compact,
-        ),
+        "embedded" => {
+            phases(phase, directory, || Embedded::open(directory), |mut store| store.compact().map(|_| ()))
+        }
+        "redb" => phases(phase, directory, || redb_engine::open(directory, false), redb_engine::compact),
+        "redb-quick-repair" => {
+            phases(phase, directory, || redb_engine::open(directory, true), redb_engine::compact)
+        }
+        "fjall" => phases(phase, directory, || fjall_engine::open(directory, false), fjall_engine::compact),
+        "fjall-blobs" => {
+            phases(phase, directory, || fjall_engine::open(directory, true), fjall_engine::compact)
+        }
+        "canopydb" => phases(phase, directory, || canopydb_engine::open(directory), canopydb_engine::compact),
         _ => Err(format!("no engine {engine}").into()),
     }
 }
@@ -127,14 +100,8 @@ mod redb_engine {
 
     pub(super) fn open(directory: &Path, quick_repair: bool) -> Result<Store<Redb>, StorageError> {
         let mut builder = redb::Builder::new();
-        let database = builder
-            .set_cache_size(CACHE_BYTES)
-            .create(directory.join("data"))
-            .map_err(failed)?;
-        Ok(store(Redb {
-            database,
-            quick_repair,
-        }))
+        let database = builder.set_cache_size(CACHE_BYTES).create(directory.join("data")).map_err(failed)?;
+        Ok(store(Redb { database, quick_repair }))
     }
 
     pub(super) fn compact(mut store: Store<Redb>) -> Result<(), StorageError> {
@@ -150,10 +117,7 @@ mod redb_engine {
     impl Read for View {
         fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
             let table = self.0.open_table(definition(table)).map_err(failed)?;
-            Ok(table
-                .get(key)
-                .map_err(failed)?
-                .map(|value| value.value().to_vec()))
+            Ok(table.get(key).map_err(failed)?.map(|value| value.value().to_vec()))
         }
 
         fn scan(
@@ -190,9 +154,7 @@ mod redb_engine {
             let mut transaction = self.database.begin_write().map_err(failed)?;
             match durability {
                 Durability::Durable => transaction.set_quick_repair(self.quick_repair),
-                Durability::Relaxed => transaction
-                    .set_durability(redb::Durability::None)
-                    .map_err(failed)?,
+                Durability::Relaxed => transaction.set_durability(redb::Durability::None).map_err(failed)?,
             }
             for (table, changes) in changes {
                 let mut table = transaction.open_table(definition(table)).map_err(failed)?;
@@ -245,10 +207,7 @@ mod fjall_engine {
 
     impl Read for View<'_> {
         fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-            let value = self
-                .snapshot
-                .get(self.entries, full_key(table, key))
-                .map_err(failed)?;
+            let value = self.snapshot.get(self.entries, full_key(table, key)).map_err(failed)?;
             Ok(value.map(|value| value.to_vec()))
         }
 
@@ -288,10 +247,7 @@ mod fjall_engine {
         type Snapshot<'a> = View<'a>;
 
         fn snapshot(&self) -> Result<View<'_>, StorageError> {
-            Ok(View {
-                snapshot: self.database.snapshot(),
-                entries: &self.entries,
-            })
+            Ok(View { snapshot: self.database.snapshot(), entries: &self.entries })
         }
 
         fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError> {
@@ -385,9 +341,8 @@ mod canopydb_engine {
             for (table, changes) in changes {
                 let mut options = canopydb::TreeOptions::new();
                 options.compress_overflow_values = None;
-                let mut tree = transaction
-                    .get_or_create_tree_with(table.0.as_bytes(), options)
-                    .map_err(failed)?;
+                let mut tree =
+                    transaction.get_or_create_tree_with(table.0.as_bytes(), options).map_err(failed)?;
                 for (key, value) in changes {
                     match value {
                         Some(value) => tree.insert(&key, &value).map_err(failed)?,

@@ -12,26 +12,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const ENGINES: [&str; 6] = [
-    "embedded",
-    "redb",
-    "redb-quick-repair",
-    "fjall",
-    "fjall-blobs",
-    "canopydb",
-];
+const ENGINES: [&str; 6] = ["embedded", "redb", "redb-quick-repair", "fjall", "fjall-blobs", "canopydb"];
 const ROUNDS: usize = 3;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["child", engine, phase, directory] => engines::run(engine, phase, Path::new(directory)),
         ["--help"] => {
             println!("compare [engine ...]: {}", ENGINES.join(", "));
@@ -68,26 +56,18 @@ fn command(engine: &str, phase: &str, directory: &Path) -> Result<Command, std::
 
 /// Runs a phase and passes on the lines it prints, `name value`.
 fn child(engine: &str, phase: &str, round: usize, directory: &Path) -> Outcome {
-    let output = command(engine, phase, directory)?
-        .stderr(Stdio::inherit())
-        .output()?;
+    let output = command(engine, phase, directory)?.stderr(Stdio::inherit()).output()?;
     for line in String::from_utf8(output.stdout)?.lines() {
         if let Some((name, value)) = line.split_once(' ') {
             print_number(engine, round, name, value);
         }
     }
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{engine} {phase}: {}", output.status).into())
-    }
+    if output.status.success() { Ok(()) } else { Err(format!("{engine} {phase}: {}", output.status).into()) }
 }
 
 /// Kills a process that keeps rewriting, then times the next opening.
 fn kill_and_reopen(engine: &str, round: usize, directory: &Path) -> Outcome {
-    let mut process = command(engine, "rewrite-forever", directory)?
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut process = command(engine, "rewrite-forever", directory)?.stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(process.stdout.take().ok_or("no output")?).lines();
     lines.next().ok_or("the child ended early")??;
     std::thread::sleep(std::time::Duration::from_secs(2));

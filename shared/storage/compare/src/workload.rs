@@ -53,17 +53,12 @@ fn print(name: &str, value: impl std::fmt::Display) {
 /// Prints the median, 99th percentile and maximum of `times`, in microseconds.
 fn print_times(name: &str, mut times: Vec<Duration>) {
     times.sort();
-    for (label, position) in [
-        ("p50", times.len() / 2),
-        ("p99", times.len() * 99 / 100),
-        ("max", times.len() - 1),
-    ] {
+    for (label, position) in
+        [("p50", times.len() / 2), ("p99", times.len() * 99 / 100), ("max", times.len() - 1)]
+    {
         print(&format!("{name}_us_{label}"), times[position].as_micros());
     }
-    print(
-        &format!("{name}_us_mean"),
-        times.iter().sum::<Duration>().as_micros() / times.len() as u128,
-    );
+    print(&format!("{name}_us_mean"), times.iter().sum::<Duration>().as_micros() / times.len() as u128);
 }
 
 /// Bytes the files of `directory` occupy on the device.
@@ -85,14 +80,8 @@ pub fn bytes_in(directory: &Path) -> u64 {
 /// A number the kernel keeps about this process.
 fn kernel_count(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .unwrap_or_default();
-    line.split_whitespace()
-        .next()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_default()
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
 /// The main phase.
@@ -130,10 +119,7 @@ fn load(store: &impl Storage, random: &mut Random) -> Result<(), StorageError> {
         writer.commit(Durability::Relaxed)?;
     }
     store.write()?.commit(Durability::Durable)?;
-    print(
-        "load_mb_per_s",
-        (bytes as f64 / 1e6 / start.elapsed().as_secs_f64()).round(),
-    );
+    print("load_mb_per_s", (bytes as f64 / 1e6 / start.elapsed().as_secs_f64()).round());
     Ok(())
 }
 
@@ -210,9 +196,7 @@ fn point_reads(store: &impl Storage, random: &mut Random) -> Result<(), StorageE
     let mut times = Vec::new();
     for _ in 0..20_000 {
         let begin = Instant::now();
-        let value = store
-            .read()?
-            .get(CIRCUITS, &random.below(CIRCUIT_COUNT).to_be_bytes())?;
+        let value = store.read()?.get(CIRCUITS, &random.below(CIRCUIT_COUNT).to_be_bytes())?;
         times.push(begin.elapsed());
         assert!(value.is_some(), "a circuit is missing");
     }
@@ -227,16 +211,10 @@ fn short_scans(store: &impl Storage, random: &mut Random) -> Result<(), StorageE
         let begin = Instant::now();
         let mut left = 20;
         let range = (Bound::Included(&low[..]), Bound::Unbounded);
-        store
-            .read()?
-            .scan(ROWS, range, Direction::Ascending, &mut |_, _| {
-                left -= 1;
-                if left == 0 {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            })?;
+        store.read()?.scan(ROWS, range, Direction::Ascending, &mut |_, _| {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
         times.push(begin.elapsed());
     }
     print_times("scan_20_rows", times);
