@@ -5,6 +5,7 @@ use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{self, LiveIndex};
+use super::intents::WriteError;
 use super::local::Change;
 use super::read::Scan;
 use super::{OpenError, Shared, error};
@@ -17,6 +18,9 @@ use bson::doc;
 use rand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// MongoDB's code for a server that cannot be reached.
+const HOST_UNREACHABLE: i32 = 6;
 
 /// Documents of one step of filling an index.
 const DOCUMENTS_PER_STEP: u32 = 1000;
@@ -182,7 +186,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
-        let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write);
+        let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(|error| match error {
+            WriteError::InDoubt(why) => {
+                let message = format!("the server cannot be reached ({why}); the index is not made");
+                error::of(HOST_UNREACHABLE, "HostUnreachable", message)
+            }
+            other => error::write(other),
+        });
         let (channel, epochs) = (&self.channel, &self.epochs);
         let opened = match made {
             Ok(()) => {
@@ -195,7 +205,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Ok(live) => live,
             Err(failed) => {
                 // Nothing lists it. If the server has it, or comes to have it, it goes again.
-                self.remove_index(collection, &index).await?;
+                self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
                 return Err(failed);
             }
         };
@@ -205,7 +215,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
         if let Err(error) = self.fill(collection, &filling).await {
             collection.set_indexes(others.to_vec());
-            self.remove_index(collection, &index).await?;
+            self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
             return Err(error);
         }
         if let Some(index) = collection.indexes().last() {
@@ -264,11 +274,23 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         index: &IndexRecord,
     ) -> Result<(), StoreError> {
-        let steps = index.parts.iter().map(index::drop_step).collect();
+        let steps: Vec<Step> = index.parts.iter().map(index::drop_step).collect();
         let changes = vec![catalog::record(&self.local, &collection.record())];
-        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        let removed = if self.intents.in_doubt() {
+            // What is in doubt may be for this index: it goes first.
+            self.intents.record(&steps, changes).await.map_err(error::local)?;
+            self.settled().await
+        } else {
+            self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
+        };
+        removed?;
         index.parts.iter().try_for_each(|part| self.forget_counters(part.id))
     }
+}
+
+/// A removal that is recorded is as good as done: nothing lists the index, and the server will follow.
+fn in_doubt_is_done(error: StoreError) -> Result<(), StoreError> {
+    if error.code == HOST_UNREACHABLE { Ok(()) } else { Err(error) }
 }
 
 /// How an index the schema declares is listed.

@@ -12,7 +12,6 @@ use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
 use arras_storage::{Durability, Storage, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,8 @@ use std::time::{Duration, Instant};
 const INTENTS: Table = Table("intents");
 /// Waits between attempts grow to this.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How long the server is left alone after it was waited for in vain.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// Why a write is not acknowledged.
 #[derive(Debug, thiserror::Error)]
@@ -71,10 +72,10 @@ pub struct Intents<S> {
     open: Mutex<Open>,
     /// Held from the choice of a write's name until it is recorded.
     recording: tokio::sync::Mutex<()>,
-    /// One settling at a time. Says why the last one failed.
-    settling: tokio::sync::Mutex<String>,
-    /// Settlings that failed.
-    failures: AtomicU64,
+    /// One settling at a time.
+    settling: tokio::sync::Mutex<()>,
+    /// When the server was last waited for in vain, and why.
+    failed: Mutex<Option<(Instant, String)>>,
     patience: Duration,
 }
 
@@ -92,8 +93,8 @@ impl<S: Storage> Intents<S> {
         let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
-        let (recording, settling, failures) = Default::default();
-        Ok(Self { local, epoch, open, recording, settling, failures, patience })
+        let (recording, settling, failed) = Default::default();
+        Ok(Self { local, epoch, open, recording, settling, failed, patience })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -109,10 +110,35 @@ impl<S: Storage> Intents<S> {
         &self,
         channel: &C,
         steps: Vec<Step>,
-        mut changes: Vec<Change>,
+        changes: Vec<Change>,
     ) -> Result<(), WriteError> {
+        let (operation, finished_below) = self.note(&steps, changes, false).await?;
+        let outcome = self.send(channel, operation, finished_below, steps, true).await;
+        if matches!(outcome, Err(WriteError::InDoubt(_))) {
+            self.open_writes().operations.insert(operation, true);
+        } else {
+            self.finish(operation, outcome.is_ok()).await;
+        }
+        outcome
+    }
+
+    /// Records a write like [`Self::perform`], to be sent by [`Self::settle`] after those that are in doubt already.
+    ///
+    /// # Errors
+    /// [`LocalError`]; nothing is recorded.
+    pub async fn record(&self, steps: &[Step], changes: Vec<Change>) -> Result<(), LocalError> {
+        self.note(steps, changes, true).await.map(drop)
+    }
+
+    /// Names a write and records it; its name, and below which one everything is finished.
+    async fn note(
+        &self,
+        steps: &[Step],
+        mut changes: Vec<Change>,
+        in_doubt: bool,
+    ) -> Result<(OperationId, OperationId), LocalError> {
         // One after the other, so that what is recorded as the newest is: the store takes one writer at a time anyway.
-        let in_order = self.recording.lock().await;
+        let _in_order = self.recording.lock().await;
         let (operation, finished_below) = {
             let mut open = self.open_writes();
             let operation = OperationId { epoch: self.epoch, sequence: open.next };
@@ -122,20 +148,16 @@ impl<S: Storage> Intents<S> {
             // when the server hears of it: the server may forget what this log can no longer replay.
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
-        changes.push(self.local.set(INTENTS, &name(operation), &(operation, &steps)));
+        changes.push(self.local.set(INTENTS, &name(operation), &(operation, steps)));
         changes.push(self.local.set(STATE, NEWEST, &operation));
         if let Err(error) = self.apply(changes, Durability::Durable).await {
             self.open_writes().operations.remove(&operation);
-            return Err(error.into());
+            return Err(error);
         }
-        drop(in_order);
-        let outcome = self.send(channel, operation, finished_below, steps, true).await;
-        if matches!(outcome, Err(WriteError::InDoubt(_))) {
+        if in_doubt {
             self.open_writes().operations.insert(operation, true);
-        } else {
-            self.finish(operation, outcome.is_ok()).await;
         }
-        outcome
+        Ok((operation, finished_below))
     }
 
     /// True if a write is recorded whose outcome nobody knows: [`Self::settle`] before anything else.
@@ -147,27 +169,22 @@ impl<S: Storage> Intents<S> {
     /// `hold` makes of them is held: nobody may go by a state that they are about to change.
     ///
     /// # Errors
-    /// [`WriteError`] if the server cannot be reached. Those who wait for one that fails fail with it, rather than
-    /// try one after the other.
+    /// [`WriteError`] if the server cannot be reached. Those who come while, or just after, it was waited for in vain
+    /// fail with it rather than wait one after the other.
     pub async fn settle<C, H, F>(&self, channel: &C, hold: impl Fn(&[Step]) -> F) -> Result<usize, WriteError>
     where
         C: Channel<Write>,
         F: Future<Output = H>,
     {
-        let failures = self.failures.load(Ordering::SeqCst);
-        let mut settling = self.settling.lock().await;
-        if self.failures.load(Ordering::SeqCst) != failures && self.in_doubt() {
-            return Err(WriteError::InDoubt(settling.clone()));
+        let began = Instant::now();
+        let _one_at_a_time = self.settling.lock().await;
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match failed {
+            Some((when, why)) if self.in_doubt() && (when >= began || when.elapsed() < RECENT) => {
+                Err(WriteError::InDoubt(why))
+            }
+            _ => self.send_again(channel, hold).await,
         }
-        let settled = self.send_again(channel, hold).await;
-        if let Err(error) = &settled {
-            *settling = match error {
-                WriteError::InDoubt(why) => why.clone(),
-                other => other.to_string(),
-            };
-            self.failures.fetch_add(1, Ordering::SeqCst);
-        }
-        settled
     }
 
     async fn send_again<C, H, F>(&self, channel: &C, hold: impl Fn(&[Step]) -> F) -> Result<usize, WriteError>
@@ -193,6 +210,9 @@ impl<S: Storage> Intents<S> {
                 Err(WriteError::Refused(refusal)) => {
                     tracing::warn!(?operation, %refusal, "a recorded write was refused by the server");
                 }
+                Err(WriteError::NotSent(error)) => {
+                    tracing::warn!(?operation, %error, "a recorded write cannot be sent, and never was");
+                }
                 Err(error) => return Err(error),
             }
             self.finish(*operation, applied).await;
@@ -213,28 +233,21 @@ impl<S: Storage> Intents<S> {
         let mut pause = Duration::from_millis(10);
         loop {
             let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
-            match channel.call(request).await {
+            let why = match channel.call(request).await {
                 Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
                 Err(ChannelError::Refused(Refusal::Finished)) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),
                 // A failing store says nothing of what an earlier attempt came to.
-                Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => {
-                    if began.elapsed() >= self.patience {
-                        return Err(WriteError::InDoubt(refusal.to_string()));
-                    }
-                }
-                Err(ChannelError::Refused(refusal @ Refusal::Stopping)) => {
-                    if began.elapsed() >= self.patience {
-                        return Err(WriteError::InDoubt(refusal.to_string()));
-                    }
-                }
+                Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => refusal.to_string(),
+                Err(ChannelError::Refused(refusal @ Refusal::Stopping)) => refusal.to_string(),
                 Err(ChannelError::Refused(refusal)) => return Err(refusal.into()),
-                Err(error) if error.outcome_unknown() => {
-                    if began.elapsed() >= self.patience {
-                        return Err(WriteError::InDoubt(error.to_string()));
-                    }
-                }
+                Err(error) if error.outcome_unknown() => error.to_string(),
                 Err(error) => return Err(WriteError::NotSent(error)),
+            };
+            if began.elapsed() >= self.patience {
+                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                *failed = Some((Instant::now(), why.clone()));
+                return Err(WriteError::InDoubt(why));
             }
             first = false;
             tokio::time::sleep(pause).await;
