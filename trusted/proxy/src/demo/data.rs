@@ -75,6 +75,7 @@ mod tests {
         let people = load().expect("loads");
         assert_eq!(people.len(), 20_190);
         assert_eq!(people[0].document().get_i64("person").ok(), Some(125_024));
-        assert!(people.iter().any(|person| person.chronic.is_none() || person.limited.is_none()));
+        assert_eq!(people.iter().map(|person| person.visits).sum::<i32>(), 57_752);
+        assert_eq!(people.iter().filter(|person| person.education.is_none()).count(), 4);
     }
 }
