@@ -4,9 +4,9 @@
 //! *Shape.* An entry stands at `key || tie`, the tie being 4 bytes of a PRF of its row, so equal keys stand apart.
 //! A place is a *separator* iff `PRF(place) mod B = 0`. Separators are the nodes of a treap whose priorities are a
 //! PRF too; entries between two separators form a bucket, one sealed blob. All of it is a function of the set
-//! of entries alone: history shows neither in the shape nor in who is a top node ([`directory`]).
+//! of entries alone: history shows neither in the shape nor in who is a top node (`directory`).
 //!
-//! *Circuits are soft state, valid in one generation* ([`epoch`]). A process that starts cannot know which circuits
+//! *Circuits are soft state, valid in one generation* (`epoch`). A process that starts cannot know which circuits
 //! were opened before: it, or the server, may have crashed between an opening and the repair. So every tree begins
 //! *unready*: at its first use it is loaded, its buckets are found here, and all its circuits are made anew. A
 //! tree between top nodes has a few dozen nodes, so this costs what a few repairs cost, once. A tree becomes
@@ -15,7 +15,7 @@
 //! acknowledgement of its repair.
 //!
 //! *No circuit is opened twice.* Labels leave for a root's circuit under a nonce only this process knows to be
-//! unused. Everything below is reached through links that this process tagged ([`locate`]), so this holds
+//! unused. Everything below is reached through links that this process tagged (`locate`), so this holds
 //! against a server that lies, not only against one that crashes.
 //!
 //! *Locks.* Searches share the index, changes have it alone. A tree is locked from the opening of its circuits
