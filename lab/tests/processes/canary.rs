@@ -12,7 +12,7 @@ use arras_protocol::{Protocol, codec, write};
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Document, doc};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// The canaries of a run, as the application has them.
@@ -338,6 +338,7 @@ fn equal_plaintexts_share_no_ciphertext_block() {
     system.kill_server();
 
     let mut blocks: HashMap<[u8; 16], usize> = HashMap::new();
+    let mut nonces: HashSet<Vec<u8>> = HashSet::new();
     let mut sealed = 0;
     for call in transcript::read(&system.transcript()) {
         if call.protocol != write::Write::ID.0 {
@@ -346,6 +347,7 @@ fn equal_plaintexts_share_no_ciphertext_block() {
         let request: write::Request = codec::decode(&call.request).unwrap();
         for blob in request.steps.iter().flat_map(transcript::sealed) {
             sealed += 1;
+            assert!(nonces.insert(blob.as_slice()[..12].to_vec()), "a nonce came twice");
             // Behind the nonce; the tag is a block, too.
             for block in blob.as_slice()[12..].as_chunks::<16>().0 {
                 let before = blocks.insert(*block, sealed);
