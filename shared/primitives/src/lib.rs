@@ -14,6 +14,7 @@ pub mod ggm;
 pub mod hash;
 pub mod kdf;
 pub mod lanes;
+pub mod meter;
 pub mod prf;
 pub mod prg;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 pub mod arx_eq;
 pub mod arx_range;
+pub mod bplus;
 pub mod bytes;
 pub mod channel;
 pub mod codec;
@@ -16,8 +17,13 @@ pub mod documents;
 pub mod frame;
 pub mod hello;
 pub mod ids;
+pub mod kerschbaum_tueno;
 pub mod leakage;
 pub mod limits;
+pub mod logarithmic_brc;
+pub mod ore;
+pub mod path_oram;
+pub mod pope;
 pub mod refusal;
 pub mod unique;
 pub mod write;

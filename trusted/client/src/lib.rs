@@ -3,8 +3,14 @@
 
 pub mod arx_eq;
 pub mod arx_range;
+pub mod bplus;
 pub mod document;
 pub mod error;
+pub mod kerschbaum_tueno;
+pub mod logarithmic_brc;
+pub mod ore;
+pub mod path_oram;
+pub mod pope;
 pub mod traits;
 pub mod unique;
 

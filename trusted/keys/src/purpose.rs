@@ -18,7 +18,18 @@
 //!     |-- ArxRangePriority                arx_range: PRF, separator -> treap priority
 //!     |-- ArxRangeTie                     arx_range: PRF, row id -> tie-break
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
-//!     `-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
+//!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
+//!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
+//!     |-- ClozPrefix                        CLOZ: PRF of prefixes
+//!     |-- ClozSeal                          CLOZ: symmetric encryption of the plaintext beside the hashes
+//!     |-- ClwwPrefix                        CLWW: PRF of prefixes
+//!     |-- KerschbaumTuenoSeal               Kerschbaum-Tueno: symmetric encryption of elements
+//!     |-- LewiWuBlock                       Lewi-Wu: PRF of prefixes and blocks (k1)
+//!     |-- LewiWuPermutation                 Lewi-Wu: PRF, prefix to the block's permutation (k2)
+//!     |-- LogarithmicBrcKeyword             Logarithmic-BRC: PRF, range node to its tokens
+//!     |-- LogarithmicBrcSeal                Logarithmic-BRC: symmetric encryption of blocks
+//!     |-- PathOramSeal                      Path ORAM: AEAD of buckets
+//!     `-- PopeSeal                          POPE: symmetric encryption of elements
 //! ```
 //! An index is of one kind for life and its id is never used again, so kinds could share a key; they do not.
 //! Names below are part of the stored format: changing one loses the data under it.
@@ -62,6 +73,28 @@ pub enum Purpose<'a> {
     /// From a root.
     ProxyStoreSlotNames,
     /// From `Index`.
+    BcloTape,
+    /// From `Index`.
+    ClozPrefix,
+    /// From `Index`.
+    ClozSeal,
+    /// From `Index`.
+    ClwwPrefix,
+    /// From `Index`.
+    KerschbaumTuenoSeal,
+    /// From `Index`.
+    LewiWuBlock,
+    /// From `Index`.
+    LewiWuPermutation,
+    /// From `Index`.
+    LogarithmicBrcKeyword,
+    /// From `Index`.
+    LogarithmicBrcSeal,
+    /// From `Index`.
+    PathOramSeal,
+    /// From `Index`.
+    PopeSeal,
+    /// From `Index`.
     UniqueLabel,
 }
 
@@ -85,6 +118,17 @@ impl<'a> Purpose<'a> {
             Self::Index(id) => ("index", id),
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
+            Self::BcloTape => ("bclo tape", b""),
+            Self::ClozPrefix => ("cloz prefix", b""),
+            Self::ClozSeal => ("cloz seal", b""),
+            Self::ClwwPrefix => ("clww prefix", b""),
+            Self::KerschbaumTuenoSeal => ("kerschbaum_tueno seal", b""),
+            Self::LewiWuBlock => ("lewi_wu block", b""),
+            Self::LewiWuPermutation => ("lewi_wu permutation", b""),
+            Self::LogarithmicBrcKeyword => ("logarithmic_brc keyword", b""),
+            Self::LogarithmicBrcSeal => ("logarithmic_brc seal", b""),
+            Self::PathOramSeal => ("path_oram seal", b""),
+            Self::PopeSeal => ("pope seal", b""),
             Self::UniqueLabel => ("eq_unique label", b""),
         }
     }

@@ -1,6 +1,9 @@
 //! The keyless halves over one store: a request of any protocol in, its encoded response out.
 
-use crate::{arx_eq, arx_range, documents, hello, unique, write};
+use crate::{
+    arx_eq, arx_range, bplus, documents, hello, kerschbaum_tueno, logarithmic_brc, path_oram, pope, unique,
+    write,
+};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
 
@@ -72,6 +75,11 @@ impl<S: Storage> Backend<S> {
         type Unique = arras_protocol::unique::Unique;
         type ArxEq = arras_protocol::arx_eq::ArxEq;
         type ArxRange = arras_protocol::arx_range::ArxRange;
+        type BPlus = arras_protocol::bplus::BPlus;
+        type KerschbaumTueno = arras_protocol::kerschbaum_tueno::KerschbaumTueno;
+        type Pope = arras_protocol::pope::Pope;
+        type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
+        type PathOram = arras_protocol::path_oram::PathOram;
         let store = &self.store;
         match protocol {
             Hello::ID => Ok(codec::encode(&hello::answer(store, &self.identity, &request::<Hello>(body)?)?)),
@@ -80,6 +88,15 @@ impl<S: Storage> Backend<S> {
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
+            BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
+            KerschbaumTueno::ID => {
+                Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
+            }
+            Pope::ID => Ok(codec::encode(&pope::answer(store, request::<Pope>(body)?)?)),
+            LogarithmicBrc::ID => {
+                Ok(codec::encode(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?))
+            }
+            PathOram::ID => Ok(codec::encode(&path_oram::answer(store, request::<PathOram>(body)?)?)),
             ProtocolId(other) => Err(Refusal::Malformed(format!("no protocol {other}"))),
         }
     }

@@ -6,11 +6,17 @@
 mod arx_eq;
 pub mod arx_range;
 pub mod backend;
+mod bplus;
 pub mod configuration;
 mod documents;
 mod hello;
+mod kerschbaum_tueno;
 mod keyspace;
 pub mod listener;
+mod logarithmic_brc;
+pub mod ore;
+mod path_oram;
+mod pope;
 pub mod tls;
 pub mod transcript;
 mod unique;

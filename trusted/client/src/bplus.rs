@@ -1,0 +1,1 @@
+//! Keyed half of: B+ tree over any OPE or ORE scheme.

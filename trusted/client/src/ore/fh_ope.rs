@@ -1,0 +1,1 @@
+//! Keyed half of fh_ope.
