@@ -9,6 +9,9 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 /// A range index: a set of (key, row), searched by ranges of keys.
+///
+/// A key of another length than the index's is [`IndexError::Caller`]. After any other error it is open whether, or
+/// how much of, the operation took effect: asked again, it takes effect once.
 pub trait RangeIndex: Send + Sync {
     /// Adds entries; those that are there stay.
     ///
@@ -22,7 +25,8 @@ pub trait RangeIndex: Send + Sync {
     /// [`IndexError`].
     fn remove(&self, entries: Vec<RangeEntry>) -> impl Future<Output = Result<(), IndexError>> + Send;
 
-    /// Entries with `lower <= key <= upper`, in order of key from the end that `order` says, at most `limit`.
+    /// Entries with `lower <= key <= upper`, in order of key from the end that `order` says, at most `limit`. Rows
+    /// of equal keys come in any order, and which of them a limit keeps is open. None if the bounds cross.
     ///
     /// # Errors
     /// [`IndexError`].
