@@ -1,6 +1,6 @@
 """Second implementation of the constructions of shared/primitives that no standard gives vectors for.
 
-Writes the files `prg_stream.txt`, `token_tree.txt` and `garbled_comparator.txt` beside itself. Written from the
+Writes the files `prg_stream.txt`, `token_tree.txt`, `garbled_comparator.txt` and `symmetric_records.txt` beside itself. Written from the
 module documentation, straightforward and slow, over the package `cryptography`:
 
     pip install cryptography && python3 kat/constructions.py
@@ -132,6 +132,46 @@ def prg_stream():
     write("prg_stream.txt", "Pseudorandom generator (prg): AES-128 of little-endian counters.", cases)
 
 
+def sealed_record(material, associated, nonce, plaintext):
+    """Counter mode, then CBC-MAC of length, associated data, nonce, ciphertext filled with zeros."""
+    start = number(nonce)
+    pad = b"".join(aes(material[:16], block((start + at) % (1 << 128))) for at in range(len(plaintext) // 16 + 1))
+    ciphertext = bytes(left ^ right for left, right in zip(plaintext, pad))
+    authenticated = block(len(plaintext)) + associated + nonce + ciphertext
+    authenticated += bytes(-len(authenticated) % 16)
+    encryptor = Cipher(algorithms.AES(material[16:]), modes.CBC(bytes(16))).encryptor()
+    return nonce + ciphertext + encryptor.update(authenticated)[-16:]
+
+
+def symmetric_records():
+    cases = []
+    for length in (1, 8, 16, 33):
+        material, associated = uniform(f"record material {length}", 32), uniform(f"record associated {length}")
+        plaintexts = [uniform(f"record {length} {at}", 32)[:length].ljust(length, b"+") for at in range(3)]
+        nonces = [uniform(f"record nonce {length} {at}") for at in range(2)] + [b"\xff" * 16]
+        sealed = [sealed_record(material, associated, nonce, text) for nonce, text in zip(nonces, plaintexts)]
+        base = [("material", material), ("associated", associated), ("record_bytes", length)]
+
+        def case(name, expect, records):
+            sealed_field = ("sealed", b"".join(records))
+            cases.append([("name", f"{length} bytes, {name}"), ("expect", expect), *base, sealed_field,
+                          ("plaintexts", b"".join(plaintexts))])
+
+        def flipped(record, at):
+            return record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
+
+        case("three records", "pass", sealed)
+        case("a bit of a nonce flipped", "fail", [*sealed[:2], flipped(sealed[2], 0)])
+        case("a bit of a ciphertext flipped", "fail", [sealed[0], flipped(sealed[1], 16), sealed[2]])
+        case("a bit of a tag flipped", "fail", [flipped(sealed[0], len(sealed[0]) - 1), *sealed[1:]])
+        case("tags exchanged", "fail", [sealed[0][:-16] + sealed[1][-16:], sealed[1][:-16] + sealed[0][-16:]])
+        other = sealed_record(material, bytes(16), nonces[0], plaintexts[0])
+        case("other associated data", "fail", [other])
+        case("a byte missing", "fail", [sealed[0][:-1]])
+    write("symmetric_records.txt", "Records sealed side by side (symmetric): counter mode, then CBC-MAC.", cases)
+
+
 token_tree()
 garbled_comparator()
 prg_stream()
+symmetric_records()

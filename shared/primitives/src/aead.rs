@@ -6,6 +6,7 @@
 //! *Parameters.* A key hierarchy that seals more than 2^32 messages with random nonces should derive fresh
 //! material: RFC 8452, §9 gives the bounds.
 
+use crate::meter::{Primitive, count};
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce, Tag};
 use std::fmt;
@@ -47,6 +48,7 @@ impl Aead {
     /// If plaintext or associated data exceed the cipher's limit of 2^36 bytes.
     #[must_use]
     pub fn seal(&self, nonce: &[u8; NONCE_BYTES], associated: &[u8], plaintext: &[u8]) -> Vec<u8> {
+        count(Primitive::Symmetric, 1);
         let mut sealed = Vec::with_capacity(plaintext.len() + OVERHEAD_BYTES);
         sealed.extend_from_slice(nonce);
         sealed.extend_from_slice(plaintext);
@@ -65,6 +67,7 @@ impl Aead {
     ///
     /// [`OpenError`] if `sealed` was not made with this material and this associated data, or was altered.
     pub fn open(&self, associated: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        count(Primitive::Symmetric, 1);
         let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(OpenError)?;
         let (body, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or(OpenError)?;
         let mut plaintext = body.to_vec();

@@ -2,6 +2,7 @@
 //!
 //! *Leakage.* Length and equality: equal (associated data, plaintext) pairs give equal ciphertexts.
 
+use crate::meter::{Primitive, count};
 use aes_siv::KeyInit;
 use aes_siv::siv::{Aes128Siv, MAX_HEADERS};
 use std::fmt;
@@ -65,6 +66,7 @@ impl DetAead {
     }
 
     fn seal_in_place(&self, associated: &[&[u8]], body: &mut [u8]) -> [u8; 16] {
+        count(Primitive::Symmetric, 1);
         assert!(associated.len() <= ASSOCIATED_MAX, "too many associated strings");
         self.cipher()
             .encrypt_inout_detached(associated, body.into())
@@ -79,6 +81,7 @@ impl DetAead {
     /// [`OpenError`] if `sealed` was not made with this material and these associated strings, or was
     /// altered.
     pub fn open(&self, associated: &[&[u8]], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        count(Primitive::Symmetric, 1);
         let (vector, body) = sealed.split_first_chunk::<OVERHEAD_BYTES>().ok_or(OpenError)?;
         let mut plaintext = body.to_vec();
         self.cipher()

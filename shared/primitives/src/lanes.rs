@@ -10,6 +10,7 @@
 //! proves that the processor has the instructions.
 
 use crate::Block;
+use crate::meter::{Primitive, count};
 
 mod portable;
 #[cfg(test)]
@@ -161,6 +162,7 @@ pub fn encrypt_each(keys: &[Block], blocks: &mut [Block]) {
 /// If `keys` and `blocks` differ in length.
 pub fn encrypt_each_on(backend: Backend, keys: &[Block], blocks: &mut [Block]) {
     assert_eq!(keys.len(), blocks.len(), "one block for each key");
+    count(Primitive::AesBlock, blocks.len());
     backend.run(EncryptEach { keys, blocks });
 }
 
@@ -201,6 +203,7 @@ pub fn encrypt_two(keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 
 /// If `keys` and `outputs` differ in length.
 pub fn encrypt_two_on(backend: Backend, keys: &[Block], inputs: (u128, u128), outputs: &mut [[Block; 2]]) {
     assert_eq!(keys.len(), outputs.len(), "one output for each key");
+    count(Primitive::AesBlock, 2 * outputs.len());
     backend.run(EncryptTwo { keys, inputs, outputs });
 }
 
@@ -234,6 +237,7 @@ impl Work for EncryptTwo<'_> {
 /// If `first` is not a multiple of [`STREAM_STEP`].
 pub(crate) fn stream_on(backend: Backend, seed: &Block, first: u128, output: &mut [Block]) {
     assert!(first.is_multiple_of(STREAM_STEP as u128), "the stream is made in whole steps");
+    count(Primitive::AesBlock, output.len());
     backend.run(Stream { seed, first, output });
 }
 

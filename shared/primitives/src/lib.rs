@@ -17,6 +17,9 @@ pub mod lanes;
 pub mod meter;
 pub mod prf;
 pub mod prg;
+pub mod prp;
+pub mod symmetric;
+pub mod trit;
 #[cfg(test)]
 mod vectors;
 

@@ -159,4 +159,56 @@ mod tests {
         assert_eq!(after.of(Primitive::Hash), u64::from(is_on()));
         assert_eq!(after.of(Primitive::Prp), 0);
     }
+    /// What a call of each primitive counts.
+    #[test]
+    fn primitives_count_themselves() {
+        use crate::{aead, det_aead, hash, kdf, lanes, prf, prg, prp, symmetric, trit};
+        use Primitive::{AesBlock, Hash, Prf, Prg, Prp, Symmetric};
+        let counted = |work: &mut dyn FnMut(), expected: &[(Primitive, u64)]| {
+            let before = reading();
+            work();
+            let counted = reading() - before;
+            for primitive in Primitive::ALL {
+                let calls =
+                    expected.iter().find(|(kind, _)| *kind == primitive).map_or(0, |(_, calls)| *calls);
+                assert_eq!(counted.of(primitive), if is_on() { calls } else { 0 }, "{}", primitive.name());
+            }
+        };
+        let prf = prf::Prf::new(&[1; 16]);
+        counted(&mut || _ = prf.block(&[0; 16]), &[(Prf, 1), (AesBlock, 1)]);
+        counted(&mut || prf.blocks(&mut [[0; 16]; 5]), &[(Prf, 5), (AesBlock, 5)]);
+        counted(&mut || prf.wide_blocks(2, &mut [[0; 16]; 6]), &[(Prf, 2), (AesBlock, 6)]);
+        counted(&mut || _ = prf.mac(&[0; 33]), &[(Prf, 1), (AesBlock, 3)]);
+        counted(&mut || _ = prf.mac(&[]), &[(Prf, 1), (AesBlock, 1)]);
+        let mut generator = prg::Prg::new(&[1; 16]);
+        counted(&mut || generator.fill(&mut [0; 3]), &[(Prg, 1), (AesBlock, 32)]);
+        counted(&mut || _ = generator.next_u64(), &[(Prg, 1)]);
+        counted(&mut || prg::stream(&[1; 16], &mut [[0; 16]; 7]), &[(Prg, 1), (AesBlock, 7)]);
+        counted(&mut || _ = hash::sha256(&[b"a", b"b"]), &[(Hash, 1)]);
+        counted(&mut || _ = hash::sha256_framed(&[b"a", b"b"]), &[(Hash, 1)]);
+        counted(&mut || kdf::hkdf_sha256(&[1; 32], b"", &[], &mut [0; 16]), &[]);
+        counted(
+            &mut || trit::hash_each(&[1; 16], &mut [[0; 16]; 4], &mut [0; 4]),
+            &[(Hash, 4), (AesBlock, 4)],
+        );
+        counted(&mut || prp::shuffle(&[0, 1], &mut [0; 2]), &[(Prp, 1)]);
+        counted(&mut || _ = prp::place_of(&[0, 1], 0), &[(Prp, 1)]);
+        counted(&mut || lanes::encrypt_each(&[[1; 16]; 3], &mut [[0; 16]; 3]), &[(AesBlock, 3)]);
+        counted(&mut || lanes::encrypt_two(&[[1; 16]; 3], (0, 1), &mut [[[0; 16]; 2]; 3]), &[(AesBlock, 6)]);
+        let sealer = aead::Aead::new(&[1; 32]);
+        counted(&mut || _ = sealer.seal(&[0; 12], b"", b"x"), &[(Symmetric, 1)]);
+        counted(&mut || _ = sealer.open(b"", &[0; 40]).is_ok(), &[(Symmetric, 1)]);
+        let sealer = det_aead::DetAead::new(&[1; 32]);
+        counted(&mut || _ = sealer.tag(&[], b"x"), &[(Symmetric, 1)]);
+        counted(&mut || _ = sealer.open(&[], &[0; 40]).is_ok(), &[(Symmetric, 1)]);
+        let sealer = symmetric::Sealer::new(&[1; 32]);
+        let mut sealed = Vec::new();
+        // Counter mode: 2 blocks each. MAC: length and associated data once, then nonce and 2 blocks each.
+        let seal = [(Symmetric, 3), (Prf, 6 + 2 + 9), (AesBlock, 6 + 2 + 9), (Prg, 1)];
+        counted(&mut || sealer.seal_each(&[0; 16], &[0; 60], 20, &mut generator, &mut sealed), &seal);
+        let open = [seal[0], seal[1], seal[2]];
+        counted(&mut || assert!(sealer.open_each(&[0; 16], &sealed, 20, &mut Vec::new()).is_ok()), &open);
+        let network = prp::FeistelPermutation::new(&[1; 16], 4).expect("not empty");
+        counted(&mut || _ = network.image(1), &[(Prp, 1), (Prf, 10), (AesBlock, 10)]);
+    }
 }

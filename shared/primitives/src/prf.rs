@@ -1,6 +1,7 @@
 //! Pseudorandom functions of AES-128: one block, many blocks, and strings (AES-CMAC, RFC 4493).
 
-use crate::Block;
+use crate::meter::{Primitive, count};
+use crate::{BLOCK_BYTES, Block};
 use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use cmac::{Cmac, Mac};
@@ -31,6 +32,8 @@ impl Prf {
     /// One AES call.
     #[must_use]
     pub fn block(&self, input: &Block) -> Block {
+        count(Primitive::Prf, 1);
+        count(Primitive::AesBlock, 1);
         let mut output = (*input).into();
         self.cipher.encrypt_block(&mut output);
         output.into()
@@ -38,12 +41,22 @@ impl Prf {
 
     /// Replaces each block by its image, at the speed of the widest AES instructions there are.
     pub fn blocks(&self, blocks: &mut [Block]) {
+        self.wide_blocks(blocks.len(), blocks);
+    }
+
+    /// [`Prf::blocks`], where the blocks are the inputs of `calls` calls: a function with longer outputs asks for
+    /// several blocks a call.
+    pub fn wide_blocks(&self, calls: usize, blocks: &mut [Block]) {
+        count(Primitive::Prf, calls);
+        count(Primitive::AesBlock, blocks.len());
         self.cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
     }
 
     /// AES-CMAC of a string of any length.
     #[must_use]
     pub fn mac(&self, input: &[u8]) -> Block {
+        count(Primitive::Prf, 1);
+        count(Primitive::AesBlock, input.len().div_ceil(BLOCK_BYTES).max(1));
         self.mac.clone().chain_update(input).finalize().into_bytes().into()
     }
 }

@@ -5,6 +5,7 @@
 //! How it is cut into calls does not matter: `fill` of 3 bytes then 5 gives what one `fill` of 8 gives.
 
 use crate::lanes::{Backend, STREAM_STEP, stream_on};
+use crate::meter::{Primitive, count};
 use crate::{BLOCK_BYTES, Block};
 use rand::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
@@ -15,6 +16,7 @@ const STEP_BYTES: usize = STREAM_STEP * BLOCK_BYTES;
 
 /// The first blocks of the stream of `seed`, in one go: what a new [`Prg`] would fill `output` with.
 pub fn stream(seed: &Block, output: &mut [Block]) {
+    count(Primitive::Prg, 1);
     stream_on(Backend::best(), seed, 0, output);
 }
 
@@ -48,6 +50,7 @@ impl Prg {
 
     /// Writes the next bytes of the stream over `output`.
     pub fn fill(&mut self, output: &mut [u8]) {
+        count(Primitive::Prg, 1);
         let (kept, rest) = output.split_at_mut(output.len().min(STEP_BYTES - self.used_bytes));
         self.take_ahead(kept);
         let (direct, last) = rest.split_at_mut(rest.len() - rest.len() % STEP_BYTES);

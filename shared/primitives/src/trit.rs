@@ -1,0 +1,106 @@
+//! Numbers modulo 3 from AES blocks, and their packing: what CLWW and Lewi-Wu ciphertexts are made of.
+//!
+//! *Bias.* A uniform block read as a 128-bit integer is `t` modulo 3 with a probability that differs from 1/3 by
+//! less than 2^-127. As 256 is 1 modulo 3, the sum of a block's bytes has the same remainder, which is how it is
+//! computed: no division, no branch, no table.
+
+use crate::Block;
+use crate::meter::{Primitive, count};
+use aes::Aes128Enc;
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+
+/// Blocks whose byte sums are held at once.
+const STEP: usize = 64;
+
+/// A block modulo 3.
+#[inline]
+#[must_use]
+pub fn of_block(block: &Block) -> u8 {
+    remainder(byte_sum(block))
+}
+
+/// Each block modulo 3.
+///
+/// # Panics
+///
+/// If `blocks` and `trits` differ in length.
+#[inline]
+pub fn of_blocks(blocks: &[Block], trits: &mut [u8]) {
+    assert_eq!(blocks.len(), trits.len(), "one trit for each block");
+    let mut sums = [0_u16; STEP];
+    for (blocks, trits) in blocks.chunks(STEP).zip(trits.chunks_mut(STEP)) {
+        for (sum, block) in sums.iter_mut().zip(blocks) {
+            *sum = byte_sum(block);
+        }
+        for (trit, sum) in trits.iter_mut().zip(sums) {
+            *trit = remainder(sum);
+        }
+    }
+}
+
+/// Lewi-Wu's hash `H(input, nonce) = AES_nonce(input) mod 3` of each input; the inputs are lost.
+///
+/// *Model.* AES is an ideal cipher and the nonce its key: for inputs that an attacker does not know the images are
+/// independent and uniform for each nonce, and undoing the cipher from a guessed image meets one of `q` secret inputs
+/// with a chance of `q / 2^128` a try. One key schedule serves a whole ciphertext.
+///
+/// # Panics
+///
+/// If `inputs` and `trits` differ in length.
+#[inline]
+pub fn hash_each(nonce: &Block, inputs: &mut [Block], trits: &mut [u8]) {
+    count(Primitive::Hash, inputs.len());
+    count(Primitive::AesBlock, inputs.len());
+    Aes128Enc::new(&(*nonce).into()).encrypt_blocks(Array::cast_slice_from_core_mut(inputs));
+    of_blocks(inputs, trits);
+}
+
+/// Packs trits, four a byte, the first in the lowest bits. A last byte of fewer than four is filled with zeros.
+///
+/// # Panics
+///
+/// If `packed` has not a byte for every four trits.
+#[inline]
+pub fn pack(trits: &[u8], packed: &mut [u8]) {
+    assert_eq!(packed.len(), trits.len().div_ceil(4), "four trits a byte");
+    let (fours, last) = trits.as_chunks::<4>();
+    for (byte, four) in packed.iter_mut().zip(fours) {
+        let word = u32::from_le_bytes(*four);
+        *byte = (word | word >> 6 | word >> 12 | word >> 18) as u8;
+    }
+    if !last.is_empty()
+        && let Some(byte) = packed.last_mut()
+    {
+        *byte = last.iter().rev().fold(0, |byte, trit| byte << 2 | trit);
+    }
+}
+
+/// Unpacks what [`pack`] packed. A value of 3, which no packing gives, comes out as such.
+///
+/// # Panics
+///
+/// If `packed` has not a byte for every four trits.
+#[inline]
+pub fn unpack(packed: &[u8], trits: &mut [u8]) {
+    assert_eq!(packed.len(), trits.len().div_ceil(4), "four trits a byte");
+    for (trits, byte) in trits.chunks_mut(4).zip(packed) {
+        for (place, trit) in trits.iter_mut().enumerate() {
+            *trit = byte >> (2 * place) & 3;
+        }
+    }
+}
+
+#[inline(always)]
+fn byte_sum(block: &Block) -> u16 {
+    block.iter().map(|byte| u16::from(*byte)).sum()
+}
+
+/// `sum mod 3` for sums of 16 bytes: `21846 = ceil(2^16 / 3)` gives the exact quotient below 2^15.
+#[inline(always)]
+fn remainder(sum: u16) -> u8 {
+    let quotient = ((u32::from(sum) * 21846) >> 16) as u16;
+    (sum - 3 * quotient) as u8
+}
+
+#[cfg(test)]
+mod tests;
