@@ -1,9 +1,24 @@
-//! Channels of the lab: the server's half in this process.
+//! Channels of the lab: the server's half in this process or behind the real connection, counted and delayed.
+
+mod counting;
+mod delaying;
+mod link;
+mod network;
+#[cfg(test)]
+mod tests;
+
+pub use counting::{Counting, Traffic, TrafficTally};
+pub use delaying::Delaying;
+pub use link::{Link, ServerMeter};
+pub use network::{NetworkError, ServerProcess};
 
 use arras_protocol::{Channel, ChannelError, Protocol, codec};
 use arras_server::Backend;
 use arras_storage::Storage;
 use std::sync::Arc;
+
+/// The channel of the lab's runs: any protocol, any link, counted.
+pub type LabChannel = Counting<Delaying<Link>>;
 
 /// Both halves in one process and on one thread. Messages are encoded and decoded as on the wire.
 #[derive(Debug)]

@@ -1,6 +1,16 @@
 //! Where both halves meet: two-party tests, measurements, attacks.
+//!
+//! The measurements, from the ground up: [`datasets`] and [`queries`] from a [`seed`]; [`channel`] counts messages
+//! and bytes, [`pages`] counts page I/O, the primitives count themselves; [`protocols`] is the table of what can be
+//! measured; [`run`] measures it and checks every answer.
 #![forbid(unsafe_code)]
 
 pub mod channel;
+pub mod datasets;
+pub mod pages;
 pub mod plain_store;
+pub mod protocols;
+pub mod queries;
+pub mod run;
+pub mod seed;
 pub mod wire_client;

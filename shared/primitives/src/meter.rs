@@ -9,6 +9,8 @@
 pub enum Primitive {
     /// One AES block, whatever it is part of.
     AesBlock,
+    /// A comparison of two ciphertexts of an OPE or ORE scheme.
+    Comparison,
     /// Hash of a short string.
     Hash,
     /// A sample of the hypergeometric distribution.
@@ -31,8 +33,9 @@ pub enum Primitive {
 
 impl Primitive {
     /// All kinds, in the order of [`Reading`].
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AesBlock,
+        Self::Comparison,
         Self::Hash,
         Self::HypergeometricSample,
         Self::PphHash,
@@ -49,6 +52,7 @@ impl Primitive {
     pub fn name(self) -> &'static str {
         match self {
             Self::AesBlock => "aes_block",
+            Self::Comparison => "comparison",
             Self::Hash => "hash",
             Self::HypergeometricSample => "hypergeometric_sample",
             Self::PphHash => "pph_hash",

@@ -1,5 +1,6 @@
 //! Messages as bytes: postcard, compact and self-bounded (a length can never exceed the bytes at hand).
 
+use postcard::ser_flavors::Size;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The bytes are not a message of the expected type.
@@ -14,6 +15,12 @@ pub struct DecodeError(pub &'static str);
 #[must_use]
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     postcard::to_stdvec(message).unwrap_or_default()
+}
+
+/// Bytes of the message that [`encode`] would make.
+#[must_use]
+pub fn encoded_bytes<T: Serialize>(message: &T) -> usize {
+    postcard::serialize_with_flavor(message, Size::default()).unwrap_or_default()
 }
 
 /// Decodes a message that must span all of `bytes`.

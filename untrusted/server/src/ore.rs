@@ -4,6 +4,7 @@ mod cloz;
 mod clww;
 mod lewi_wu;
 
+use arras_primitives::meter::{self, Primitive};
 use arras_protocol::ore::{MalformedCiphertext, Scheme};
 use std::cmp::Ordering;
 
@@ -14,6 +15,7 @@ use std::cmp::Ordering;
 /// # Errors
 /// [`MalformedCiphertext`] if either is not of the scheme.
 pub fn compare(scheme: Scheme, query: &[u8], stored: &[u8]) -> Result<Ordering, MalformedCiphertext> {
+    meter::count(Primitive::Comparison, 1);
     if scheme.query_bytes() != Some(query.len()) || scheme.stored_bytes() != Some(stored.len()) {
         return Err(MalformedCiphertext("its length"));
     }

@@ -1,0 +1,150 @@
+//! The protocols that can be measured: a row of [`ALL`] each.
+
+mod driven;
+mod watched;
+
+pub use driven::{Answer, Driven, DrivenFuture};
+pub use watched::{SchemeCalls, SchemeTally, Watched};
+
+use crate::channel::LabChannel;
+use crate::seed;
+use arras_client::error::IndexError;
+use arras_client::traits::SortedList;
+use arras_keys::Key;
+use arras_primitives::prg::Prg;
+use arras_protocol::IndexId;
+use arras_protocol::leakage::{Leakage, Pattern};
+use arras_protocol::ore::Width;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What an index is made of.
+#[derive(Debug)]
+pub struct Making {
+    /// The way to the server.
+    pub channel: Arc<LabChannel>,
+    /// Bits of a key.
+    pub width: Width,
+    /// Size of a page, in bytes: what nodes, buckets and blocks are to fit.
+    pub page_bytes: usize,
+    /// How many records there will be.
+    pub records: usize,
+    /// Everything random comes from it.
+    pub seed: u64,
+}
+
+impl Making {
+    /// The index's name on the server.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        IndexId([1; 8])
+    }
+
+    /// The index's key.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        seed::key(self.seed, "index")
+    }
+
+    /// The client half's randomness.
+    #[must_use]
+    pub fn prg(&self) -> Prg {
+        seed::prg(self.seed, "client half")
+    }
+}
+
+/// An index, ready to be measured.
+pub struct Made {
+    /// The client half.
+    pub index: Box<dyn Driven>,
+    /// Calls of its scheme, if it is over one.
+    pub scheme: Option<SchemeTally>,
+    /// Bytes of a stored ciphertext, if it is over a scheme.
+    pub ciphertext_bytes: Option<u64>,
+    /// Bytes of state the client half keeps besides its keys.
+    pub state_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Made(..)")
+    }
+}
+
+impl Made {
+    fn stateless(index: impl Driven + 'static) -> Self {
+        Self { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: Box::new(|| 0) }
+    }
+}
+
+/// How an index comes to its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Construction {
+    /// All at once: one operation.
+    Bulk,
+    /// Each by an insertion of its own.
+    OneByOne,
+}
+
+type MakeFuture = Pin<Box<dyn Future<Output = Result<Made, IndexError>> + Send>>;
+
+/// A protocol that can be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct ProtocolEntry {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// Its name in tables and plots.
+    pub title: &'static str,
+    /// What it leaks.
+    pub leakage: Leakage,
+    /// How it comes to its records.
+    pub construction: Construction,
+    /// Whether `all` means it, too. Not if a comparison takes most of a second.
+    pub in_all: bool,
+    /// Bytes of the smallest page it works with.
+    pub page_bytes_min: fn(Width) -> usize,
+    make: fn(Making) -> MakeFuture,
+}
+
+impl ProtocolEntry {
+    /// Makes an empty index.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn make(&self, making: Making) -> Result<Made, IndexError> {
+        (self.make)(making).await
+    }
+}
+
+/// A sorted list in the clear, in the client: nothing is stored at the server.
+const PLAIN: Leakage = Leakage {
+    protocol: "plain",
+    snapshot: &[Pattern::Order],
+    search: &[],
+    update: &[],
+    attacks: &["none needed: the values are in the clear"],
+};
+
+/// All protocols, in the order of the tables.
+pub const ALL: &[ProtocolEntry] = &[ProtocolEntry {
+    name: "plain",
+    title: "No encryption",
+    leakage: PLAIN,
+    construction: Construction::OneByOne,
+    in_all: true,
+    page_bytes_min: |width| width.bytes() + 16,
+    make: |_| Box::pin(async { Ok(Made::stateless(SortedList::default())) }),
+}];
+
+/// The protocol of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static ProtocolEntry> {
+    ALL.iter().find(|protocol| protocol.name == name)
+}
+
+/// The names of all protocols, for messages.
+#[must_use]
+pub fn names() -> String {
+    ALL.iter().map(|protocol| protocol.name).collect::<Vec<_>>().join(", ")
+}
