@@ -108,3 +108,15 @@ pub const ARX_RANGE: Leakage = Leakage {
         "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
     ],
 };
+
+/// Logarithmic-BRC over an encrypted multimap. A snapshot shows how many cells and blocks there are; with the basic
+/// packing, and with the padding to the worst case, that is a function of the number of records.
+pub const LOGARITHMIC_BRC: Leakage = Leakage {
+    protocol: "logarithmic_brc",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
+    update: &[Pattern::Size],
+    attacks: &[
+        "reconstruction from many range queries' volumes and access patterns (persistent attacker, known query distribution)",
+    ],
+};
