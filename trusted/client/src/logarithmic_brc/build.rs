@@ -135,8 +135,7 @@ impl<'a> Builder<'a> {
                 worst_sizes(&shape, levels.clone(), parameters.domain_bits, records.len() as u64)
             }
         };
-        let dummies =
-            [padded.cells.saturating_sub(real.cells), padded.blocks.saturating_sub(real.blocks)];
+        let dummies = [padded.cells.saturating_sub(real.cells), padded.blocks.saturating_sub(real.blocks)];
         let shape = shape.for_cells(padded.cells)?;
         let bytes = u128::from(padded.cells) * shape.cell_bytes() as u128
             + u128::from(padded.blocks) * shape.sealed_block_bytes() as u128;
@@ -178,7 +177,8 @@ impl<'a> Builder<'a> {
 
     /// Makes what of one list lies in a slice of the bins.
     fn list(&self, slice: &Range<u32>, node: Node, list: &[Record], token: &[u8; 16], pass: &mut Pass) {
-        let Some((records, layout)) = count(list).and_then(|count| Some((count, self.shape.layout(count)?))) else {
+        let Some((records, layout)) = count(list).and_then(|count| Some((count, self.shape.layout(count)?)))
+        else {
             return;
         };
         let mut short = [[0; 16]; 4];
@@ -208,11 +208,8 @@ impl<'a> Builder<'a> {
                 continue;
             }
             // Only the first cell says how long the list is; in the others the label's own bytes stand in.
-            let header = if position == 0 {
-                mask_records(mask, records).to_le_bytes()
-            } else {
-                filler(label, mask)
-            };
+            let header =
+                if position == 0 { mask_records(mask, records).to_le_bytes() } else { filler(label, mask) };
             pass.push_cell(label, header, &sealed);
         }
     }

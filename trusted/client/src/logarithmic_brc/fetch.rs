@@ -7,9 +7,7 @@ use super::record::Record;
 use super::state::{Facts, Instance};
 use crate::error::{IndexError, OpenFailed};
 use arras_protocol::logarithmic_brc::cjjkrs::SearchToken;
-use arras_protocol::logarithmic_brc::{
-    Asked, LogarithmicBrc as Protocol, Request, Response, TOKENS_MAX,
-};
+use arras_protocol::logarithmic_brc::{Asked, LogarithmicBrc as Protocol, Request, Response, TOKENS_MAX};
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel};
 use std::sync::Arc;
@@ -127,8 +125,11 @@ impl Gathered {
         }
         let layout = shape.layout(count).ok_or(IndexError::Peer("a list that is too long"))?;
         while self.parts < layout.parts() {
-            let bytes =
-                if self.parts < layout.cells { shape.sealed_cell_bytes() } else { shape.sealed_block_bytes() };
+            let bytes = if self.parts < layout.cells {
+                shape.sealed_cell_bytes()
+            } else {
+                shape.sealed_block_bytes()
+            };
             let Some((body, rest)) = sealed.split_at_checked(bytes) else {
                 break;
             };

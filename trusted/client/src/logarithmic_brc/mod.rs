@@ -222,7 +222,8 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
 
     /// A bound of a range as a value: `None` if its length is not that of keys.
     fn bound(&self, key: &[u8]) -> Result<u64, IndexError> {
-        key_plaintext(self.parameters.width, key).ok_or(IndexError::Caller("a bound is not of the width of keys"))
+        key_plaintext(self.parameters.width, key)
+            .ok_or(IndexError::Caller("a bound is not of the width of keys"))
     }
 }
 
