@@ -140,3 +140,15 @@ pub const LOGARITHMIC_BRC: Leakage = Leakage {
         "reconstruction from many range queries' volumes and access patterns (persistent attacker, known query distribution)",
     ],
 };
+
+/// Path ORAM with a B+ tree in it. A change shows that it is an insert or a removal and the tree's height, which
+/// follows from the size; a search the number of nodes it read.
+pub const PATH_ORAM: Leakage = Leakage {
+    protocol: "path_oram",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::Volume],
+    update: &[],
+    attacks: &[
+        "reconstruction from the volumes of many range queries (persistent attacker, known query distribution)",
+    ],
+};
