@@ -37,8 +37,8 @@ def stream(seed, length):
     return blocks[:length]
 
 
-def write(file, header, cases):
-    lines = [f"# {header}", "# Made by constructions.py, a second implementation."]
+def write(file, header, cases, by="constructions.py"):
+    lines = [f"# {header}", f"# Made by {by}, a second implementation."]
     for case in cases:
         lines.append("")
         for field, value in case:
@@ -171,7 +171,8 @@ def symmetric_records():
     write("symmetric_records.txt", "Records sealed side by side (symmetric): counter mode, then CBC-MAC.", cases)
 
 
-token_tree()
-garbled_comparator()
-prg_stream()
-symmetric_records()
+if __name__ == "__main__":
+    token_tree()
+    garbled_comparator()
+    prg_stream()
+    symmetric_records()
