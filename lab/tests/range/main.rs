@@ -21,7 +21,6 @@
 
 #[macro_use]
 mod body;
-mod bplus;
 mod hostile;
 mod sorted_list;
 mod world;
