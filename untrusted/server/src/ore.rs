@@ -1,8 +1,8 @@
 //! Keyless comparison of OPE and ORE ciphertexts: all that an ordered index here knows of its keys.
 
 mod cloz;
-mod clww;
-mod lewi_wu;
+pub mod clww;
+pub mod lewi_wu;
 
 use arras_primitives::meter::{self, Primitive};
 use arras_protocol::ore::{MalformedCiphertext, Scheme};

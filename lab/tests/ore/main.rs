@@ -1,0 +1,8 @@
+//! The order-preserving and order-revealing schemes, keyed and keyless halves together: one test body for all, then
+//! for each its known answers and what its ciphertexts tell.
+
+mod body;
+mod clww;
+mod lewi_wu;
+mod statistics;
+mod vectors;
