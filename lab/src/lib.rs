@@ -8,6 +8,7 @@
 pub mod channel;
 pub mod datasets;
 pub mod pages;
+pub mod plain_scheme;
 pub mod plain_store;
 pub mod protocols;
 pub mod queries;

@@ -21,6 +21,7 @@
 
 #[macro_use]
 mod body;
+mod bplus;
 mod hostile;
 mod sorted_list;
 mod world;

@@ -4,12 +4,14 @@
 //! schedule, a generator's state) are wiped on drop and show nothing in `Debug`; what a caller does with the
 //! bytes it passes in is the caller's business (`trusted/keys` defines the secret types).
 //!
-//! `unsafe` lives in [`lanes`] only, where AES instructions are called through `core::arch`.
+//! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, and in [`gcm`], which wipes
+//! another crate's key schedule.
 
 pub mod aead;
 pub mod ct;
 pub mod det_aead;
 pub mod garble;
+pub mod gcm;
 pub mod ggm;
 pub mod hash;
 pub mod hypergeometric;

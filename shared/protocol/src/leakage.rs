@@ -1,6 +1,8 @@
 //! Leakage as values: each protocol states once, in code, what an attacker learns. The planner compares and
 //! prints these; the documentation's table is made from them.
 
+pub mod bplus;
+
 /// One thing an attacker learns. Ordered from the least to the most telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pattern {
@@ -8,6 +10,8 @@ pub enum Pattern {
     Size,
     /// The index's shape, a function of the set alone (history independent).
     Shape,
+    /// Part of the order of insertion, in the shape of the index or in what is stored.
+    InsertionOrder,
     /// How many items an operation asked for.
     Limit,
     /// How many items an operation returned.
@@ -24,6 +28,16 @@ pub enum Pattern {
     Frequency,
     /// The order of all stored values.
     Order,
+    /// Of three values, whether two pairs first differ in the same bit.
+    DifferingBitEquality,
+    /// For pairs of values, the first block of bits in which they differ.
+    DifferingBlock,
+    /// For pairs of values, the first bit in which they differ, and so that bit of each.
+    DifferingBit,
+    /// About the higher half of each value's bits, and so distances.
+    HighBits,
+    /// The values.
+    Plaintext,
 }
 
 impl Pattern {
@@ -33,6 +47,7 @@ impl Pattern {
         match self {
             Self::Size => "number and lengths of stored items",
             Self::Shape => "history-independent index shape",
+            Self::InsertionOrder => "part of the order of insertion",
             Self::Limit => "the limit asked for",
             Self::Volume => "number of results",
             Self::AccessPattern => "which stored items are touched",
@@ -41,6 +56,11 @@ impl Pattern {
             Self::BucketRank => "bucket ranks of the bounds",
             Self::Frequency => "which stored items have equal values",
             Self::Order => "the order of all stored values",
+            Self::DifferingBitEquality => "which pairs of values first differ in the same bit",
+            Self::DifferingBlock => "the first block of bits in which two values differ",
+            Self::DifferingBit => "the first bit in which two values differ",
+            Self::HighBits => "about the higher half of each value's bits",
+            Self::Plaintext => "the values themselves",
         }
     }
 }
@@ -106,5 +126,29 @@ pub const ARX_RANGE: Leakage = Leakage {
     update: &[Pattern::BucketRank],
     attacks: &[
         "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+    ],
+};
+
+/// Logarithmic-BRC over an encrypted multimap. A snapshot shows how many cells and blocks there are; with the basic
+/// packing, and with the padding to the worst case, that is a function of the number of records.
+pub const LOGARITHMIC_BRC: Leakage = Leakage {
+    protocol: "logarithmic_brc",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
+    update: &[Pattern::Size],
+    attacks: &[
+        "reconstruction from many range queries' volumes and access patterns (persistent attacker, known query distribution)",
+    ],
+};
+
+/// Path ORAM with a B+ tree in it. A change shows that it is an insert or a removal and the tree's height, which
+/// follows from the size; a search the number of nodes it read.
+pub const PATH_ORAM: Leakage = Leakage {
+    protocol: "path_oram",
+    snapshot: &[Pattern::Size],
+    search: &[Pattern::Volume],
+    update: &[],
+    attacks: &[
+        "reconstruction from the volumes of many range queries (persistent attacker, known query distribution)",
     ],
 };

@@ -99,6 +99,12 @@ impl Scheme {
         }
     }
 
+    /// Whether equal plaintexts compare as different, so that each stored ciphertext is one entry's own.
+    #[must_use]
+    pub const fn hides_equality(self) -> bool {
+        matches!(self, Self::FhOpe(_))
+    }
+
     /// Bytes of a stored ciphertext; `None` if the parameters are not of the scheme.
     #[must_use]
     pub fn stored_bytes(self) -> Option<usize> {

@@ -1,0 +1,137 @@
+//! Leakage of the B+ tree over each scheme: that of the scheme, and what the tree shows of the order of insertion.
+//!
+//! A snapshot of a tree holds stored ciphertexts alone. Where they cannot be compared with each other (Lewi-Wu, CLOZ)
+//! it shows their order and no more; comparing takes the query ciphertexts, which whoever watches sees with every
+//! operation.
+
+use super::{Leakage, Pattern};
+use crate::ore::Scheme;
+
+/// Sorting and cumulative attacks need order and frequency; they are Naveed, Kamara and Wright's (CCS 2015).
+const SORTING: &str = "sorting and cumulative attacks (snapshot attacker with an auxiliary distribution)";
+const ACCESS: &str = "reconstruction from many range queries' access patterns and volumes (persistent attacker, known query distribution)";
+
+/// The B+ tree over BCLO.
+pub const BPLUS_BCLO: Leakage = Leakage {
+    protocol: "bplus_bclo",
+    snapshot: &[
+        Pattern::Size,
+        Pattern::InsertionOrder,
+        Pattern::Frequency,
+        Pattern::Order,
+        Pattern::HighBits,
+    ],
+    search: &[
+        Pattern::Limit,
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::HighBits,
+    ],
+    update: &[Pattern::AccessPattern, Pattern::HighBits],
+    attacks: &[
+        SORTING,
+        "leakage-abuse attack on the high bits of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
+        ACCESS,
+    ],
+};
+
+/// The B+ tree over CLOZ.
+pub const BPLUS_CLOZ: Leakage = Leakage {
+    protocol: "bplus_cloz",
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
+    search: &[
+        Pattern::Limit,
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::Frequency,
+        Pattern::DifferingBitEquality,
+    ],
+    update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
+    attacks: &[
+        "frequency attacks on equal values (persistent attacker with an auxiliary distribution)",
+        ACCESS,
+    ],
+};
+
+/// The B+ tree over CLWW.
+pub const BPLUS_CLWW: Leakage = Leakage {
+    protocol: "bplus_clww",
+    snapshot: &[
+        Pattern::Size,
+        Pattern::InsertionOrder,
+        Pattern::Frequency,
+        Pattern::Order,
+        Pattern::DifferingBit,
+    ],
+    search: &[
+        Pattern::Limit,
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::DifferingBit,
+    ],
+    update: &[Pattern::AccessPattern, Pattern::DifferingBit],
+    attacks: &[
+        SORTING,
+        "leakage-abuse attack on first differing bits (snapshot attacker with an auxiliary distribution)",
+        ACCESS,
+    ],
+};
+
+/// The B+ tree over FH-OPE.
+pub const BPLUS_FH_OPE: Leakage = Leakage {
+    protocol: "bplus_fh_ope",
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
+    search: &[
+        Pattern::Limit,
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::Frequency,
+    ],
+    update: &[Pattern::AccessPattern, Pattern::Frequency],
+    attacks: &["binomial attack on order (snapshot attacker with an auxiliary distribution)", ACCESS],
+};
+
+/// The B+ tree over Lewi-Wu.
+pub const BPLUS_LEWI_WU: Leakage = Leakage {
+    protocol: "bplus_lewi_wu",
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
+    search: &[
+        Pattern::Limit,
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::Frequency,
+        Pattern::DifferingBlock,
+    ],
+    update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBlock],
+    attacks: &[
+        "leakage-abuse attack on first differing blocks (persistent attacker with an auxiliary distribution)",
+        ACCESS,
+    ],
+};
+
+/// The B+ tree of the values: the baseline of cost, without security.
+pub const BPLUS_PLAIN: Leakage = Leakage {
+    protocol: "plain",
+    snapshot: &[Pattern::InsertionOrder, Pattern::Plaintext],
+    search: &[Pattern::Plaintext],
+    update: &[Pattern::Plaintext],
+    attacks: &["none is needed"],
+};
+
+/// Leakage of the B+ tree over a scheme.
+#[must_use]
+pub const fn bplus(scheme: Scheme) -> &'static Leakage {
+    match scheme {
+        Scheme::Bclo(_) => &BPLUS_BCLO,
+        Scheme::Cloz(_) => &BPLUS_CLOZ,
+        Scheme::Clww(_) => &BPLUS_CLWW,
+        Scheme::FhOpe(_) => &BPLUS_FH_OPE,
+        Scheme::LewiWu { .. } => &BPLUS_LEWI_WU,
+        Scheme::Plain(_) => &BPLUS_PLAIN,
+    }
+}
