@@ -1,25 +1,35 @@
 //! The B+ tree over each scheme.
 
+mod schemes;
+mod store;
+mod views;
+
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, prg};
 use arras_client::IndexError;
 use arras_client::bplus::BPlus;
-use arras_lab::plain_scheme::PlainScheme;
+use arras_client::ore::OrderScheme;
+use arras_protocol::bplus::{BPlus as Protocol, Request, Response};
 use arras_protocol::ore::Width;
+use arras_protocol::{Channel, ChannelError, RowId};
 use arras_storage::Storage;
 
-/// Without encryption.
-struct Plain(Width, u32);
+/// A tree over the scheme that `make` makes, with pages of so many bytes.
+struct Over<F> {
+    width: Width,
+    page_bytes: u32,
+    make: F,
+}
 
-impl Subject for Plain {
-    type Index<S: Storage> = BPlus<PlainScheme, Wire<S>>;
+impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Over<F> {
+    type Index<S: Storage> = BPlus<O, Wire<S>>;
 
     fn width(&self) -> Width {
-        self.0
+        self.width
     }
 
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
-        BPlus::create(wire, INDEX, PlainScheme(self.0), self.1, prg(1)).await
+        BPlus::create(wire, INDEX, (self.make)(self.width), self.page_bytes, prg(1)).await
     }
 
     fn tampering(&self) -> Tampering {
@@ -27,6 +37,45 @@ impl Subject for Plain {
     }
 }
 
-range_tests!(plain_32, Plain(Width::Bits32, 128));
-range_tests!(plain_64, Plain(Width::Bits64, 4096));
-range_tests!(plain_of_three_entries, Plain(Width::Bits64, 11 + 3 * 32));
+/// The same over a server whose replies hold three entries: every search goes on several times.
+struct Short<F>(Over<F>);
+
+/// Cuts searches.
+struct Cutting<S> {
+    wire: Wire<S>,
+    entry_bytes: usize,
+}
+
+impl<S: Storage> Channel<Protocol> for Cutting<S> {
+    async fn call(&self, mut request: Request) -> Result<Response, ChannelError> {
+        let mut cut = false;
+        if let Request::Search { limit, .. } = &mut request {
+            cut = limit.is_none_or(|limit| limit > 3);
+            *limit = Some(limit.map_or(3, |limit| limit.min(3)));
+        }
+        let mut response = Channel::<Protocol>::call(&self.wire, request).await?;
+        if let Response::Found { entries, more } = &mut response {
+            *more |= cut && entries.len() == 3 * self.entry_bytes;
+        }
+        Ok(response)
+    }
+}
+
+impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Short<F> {
+    type Index<S: Storage> = BPlus<O, Cutting<S>>;
+
+    fn width(&self) -> Width {
+        self.0.width
+    }
+
+    async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
+        let scheme = (self.0.make)(self.0.width);
+        let stored_bytes = scheme.scheme().stored_bytes().expect("a scheme's own parameters");
+        let wire = Cutting { wire, entry_bytes: stored_bytes + RowId::BYTES };
+        BPlus::create(wire, INDEX, scheme, self.0.page_bytes, prg(1)).await
+    }
+
+    fn tampering(&self) -> Tampering {
+        Tampering::Bounded
+    }
+}

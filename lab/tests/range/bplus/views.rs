@@ -1,0 +1,82 @@
+//! What the server stores is a function of the leakage: data sets of the same ranks, inserted in the same order, differ
+//! in nothing but ciphertexts.
+
+use super::Over;
+use crate::body::{Item, Subject, entries};
+use crate::world::{memory, prg, run};
+use arras_client::ore::OrderScheme;
+use arras_client::ore::fh_ope::FhOpe;
+use arras_client::traits::RangeIndex;
+use arras_lab::plain_scheme::PlainScheme;
+use arras_protocol::ore::Width;
+use arras_storage::{Direction, Read, Storage, Table};
+use std::ops::{Bound, ControlFlow};
+
+/// Names of pages, and pages with their ciphertexts blanked.
+type View = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Builds a tree of `items` and takes some out; what the store then holds.
+fn stored<O: OrderScheme + Sync>(make: fn(Width) -> O, items: &[Item], blank: bool) -> View {
+    let width = Width::Bits32;
+    let stored_bytes = make(width).scheme().stored_bytes().expect("a scheme's own parameters");
+    let page_bytes = u32::try_from(11 + 5 * (stored_bytes + 24)).expect("small");
+    let mut view = Vec::new();
+    run(async {
+        let world = memory();
+        let index = Over { width, page_bytes, make }.open(world.wire.clone()).await.expect("an empty index");
+        for item in items {
+            index.insert(entries(width, &[*item])).await.expect("inserts");
+        }
+        for item in items.iter().step_by(3) {
+            index.remove(entries(width, &[*item])).await.expect("removes");
+        }
+        let reader = world.wire.backend().store().read().expect("memory does not fail");
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        reader
+            .scan(Table("bplus_pages"), everything, Direction::Ascending, &mut |name, page| {
+                let mut page = page.to_vec();
+                if blank {
+                    let (base, record) =
+                        if page[0] == 0 { (3, stored_bytes + 16) } else { (11, stored_bytes + 24) };
+                    page[base..].chunks_mut(record).for_each(|record| record[..stored_bytes].fill(0));
+                }
+                view.push((name.to_vec(), page));
+                ControlFlow::Continue(())
+            })
+            .expect("memory does not fail");
+    });
+    assert!(view.len() > 20, "the test looks at something: {} pages", view.len());
+    view
+}
+
+/// Distinct values, then their image under a monotone map that is far from linear.
+fn alike() -> (Vec<Item>, Vec<Item>) {
+    let mut random = prg(77);
+    let mut ranks: Vec<u64> = (1..200).collect();
+    for place in (1..ranks.len()).rev() {
+        ranks.swap(place, (random.next_u64() % (place as u64 + 1)) as usize);
+    }
+    let items = |value: fn(u64) -> u64| ranks.iter().map(|rank| (value(*rank), *rank as u8)).collect();
+    (items(|rank| rank), items(|rank| rank * rank * rank * 500 + (rank % 7)))
+}
+
+#[test]
+fn over_fh_ope_equal_ranks_give_equal_stores() {
+    let (one, other) = alike();
+    assert_eq!(stored(FhOpe::new, &one, false), stored(FhOpe::new, &other, false));
+}
+
+#[test]
+fn the_shape_of_a_tree_is_one_of_ranks() {
+    let (one, other) = alike();
+    assert_eq!(stored(PlainScheme, &one, true), stored(PlainScheme, &other, true));
+}
+
+#[test]
+fn a_difference_shows() {
+    let (one, other) = alike();
+    assert_ne!(stored(PlainScheme, &one, false), stored(PlainScheme, &other, false));
+    let mut moved = one.clone();
+    moved.swap(3, 90);
+    assert_ne!(stored(PlainScheme, &one, true), stored(PlainScheme, &moved, true));
+}
