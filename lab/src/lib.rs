@@ -5,13 +5,18 @@
 //! measured; [`run`] measures it and checks every answer.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod channel;
+pub mod cli;
+pub mod compare;
 pub mod datasets;
 pub mod pages;
 pub mod plain_scheme;
 pub mod plain_store;
+pub mod plots;
 pub mod protocols;
 pub mod queries;
 pub mod run;
+pub mod schemes;
 pub mod seed;
 pub mod wire_client;

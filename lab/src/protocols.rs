@@ -1,20 +1,22 @@
 //! The protocols that can be measured: a row of [`ALL`] each.
 
 mod driven;
+mod make;
 mod watched;
 
 pub use driven::{Answer, Driven, DrivenFuture};
 pub use watched::{SchemeCalls, SchemeTally, Watched};
 
 use crate::channel::LabChannel;
+use crate::plain_scheme::PlainScheme;
 use crate::seed;
 use arras_client::error::IndexError;
-use arras_client::traits::SortedList;
+use arras_client::ore::fh_ope::FhOpe;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::IndexId;
-use arras_protocol::leakage::{Leakage, Pattern};
-use arras_protocol::ore::Width;
+use arras_protocol::leakage::{self, Leakage};
+use arras_protocol::ore::{Scheme, Width};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,12 +74,6 @@ impl std::fmt::Debug for Made {
     }
 }
 
-impl Made {
-    fn stateless(index: impl Driven + 'static) -> Self {
-        Self { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: Box::new(|| 0) }
-    }
-}
-
 /// How an index comes to its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Construction {
@@ -97,7 +93,7 @@ pub struct ProtocolEntry {
     /// Its name in tables and plots.
     pub title: &'static str,
     /// What it leaks.
-    pub leakage: Leakage,
+    pub leakage: fn(Width) -> Leakage,
     /// How it comes to its records.
     pub construction: Construction,
     /// Whether `all` means it, too. Not if a comparison takes most of a second.
@@ -117,25 +113,44 @@ impl ProtocolEntry {
     }
 }
 
-/// A sorted list in the clear, in the client: nothing is stored at the server.
-const PLAIN: Leakage = Leakage {
-    protocol: "plain",
-    snapshot: &[Pattern::Order],
-    search: &[],
-    update: &[],
-    attacks: &["none needed: the values are in the clear"],
-};
+/// The row of a B+ tree over a scheme.
+macro_rules! bplus {
+    ($name:literal, $title:literal, $public:expr, $keyed:expr) => {
+        ProtocolEntry {
+            name: $name,
+            title: $title,
+            leakage: |width| *leakage::bplus::bplus($public(width)),
+            construction: Construction::OneByOne,
+            in_all: true,
+            page_bytes_min: |width| make::bplus_page_bytes_min($public(width)),
+            make: |making| make::bplus($keyed(&making), making),
+        }
+    };
+}
 
-/// All protocols, in the order of the tables.
-pub const ALL: &[ProtocolEntry] = &[ProtocolEntry {
-    name: "plain",
-    title: "No encryption",
-    leakage: PLAIN,
-    construction: Construction::OneByOne,
-    in_all: true,
-    page_bytes_min: |width| width.bytes() + 16,
-    make: |_| Box::pin(async { Ok(Made::stateless(SortedList::default())) }),
-}];
+/// All protocols, in the order of the tables. One more is one more row.
+pub const ALL: &[ProtocolEntry] = &[
+    bplus!("plain", "No encryption", Scheme::Plain, |making: &Making| PlainScheme(making.width)),
+    bplus!("bplus_fh_ope", "B+ tree, FH-OPE", Scheme::FhOpe, |making: &Making| FhOpe::new(making.width)),
+    ProtocolEntry {
+        name: "logarithmic_brc",
+        title: "Logarithmic-BRC",
+        leakage: |_| leakage::LOGARITHMIC_BRC,
+        construction: Construction::Bulk,
+        in_all: true,
+        page_bytes_min: |_| 256,
+        make: make::logarithmic_brc,
+    },
+    ProtocolEntry {
+        name: "arx_range",
+        title: "ArxRange",
+        leakage: |_| leakage::ARX_RANGE,
+        construction: Construction::OneByOne,
+        in_all: true,
+        page_bytes_min: |_| 64,
+        make: make::arx_range,
+    },
+];
 
 /// The protocol of that name.
 #[must_use]

@@ -156,7 +156,7 @@ fn records<'a>(
     std::iter::from_fn(move || {
         let mut record = StringRecord::new();
         let read = reader.read_record(&mut record);
-        let line = record.position().map(csv::Position::line);
+        let line = record.position().map(|position| line_of(text, position));
         let first = count == 0;
         count += 1;
         let place = Place { file, line: line.or_else(|| Some(reader.position().line())) };
@@ -184,6 +184,15 @@ fn records<'a>(
 /// Whether the first field of a column can be its name: one that begins like a number is a mistyped number.
 fn is_name(field: &str) -> bool {
     field.starts_with(|first: char| !first.is_ascii_digit() && !"+-.".contains(first))
+}
+
+/// The line a record is on. The reader gives the place where it began to look for it, empty lines before it.
+fn line_of(text: &[u8], position: &csv::Position) -> u64 {
+    let from = usize::try_from(position.byte()).unwrap_or(usize::MAX);
+    let ahead = text.get(from..).unwrap_or_default().iter();
+    let passed =
+        ahead.take_while(|byte| matches!(byte, b'\r' | b'\n')).filter(|byte| **byte == b'\n').count();
+    position.line() + passed as u64
 }
 
 /// The place of the values, found on the first line.

@@ -15,7 +15,7 @@ use arras_client::arx_range::RangeEntry;
 use arras_client::error::IndexError;
 use arras_primitives::meter::{self, Reading};
 use arras_protocol::RowId;
-use arras_protocol::leakage::Pattern;
+use arras_protocol::leakage::{Leakage, Pattern};
 use arras_server::Backend;
 use arras_storage::{Embedded, Memory, Storage, StorageError};
 use std::sync::Arc;
@@ -178,7 +178,7 @@ pub(super) fn run_protocol(
     let result = ProtocolResult {
         protocol: protocol.name.to_owned(),
         title: protocol.title.to_owned(),
-        leakage: leakage_in_words(protocol),
+        leakage: leakage_in_words(&(protocol.leakage)(plan.request.numbers.domain().width)),
         stages: Vec::new(),
         queries: Vec::new(),
         stored_bytes: None,
@@ -200,13 +200,13 @@ pub(super) fn run_protocol(
     drive.result
 }
 
-fn leakage_in_words(protocol: &ProtocolEntry) -> LeakageInWords {
+fn leakage_in_words(leakage: &Leakage) -> LeakageInWords {
     let words = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.describe().to_owned()).collect();
     LeakageInWords {
-        snapshot: words(protocol.leakage.snapshot),
-        search: words(protocol.leakage.search),
-        update: words(protocol.leakage.update),
-        attacks: protocol.leakage.attacks.iter().map(|attack| (*attack).to_owned()).collect(),
+        snapshot: words(leakage.snapshot),
+        search: words(leakage.search),
+        update: words(leakage.update),
+        attacks: leakage.attacks.iter().map(|attack| (*attack).to_owned()).collect(),
     }
 }
 

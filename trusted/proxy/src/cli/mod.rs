@@ -2,8 +2,10 @@
 
 mod dev;
 mod doctor;
+mod executable;
 mod failure;
 mod init;
+mod lab;
 pub mod logging;
 mod plan;
 mod proxy;
@@ -13,6 +15,7 @@ mod unlock;
 pub use failure::Failure;
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `arras`: the trusted side.
@@ -48,6 +51,9 @@ pub enum Command {
     Doctor(ConfigArgument),
     /// Make a configuration directory: keyring, certificates, commented arras.toml.
     Init(InitArguments),
+    /// Measure protocols, schemes and attacks (runs arras-lab, which holds both halves).
+    #[command(disable_help_flag = true)]
+    Lab(LabArguments),
     /// Print, for every query of a schema, the index that serves it, what it leaks and what it costs.
     Plan(PlanArguments),
     /// Run the proxy.
@@ -112,6 +118,14 @@ pub struct InitArguments {
     pub key_file: Option<PathBuf>,
 }
 
+/// Arguments of `arras lab`: those of `arras-lab`.
+#[derive(Args, Debug)]
+pub struct LabArguments {
+    /// What to measure; `arras lab --help` lists it.
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
 /// Arguments of `arras plan`.
 #[derive(Args, Debug)]
 pub struct PlanArguments {
@@ -155,6 +169,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments.config),
         Command::Init(arguments) => init::run(arguments),
+        Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
     }

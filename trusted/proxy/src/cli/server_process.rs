@@ -1,7 +1,7 @@
 //! `arras-server` as a child process, for `arras dev`.
 
-use super::Failure;
-use std::path::{Path, PathBuf};
+use super::{Failure, executable};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -34,37 +34,9 @@ pub(super) struct ServerProcess {
     pub(super) address: String,
 }
 
-/// The executable: beside this one, or on the path. A checkout run by cargo builds it first.
+/// The server's executable: see [`executable::find`].
 pub(super) fn find() -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe()?;
-    let beside = own.with_file_name("arras-server");
-    if let Some(cargo) = std::env::var_os("CARGO") {
-        build(Path::new(&cargo), &own)?;
-    }
-    if beside.is_file() {
-        return Ok(beside);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|directory| directory.join("arras-server")).find(|file| file.is_file()).ok_or_else(
-        || {
-            Failure::ServerProcess(format!(
-                "arras-server is neither beside {} nor on the path; build it with: cargo build --release -p arras-server",
-                own.display()
-            ))
-        },
-    )
-}
-
-/// `cargo run` builds this executable only: the other side is built with the same profile.
-fn build(cargo: &Path, own: &Path) -> Result<(), Failure> {
-    let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
-    let mut command = std::process::Command::new(cargo);
-    command.args(["build", "--package", "arras-server", "--bin", "arras-server"]);
-    if release {
-        command.arg("--release");
-    }
-    let status = command.status()?;
-    if status.success() { Ok(()) } else { Err(Failure::ServerProcess("arras-server does not build".into())) }
+    executable::find("arras-server", "arras-server")
 }
 
 impl ServerCommand {

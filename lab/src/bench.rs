@@ -1,0 +1,129 @@
+//! Times of schemes and primitives, alone on one thread. What they are to be compared with is measured by
+//! `lab/opponents`, in one run with ours.
+
+mod primitives;
+mod schemes;
+mod timer;
+
+pub use timer::Timing;
+
+use crate::run::environment;
+use arras_protocol::ore::Width;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Subject {
+    /// Schemes and primitives.
+    #[default]
+    All,
+    /// Primitives.
+    Primitives,
+    /// Schemes.
+    Schemes,
+}
+
+/// Arguments of `arras lab bench`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArguments {
+    /// What to time.
+    #[arg(value_enum, default_value_t)]
+    pub subject: Subject,
+    /// Milliseconds for each operation.
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    pub time_ms: u64,
+    /// Everything random comes from it.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON lines in place of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl BenchArguments {
+    /// How long one operation is timed.
+    #[must_use]
+    pub fn time(&self) -> Duration {
+        Duration::from_millis(self.time_ms.max(1))
+    }
+}
+
+/// Which side of the trust line does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The side with the keys.
+    Client,
+    /// Either.
+    Primitive,
+    /// The side without.
+    Server,
+}
+
+/// How long one operation takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The scheme or primitive, as in tables.
+    pub subject: String,
+    /// What is done.
+    pub operation: String,
+    /// Bits of a plaintext, for a scheme.
+    pub bits: Option<u32>,
+    /// Who does it.
+    pub role: Role,
+    /// How long it takes.
+    pub timing: Timing,
+}
+
+/// Times what is asked for, telling `tell` what comes next.
+#[must_use]
+pub fn run(arguments: &BenchArguments, tell: &dyn Fn(&str)) -> Vec<Measured> {
+    let mut measured = Vec::new();
+    if arguments.subject != Subject::Primitives {
+        for width in [Width::Bits32, Width::Bits64] {
+            for scheme in crate::schemes::ALL {
+                tell(scheme.title);
+                measured.extend(schemes::measure(scheme, width, arguments));
+            }
+        }
+    }
+    if arguments.subject != Subject::Schemes {
+        tell("primitives");
+        measured.extend(primitives::measure(arguments));
+    }
+    measured
+}
+
+/// The times as JSON lines, each with the seed, the commit and the machine.
+#[must_use]
+pub fn json_lines(measured: &[Measured], seed: u64) -> Vec<String> {
+    let environment = environment();
+    let line = |measured: &Measured| {
+        serde_json::json!({ "environment": environment, "seed": seed, "measured": measured }).to_string()
+    };
+    measured.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_timed() {
+        let arguments = BenchArguments { subject: Subject::All, time_ms: 1, seed: 1, json: false };
+        let measured = run(&arguments, &|_| {});
+        for scheme in crate::schemes::ALL.iter().filter(|scheme| scheme.slowness == 1) {
+            let operations = measured.iter().filter(|line| line.subject == scheme.title).count();
+            assert_eq!(operations, 6, "{}: encrypt, query, compare; 32 and 64 bits", scheme.name);
+        }
+        for line in &measured {
+            let Timing { least_ns, median_ns, most_ns, .. } = line.timing;
+            assert!(0.0 < least_ns && least_ns <= median_ns && median_ns <= most_ns, "{line:?}");
+        }
+        let lines = json_lines(&measured, 1);
+        assert_eq!(lines.len(), measured.len());
+        assert!(lines[0].contains("\"median_ns\"") && lines[0].contains("\"commit\""));
+    }
+}

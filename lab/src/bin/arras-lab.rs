@@ -1,0 +1,16 @@
+//! `arras-lab`: what `arras lab` runs.
+#![forbid(unsafe_code)]
+
+use arras_lab::cli;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run(cli::Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("arras lab: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How each protocol's index is made.
+
+use super::{Made, MakeFuture, Making, Watched};
+use crate::channel::LabChannel;
+use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
+use arras_client::bplus::BPlus;
+use arras_client::error::IndexError;
+use arras_client::logarithmic_brc::{LogarithmicBrc, Parameters};
+use arras_client::ore::OrderScheme;
+use arras_client::traits::RangeIndex;
+use arras_protocol::arx_range::Order;
+use arras_protocol::ore::Scheme;
+use arras_protocol::write::{self, Write};
+use arras_protocol::{Channel, OperationId, RowId};
+use std::sync::Arc;
+
+/// A page's head and the longest reference to a child.
+const BPLUS_HEAD_BYTES: usize = 40;
+const BPLUS_CHILD_BYTES: usize = 8;
+
+/// The smallest page of a B+ tree over a scheme: three entries fit.
+pub(super) fn bplus_page_bytes_min(scheme: Scheme) -> usize {
+    let entry_bytes = scheme.stored_bytes().unwrap_or(0) + RowId::BYTES + BPLUS_CHILD_BYTES;
+    BPLUS_HEAD_BYTES + 3 * entry_bytes
+}
+
+fn page_bytes(making: &Making) -> u32 {
+    u32::try_from(making.page_bytes).unwrap_or(u32::MAX)
+}
+
+/// A B+ tree over a scheme.
+pub(super) fn bplus<O: OrderScheme + 'static>(scheme: O, making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let scheme = Watched::new(scheme);
+        let (watched, tally) = (scheme.clone(), scheme.tally());
+        let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
+        let (channel, index) = (Arc::clone(&making.channel), making.index());
+        let index = BPlus::create(channel, index, scheme, page_bytes(&making), making.prg()).await?;
+        Ok(Made {
+            index: Box::new(index),
+            scheme: Some(tally),
+            ciphertext_bytes,
+            state_bytes: Box::new(move || watched.state_bytes() as u64),
+        })
+    })
+}
+
+/// Logarithmic-BRC whose insertion is the bulk load.
+struct Loaded(LogarithmicBrc<LabChannel>);
+
+impl RangeIndex for Loaded {
+    async fn insert(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        self.0.bulk_load(entries).await
+    }
+
+    async fn remove(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        self.0.remove(entries).await
+    }
+
+    async fn search(
+        &self,
+        lower: Vec<u8>,
+        upper: Vec<u8>,
+        order: Order,
+        limit: Option<usize>,
+    ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
+        self.0.search(lower, upper, order, limit).await
+    }
+}
+
+pub(super) fn logarithmic_brc(making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let parameters = Parameters { page_bytes: page_bytes(&making), ..Parameters::new(making.width) };
+        let (channel, prg) = (Arc::clone(&making.channel), making.prg());
+        let index = LogarithmicBrc::new(making.index(), parameters, &making.key(), channel, prg)?;
+        Ok(Made {
+            index: Box::new(Loaded(index)),
+            scheme: None,
+            ciphertext_bytes: None,
+            state_bytes: Box::new(|| 0),
+        })
+    })
+}
+
+pub(super) fn arx_range(making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let parameters = ArxRangeParameters {
+            key_bytes: making.width.bytes(),
+            bucket_factor: 16,
+            top_nodes: 1024,
+            sums: 0,
+            aggregates: false,
+        };
+        let (index, keys, mut prg) = (making.index(), making.key(), making.prg());
+        let steps = ArxRange::<LabChannel>::create(index, &keys, parameters, &mut prg);
+        let operation = OperationId { epoch: 1, sequence: 0 };
+        let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+        Channel::<Write>::call(&*making.channel, request).await?;
+        let epochs = Arc::new(Epochs::new(1));
+        let channel = Arc::clone(&making.channel);
+        let opened = ArxRange::open(Arc::clone(&channel), index, &keys, parameters, epochs, &mut prg).await?;
+        // The writes that follow are of the next epoch, numbered from 0.
+        let index = Standalone::new(opened, channel, 2);
+        Ok(Made { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: Box::new(|| 0) })
+    })
+}

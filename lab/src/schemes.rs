@@ -1,0 +1,49 @@
+//! The OPE and ORE schemes that can be measured on their own: a row of [`ALL`] each.
+
+use crate::plain_scheme::PlainScheme;
+use arras_client::ore::OrderScheme;
+use arras_client::ore::fh_ope::FhOpe;
+use arras_keys::Key;
+use arras_protocol::ore::Width;
+
+/// A scheme that can be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct SchemeEntry {
+    /// Its name in results, with its parameters if there are several of it.
+    pub name: &'static str,
+    /// Its name in tables and plots.
+    pub title: &'static str,
+    /// How many times as long an operation takes as one of the others, roughly: fewer are measured then.
+    pub slowness: usize,
+    make: fn(&Key, Width) -> Box<dyn OrderScheme>,
+}
+
+impl SchemeEntry {
+    /// The scheme's keyed half, without state.
+    #[must_use]
+    pub fn make(&self, key: &Key, width: Width) -> Box<dyn OrderScheme> {
+        (self.make)(key, width)
+    }
+}
+
+/// All schemes, in the order of the paper: the least secure first.
+pub const ALL: &[SchemeEntry] = &[
+    SchemeEntry {
+        name: "plain",
+        title: "No encryption",
+        slowness: 1,
+        make: |_, width| Box::new(PlainScheme(width)),
+    },
+    SchemeEntry {
+        name: "fh_ope",
+        title: "FH-OPE",
+        slowness: 1,
+        make: |_, width| Box::new(FhOpe::new(width)),
+    },
+];
+
+/// The scheme of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static SchemeEntry> {
+    ALL.iter().find(|scheme| scheme.name == name)
+}

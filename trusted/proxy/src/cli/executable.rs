@@ -1,0 +1,37 @@
+//! The other executables of this repository, which this one starts.
+
+use super::Failure;
+use std::path::{Path, PathBuf};
+
+/// An executable: beside this one, or on the path. A checkout run by cargo builds it first, from `package`.
+pub(super) fn find(name: &str, package: &str) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe()?;
+    let beside = own.with_file_name(name);
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        build(Path::new(&cargo), &own, name, package)?;
+    }
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file());
+    found.ok_or_else(|| {
+        Failure::ServerProcess(format!(
+            "{name} is neither beside {} nor on the path; build it with: cargo build --release -p {package}",
+            own.display()
+        ))
+    })
+}
+
+/// `cargo run` builds this executable only: the others are built with the same profile.
+fn build(cargo: &Path, own: &Path, name: &str, package: &str) -> Result<(), Failure> {
+    let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
+    let mut command = std::process::Command::new(cargo);
+    command.args(["build", "--package", package, "--bin", name]);
+    if release {
+        command.arg("--release");
+    }
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(Failure::ServerProcess(format!("{name} does not build"))) }
+}

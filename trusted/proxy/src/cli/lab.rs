@@ -1,0 +1,17 @@
+//! `arras lab`: becomes `arras-lab`. The lab holds both halves, so it is not part of this executable.
+
+use super::{Failure, executable};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
+    // A run over the network starts it.
+    if arguments.iter().any(|argument| argument == "--server") {
+        executable::find("arras-server", "arras-server")?;
+    }
+    let program = executable::find("arras-lab", "arras-lab")?;
+    // Comes back only if it fails: the lab's exit code is this process's.
+    let error = Command::new(&program).args(arguments).exec();
+    Err(Failure::ServerProcess(format!("{}: {error}", program.display())))
+}
