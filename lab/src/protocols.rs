@@ -11,7 +11,10 @@ use crate::channel::LabChannel;
 use crate::plain_scheme::PlainScheme;
 use crate::seed;
 use arras_client::error::IndexError;
+use arras_client::ore::bclo::Bclo;
+use arras_client::ore::clww::Clww;
 use arras_client::ore::fh_ope::FhOpe;
+use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::IndexId;
@@ -56,6 +59,9 @@ impl Making {
     }
 }
 
+/// Says how large a state is.
+pub type StateBytes = Box<dyn Fn() -> Pin<Box<dyn Future<Output = u64> + Send>> + Send + Sync>;
+
 /// An index, ready to be measured.
 pub struct Made {
     /// The client half.
@@ -65,7 +71,7 @@ pub struct Made {
     /// Bytes of a stored ciphertext, if it is over a scheme.
     pub ciphertext_bytes: Option<u64>,
     /// Bytes of state the client half keeps besides its keys.
-    pub state_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+    pub state_bytes: StateBytes,
 }
 
 impl std::fmt::Debug for Made {
@@ -131,6 +137,20 @@ macro_rules! bplus {
 /// All protocols, in the order of the tables. One more is one more row.
 pub const ALL: &[ProtocolEntry] = &[
     bplus!("plain", "No encryption", Scheme::Plain, |making: &Making| PlainScheme(making.width)),
+    bplus!("bplus_bclo", "B+ tree, BCLO", Scheme::Bclo, |making: &Making| Bclo::new(
+        &making.key(),
+        making.width
+    )),
+    bplus!("bplus_clww", "B+ tree, CLWW", Scheme::Clww, |making: &Making| Clww::new(
+        &making.key(),
+        making.width
+    )),
+    bplus!(
+        "bplus_lewi_wu",
+        "B+ tree, Lewi-Wu",
+        |width| Scheme::LewiWu { width, block_bits: BlockBits::Eight.bits() },
+        |making: &Making| LewiWu::new(&making.key(), making.width, BlockBits::Eight)
+    ),
     bplus!("bplus_fh_ope", "B+ tree, FH-OPE", Scheme::FhOpe, |making: &Making| FhOpe::new(making.width)),
     ProtocolEntry {
         name: "logarithmic_brc",
@@ -140,6 +160,15 @@ pub const ALL: &[ProtocolEntry] = &[
         in_all: true,
         page_bytes_min: |_| 256,
         make: make::logarithmic_brc,
+    },
+    ProtocolEntry {
+        name: "path_oram",
+        title: "Path ORAM",
+        leakage: |_| leakage::PATH_ORAM,
+        construction: Construction::OneByOne,
+        in_all: true,
+        page_bytes_min: |_| 256,
+        make: make::path_oram,
     },
     ProtocolEntry {
         name: "arx_range",

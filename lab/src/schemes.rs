@@ -2,7 +2,10 @@
 
 use crate::plain_scheme::PlainScheme;
 use arras_client::ore::OrderScheme;
+use arras_client::ore::bclo::Bclo;
+use arras_client::ore::clww::Clww;
 use arras_client::ore::fh_ope::FhOpe;
+use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_protocol::ore::Width;
 
@@ -33,6 +36,36 @@ pub const ALL: &[SchemeEntry] = &[
         title: "No encryption",
         slowness: 1,
         make: |_, width| Box::new(PlainScheme(width)),
+    },
+    SchemeEntry {
+        name: "bclo",
+        title: "BCLO",
+        slowness: 1,
+        make: |key, width| Box::new(Bclo::new(key, width)),
+    },
+    SchemeEntry {
+        name: "clww",
+        title: "CLWW",
+        slowness: 1,
+        make: |key, width| Box::new(Clww::new(key, width)),
+    },
+    SchemeEntry {
+        name: "lewi_wu_2",
+        title: "Lewi-Wu, d = 2",
+        slowness: 1,
+        make: |key, width| Box::new(LewiWu::new(key, width, BlockBits::Two)),
+    },
+    SchemeEntry {
+        name: "lewi_wu_4",
+        title: "Lewi-Wu, d = 4",
+        slowness: 1,
+        make: |key, width| Box::new(LewiWu::new(key, width, BlockBits::Four)),
+    },
+    SchemeEntry {
+        name: "lewi_wu_8",
+        title: "Lewi-Wu, d = 8",
+        slowness: 1,
+        make: |key, width| Box::new(LewiWu::new(key, width, BlockBits::Eight)),
     },
     SchemeEntry {
         name: "fh_ope",

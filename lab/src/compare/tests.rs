@@ -73,7 +73,7 @@ fn every_run_is_there_in_order() {
         assert_eq!(cells.len(), 31);
         assert!(cells.iter().any(|cell| cell.ours.is_some()));
     }
-    assert!(figures::figure2(&runs).unwrap().svg.contains("salaries"));
+    assert!(figure2(&runs).unwrap().svg.contains("salaries"));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! How each protocol's index is made.
 
-use super::{Made, MakeFuture, Making, Watched};
+use super::{Made, MakeFuture, Making, StateBytes, Watched};
 use crate::channel::LabChannel;
 use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
 use arras_client::bplus::BPlus;
 use arras_client::error::IndexError;
 use arras_client::logarithmic_brc::{LogarithmicBrc, Parameters};
 use arras_client::ore::OrderScheme;
+use arras_client::path_oram::{OramTree, OramTreeParameters};
 use arras_client::traits::RangeIndex;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Scheme;
@@ -40,8 +41,54 @@ pub(super) fn bplus<O: OrderScheme + 'static>(scheme: O, making: Making) -> Make
             index: Box::new(index),
             scheme: Some(tally),
             ciphertext_bytes,
-            state_bytes: Box::new(move || watched.state_bytes() as u64),
+            state_bytes: Box::new(move || {
+                let bytes = watched.state_bytes() as u64;
+                Box::pin(async move { bytes })
+            }),
         })
+    })
+}
+
+/// For client halves that keep nothing but their keys.
+fn no_state() -> StateBytes {
+    Box::new(|| Box::pin(async { 0 }))
+}
+
+/// An index shared between the run that uses it and whoever measures its state.
+struct Shared<I>(Arc<I>);
+
+impl<I: RangeIndex> RangeIndex for Shared<I> {
+    async fn insert(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        self.0.insert(entries).await
+    }
+
+    async fn remove(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        self.0.remove(entries).await
+    }
+
+    async fn search(
+        &self,
+        lower: Vec<u8>,
+        upper: Vec<u8>,
+        order: Order,
+        limit: Option<usize>,
+    ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
+        self.0.search(lower, upper, order, limit).await
+    }
+}
+
+/// A B+ tree in a Path ORAM.
+pub(super) fn path_oram(making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let parameters = OramTreeParameters::of_pages(making.width.bytes(), making.page_bytes);
+        let (channel, key, prg) = (Arc::clone(&making.channel), making.key(), making.prg());
+        let tree = Arc::new(OramTree::create(channel, making.index(), &key, parameters, prg).await?);
+        let index = Shared(Arc::clone(&tree));
+        let state_bytes: StateBytes = Box::new(move || {
+            let tree = Arc::clone(&tree);
+            Box::pin(async move { tree.client_bytes().await as u64 })
+        });
+        Ok(Made { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes })
     })
 }
 
@@ -77,7 +124,7 @@ pub(super) fn logarithmic_brc(making: Making) -> MakeFuture {
             index: Box::new(Loaded(index)),
             scheme: None,
             ciphertext_bytes: None,
-            state_bytes: Box::new(|| 0),
+            state_bytes: no_state(),
         })
     })
 }
@@ -101,6 +148,6 @@ pub(super) fn arx_range(making: Making) -> MakeFuture {
         let opened = ArxRange::open(Arc::clone(&channel), index, &keys, parameters, epochs, &mut prg).await?;
         // The writes that follow are of the next epoch, numbered from 0.
         let index = Standalone::new(opened, channel, 2);
-        Ok(Made { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: Box::new(|| 0) })
+        Ok(Made { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: no_state() })
     })
 }

@@ -230,7 +230,7 @@ impl Drive<'_> {
             scheme: made.scheme.clone(),
         };
         let ran = self.stages(&made, &gauges).await;
-        self.result.state_bytes = (made.state_bytes)();
+        self.result.state_bytes = (made.state_bytes)().await;
         self.result.ciphertext_bytes = made.ciphertext_bytes;
         self.result.stored_bytes = (server.stored_bytes)()?;
         ran
