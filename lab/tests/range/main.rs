@@ -23,5 +23,6 @@
 mod body;
 mod bplus;
 mod hostile;
+mod logarithmic_brc;
 mod sorted_list;
 mod world;

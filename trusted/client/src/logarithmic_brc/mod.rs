@@ -41,7 +41,8 @@ use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
 use arras_protocol::logarithmic_brc::LogarithmicBrc as Protocol;
-use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
+use arras_protocol::logarithmic_brc::cjjjkrs::{SEAL_BYTES, Shape};
+use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES};
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, IndexId, RowId};
 use instance::InstanceKeys;
@@ -102,6 +103,12 @@ impl Parameters {
             packing: Packing::default(),
             padding: Padding::default(),
         }
+    }
+
+    /// Bytes of the smallest page for keys of a width: a cell of two records.
+    #[must_use]
+    pub fn page_bytes_min(width: Width) -> usize {
+        2 * record_bytes(width) + SEAL_BYTES + LABEL_BYTES + HEADER_BYTES
     }
 
     fn shape(&self) -> Option<Shape> {
@@ -220,9 +227,9 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
             .collect()
     }
 
-    /// A bound of a range as a value: `None` if its length is not that of keys.
-    fn bound(&self, key: &[u8]) -> Result<u64, IndexError> {
-        key_plaintext(self.parameters.width, key)
+    /// A bound of a range as a value.
+    fn bound(&self, bytes: &[u8]) -> Result<u64, IndexError> {
+        key_plaintext(self.parameters.width, bytes)
             .ok_or(IndexError::Caller("a bound is not of the width of keys"))
     }
 }
