@@ -4,8 +4,8 @@
 //! schedule, a generator's state) are wiped on drop and show nothing in `Debug`; what a caller does with the
 //! bytes it passes in is the caller's business (`trusted/keys` defines the secret types).
 //!
-//! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, and in [`gcm`], which wipes
-//! another crate's key schedule.
+//! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, in [`gcm`], which wipes
+//! another crate's key schedule, and in [`pairing`], where a library of C and assembly is.
 
 pub mod aead;
 pub mod ct;
@@ -18,6 +18,8 @@ pub mod hypergeometric;
 pub mod kdf;
 pub mod lanes;
 pub mod meter;
+pub mod pairing;
+pub mod pph;
 pub mod prf;
 pub mod prg;
 pub mod prp;
