@@ -20,6 +20,7 @@
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
 //!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
 //!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
+//!     |-- ClozHash                          CLOZ: PRF of the pairing hash
 //!     |-- ClozPrefix                        CLOZ: PRF of prefixes
 //!     |-- ClozSeal                          CLOZ: symmetric encryption of the plaintext beside the hashes
 //!     |-- ClwwPrefix                        CLWW: PRF of prefixes
@@ -75,6 +76,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     BcloTape,
     /// From `Index`.
+    ClozHash,
+    /// From `Index`.
     ClozPrefix,
     /// From `Index`.
     ClozSeal,
@@ -119,6 +122,7 @@ impl<'a> Purpose<'a> {
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),
+            Self::ClozHash => ("cloz hash", b""),
             Self::ClozPrefix => ("cloz prefix", b""),
             Self::ClozSeal => ("cloz seal", b""),
             Self::ClwwPrefix => ("clww prefix", b""),
