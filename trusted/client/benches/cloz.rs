@@ -15,8 +15,14 @@ use std::time::Instant;
 const ENCRYPTIONS: usize = 40;
 const COMPARISONS: usize = 60;
 
-/// Mean and least time of calls, in milliseconds.
-fn milliseconds(calls: usize, mut call: impl FnMut(usize)) -> (f64, f64) {
+/// Time that this thread has had on a processor, in nanoseconds: of use on a machine that has other work too.
+fn processor_ns() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+}
+
+/// Mean processor time, mean and least wall time of calls, in milliseconds.
+fn milliseconds(calls: usize, mut call: impl FnMut(usize)) -> [f64; 3] {
+    let before = processor_ns();
     let times: Vec<f64> = (0..calls)
         .map(|at| {
             let start = Instant::now();
@@ -24,12 +30,14 @@ fn milliseconds(calls: usize, mut call: impl FnMut(usize)) -> (f64, f64) {
             start.elapsed().as_secs_f64() * 1e3
         })
         .collect();
-    (times.iter().sum::<f64>() / calls as f64, times.iter().copied().fold(f64::INFINITY, f64::min))
+    let processor = before.zip(processor_ns()).map_or(f64::NAN, |(before, after)| (after - before) as f64);
+    let mean = times.iter().sum::<f64>() / calls as f64;
+    [processor / 1e6 / calls as f64, mean, times.iter().copied().fold(f64::INFINITY, f64::min)]
 }
 
 fn main() {
     let mut prg = Prg::new(&[1; 16]);
-    println!("{:34} {:>10} {:>10} {:>8}", "", "mean ms", "least ms", "bytes");
+    println!("{:34} {:>12} {:>10} {:>10} {:>8}", "", "processor ms", "wall ms", "least ms", "bytes");
     for width in [Width::Bits32, Width::Bits64] {
         let bits = width.bits() as usize;
         let mut scheme = Cloz::new(width, &Key::take_from(&mut [5; 32]));
@@ -37,8 +45,9 @@ fn main() {
         // The tables of the generators' multiples are made once.
         let _ = scheme.encrypt(0, &mut prg);
         let mut encrypted = Vec::new();
-        let row = |name: &str, (mean, least): (f64, f64), bytes: usize| {
-            println!("{:34} {mean:10.2} {least:10.2} {bytes:8}", format!("{bits} bits, {name}"));
+        let row = |name: &str, [processor, mean, least]: [f64; 3], bytes: usize| {
+            let name = format!("{bits} bits, {name}");
+            println!("{name:34} {processor:12.2} {mean:10.2} {least:10.2} {bytes:8}");
         };
         let time = milliseconds(ENCRYPTIONS, |at| {
             encrypted.push(scheme.encrypt(values[at], &mut prg).expect("in the domain"));
