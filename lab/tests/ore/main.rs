@@ -2,7 +2,9 @@
 //! for each its known answers and what its ciphertexts tell.
 
 mod body;
+mod cloz;
 mod clww;
+mod fh_ope;
 mod lewi_wu;
 mod statistics;
 mod vectors;

@@ -40,7 +40,7 @@ fn main() {
     println!("{:34} {:>12} {:>10} {:>10} {:>8}", "", "processor ms", "wall ms", "least ms", "bytes");
     for width in [Width::Bits32, Width::Bits64] {
         let bits = width.bits() as usize;
-        let mut scheme = Cloz::new(width, &Key::take_from(&mut [5; 32]));
+        let mut scheme = Cloz::new(&Key::take_from(&mut [5; 32]), width);
         let values: Vec<u64> = (0..ENCRYPTIONS).map(|_| prg.next_u64() & width.greatest()).collect();
         // The tables of the generators' multiples are made once.
         let _ = scheme.encrypt(0, &mut prg);

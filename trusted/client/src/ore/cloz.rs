@@ -48,14 +48,14 @@ impl std::fmt::Debug for Cloz {
 }
 
 impl Cloz {
-    /// Derives the scheme's keys from an index's.
+    /// Derives the scheme's keys from the index's.
     #[must_use]
-    pub fn new(width: Width, key: &Key) -> Self {
+    pub fn new(index: &Key, width: Width) -> Self {
         Self {
             width,
-            prefixes: Prf::new(key.child(Purpose::ClozPrefix).expose_16()),
-            hash: Pph::new(key.child(Purpose::ClozHash).expose()),
-            seal: Aead::new(key.child(Purpose::ClozSeal).expose()),
+            prefixes: Prf::new(index.child(Purpose::ClozPrefix).expose_16()),
+            hash: Pph::new(index.child(Purpose::ClozHash).expose()),
+            seal: Aead::new(index.child(Purpose::ClozSeal).expose()),
         }
     }
 

@@ -3,7 +3,7 @@ use arras_primitives::pph::{Neighbours, QueryHashes, StoredHashes, find_neighbou
 use std::cmp::Ordering;
 
 fn scheme(width: Width, seed: u8) -> Cloz {
-    Cloz::new(width, &Key::take_from(&mut [seed; 32]))
+    Cloz::new(&Key::take_from(&mut [seed; 32]), width)
 }
 
 fn find(width: Width, query: &[u8], stored: &[u8]) -> Option<Neighbours> {
