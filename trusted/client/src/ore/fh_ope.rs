@@ -69,7 +69,7 @@ impl FhOpe {
     /// An empty tree.
     #[must_use]
     pub fn new(width: Width) -> Self {
-        Self { width, list: List::default() }
+        Self { width, list: List::new() }
     }
 
     /// Values remembered.

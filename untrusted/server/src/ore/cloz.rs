@@ -1,7 +1,7 @@
 //! Keyless comparison of CLOZ (ASIACRYPT 2018): a pair of numbers one apart decides; there is none if the plaintexts
 //! are equal.
 //!
-//! *Cost.* Three pairings a bit if equal, two on average else, and the check of every point: 70 % of the time is
+//! *Cost.* Three pairings a bit if equal, two on average else, and the check of every point: five sixths of the time are
 //! pairings.
 //!
 //! *Errors.* A point off its curve, outside its group or neutral. Ciphertexts of different keys compare as equal:

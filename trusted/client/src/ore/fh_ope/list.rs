@@ -10,7 +10,6 @@ use zeroize::Zeroize;
 const CHUNK_LEN: usize = 256;
 
 /// Neighbouring ciphertexts, and whose they are.
-#[derive(Default)]
 struct Chunk {
     /// Ascending.
     ciphertexts: Vec<u64>,
@@ -27,6 +26,10 @@ impl Drop for Chunk {
 }
 
 impl Chunk {
+    fn new() -> Self {
+        Self { ciphertexts: Vec::new(), plaintexts: Vec::new(), ends: Vec::new() }
+    }
+
     /// The plaintext of the ciphertext at `index`.
     fn plaintext(&self, index: usize) -> u64 {
         self.plaintexts[self.ends.partition_point(|end| usize::from(*end) <= index)]
@@ -60,7 +63,7 @@ impl Chunk {
     /// Takes the second half off.
     fn split(&mut self) -> Self {
         let middle = self.ciphertexts.len() / 2;
-        let mut second = Self::default();
+        let mut second = Self::new();
         second.ciphertexts = self.ciphertexts.split_off(middle);
         let run = self.ends.partition_point(|end| usize::from(*end) <= middle);
         second.plaintexts.extend_from_slice(&self.plaintexts[run..]);
@@ -116,7 +119,6 @@ pub(super) struct Gap {
 }
 
 /// Pairs of plaintext and ciphertext, ascending in both.
-#[derive(Default)]
 pub(super) struct List {
     chunks: Vec<Chunk>,
     /// Of each chunk, its first plaintext.
@@ -133,6 +135,10 @@ impl Drop for List {
 }
 
 impl List {
+    pub(super) fn new() -> Self {
+        Self { chunks: Vec::new(), first_plaintexts: Vec::new(), first_ciphertexts: Vec::new(), len: 0 }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -214,7 +220,7 @@ impl List {
     /// Puts a pair into a gap. The caller vouches that order holds.
     pub(super) fn insert(&mut self, gap: Gap, plaintext: u64, ciphertext: u64) {
         if self.chunks.is_empty() {
-            self.chunks.push(Chunk::default());
+            self.chunks.push(Chunk::new());
             self.first_plaintexts.push(plaintext);
             self.first_ciphertexts.push(ciphertext);
         }

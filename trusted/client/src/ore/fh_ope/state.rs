@@ -67,7 +67,7 @@ impl FhOpe {
         if ciphertexts.len() as u64 != len || ciphertexts.last() == Some(&u64::MAX) || !bits.is_used_up() {
             return Err(MalformedState("the tree's shape"));
         }
-        let mut list = List::default();
+        let mut list = List::new();
         let plaintexts = runs.iter().flat_map(|(plaintext, count)| (0..*count).map(|_| *plaintext));
         for (plaintext, ciphertext) in plaintexts.zip(ciphertexts) {
             list.push(plaintext, ciphertext);
