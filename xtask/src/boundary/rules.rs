@@ -29,7 +29,7 @@ pub(super) const RULES: [Rule; 10] = [
 const ZONES: [&str; 7] = ["shared", "trusted", "enclave", "untrusted", "lab", "xtask", "fuzz"];
 
 /// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
-const HOLDERS: [&str; 5] = ["trusted/client", "trusted/proxy", "enclave/iee", "lab", "fuzz"];
+const HOLDERS: [&str; 6] = ["trusted/client", "trusted/proxy", "enclave/iee", "lab", "lab/opponents", "fuzz"];
 
 fn protocol_keyless(graph: &Graph) -> Vec<Finding> {
     reach(
@@ -189,7 +189,8 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
 fn known_zones(graph: &Graph) -> Vec<Finding> {
     let shape = |member: &&Crate| {
         // A comparison with rivals lies inside the crate it is about, in a workspace of its own.
-        let depth = member.folder.trim_end_matches("/compare").split('/').count();
+        let folder = member.folder.trim_end_matches("/compare").trim_end_matches("/opponents");
+        let depth = folder.split('/').count();
         let expected = if ["lab", "xtask", "fuzz"].contains(&member.zone()) { 1 } else { 2 };
         !ZONES.contains(&member.zone()) || depth != expected
     };

@@ -29,7 +29,7 @@ proptest! {
     #[test]
     fn any_cut_gives_the_same_stream(
         seed: [u8; 16],
-        lengths in prop::collection::vec(prop_oneof![0..40_usize, 500..530_usize, 0..2000_usize], 0..12),
+        lengths in prop::collection::vec(prop_oneof![0..40_usize, 500..530_usize, 0..2000_usize, 2000..12_000_usize], 0..12),
     ) {
         let mut generator = Prg::new(&seed);
         let mut bytes = Vec::new();
@@ -45,13 +45,31 @@ proptest! {
     }
 
     #[test]
-    fn one_go_is_the_same_stream(seed: [u8; 16], blocks in 0..100_usize) {
+    fn one_go_is_the_same_stream(seed: [u8; 16], blocks in prop_oneof![0..140_usize, 0..1200_usize]) {
         let (mut at_once, mut by_generator) = (vec![[0; 16]; blocks], vec![[0; 16]; blocks]);
         stream(&seed, &mut at_once);
         Prg::new(&seed).fill_blocks(&mut by_generator);
         prop_assert_eq!(at_once.as_flattened(), definition(&seed, 16 * blocks));
         prop_assert_eq!(at_once, by_generator);
     }
+}
+
+/// Bytes that a call leaves of a block are what the next one gives, not thrown away.
+#[test]
+fn unused_entropy_is_kept() {
+    let mut generator = Prg::new(&[9; 16]);
+    let before = crate::meter::reading();
+    let bytes: Vec<u8> = (0..1024)
+        .flat_map(|_| {
+            let mut byte = [0];
+            generator.fill(&mut byte);
+            byte
+        })
+        .collect();
+    assert_eq!(bytes, definition(&[9; 16], 1024));
+    let blocks = (crate::meter::reading() - before).of(Primitive::AesBlock);
+    // 1024 bytes are 64 blocks, and `definition` made 65.
+    assert_eq!(blocks, if crate::meter::is_on() { 64 + 65 } else { 0 });
 }
 
 #[test]

@@ -56,9 +56,9 @@ pub fn plaintext_key(width: Width, plaintext: u64) -> Vec<u8> {
 
 /// The plaintext of a range index's key; `None` if its length is not the width's.
 #[must_use]
-pub fn key_plaintext(width: Width, key: &[u8]) -> Option<u64> {
-    (key.len() == width.bytes())
-        .then(|| key.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
+pub fn key_plaintext(width: Width, encoded: &[u8]) -> Option<u64> {
+    (encoded.len() == width.bytes())
+        .then(|| encoded.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]
