@@ -26,6 +26,10 @@ pub enum Pattern {
     BucketRank,
     /// Which stored items have equal values.
     Frequency,
+    /// The order of some stored values: of those that searches have sorted.
+    PartialOrder,
+    /// The order of all stored values, but not which is the first.
+    CyclicOrder,
     /// The order of all stored values.
     Order,
     /// Of three values, whether two pairs first differ in the same bit.
@@ -55,6 +59,8 @@ impl Pattern {
             Self::WriteHistory => "which writes concerned the value looked for",
             Self::BucketRank => "bucket ranks of the bounds",
             Self::Frequency => "which stored items have equal values",
+            Self::PartialOrder => "the order of the stored values that searches have sorted",
+            Self::CyclicOrder => "the order of all stored values but for where it begins",
             Self::Order => "the order of all stored values",
             Self::DifferingBitEquality => "which pairs of values first differ in the same bit",
             Self::DifferingBlock => "the first block of bits in which two values differ",
@@ -125,6 +131,31 @@ pub const ARX_RANGE: Leakage = Leakage {
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
     update: &[Pattern::BucketRank],
     attacks: &[
+        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+    ],
+};
+
+/// Kerschbaum-Tueno (IND-CPA-DS: order up to a rotation, hidden frequency).
+pub const KERSCHBAUM_TUENO: Leakage = Leakage {
+    protocol: "kerschbaum_tueno",
+    snapshot: &[Pattern::Size, Pattern::CyclicOrder],
+    search: &[Pattern::Volume, Pattern::AccessPattern],
+    update: &[Pattern::AccessPattern],
+    attacks: &[
+        "sorting attacks on dense domains, up to the unknown rotation (snapshot, auxiliary data)",
+        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+    ],
+};
+
+/// POPE (frequency-hiding partial order preserving): before the first search the number of elements alone;
+/// searches show the order of labels and in which gap between labels the other elements lie. Removals search.
+pub const POPE: Leakage = Leakage {
+    protocol: "pope",
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::PartialOrder],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
+    update: &[Pattern::AccessPattern],
+    attacks: &[
+        "sorting attacks on the part that many searches have sorted (snapshot, auxiliary data)",
         "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
     ],
 };
