@@ -23,6 +23,8 @@
 mod body;
 mod bplus;
 mod hostile;
+mod kerschbaum_tueno;
 mod logarithmic_brc;
+mod pope;
 mod sorted_list;
 mod world;

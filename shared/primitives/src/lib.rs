@@ -10,6 +10,7 @@
 pub mod aead;
 pub mod ct;
 pub mod det_aead;
+pub mod det_pair;
 pub mod garble;
 pub mod gcm;
 pub mod ggm;

@@ -68,10 +68,11 @@ impl Engine for Memory {
         for (table, changes) in changes {
             let entries = Arc::make_mut(tables.entry(table).or_default());
             for (key, value) in changes {
-                match value {
-                    Some(value) => entries.insert(key.into(), value.into()),
-                    None => entries.remove(key.as_slice()),
-                };
+                match (value, entries.get_mut(key.as_slice())) {
+                    (Some(value), Some(old)) => *old = value,
+                    (Some(value), None) => drop(entries.insert(key.into(), value)),
+                    (None, _) => drop(entries.remove(key.as_slice())),
+                }
             }
         }
         Ok(())

@@ -8,15 +8,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::range::borrowed;
 use crate::{
     Direction, Durability, KeyRange, Read, StorageError, Table, Visit, Write, prefix_range, selects_nothing,
 };
 
-/// What a transaction changed: each key's new value, or none if it was removed.
-pub type Changes = BTreeMap<Table, BTreeMap<Vec<u8>, Option<Vec<u8>>>>;
+/// What a transaction changed: each key's new value, or none if it was removed. Values are shared so that an engine
+/// in memory takes them as they are.
+pub type Changes = BTreeMap<Table, BTreeMap<Vec<u8>, Option<Arc<[u8]>>>>;
 
 /// What [`Staged`] needs of an engine.
 pub trait Engine: Send + Sync {
@@ -92,14 +93,14 @@ impl<'a, E: Engine> Staged<'a, E> {
     }
 
     fn stage(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
-        self.changes.entry(table).or_default().insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        self.changes.entry(table).or_default().insert(key.to_vec(), value.map(Arc::from));
     }
 }
 
 impl<E: Engine> Read for Staged<'_, E> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         match self.changes.get(&table).and_then(|changes| changes.get(key)) {
-            Some(value) => Ok(value.clone()),
+            Some(value) => Ok(value.as_deref().map(<[u8]>::to_vec)),
             None => self.snapshot.get(table, key),
         }
     }
@@ -131,7 +132,7 @@ fn merge<'c>(
     table: Table,
     range: KeyRange<'_>,
     direction: Direction,
-    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Vec<u8>>)>,
+    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Arc<[u8]>>)>,
     visit: &mut Visit<'_>,
 ) -> Result<(), StorageError> {
     let mut changes = changes.peekable();
@@ -154,7 +155,7 @@ fn merge<'c>(
 fn visit_up_to<'c>(
     key: &[u8],
     direction: Direction,
-    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Vec<u8>>)>>,
+    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Arc<[u8]>>)>>,
     visit: &mut Visit<'_>,
 ) -> ControlFlow<(), bool> {
     while let Some((changed, value)) = changes.peek() {

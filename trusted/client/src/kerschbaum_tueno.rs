@@ -23,9 +23,6 @@
 //! algorithm, the exchanged m and m' and equal values on both sides of the array's end. The modulus is that of ranks,
 //! exactly 2^128. The row is kept with the value. Removal is added.
 
-#[cfg(test)]
-mod tests;
-
 use crate::arx_range::RangeEntry;
 use crate::error::{IndexError, OpenFailed};
 use crate::ore::domain::{key_plaintext, plaintext_key};
@@ -146,9 +143,7 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
 
     async fn head(&self, position: u32) -> Result<(u32, Option<u128>), IndexError> {
         match self.channel.call(Request::Head { index: self.index, position }).await? {
-            Response::Head { length, head } => {
-                Ok((length, head.map(|head| self.entries.open_rank(&head))))
-            }
+            Response::Head { length, head } => Ok((length, head.map(|head| self.entries.open_rank(&head)))),
             _ => Err(IndexError::Peer("a probe was answered by something else")),
         }
     }
@@ -196,8 +191,7 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         } else {
             self.first_from(probes, range.upper, true).await?
         };
-        let over_the_end =
-            range.lower.wrapping_sub(probes.first) > range.upper.wrapping_sub(probes.first);
+        let over_the_end = range.lower.wrapping_sub(probes.first) > range.upper.wrapping_sub(probes.first);
         let count = if over_the_end {
             (probes.length - from) + until
         } else {
@@ -220,7 +214,10 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
             let Response::Entries(Blob(more)) = self.channel.call(request).await? else {
                 return Err(IndexError::Peer("a read was answered by something else"));
             };
-            if more.is_empty() || !more.len().is_multiple_of(ENTRY_BYTES) || more.len() > wanted - sealed.len() {
+            if more.is_empty()
+                || !more.len().is_multiple_of(ENTRY_BYTES)
+                || more.len() > wanted - sealed.len()
+            {
                 return Err(IndexError::Peer("other entries than were asked for"));
             }
             sealed.extend(more);
@@ -229,12 +226,7 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
     }
 
     /// The entries of a range, after checking that they are all that lies between their neighbours.
-    async fn read_range(
-        &self,
-        length: u32,
-        range: Range,
-        place: Place,
-    ) -> Result<Vec<Entry>, IndexError> {
+    async fn read_range(&self, length: u32, range: Range, place: Place) -> Result<Vec<Entry>, IndexError> {
         let before = (place.position + length - 1) % length;
         let mut found = self.read(length, before, place.count + 2).await?;
         let right = found.pop().ok_or(IndexError::Peer("an entry is missing"))?;
@@ -248,7 +240,11 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         };
         let inside = found.iter().all(|entry| range.contains(entry.0));
         let ascending = found.windows(2).all(|two| range.after(two[0].0) < range.after(two[1].0));
-        if enclosed && inside && ascending { Ok(found) } else { Err(IndexError::Peer("the array is not in order")) }
+        if enclosed && inside && ascending {
+            Ok(found)
+        } else {
+            Err(IndexError::Peer("the array is not in order"))
+        }
     }
 
     /// Entries with `lower <= plaintext <= upper`, ascending by plaintext and row.

@@ -115,13 +115,14 @@ impl<C: Channel<Protocol>> Pope<C> {
         let (from, until) = search.descend(lower, upper, &mut random).await?;
         let mut found: Vec<(u64, RowId)> = Vec::new();
         search
-            .collect(from, until, |_, plains| {
-                let wanted = plains.filter(|plain| lower <= plain.value && plain.value <= upper);
+            .collect(from, until, |_, opened| {
+                let wanted = opened.iter().filter(|plain| lower <= plain.value && plain.value <= upper);
                 found.extend(wanted.map(|plain| (plain.value, plain.row)));
                 Ok(())
             })
             .await?;
-        found.sort_unstable();
+        found.sort_unstable_by_key(|(value, _)| *value);
+        found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
         found.dedup();
         Ok(found)
     }
@@ -134,11 +135,10 @@ impl<C: Channel<Protocol>> Pope<C> {
         let sealed_bytes = self.elements.sealed_bytes();
         let mut removed = Vec::new();
         search
-            .collect(from, until, |found, plains| {
-                let places =
-                    found.runs.iter().flat_map(|run| std::iter::repeat_n(run, run.count as usize));
+            .collect(from, until, |found, opened| {
+                let places = found.runs.iter().flat_map(|run| std::iter::repeat_n(run, run.count as usize));
                 let elements = found.elements.chunks_exact(sealed_bytes);
-                for ((run, element), plain) in places.zip(elements).zip(plains) {
+                for ((run, element), plain) in places.zip(elements).zip(opened.iter()) {
                     if (plain.value, plain.row) == (value, row) {
                         let element = Blob(element.to_vec());
                         removed.push(Located { node: run.node, page: run.page, element });

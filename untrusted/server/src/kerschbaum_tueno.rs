@@ -98,7 +98,9 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
 
 fn create(writer: &mut impl Write, index: IndexId, page_bytes: u32) -> Result<(), Refusal> {
     if page_bytes > PAGE_BYTES_MAX || (page_bytes as usize) < ENTRY_BYTES {
-        return Err(Refusal::Limit(format!("a page of {page_bytes} bytes: {ENTRY_BYTES} to {PAGE_BYTES_MAX}")));
+        return Err(Refusal::Limit(format!(
+            "a page of {page_bytes} bytes: {ENTRY_BYTES} to {PAGE_BYTES_MAX}"
+        )));
     }
     match header(writer, index) {
         Ok(header) if header.page_bytes == page_bytes => Ok(()),
@@ -208,7 +210,13 @@ fn change<S: Storage>(
         return Err(Refusal::Limit("the array is full".into()));
     }
     let new = Header { length: new_length, ..old };
-    let mut pages = Pages { writer: &mut writer, index, page_bytes: new.page_entries() * ENTRY_BYTES, number: 0, page: Vec::new() };
+    let mut pages = Pages {
+        writer: &mut writer,
+        index,
+        page_bytes: new.page_entries() * ENTRY_BYTES,
+        number: 0,
+        page: Vec::new(),
+    };
     rotate(&reader, old, position as usize, edit, (new_length as usize, rotation as usize), &mut pages)?;
     let written = pages.finish()?;
     if (length as usize).div_ceil(old.page_entries()) > written {

@@ -27,7 +27,7 @@ use arras_protocol::pope::{Located, Node, Request, Response, View, labels_per_no
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Durability, Read, Storage, Table, Write};
 use buffer::{append, buffer_prefix, chunk, take};
-use node::{Head, HEADS, Inner, Tree, malformed, save_head};
+use node::{HEADS, Head, Inner, Tree, malformed, save_head};
 
 /// Index id, node number and page number to elements.
 const BUFFERS: Table = Table("pope_buffers");
@@ -103,7 +103,12 @@ fn change(writer: &mut impl Write, request: Request) -> Result<(), Refusal> {
     }
 }
 
-fn create(writer: &mut impl Write, index: IndexId, page_bytes: u32, element_bytes: u16) -> Result<(), Refusal> {
+fn create(
+    writer: &mut impl Write,
+    index: IndexId,
+    page_bytes: u32,
+    element_bytes: u16,
+) -> Result<(), Refusal> {
     let (page, element) = (page_bytes as usize, usize::from(element_bytes));
     if page > PAGE_BYTES_MAX || element == 0 || labels_per_node(page, element).is_none() {
         return Err(Refusal::Limit(format!(
@@ -146,12 +151,7 @@ fn look<R: Read>(
     views.collect::<Result<_, _>>().map(Response::Looked)
 }
 
-fn view<R: Read>(
-    tree: &Tree<'_, R>,
-    node: Node,
-    pages_max: usize,
-    prg: &mut Prg,
-) -> Result<View, Refusal> {
+fn view<R: Read>(tree: &Tree<'_, R>, node: Node, pages_max: usize, prg: &mut Prg) -> Result<View, Refusal> {
     if node.is_inner() {
         let Inner { labels, children, .. } =
             tree.inner(node)?.ok_or_else(|| malformed("no such inner node"))?;

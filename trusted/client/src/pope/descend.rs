@@ -1,6 +1,6 @@
 //! One search: down to the leaves of both ends, sorting on the way, then the elements between.
 
-use super::element::{Elements, Opened, Plain, Rank, after, before};
+use super::element::{Elements, Opened, Rank, after, before};
 use super::{IndexError, Protocol};
 use arras_primitives::prg::Prg;
 use arras_protocol::pope::{Chunk, Cursor, Node, Request, Response, Run, View};
@@ -182,8 +182,11 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
     /// The labels drawn, in order.
     fn sorted(&self, sample: &Blob) -> Result<(Vec<Rank>, Blob), IndexError> {
         let opened = self.elements.open(sample.as_slice())?;
-        let mut labels: Vec<(Rank, &[u8])> =
-            opened.ranks().into_iter().zip(sample.as_slice().chunks_exact(self.elements.sealed_bytes())).collect();
+        let mut labels: Vec<(Rank, &[u8])> = opened
+            .ranks()
+            .into_iter()
+            .zip(sample.as_slice().chunks_exact(self.elements.sealed_bytes()))
+            .collect();
         labels.sort_unstable();
         // Ties are random, so equal ranks are one element shown several times, and would split nothing.
         if labels.is_empty() || labels.windows(2).any(|pair| pair[0].0 == pair[1].0) {
@@ -198,7 +201,7 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
         &mut self,
         lower: Vec<Node>,
         upper: Vec<Node>,
-        mut take: impl FnMut(&Found<'_>, &mut dyn Iterator<Item = Plain>) -> Result<(), IndexError>,
+        mut take: impl FnMut(&Found<'_>, &Opened) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let mut resume: Option<Cursor> = None;
         loop {
@@ -211,8 +214,8 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
             let Response::Found { elements, runs, next } = self.call(request).await? else {
                 return Err(IndexError::Peer("a search was answered by something else"));
             };
-            let opened: Opened = self.elements.open(elements.as_slice())?;
-            take(&Found { elements: elements.as_slice(), runs: &runs }, &mut opened.iter())?;
+            let opened = self.elements.open(elements.as_slice())?;
+            take(&Found { elements: elements.as_slice(), runs: &runs }, &opened)?;
             if next.is_none() {
                 return Ok(());
             }

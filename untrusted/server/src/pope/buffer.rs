@@ -19,9 +19,11 @@ fn page_key(index: IndexId, node: Node, page: u64) -> Vec<u8> {
     key(&[index.as_bytes(), &node.number().to_be_bytes(), &page.to_be_bytes()])
 }
 
-/// The page number that a page's name ends with.
-fn page_number(name: &[u8]) -> Option<u64> {
-    name.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
+/// The numbers of node and page that a page's name ends with.
+fn page_name(name: &[u8]) -> Option<(u64, u64)> {
+    let (name, page) = name.split_last_chunk::<8>()?;
+    let node = name.last_chunk::<8>()?;
+    Some((u64::from_be_bytes(*node), u64::from_be_bytes(*page)))
 }
 
 /// Visits the pages of a node's buffer from page number `from` on, each checked to hold whole elements.
@@ -31,14 +33,28 @@ pub(super) fn visit<R: Read>(
     from: u64,
     mut visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
 ) -> Result<(), Refusal> {
+    visit_row(tree, node, node, from, |_, number, page| visit(number, page))
+}
+
+/// Visits, as node number, page number and page, the buffers of nodes with numbers in a row; the first one's from
+/// page number `from` on.
+pub(super) fn visit_row<R: Read>(
+    tree: &Tree<'_, R>,
+    first: Node,
+    last: Node,
+    from: u64,
+    mut visit: impl FnMut(u64, u64, &[u8]) -> ControlFlow<()>,
+) -> Result<(), Refusal> {
     let element_bytes = tree.head.element_bytes();
-    let (_, end) = prefix_range(&buffer_prefix(tree.index, node.number()), None);
-    let start = page_key(tree.index, node, from);
+    let (_, end) = prefix_range(&buffer_prefix(tree.index, last.number()), None);
+    let start = page_key(tree.index, first, from);
     let range = (Bound::Included(start), end);
     let mut sound = true;
     tree.reader
-        .scan(BUFFERS, borrow(&range), Direction::Ascending, &mut |name, page| match page_number(name) {
-            Some(number) if !page.is_empty() && page.len().is_multiple_of(element_bytes) => visit(number, page),
+        .scan(BUFFERS, borrow(&range), Direction::Ascending, &mut |name, page| match page_name(name) {
+            Some((node, number)) if !page.is_empty() && page.len().is_multiple_of(element_bytes) => {
+                visit(node, number, page)
+            }
             _ => {
                 sound = false;
                 ControlFlow::Break(())
@@ -64,7 +80,7 @@ pub(super) fn append(
     let mut last = None;
     writer
         .scan(BUFFERS, borrow(&range), Direction::Descending, &mut |name, page| {
-            last = page_number(name).map(|number| (number, page.to_vec()));
+            last = page_name(name).map(|(_, number)| (number, page.to_vec()));
             ControlFlow::Break(())
         })
         .map_err(storage)?;

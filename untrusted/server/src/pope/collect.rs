@@ -1,12 +1,15 @@
 //! All elements between two paths.
 
-use super::buffer::visit;
+use super::buffer::visit_row;
 use super::node::{PATH_MAX, Tree, damaged, malformed};
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::pope::{Cursor, Node, Response, Run};
 use arras_protocol::{Blob, Refusal};
 use arras_storage::Read;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
+
+/// Most room made for elements before they are read.
+const RESERVED_BYTES_MAX: usize = 1 << 18;
 
 /// The walk so far.
 struct Walk<'a, R> {
@@ -49,8 +52,8 @@ impl<R: Read> Walk<'_, R> {
         match (self.from_page, bound(lower)) {
             // A continuation: what is above its first node was returned before.
             (Some(_), Some(_)) => {}
-            (Some(page), None) if lower.is_some() => self.buffer(node, page)?,
-            _ => self.buffer(node, 0)?,
+            (Some(page), None) if lower.is_some() => self.buffers(node, node, page)?,
+            _ => self.buffers(node, node, 0)?,
         }
         if self.next.is_none() && node.is_inner() {
             let page = self.tree.child(node)?;
@@ -60,33 +63,65 @@ impl<R: Read> Walk<'_, R> {
             if first > last {
                 return Err(malformed("the upper path lies before the lower one"));
             }
-            for (at, &child) in page.children.iter().enumerate().take(last.saturating_add(1)).skip(first) {
-                let rest = |path: Option<&'_ [Node]>, end: usize| at == end && bound(path).is_some();
-                let lower = if rest(lower, first) { lower.and_then(|path| path.get(1..)) } else { None };
-                let upper = if rest(upper, last) { upper.and_then(|path| path.get(1..)) } else { None };
-                self.node(child, lower, upper)?;
-                if self.next.is_some() {
-                    break;
-                }
-            }
+            self.children(&page.children, first..=last, lower, upper)?;
         }
         self.path.pop();
         Ok(())
     }
 
-    /// Adds a node's buffer from page `from` on, as far as the reply may grow.
-    fn buffer(&mut self, node: Node, from: u64) -> Result<(), Refusal> {
+    /// Walks some of a node's children, the first and the last of them along the paths.
+    fn children(
+        &mut self,
+        children: &[Node],
+        range: RangeInclusive<usize>,
+        lower: Option<&[Node]>,
+        upper: Option<&[Node]>,
+    ) -> Result<(), Refusal> {
+        let (first, last) = (*range.start(), *range.end());
+        let mut rest = children.get(range).unwrap_or_default();
+        while let (Some((&child, others)), None) = (rest.split_first(), &self.next) {
+            let at = last.saturating_add(1).saturating_sub(rest.len());
+            let along = |path: Option<&_>, end| path.filter(|path: &&[Node]| at == end && !path.is_empty());
+            let lower = along(lower, first).and_then(|path| path.get(1..));
+            if child.is_inner() {
+                let upper = along(upper, last).and_then(|path| path.get(1..));
+                self.node(child, lower, upper)?;
+                rest = others;
+                continue;
+            }
+            // Leaves that were made together have numbers in a row: one scan reads them all.
+            let in_a_row = |two: &[Node]| matches!(two, [one, next] if next.0 == one.0.saturating_add(2));
+            let more = rest.windows(2).take_while(|two| in_a_row(two)).count();
+            let (row, others) = rest.split_at_checked(more.saturating_add(1)).unwrap_or((rest, &[]));
+            let page = self.from_page.filter(|_| lower.is_some()).unwrap_or(0);
+            self.buffers(child, row.last().copied().unwrap_or(child), page)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Adds the buffers of nodes with numbers in a row, the first one's from page `from` on, as far as the reply
+    /// may grow.
+    fn buffers(&mut self, first: Node, last: Node, from: u64) -> Result<(), Refusal> {
         let element_bytes = self.tree.head.element_bytes();
-        let (elements, runs, next, path) =
-            (&mut self.elements, &mut self.runs, &mut self.next, &self.path);
-        visit(self.tree, node, from, |number, page| {
+        let is_child = self.path.last() != Some(&first);
+        let (elements, runs, next, path) = (&mut self.elements, &mut self.runs, &mut self.next, &self.path);
+        let leaves = last.number().saturating_sub(first.number()).saturating_add(1);
+        let expected =
+            usize::try_from(leaves).unwrap_or(1).saturating_mul(self.tree.head.page_bytes as usize / 2);
+        elements.reserve(expected.min(RESERVED_BYTES_MAX));
+        visit_row(self.tree, first, last, from, |node, number, page| {
             if elements.len() > REPLY_BYTES_SOFT {
-                *next = Some(Cursor { path: path.clone(), page: number });
+                let mut path = path.clone();
+                if is_child {
+                    path.push(Node::leaf(node));
+                }
+                *next = Some(Cursor { path, page: number });
                 return ControlFlow::Break(());
             }
             elements.extend_from_slice(page);
             let count = u32::try_from(page.len() / element_bytes).unwrap_or(u32::MAX);
-            runs.push(Run { node: node.number(), page: number, count });
+            runs.push(Run { node, page: number, count });
             ControlFlow::Continue(())
         })
     }

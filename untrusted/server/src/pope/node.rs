@@ -132,8 +132,7 @@ pub(super) struct Tree<'a, R> {
 
 impl<'a, R: Read> Tree<'a, R> {
     pub(super) fn open(reader: &'a R, index: IndexId) -> Result<Self, Refusal> {
-        let bytes =
-            reader.get(HEADS, index.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownIndex)?;
+        let bytes = reader.get(HEADS, index.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownIndex)?;
         let head = codec::decode(&bytes).map_err(|_| damaged("the header"))?;
         Ok(Self { reader, index, head })
     }

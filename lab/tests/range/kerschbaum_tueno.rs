@@ -1,0 +1,161 @@
+//! Kerschbaum-Tueno.
+
+use crate::body::Subject;
+use crate::world::{INDEX, Wire, key, memory, prg, run};
+use arras_client::IndexError;
+use arras_client::kerschbaum_tueno::KerschbaumTueno;
+use arras_keys::Purpose;
+use arras_primitives::det_pair::{DetPair, SEALED_BYTES, rank_number};
+use arras_protocol::RowId;
+use arras_protocol::ore::Width;
+use arras_storage::{Direction, Read, Storage, Table};
+use std::ops::{Bound, ControlFlow};
+
+/// A width and bytes of a page: small pages make many of few entries.
+struct ArrayOf(Width, u32);
+
+impl Subject for ArrayOf {
+    type Index<S: Storage> = KerschbaumTueno<Wire<S>>;
+
+    fn width(&self) -> Width {
+        self.0
+    }
+
+    async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
+        KerschbaumTueno::create(wire, INDEX, &key(), self.0, self.1, prg(1)).await
+    }
+}
+
+range_tests!(of_32_bits, ArrayOf(Width::Bits32, 4096));
+range_tests!(of_64_bits, ArrayOf(Width::Bits64, 100));
+range_tests!(of_one_entry_a_page, ArrayOf(Width::Bits32, 32));
+
+/// The array as the server stores it.
+fn stored(wire: &Wire<impl Storage>) -> Vec<u8> {
+    let mut array = Vec::new();
+    let reader = wire.backend().store().read().expect("no fault is planned");
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    reader
+        .scan(Table("kerschbaum_tueno_pages"), all, Direction::Ascending, &mut |_, page| {
+            array.extend_from_slice(page);
+            ControlFlow::Continue(())
+        })
+        .expect("no fault is planned");
+    array
+}
+
+/// Ranks and rows in the order of the stored array.
+fn entries(wire: &Wire<impl Storage>) -> Vec<(u128, [u8; 16])> {
+    let pairs = DetPair::new(key().child(Purpose::KerschbaumTuenoSeal).expose_16(), *INDEX.as_bytes());
+    pairs.open_each(&stored(wire)).expect("sealed under this key")
+}
+
+/// The values in the order of the stored array.
+fn values(wire: &Wire<impl Storage>) -> Vec<u64> {
+    entries(wire).into_iter().map(|(rank, _)| rank_number(rank)).collect()
+}
+
+fn row(number: u64) -> RowId {
+    RowId(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060).to_be_bytes())
+}
+
+async fn array(wire: &Wire<impl Storage>, seed: u64) -> KerschbaumTueno<Wire<impl Storage>> {
+    KerschbaumTueno::create(wire.clone(), INDEX, &key(), Width::Bits32, 128, prg(seed)).await.expect("made")
+}
+
+#[test]
+fn equal_values_on_both_sides_of_the_arrays_end_are_found() {
+    run(async {
+        let mut split_runs = 0;
+        for seed in 0..40 {
+            let wire = memory().wire;
+            let array = array(&wire, seed).await;
+            for number in 0..12 {
+                // One value thrice, one six times, and three others.
+                let value = [5, 5, 5, 9, 9, 9, 9, 9, 9, 0, 7, u64::from(u32::MAX)][number as usize];
+                array.insert_plain(value, row(number)).await.expect("inserts");
+                let stored = values(&wire);
+                split_runs += usize::from(stored.len() > 2 && stored.first() == stored.last());
+                for (lower, upper) in [(5, 5), (9, 9), (6, 9), (0, 4), (8, 8), (9, u32::MAX.into())] {
+                    let found = array.search_plain(lower, upper).await.expect("searches").len();
+                    let right = stored.iter().filter(|value| (lower..=upper).contains(value)).count();
+                    assert_eq!(found, right, "{lower}..={upper} in {stored:?}");
+                }
+            }
+        }
+        assert!(split_runs > 20, "the case was met: {split_runs}");
+    });
+}
+
+#[test]
+fn the_smallest_value_may_be_anywhere() {
+    run(async {
+        let mut places = [0_u32; 8];
+        let runs = 1600;
+        for seed in 0..runs {
+            let wire = memory().wire;
+            let array = array(&wire, 1000 + seed).await;
+            for value in 0..8 {
+                array.insert_plain(value, row(value)).await.expect("inserts");
+            }
+            let stored = values(&wire);
+            let place = stored.iter().position(|value| *value == 0).expect("it is there");
+            places[place] += 1;
+            let turned: Vec<u64> = stored.iter().cycle().skip(place).take(8).copied().collect();
+            assert_eq!(turned, [0, 1, 2, 3, 4, 5, 6, 7]);
+        }
+        let expected = runs as f64 / 8.0;
+        let chi_squared: f64 =
+            places.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
+        // 7 degrees of freedom: exceeded once in 10,000.
+        assert!(chi_squared < 29.9, "{places:?}");
+    });
+}
+
+#[test]
+fn equal_values_stand_in_no_order_of_insertion() {
+    run(async {
+        let wire = memory().wire;
+        let array = array(&wire, 1).await;
+        for number in 0..128 {
+            array.insert_plain(7, row(number)).await.expect("inserts");
+        }
+        let numbers: Vec<u64> = entries(&wire)
+            .into_iter()
+            .map(|(_, stored)| (0..128).find(|number| row(*number).0 == stored).expect("one of them"))
+            .collect();
+        let rising = numbers.windows(2).filter(|two| two[0] < two[1]).count();
+        assert!((40..88).contains(&rising), "{rising} of 127");
+    });
+}
+
+#[test]
+fn the_store_shows_the_number_of_entries_alone() {
+    run(async {
+        let mut lengths = Vec::new();
+        for spread in [1_u64, 1_000_000] {
+            let wire = memory().wire;
+            let array = array(&wire, 1).await;
+            for number in 0..100 {
+                array.insert_plain(number * spread % 1_000, row(number)).await.expect("inserts");
+            }
+            lengths.push(stored(&wire).len());
+        }
+        assert_eq!(lengths, [100 * SEALED_BYTES; 2]);
+    });
+}
+
+#[test]
+fn an_insertion_takes_log_n_blocks() {
+    run(async {
+        let wire = memory().wire;
+        let array = array(&wire, 1).await;
+        for number in 0..1023 {
+            array.insert_plain(number * 7 % 500, row(number)).await.expect("inserts");
+        }
+        wire.set_tamper(None);
+        array.insert_plain(250, row(5000)).await.expect("inserts");
+        // The first entry, ten probes, two neighbours, the change.
+        assert!(wire.calls() <= 13, "{} messages", wire.calls());
+    });
+}
