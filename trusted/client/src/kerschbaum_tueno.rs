@@ -128,8 +128,8 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         }
     }
 
-    fn plaintext(&self, key: &[u8]) -> Result<u64, IndexError> {
-        key_plaintext(self.width, key).ok_or(IndexError::Caller("a key of the index's width is needed"))
+    fn plaintext(&self, number: &[u8]) -> Result<u64, IndexError> {
+        key_plaintext(self.width, number).ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
 
     /// Reads the length and the rank at position 0; `None` for an empty array.

@@ -160,8 +160,8 @@ impl<C: Channel<Protocol>> Pope<C> {
         }
     }
 
-    fn plaintext(&self, key: &[u8]) -> Result<u64, IndexError> {
-        crate::ore::domain::key_plaintext(self.elements.width(), key)
+    fn plaintext(&self, number: &[u8]) -> Result<u64, IndexError> {
+        crate::ore::domain::key_plaintext(self.elements.width(), number)
             .ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
 }

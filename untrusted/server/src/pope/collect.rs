@@ -41,6 +41,11 @@ pub(super) fn collect<R: Read>(
     Ok(Response::Found { elements: Blob(elements), runs, next })
 }
 
+/// A path from its second node on; `None` for one that has ended.
+fn rest_of(path: Option<&[Node]>) -> Option<&[Node]> {
+    path.and_then(|path| path.get(1..))
+}
+
 impl<R: Read> Walk<'_, R> {
     /// Walks a node's subtree. `lower` and `upper` are the rest of a bound's path, if it leads through this node.
     fn node(&mut self, node: Node, lower: Option<&[Node]>, upper: Option<&[Node]>) -> Result<(), Refusal> {
@@ -81,11 +86,9 @@ impl<R: Read> Walk<'_, R> {
         let mut rest = children.get(range).unwrap_or_default();
         while let (Some((&child, others)), None) = (rest.split_first(), &self.next) {
             let at = last.saturating_add(1).saturating_sub(rest.len());
-            let along = |path: Option<&_>, end| path.filter(|path: &&[Node]| at == end && !path.is_empty());
-            let lower = along(lower, first).and_then(|path| path.get(1..));
+            let lower = rest_of(lower.filter(|_| at == first));
             if child.is_inner() {
-                let upper = along(upper, last).and_then(|path| path.get(1..));
-                self.node(child, lower, upper)?;
+                self.node(child, lower, rest_of(upper.filter(|_| at == last)))?;
                 rest = others;
                 continue;
             }

@@ -222,10 +222,10 @@ fn wrong_requests_change_nothing() {
 fn a_removal_takes_what_it_names() {
     let store = index_of(12);
     let located = |number: u8, page: u64| Located { node: 0, page, element: Blob(element(number)) };
-    let elements = vec![located(2, 0), located(11, 2), located(10, 2), located(5, 0), located(1, 9)];
-    answer(&store, Request::Remove { index: INDEX, elements }).unwrap();
+    let removed = vec![located(2, 0), located(11, 2), located(10, 2), located(5, 0), located(1, 9)];
+    answer(&store, Request::Remove { index: INDEX, elements: removed }).unwrap();
     assert_eq!(everything(&store), [0, 1, 3, 4, 5, 6, 7, 8, 9]);
-    answer(&store, Request::Insert { index: INDEX, elements: super::tests::elements([30]) }).unwrap();
+    answer(&store, Request::Insert { index: INDEX, elements: elements([30]) }).unwrap();
     assert_eq!(everything(&store).len(), 10);
 }
 
@@ -256,4 +256,46 @@ fn a_damaged_store_is_named() {
     page.extend_from_slice(&nodes[0].0.to_be_bytes());
     damage(node::NODES, buffer_prefix(INDEX, nodes[0].number()), &page);
     assert!(matches!(collect(), Err(Refusal::Damaged(_))));
+}
+
+/// Collects all, reply by reply: the first byte of each element, and the number of replies.
+fn collected(store: &Memory, path: &[Node], element_bytes: usize) -> (Vec<u8>, usize) {
+    let (mut found, mut replies, mut resume) = (Vec::new(), 0, None);
+    loop {
+        let (lower, upper) = (path.to_vec(), path.to_vec());
+        let collect = Request::Collect { index: INDEX, lower, upper, resume };
+        let Response::Found { elements, next, .. } = answer(store, collect).unwrap() else {
+            panic!("elements")
+        };
+        assert!(elements.len() < 2 * arras_protocol::limits::REPLY_BYTES_SOFT);
+        found.extend(elements.as_slice().chunks_exact(element_bytes).map(|element| element[0]));
+        replies += 1;
+        match next {
+            Some(cursor) => resume = Some(cursor),
+            None => return (found, replies),
+        }
+    }
+}
+
+#[test]
+fn a_long_answer_goes_on_where_it_was_cut() {
+    const BYTES: usize = 60_000;
+    let all: Vec<u8> = (0..250).collect();
+    let blob = |numbers: &[u8]| Blob(numbers.iter().flat_map(|number| vec![*number; BYTES]).collect());
+    let store = Memory::new();
+    answer(&store, create(1 << 20, BYTES as u16)).unwrap();
+    answer(&store, Request::Insert { index: INDEX, elements: blob(&all) }).unwrap();
+    let root = root_view(&store).0;
+    assert_eq!(collected(&store, &[root], BYTES), (all.clone(), 2), "cut within a buffer");
+
+    let labels = blob(&[40, 80, 120, 160, 200]);
+    let request = Request::Split { index: INDEX, path: vec![root], labels, pages_max: 64 };
+    let Response::Pushed { next: Some(chunk), .. } = answer(&store, request).unwrap() else {
+        panic!("a chunk")
+    };
+    let children = all.iter().map(|number| number.saturating_sub(1) / 40).map(|child| child.min(5)).collect();
+    answer(&store, push(vec![root.inner()], chunk.page, children)).unwrap();
+    answer(&store, Request::Insert { index: INDEX, elements: blob(&[255]) }).unwrap();
+    let with_root: Vec<u8> = std::iter::once(255).chain(all).collect();
+    assert_eq!(collected(&store, &[root.inner()], BYTES), (with_root, 2), "cut between leaves");
 }
