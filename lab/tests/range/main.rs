@@ -25,6 +25,7 @@ mod bplus;
 mod hostile;
 mod kerschbaum_tueno;
 mod logarithmic_brc;
+mod path_oram;
 mod pope;
 mod sorted_list;
 mod world;
