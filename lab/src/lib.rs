@@ -19,4 +19,5 @@ pub mod queries;
 pub mod run;
 pub mod schemes;
 pub mod seed;
+pub mod web;
 pub mod wire_client;
