@@ -4,10 +4,11 @@ use super::form;
 use super::queue::{Job, Phase, Queue};
 use crate::datasets::{Dataset, NumberType};
 use crate::pages::CachePolicy;
-use crate::plots::{self, Measure};
+use crate::plots;
 use crate::protocols;
 use crate::run::{RunRequest, RunResult};
 use arras_protocol::leakage::Pattern;
+use arras_protocol::ore::Width;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -39,7 +40,7 @@ pub(super) async fn options(State(queue): Shared) -> Json<Value> {
     let protocols: Vec<Value> = protocols::ALL
         .iter()
         .map(|protocol| {
-            let worst = protocol.leakage.worst().map(Pattern::describe);
+            let worst = (protocol.leakage)(Width::Bits32).worst().map(Pattern::describe);
             json!({ "name": protocol.name, "title": protocol.title, "in_all": protocol.in_all, "worst": worst })
         })
         .collect();
@@ -60,7 +61,6 @@ pub(super) async fn options(State(queue): Shared) -> Json<Value> {
         "datasets": datasets,
         "numbers": numbers,
         "cache_policies": CachePolicy::ALL,
-        "measures": measures,
         "defaults": RunRequest::default(),
         "limits": {
             "records": queue.limits.records_max,
@@ -77,7 +77,7 @@ pub(super) async fn leakage() -> Json<Value> {
     let rows: Vec<Value> = protocols::ALL
         .iter()
         .map(|protocol| {
-            let leakage = &protocol.leakage;
+            let leakage = (protocol.leakage)(Width::Bits32);
             json!({
                 "name": protocol.name,
                 "title": protocol.title,
@@ -166,18 +166,13 @@ pub(super) async fn result(State(queue): Shared, Path(id): Path<u64>) -> Respons
 pub(super) struct Plot {
     /// Numbers of runs, separated by commas.
     runs: String,
-    /// A [`Measure`]'s name.
-    measure: String,
 }
 
 /// Most runs beside each other.
 const COMPARED_MAX: usize = 6;
 
-/// A chart of one measure over one or more runs.
+/// A chart of one or more runs.
 pub(super) async fn plot(State(queue): Shared, Query(plot): Query<Plot>) -> Response {
-    let Some(measure) = Measure::named(&plot.measure) else {
-        return wrong(StatusCode::BAD_REQUEST, "there is no such measure");
-    };
     let ids: Vec<u64> = plot.runs.split(',').filter_map(|id| id.parse().ok()).take(COMPARED_MAX).collect();
     let results: Vec<(String, Arc<RunResult>)> =
         ids.into_iter().filter_map(|id| Some((format!("run {id}"), queue.job(id)?.result()?))).collect();
@@ -186,8 +181,8 @@ pub(super) async fn plot(State(queue): Shared, Query(plot): Query<Plot>) -> Resp
     }
     let runs: Vec<(&str, &RunResult)> =
         results.iter().map(|(name, result)| (name.as_str(), &**result)).collect();
-    match plots::run_svg(&runs, measure) {
+    match plots::of_runs(&runs) {
         Ok(svg) => ([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response(),
-        Err(error) => wrong(StatusCode::INTERNAL_SERVER_ERROR, &error),
+        Err(error) => wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }

@@ -90,18 +90,12 @@ async fn results_and_plots_are_there_once_a_run_has_ended() {
     assert!(headers[header::CONTENT_DISPOSITION].to_str().is_ok_and(|text| text.starts_with("attachment")));
     let result: crate::run::RunResult = serde_json::from_slice(&body).expect("a result");
     assert_eq!(result.request.seed, 7);
-    for measure in crate::plots::Measure::ALL {
-        let path = format!("/api/plot.svg?runs={id}&measure={}", measure.name());
-        let (status, headers, body) =
-            site.send(Request::get(path).body(Body::empty()).expect("a request")).await;
-        assert_eq!(
-            (status, &headers[header::CONTENT_TYPE]),
-            (StatusCode::OK, &HeaderValue::from_static("image/svg+xml"))
-        );
-        assert!(String::from_utf8_lossy(&body).contains("No encryption"));
-    }
-    assert_eq!(site.get("/api/plot.svg?runs=99&measure=bytes").await.0, StatusCode::NOT_FOUND);
-    assert_eq!(site.get(&format!("/api/plot.svg?runs={id}&measure=none")).await.0, StatusCode::BAD_REQUEST);
+    let path = format!("/api/plot.svg?runs={id}");
+    let (status, headers, body) = site.send(Request::get(path).body(Body::empty()).expect("a request")).await;
+    assert_eq!((status, &headers[header::CONTENT_TYPE]), (StatusCode::OK, &HeaderValue::from_static("image/svg+xml")));
+    assert!(String::from_utf8_lossy(&body).contains("No encryption"));
+    assert_eq!(site.get("/api/plot.svg?runs=99").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(site.get("/api/plot.svg").await.0, StatusCode::BAD_REQUEST);
     assert_eq!(site.get("/api/runs/99").await.0, StatusCode::NOT_FOUND);
 }
 

@@ -146,7 +146,7 @@ fn build_twin(context: &Context) -> Result<(), String> {
     })
 }
 
-fn require(finished: process::Finished, otherwise: &str) -> Result<(), String> {
+pub(super) fn require(finished: process::Finished, otherwise: &str) -> Result<(), String> {
     if finished.success { Ok(()) } else { Err(format!("{otherwise}:\n{}", finished.tail(30))) }
 }
 
@@ -194,26 +194,38 @@ fn python(context: &Context) -> Result<Command, String> {
     Ok(command)
 }
 
-/// The scripts of `folder` copied beside the pinned packages, where Node.js looks for them.
-fn node_folder(context: &Context) -> Result<PathBuf, String> {
-    let modules = context.scratch.join("node");
-    let manifest = context.root.join("lab/drivers/node/package.json");
-    once(context, "node", std::slice::from_ref(&manifest), &modules.join("node_modules"), || {
+/// The packages pinned in `lab/drivers/<name>`, installed, and that folder's scripts copied beside them, where Node.js
+/// looks for them.
+pub(super) fn modules(context: &Context, name: &str) -> Result<PathBuf, String> {
+    let modules = context.scratch.join(name);
+    let folder = context.root.join("lab/drivers").join(name);
+    let manifest = folder.join("package.json");
+    once(context, name, std::slice::from_ref(&manifest), &modules.join("node_modules"), || {
         std::fs::create_dir_all(&modules).map_err(|error| format!("{}: {error}", modules.display()))?;
         copy(&manifest, &modules.join("package.json"))?;
         let mut install = Command::new("npm");
         install.args(["install", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&modules);
-        require(process::finish(&mut install, &context.log("node-install"))?, "npm cannot install")
+        let log = context.log(&format!("{name}-install"));
+        require(process::finish(&mut install, &log)?, "npm cannot install")
     })?;
-    for folder in ["node", "mongosh"] {
-        let folder = context.root.join("lab/drivers").join(folder);
-        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|ending| ending == "js" || ending == "mjs") {
-                copy(&path, &modules.join(path.file_name().unwrap_or_default()))?;
-            }
+    copy_scripts(&folder, &modules)?;
+    Ok(modules)
+}
+
+fn copy_scripts(folder: &Path, modules: &Path) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|ending| ending == "js" || ending == "mjs") {
+            copy(&path, &modules.join(path.file_name().unwrap_or_default()))?;
         }
     }
+    Ok(())
+}
+
+/// The scripts of both drivers that share packages.
+fn node_folder(context: &Context) -> Result<PathBuf, String> {
+    let modules = modules(context, "node")?;
+    copy_scripts(&context.root.join("lab/drivers/mongosh"), &modules)?;
     Ok(modules)
 }
 

@@ -5,6 +5,7 @@ mod drivers;
 pub mod fuzz;
 mod process;
 mod tools;
+mod web;
 
 use crate::report::Report;
 use std::path::PathBuf;
@@ -70,7 +71,7 @@ struct Step {
     run: fn(&Context) -> Result<Outcome, String>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
     Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
     Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
@@ -89,6 +90,12 @@ const STEPS: [Step; 11] = [
         what: "real drivers, real processes, compared with a plaintext database",
         needs: &tools::DRIVERS,
         run: drivers::run,
+    },
+    Step {
+        name: "web",
+        what: "the lab's website in a real browser",
+        needs: &tools::BROWSER,
+        run: web::run,
     },
     Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },
     Step { name: "doc", what: "documentation builds without a warning", needs: &[], run: cargo::doc },

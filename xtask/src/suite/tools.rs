@@ -18,6 +18,21 @@ pub(super) struct Tool {
 pub(super) const CXX: Tool =
     Tool { name: "a C++ compiler", probe: &["c++", "--version"], packages: &["g++"] };
 
+/// Chromium, and Node.js 18 or newer with npm to drive it.
+pub(super) const BROWSER: [Tool; 3] = [
+    Tool { name: "Chromium", probe: &["chromium", "--version"], packages: &["chromium"] },
+    NODE,
+    NPM,
+];
+
+const NODE: Tool = Tool {
+    name: "Node.js 18 or newer",
+    probe: &["node", "-e", "process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)"],
+    packages: &["nodejs"],
+};
+
+const NPM: Tool = Tool { name: "npm", probe: &["npm", "--version"], packages: &["npm"] };
+
 /// Python with venv and pip, Node.js 18 or newer with npm, Maven with a JDK 17 or newer.
 pub(super) const DRIVERS: [Tool; 5] = [
     Tool {
@@ -25,12 +40,8 @@ pub(super) const DRIVERS: [Tool; 5] = [
         probe: &["python3", "-c", "import venv, ensurepip"],
         packages: &["python3", "python3-venv", "python3-pip"],
     },
-    Tool {
-        name: "Node.js 18 or newer",
-        probe: &["node", "-e", "process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)"],
-        packages: &["nodejs"],
-    },
-    Tool { name: "npm", probe: &["npm", "--version"], packages: &["npm"] },
+    NODE,
+    NPM,
     Tool {
         name: "a JDK 17 or newer",
         probe: &["javac", "--release", "17", "--version"],

@@ -313,17 +313,15 @@ function sizeTable(result) {
   return table("Sizes in bytes, and how it ended", ["Protocol", "Ciphertext", "Client state", "Stored", "Ending"], rows);
 }
 
-function plots(ids) {
-  return options.measures.map(({ name, title }) => {
-    const source = `/api/plot.svg?runs=${ids.join(",")}&measure=${name}`;
-    const caption = `${title} per operation, ${ids.length > 1 ? "runs" : "run"} ${ids.join(", ")}`;
-    return element("figure", [element("img", [], { src: source, alt: `${caption}. The tables give the numbers.` }), element("figcaption", caption)]);
-  });
+function plot(ids) {
+  const caption = `Page I/O, messages and bytes of each protocol, per insertion and per query; ${ids.length > 1 ? "runs" : "run"} ${ids.join(", ")}`;
+  const image = element("img", [], { src: `/api/plot.svg?runs=${ids.join(",")}`, alt: `${caption}. The tables give the numbers.` });
+  return element("figure", [image, element("figcaption", caption)]);
 }
 
 function showResult(id, result) {
   const about = `${result.request.records.toLocaleString("en")} records (${result.request.dataset}), ${result.request.queries.toLocaleString("en")} queries, seed ${result.request.seed}, commit ${result.environment.commit.slice(0, 12)}, ${result.environment.machine}`;
-  get("plots").replaceChildren(...plots([id]));
+  get("plots").replaceChildren(plot([id]));
   get("tables").replaceChildren(element("p", about, { class: "hint" }),
     ...STAGES.map((stage) => stageTable([["", result]], stage)), primitiveTable(result), sizeTable(result));
   get("download").href = `/api/runs/${id}/result.json`;
@@ -374,7 +372,7 @@ async function compareRuns() {
   const ids = [...chosenRuns].sort((one, other) => one - other).slice(0, 6);
   const answers = await Promise.all(ids.map((id) => ask(`/api/runs/${id}`)));
   const runs = answers.filter(({ body }) => body.result).map(({ body }) => [`run ${body.id}`, body.result]);
-  const comparison = element("div", plots(runs.map(([name]) => name.slice(4))), { class: "plots" });
+  const comparison = plot(runs.map(([name]) => name.slice(4)));
   get("comparison").replaceChildren(element("h3", `Side by side: ${runs.map(([name]) => name).join(", ")}`, { tabindex: "-1", id: "comparison-title" }),
     comparison, ...STAGES.map((stage) => stageTable(runs, stage)));
   get("comparison-title").focus();
