@@ -4,9 +4,11 @@ mod bench;
 mod compare;
 mod progress;
 mod run;
+mod serve;
 mod table;
 
 pub use run::RunArguments;
+pub use serve::ServeArguments;
 
 use crate::bench::BenchArguments;
 use crate::compare::CompareArguments;
@@ -49,6 +51,8 @@ pub enum Command {
     Compare(CompareArguments),
     /// Run protocols on data and queries; count what they cost and check every answer.
     Run(Box<RunArguments>),
+    /// Serve the same as a website, on this machine.
+    Serve(ServeArguments),
 }
 
 /// Why a command failed: one line a person can act on.
@@ -106,6 +110,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     }
 }
 

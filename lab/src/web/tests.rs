@@ -92,7 +92,10 @@ async fn results_and_plots_are_there_once_a_run_has_ended() {
     assert_eq!(result.request.seed, 7);
     let path = format!("/api/plot.svg?runs={id}");
     let (status, headers, body) = site.send(Request::get(path).body(Body::empty()).expect("a request")).await;
-    assert_eq!((status, &headers[header::CONTENT_TYPE]), (StatusCode::OK, &HeaderValue::from_static("image/svg+xml")));
+    assert_eq!(
+        (status, &headers[header::CONTENT_TYPE]),
+        (StatusCode::OK, &HeaderValue::from_static("image/svg+xml"))
+    );
     assert!(String::from_utf8_lossy(&body).contains("No encryption"));
     assert_eq!(site.get("/api/plot.svg?runs=99").await.0, StatusCode::NOT_FOUND);
     assert_eq!(site.get("/api/plot.svg").await.0, StatusCode::BAD_REQUEST);

@@ -91,12 +91,7 @@ const STEPS: [Step; 12] = [
         needs: &tools::DRIVERS,
         run: drivers::run,
     },
-    Step {
-        name: "web",
-        what: "the lab's website in a real browser",
-        needs: &tools::BROWSER,
-        run: web::run,
-    },
+    Step { name: "web", what: "the lab's website in a real browser", needs: &tools::BROWSER, run: web::run },
     Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },
     Step { name: "doc", what: "documentation builds without a warning", needs: &[], run: cargo::doc },
 ];

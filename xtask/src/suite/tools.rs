@@ -19,11 +19,8 @@ pub(super) const CXX: Tool =
     Tool { name: "a C++ compiler", probe: &["c++", "--version"], packages: &["g++"] };
 
 /// Chromium, and Node.js 18 or newer with npm to drive it.
-pub(super) const BROWSER: [Tool; 3] = [
-    Tool { name: "Chromium", probe: &["chromium", "--version"], packages: &["chromium"] },
-    NODE,
-    NPM,
-];
+pub(super) const BROWSER: [Tool; 3] =
+    [Tool { name: "Chromium", probe: &["chromium", "--version"], packages: &["chromium"] }, NODE, NPM];
 
 const NODE: Tool = Tool {
     name: "Node.js 18 or newer",

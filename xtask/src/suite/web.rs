@@ -34,7 +34,9 @@ pub(super) fn run(context: &Context) -> Result<Outcome, String> {
         println!("    a run of 10,000 records and 100 queries (debug build): {line}");
     }
     if !finished.success || outcome.passed + outcome.failed == 0 {
-        outcome.add(Outcome::one(false).note(format!("the browser's script ended early:\n{}", finished.tail(20))));
+        outcome.add(
+            Outcome::one(false).note(format!("the browser's script ended early:\n{}", finished.tail(20))),
+        );
     }
     Ok(outcome)
 }
