@@ -52,10 +52,6 @@ pub(super) async fn options(State(queue): Shared) -> Json<Value> {
         })
         .collect();
     let numbers: Vec<&str> = NumberType::ALL.into_iter().map(NumberType::name).collect();
-    let measures: Vec<Value> = Measure::ALL
-        .into_iter()
-        .map(|measure| json!({ "name": measure.name(), "title": measure.title() }))
-        .collect();
     Json(json!({
         "protocols": protocols,
         "datasets": datasets,
