@@ -12,6 +12,7 @@ use crate::plain_scheme::PlainScheme;
 use crate::seed;
 use arras_client::error::IndexError;
 use arras_client::ore::bclo::Bclo;
+use arras_client::ore::cloz::Cloz;
 use arras_client::ore::clww::Clww;
 use arras_client::ore::fh_ope::FhOpe;
 use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
@@ -119,15 +120,21 @@ impl ProtocolEntry {
     }
 }
 
-/// The row of a B+ tree over a scheme.
+/// The row of a B+ tree over a scheme; `asked` if `all` does not mean it.
 macro_rules! bplus {
     ($name:literal, $title:literal, $public:expr, $keyed:expr) => {
+        bplus!($name, $title, $public, $keyed, true)
+    };
+    ($name:literal, $title:literal, $public:expr, $keyed:expr, asked) => {
+        bplus!($name, $title, $public, $keyed, false)
+    };
+    ($name:literal, $title:literal, $public:expr, $keyed:expr, $in_all:literal) => {
         ProtocolEntry {
             name: $name,
             title: $title,
             leakage: |width| *leakage::bplus::bplus($public(width)),
             construction: Construction::OneByOne,
-            in_all: true,
+            in_all: $in_all,
             page_bytes_min: |width| make::bplus_page_bytes_min($public(width)),
             make: |making| make::bplus($keyed(&making), making),
         }
@@ -150,6 +157,13 @@ pub const ALL: &[ProtocolEntry] = &[
         "B+ tree, Lewi-Wu",
         |width| Scheme::LewiWu { width, block_bits: BlockBits::Eight.bits() },
         |making: &Making| LewiWu::new(&making.key(), making.width, BlockBits::Eight)
+    ),
+    bplus!(
+        "bplus_cloz",
+        "B+ tree, CLOZ",
+        Scheme::Cloz,
+        |making: &Making| Cloz::new(&making.key(), making.width),
+        asked
     ),
     bplus!("bplus_fh_ope", "B+ tree, FH-OPE", Scheme::FhOpe, |making: &Making| FhOpe::new(making.width)),
     ProtocolEntry {

@@ -3,6 +3,7 @@
 use crate::plain_scheme::PlainScheme;
 use arras_client::ore::OrderScheme;
 use arras_client::ore::bclo::Bclo;
+use arras_client::ore::cloz::Cloz;
 use arras_client::ore::clww::Clww;
 use arras_client::ore::fh_ope::FhOpe;
 use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
@@ -66,6 +67,12 @@ pub const ALL: &[SchemeEntry] = &[
         title: "Lewi-Wu, d = 8",
         slowness: 1,
         make: |key, width| Box::new(LewiWu::new(key, width, BlockBits::Eight)),
+    },
+    SchemeEntry {
+        name: "cloz",
+        title: "CLOZ",
+        slowness: 250,
+        make: |key, width| Box::new(Cloz::new(key, width)),
     },
     SchemeEntry {
         name: "fh_ope",

@@ -126,7 +126,7 @@ fn mistakes_in_usage_are_told() {
     for arguments in [&["run"][..], &["run", "--protocol", "plain", "--records", "many"], &["walk"]] {
         let output = lab(directory.path(), arguments);
         assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: arras lab"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("try '--help'"));
     }
 }
 

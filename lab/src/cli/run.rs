@@ -77,6 +77,7 @@ pub struct RunArguments {
 
 /// Carries the command out.
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
+    let stop = stop_flag();
     let (json, plot) = (arguments.json, arguments.plot.clone());
     if let Some(directory) = plot.as_deref().and_then(Path::parent)
         && !directory.as_os_str().is_empty()
@@ -85,7 +86,6 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("--plot: there is no directory {}", directory.display())));
     }
     let plan = arguments.request()?.plan().map_err(Failure::Fields)?;
-    let stop = stop_flag();
     let bar = progress::Bar::new();
     let show = |progress: &run::Progress| bar.show(progress);
     let result = run::run(&plan, &Watch::new(&show, &stop));
