@@ -73,8 +73,8 @@ impl Batch {
 }
 
 /// The caller's plaintext.
-fn plaintext(scheme: Scheme, key: &[u8]) -> Result<u64, IndexError> {
-    key_plaintext(scheme.width(), key).ok_or(IndexError::Caller("a key that is not of the index's width"))
+fn plaintext(scheme: Scheme, value: &[u8]) -> Result<u64, IndexError> {
+    key_plaintext(scheme.width(), value).ok_or(IndexError::Caller("a value that is not of the index's width"))
 }
 
 fn refused(error: EncryptFailed) -> IndexError {
