@@ -97,7 +97,7 @@ impl Stored {
 pub(crate) fn values(width: Width, values_max: usize) -> Vec<u64> {
     let greatest = width.greatest();
     let mut values = vec![greatest / 2 + 1, greatest, 0, greatest / 2, 1, greatest - 1, greatest / 3];
-    values.extend((0..width.bits()).step_by(3).map(|bit| greatest / 3 ^ 1 << bit));
+    values.extend((0..width.bits()).step_by(3).map(|bit| (greatest / 3) ^ (1 << bit)));
     let mut prg = Prg::new(&[3; 16]);
     values.extend((0..values_max).map(|_| prg.next_u64() & greatest));
     values.truncate(values_max);
