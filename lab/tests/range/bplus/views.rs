@@ -3,9 +3,10 @@
 
 use super::Over;
 use crate::body::{Item, Subject, entries};
-use crate::world::{memory, prg, run};
+use crate::world::{key, memory, prg, run};
 use arras_client::ore::OrderScheme;
 use arras_client::ore::fh_ope::FhOpe;
+use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_client::traits::RangeIndex;
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::ore::Width;
@@ -64,6 +65,16 @@ fn alike() -> (Vec<Item>, Vec<Item>) {
 fn over_fh_ope_equal_ranks_give_equal_stores() {
     let (one, other) = alike();
     assert_eq!(stored(FhOpe::new, &one, false), stored(FhOpe::new, &other, false));
+}
+
+/// Right ciphertexts alone are stored, and say nothing by themselves: blanked, two stores of equal ranks are the same
+/// bytes.
+#[test]
+fn over_lewi_wu_stores_of_equal_ranks_differ_in_right_ciphertexts_only() {
+    let (one, other) = alike();
+    let make = |width| LewiWu::new(&key(), width, BlockBits::Four);
+    assert_eq!(stored(make, &one, true), stored(make, &other, true));
+    assert_ne!(stored(make, &one, false), stored(make, &other, false));
 }
 
 #[test]

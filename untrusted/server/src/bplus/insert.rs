@@ -58,6 +58,8 @@ pub(super) fn place<T: Read>(tree: &Tree<T>, query: &Blob, row: RowId) -> Result
 fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusal> {
     check(tree, entry)?;
     if let Some((lower, upper)) = &entry.equals
+        // Where the new ciphertext is the only one of its value, nothing equal is stored.
+        && !(lower == upper && *lower == entry.query)
         && find_row(tree, (&bound(lower), &bound(upper)), entry.row)?.is_some()
     {
         return Ok(false);
