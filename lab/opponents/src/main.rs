@@ -7,13 +7,18 @@
 
 mod clww;
 mod lewi_wu;
+mod path_oram;
 mod primitives;
 mod table;
 
 use table::Table;
 
-const PARTS: [(&str, fn(&mut Table)); 3] =
-    [("primitives", primitives::measure), ("clww", clww::measure), ("lewi_wu", lewi_wu::measure)];
+const PARTS: [(&str, fn(&mut Table)); 4] = [
+    ("primitives", primitives::measure),
+    ("clww", clww::measure),
+    ("lewi_wu", lewi_wu::measure),
+    ("path_oram", path_oram::measure),
+];
 
 fn main() -> std::process::ExitCode {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
