@@ -159,6 +159,7 @@ impl Shape {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test may fail")]
 mod tests {
     use super::*;
 
