@@ -25,14 +25,14 @@ pub struct BarPanel {
     pub rows: Vec<BarRow>,
 }
 
-const PANEL_WIDTH: u32 = 430;
+const PANEL_WIDTH: u32 = 470;
 const BAR_HEIGHT: u32 = 13;
 const ROW_GAP: u32 = 8;
 /// Heading, axis and margins of a panel.
 const PANEL_FRAME: u32 = 74;
 /// Heading and legend of the sheet.
 const HEAD: u32 = 64;
-const LABEL_WIDTH: u32 = 138;
+const LABEL_WIDTH: u32 = 178;
 
 /// Draws panels in rows of `columns`.
 ///
@@ -151,7 +151,7 @@ fn bar(
     let text = value.map_or_else(|| "\u{2013}".to_owned(), label);
     let value = value.unwrap_or(from);
     let corners = [(from, top), (value, top - thickness * 0.92)];
-    let number = Text::new(format!(" {text}"), (value, top - thickness * 0.02), style);
+    let number = Text::new(format!("\u{a0}{text}"), (value, top - thickness * 0.02), style);
     chart.draw_series([Rectangle::new(corners, colour(series).filled())]).map_err(failed)?;
     chart.draw_series([number]).map_err(failed)?;
     Ok(())

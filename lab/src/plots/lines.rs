@@ -107,7 +107,7 @@ fn key(area: &DrawingArea<SVGBackend<'_>, Shift>, names: &[&str], in_a_row: usiz
         let middle = 12 + i32::try_from(at / in_a_row).unwrap_or(0) * LEGEND_LINE.cast_signed();
         let line = PathElement::new([(left, middle), (left + 26, middle)], colour(at).stroke_width(2));
         area.draw(&line).map_err(failed)?;
-        area.draw(&Circle::new((left + 13, middle), 3, colour(at).filled())).map_err(failed)?;
+        area.draw(&mark((left + 13, middle), at)).map_err(failed)?;
         area.draw(&Text::new((*name).to_owned(), (left + 34, middle - 8), style.clone())).map_err(failed)?;
     }
     Ok(())
@@ -126,7 +126,17 @@ fn frame(panel: &LinePanel) -> ((f64, f64), (f64, f64)) {
         return ((0.0, 1.0), (0.1, 1.0));
     }
     let x = if x.1 > x.0 { x } else { (x.0 - 0.5, x.1 + 0.5) };
-    let y = if logarithmic { (y.0 / 1.5, y.1 * 1.5) } else { (0.0, (y.1 * 1.08).max(1e-9)) };
+    let y = if logarithmic {
+        // A decade at least, so that there is a number beside the scale.
+        let (from, to) = (y.0 / 1.5, y.1 * 1.5);
+        if to / from >= 10.0 {
+            (from, to)
+        } else {
+            (10f64.powf(y.0.log10().floor()), 10f64.powf(to.log10().ceil()))
+        }
+    } else {
+        (0.0, (y.1 * 1.08).max(1e-9))
+    };
     (x, y)
 }
 
