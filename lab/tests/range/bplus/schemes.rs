@@ -1,12 +1,15 @@
 //! Every scheme through the test body.
 
 use super::{Over, Short};
-use crate::world::key;
+use crate::body::Pair;
+use crate::world::{key, memory, run};
 use arras_client::ore::bclo::Bclo;
+use arras_client::ore::cloz::Cloz;
 use arras_client::ore::clww::Clww;
 use arras_client::ore::fh_ope::FhOpe;
 use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_lab::plain_scheme::PlainScheme;
+use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::ore::Width::{Bits32, Bits64};
 
@@ -27,3 +30,18 @@ range_tests!(bclo_32, Over { width: Bits32, page_bytes: 160, make: |width| Bclo:
 range_tests!(clww_64, Over { width: Bits64, page_bytes: 256, make: |width| Clww::new(&key(), width) });
 range_tests!(lewi_wu_32, Over { width: Bits32, page_bytes: 640, make: lewi_wu });
 range_tests!(lewi_wu_of_short_replies, Short(Over { width: Bits64, page_bytes: 4096, make: lewi_wu }));
+
+/// A comparison takes most of a second: a root that splits, an entry that comes again, one that goes.
+#[test]
+fn over_cloz_a_few_values() {
+    run(async {
+        let cloz = Over { width: Bits32, page_bytes: 5000, make: |width| Cloz::new(&key(), width) };
+        let world = memory();
+        let pair = Pair::open(&cloz, &world).await;
+        pair.insert(&[(70, 1), (u64::from(u32::MAX), 1), (0, 1)]).await;
+        pair.insert(&[(70, 2), (70, 1)]).await;
+        pair.check(0, 70, Order::Ascending, None).await;
+        pair.remove(&[(70, 1), (3, 1)]).await;
+        pair.check(1, u64::from(u32::MAX), Order::Descending, Some(2)).await;
+    });
+}
