@@ -35,7 +35,7 @@ use self::cache::Cache;
 use self::function::OrderPreservingFunction;
 use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
-use arras_keys::Key;
+use arras_keys::{Key, Purpose};
 use arras_primitives::hypergeometric;
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
@@ -59,19 +59,19 @@ impl std::fmt::Debug for Bclo {
 }
 
 impl Bclo {
-    /// The scheme under the key of [`BcloTape`](arras_keys::Purpose::BcloTape), with a cache of [`CACHED_STEPS`].
+    /// The scheme under an index's key, with a cache of [`CACHED_STEPS`].
     #[must_use]
-    pub fn new(key: &Key, width: Width) -> Self {
-        Self::with_cache(key, width, CACHED_STEPS)
+    pub fn new(index: &Key, width: Width) -> Self {
+        Self::with_cache(index, width, CACHED_STEPS)
     }
 
     /// The same with room for so many steps of 32 bytes each, rounded up to a power of two; 0 for none.
     #[must_use]
-    pub fn with_cache(key: &Key, width: Width, steps: usize) -> Self {
+    pub fn with_cache(index: &Key, width: Width, steps: usize) -> Self {
         let (domain_bits, range_bits) = (width.bits(), 2 * width.bits());
         // A change of the sampler or of the intervals changes every coin.
         let which = [hypergeometric::VERSION, domain_bits as u8, range_bits as u8];
-        let tape = Prf::new(key.derive(&[b"tape", &which]).expose_16());
+        let tape = Prf::new(index.child(Purpose::BcloTape).derive(&[&which]).expose_16());
         let function = OrderPreservingFunction::new(tape, domain_bits, range_bits);
         Self { width, function, cache: Mutex::new(Cache::new(steps)) }
     }
