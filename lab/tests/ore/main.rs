@@ -1,6 +1,7 @@
 //! The order-preserving and order-revealing schemes, keyed and keyless halves together: one test body for all, then
 //! for each its known answers and what its ciphertexts tell.
 
+mod bclo;
 mod body;
 mod cloz;
 mod clww;
