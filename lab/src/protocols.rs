@@ -19,6 +19,7 @@ use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::IndexId;
+use arras_protocol::kerschbaum_tueno::ENTRY_BYTES;
 use arras_protocol::leakage::{self, Leakage};
 use arras_protocol::ore::{Scheme, Width};
 use std::future::Future;
@@ -166,6 +167,24 @@ pub const ALL: &[ProtocolEntry] = &[
         asked
     ),
     bplus!("bplus_fh_ope", "B+ tree, FH-OPE", Scheme::FhOpe, |making: &Making| FhOpe::new(making.width)),
+    ProtocolEntry {
+        name: "kerschbaum_tueno",
+        title: "Kerschbaum-Tueno",
+        leakage: |_| leakage::KERSCHBAUM_TUENO,
+        construction: Construction::OneByOne,
+        in_all: true,
+        page_bytes_min: |_| ENTRY_BYTES,
+        make: make::kerschbaum_tueno,
+    },
+    ProtocolEntry {
+        name: "pope",
+        title: "POPE",
+        leakage: |_| leakage::POPE,
+        construction: Construction::OneByOne,
+        in_all: true,
+        page_bytes_min: arras_client::pope::page_bytes_min,
+        make: make::pope,
+    },
     ProtocolEntry {
         name: "logarithmic_brc",
         title: "Logarithmic-BRC",

@@ -5,9 +5,11 @@ use crate::channel::LabChannel;
 use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
 use arras_client::bplus::BPlus;
 use arras_client::error::IndexError;
+use arras_client::kerschbaum_tueno::KerschbaumTueno;
 use arras_client::logarithmic_brc::{LogarithmicBrc, Parameters};
 use arras_client::ore::OrderScheme;
 use arras_client::path_oram::{OramTree, OramTreeParameters};
+use arras_client::pope::Pope;
 use arras_client::traits::RangeIndex;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Scheme;
@@ -54,6 +56,11 @@ fn no_state() -> StateBytes {
     Box::new(|| Box::pin(async { 0 }))
 }
 
+/// An index of such a client half, over no scheme.
+fn stateless(index: impl RangeIndex + 'static) -> Made {
+    Made { index: Box::new(index), scheme: None, ciphertext_bytes: None, state_bytes: no_state() }
+}
+
 /// An index shared between the run that uses it and whoever measures its state.
 struct Shared<I>(Arc<I>);
 
@@ -75,6 +82,25 @@ impl<I: RangeIndex> RangeIndex for Shared<I> {
     ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
         self.0.search(lower, upper, order, limit).await
     }
+}
+
+/// A rotated array.
+pub(super) fn kerschbaum_tueno(making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let (channel, key, prg) = (Arc::clone(&making.channel), making.key(), making.prg());
+        let (width, page_bytes) = (making.width, page_bytes(&making));
+        let array = KerschbaumTueno::create(channel, making.index(), &key, width, page_bytes, prg).await?;
+        Ok(stateless(array))
+    })
+}
+
+/// A buffer tree.
+pub(super) fn pope(making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let (channel, key, prg) = (Arc::clone(&making.channel), making.key(), making.prg());
+        let (width, page_bytes) = (making.width, page_bytes(&making));
+        Ok(stateless(Pope::create(channel, making.index(), &key, width, page_bytes, prg).await?))
+    })
 }
 
 /// A B+ tree in a Path ORAM.

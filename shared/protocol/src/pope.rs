@@ -50,6 +50,12 @@ pub const fn labels_per_node(page_bytes: usize, element_bytes: usize) -> Option<
     }
 }
 
+/// Bytes of the smallest page for elements of one length.
+#[must_use]
+pub const fn page_bytes_min(element_bytes: usize) -> usize {
+    NODE_OVERHEAD_BYTES.saturating_add(LABELS_MIN.saturating_mul(element_bytes.saturating_add(CHILD_BYTES)))
+}
+
 /// The protocol.
 #[derive(Debug)]
 pub struct Pope;
@@ -143,7 +149,8 @@ pub enum Request {
         /// Most pages of the first chunk.
         pages_max: u32,
     },
-    /// Returns all elements between two paths, in those of the nodes and in those of whole subtrees.
+    /// Returns all elements between two paths, in those of the nodes and in those of whole subtrees. If one of the paths
+    /// ends in a leaf that must be split, the answer is [`Response::Looked`] with these leaves.
     Collect {
         /// Where.
         index: IndexId,
@@ -153,6 +160,8 @@ pub enum Request {
         upper: Vec<Node>,
         /// Where an earlier reply ended; its path takes the place of `lower`.
         resume: Option<Cursor>,
+        /// What labels are drawn with.
+        seed: [u8; 16],
     },
     /// Takes elements out; those that are not where they are said to be are left alone.
     Remove {
@@ -229,7 +238,7 @@ pub struct Cursor {
 pub enum Response {
     /// Done.
     Done,
-    /// To [`Request::Look`].
+    /// To [`Request::Look`], and to [`Request::Collect`] between unsorted leaves.
     Looked(Vec<(Node, View)>),
     /// To [`Request::Push`] and [`Request::Split`].
     Pushed {
@@ -272,6 +281,7 @@ mod tests {
     fn a_page_of_4_kib_holds_the_labels_of_the_paper() {
         assert_eq!(labels_per_node(4096, 60), Some(60));
         assert_eq!(labels_per_node(1 << 16, 60), Some(LABELS_MAX));
+        assert_eq!(page_bytes_min(60), 214);
         assert_eq!(labels_per_node(213, 60), None);
         assert_eq!(labels_per_node(214, 60), Some(LABELS_MIN));
         assert_eq!(labels_per_node(usize::MAX, usize::MAX), None);

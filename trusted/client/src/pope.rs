@@ -29,6 +29,8 @@ mod element;
 #[cfg(test)]
 mod tests;
 
+pub use element::page_bytes_min;
+
 use crate::arx_range::RangeEntry;
 use crate::error::IndexError;
 use crate::ore::domain::plaintext_key;
@@ -41,7 +43,7 @@ use arras_protocol::ore::Width;
 use arras_protocol::pope::{Located, Pope as Protocol, Request, Response, labels_per_node};
 use arras_protocol::{Blob, Channel, IndexId, RowId};
 use descend::Search;
-use element::Elements;
+use element::{Elements, Plain};
 use tokio::sync::Mutex;
 
 /// The client half of one index.
@@ -112,16 +114,28 @@ impl<C: Channel<Protocol>> Pope<C> {
         }
         let mut random = self.random.lock().await;
         let mut search = Search::new(&self.channel, self.index, &self.elements);
-        let (from, until) = search.descend(lower, upper, &mut random).await?;
         let mut found: Vec<(u64, RowId)> = Vec::new();
         search
-            .collect(from, until, |_, opened| {
-                let wanted = opened.iter().filter(|plain| lower <= plain.value && plain.value <= upper);
-                found.extend(wanted.map(|plain| (plain.value, plain.row)));
+            .run(lower, upper, &mut random, |reply, opened| {
+                found.reserve(opened.count());
+                let mut plains = opened.iter();
+                for run in reply.runs {
+                    // Leaves come in order: sorting within each is mostly all there is to do.
+                    let leaf = found.len();
+                    let in_range = |plain: &Plain| lower <= plain.value && plain.value <= upper;
+                    let wanted = plains.by_ref().take(run.count as usize).filter(in_range);
+                    found.extend(wanted.map(|plain| (plain.value, plain.row)));
+                    found[leaf..].sort_unstable_by_key(|(value, _)| *value);
+                }
+                if plains.next().is_some() {
+                    return Err(IndexError::Peer("elements that are nowhere"));
+                }
                 Ok(())
             })
             .await?;
-        found.sort_unstable_by_key(|(value, _)| *value);
+        if !found.is_sorted_by_key(|(value, _)| *value) {
+            found.sort_unstable_by_key(|(value, _)| *value);
+        }
         found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
         found.dedup();
         Ok(found)
@@ -131,11 +145,10 @@ impl<C: Channel<Protocol>> Pope<C> {
     async fn remove_plain(&self, value: u64, row: RowId) -> Result<(), IndexError> {
         let mut random = self.random.lock().await;
         let mut search = Search::new(&self.channel, self.index, &self.elements);
-        let (from, until) = search.descend(value, value, &mut random).await?;
         let sealed_bytes = self.elements.sealed_bytes();
         let mut removed = Vec::new();
         search
-            .collect(from, until, |found, opened| {
+            .run(value, value, &mut random, |found, opened| {
                 let places = found.runs.iter().flat_map(|run| std::iter::repeat_n(run, run.count as usize));
                 let elements = found.elements.chunks_exact(sealed_bytes);
                 for ((run, element), plain) in places.zip(elements).zip(opened.iter()) {

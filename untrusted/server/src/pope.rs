@@ -46,9 +46,16 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
             let reader = store.read().map_err(storage)?;
             look(&Tree::open(&reader, index)?, &nodes, pages_max, &seed)
         }
-        Request::Collect { index, lower, upper, resume } => {
+        Request::Collect { index, lower, upper, resume, seed } => {
             let reader = store.read().map_err(storage)?;
-            collect::collect(&Tree::open(&reader, index)?, lower, &upper, resume)
+            let tree = Tree::open(&reader, index)?;
+            let unsorted =
+                if resume.is_none() { unsorted(&tree, [&lower, &upper], &seed)? } else { Vec::new() };
+            if unsorted.is_empty() {
+                collect::collect(&tree, lower, &upper, resume)
+            } else {
+                Ok(Response::Looked(unsorted))
+            }
         }
         Request::Push { .. } | Request::Split { .. } => {
             let mut writer = store.write().map_err(storage)?;
@@ -163,6 +170,26 @@ fn view<R: Read>(tree: &Tree<'_, R>, node: Node, pages_max: usize, prg: &mut Prg
         return Ok(View::Leaf);
     }
     Ok(View::Oversized { sample: Blob(buffer::sample(tree, node, leaf_max, prg)?) })
+}
+
+/// The leaves at the ends of two paths that must be split.
+fn unsorted<R: Read>(
+    tree: &Tree<'_, R>,
+    paths: [&[Node]; 2],
+    seed: &[u8; 16],
+) -> Result<Vec<(Node, View)>, Refusal> {
+    let mut leaves: Vec<Node> =
+        paths.iter().filter_map(|path| path.last().copied()).filter(|node| !node.is_inner()).collect();
+    leaves.dedup();
+    let mut prg = Prg::new(seed);
+    let mut views = Vec::new();
+    for leaf in leaves {
+        match view(tree, leaf, 1, &mut prg)? {
+            View::Leaf => {}
+            unsorted => views.push((leaf, unsorted)),
+        }
+    }
+    Ok(views)
 }
 
 fn push(

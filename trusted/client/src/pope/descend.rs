@@ -63,7 +63,7 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
     }
 
     /// The paths to the leaves where the range begins and ends.
-    pub(super) async fn descend(
+    async fn descend(
         &mut self,
         lower: u64,
         upper: u64,
@@ -196,28 +196,58 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
         Ok((labels.iter().map(|(rank, _)| *rank).collect(), Blob(sealed)))
     }
 
-    /// Hands all elements between two paths to `take`, a reply at a time.
-    pub(super) async fn collect(
+    /// Hands all elements of the leaves where the range begins and ends, and of what lies between, to `take`, a
+    /// reply at a time.
+    pub(super) async fn run(
         &mut self,
-        lower: Vec<Node>,
-        upper: Vec<Node>,
+        lower: u64,
+        upper: u64,
+        random: &mut Prg,
         mut take: impl FnMut(&Found<'_>, &Opened) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
+        loop {
+            let paths = self.descend(lower, upper, random).await?;
+            if self.collect(paths, random, &mut take).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands all elements between two paths to `take`; false, and none, if a leaf had to be split first.
+    async fn collect(
+        &mut self,
+        (lower, upper): (Vec<Node>, Vec<Node>),
+        random: &mut Prg,
+        take: &mut impl FnMut(&Found<'_>, &Opened) -> Result<(), IndexError>,
+    ) -> Result<bool, IndexError> {
         let mut resume: Option<Cursor> = None;
         loop {
+            let mut seed = [0; 16];
+            random.fill(&mut seed);
             let request = Request::Collect {
                 index: self.index,
                 lower: lower.clone(),
                 upper: upper.clone(),
                 resume: resume.clone(),
+                seed,
             };
-            let Response::Found { elements, runs, next } = self.call(request).await? else {
-                return Err(IndexError::Peer("a search was answered by something else"));
+            let (elements, runs, next) = match self.call(request).await? {
+                Response::Found { elements, runs, next } => (elements, runs, next),
+                Response::Looked(views) if resume.is_none() => {
+                    // Splitting one may change the path to the other.
+                    let (leaf, view) =
+                        views.into_iter().next().ok_or(IndexError::Peer("no leaf to split"))?;
+                    let path = [lower, upper].into_iter().find(|path| path.last() == Some(&leaf));
+                    let path = path.ok_or(IndexError::Peer("another leaf than was asked for"))?;
+                    self.settle(path, view).await?;
+                    return Ok(false);
+                }
+                _ => return Err(IndexError::Peer("a search was answered by something else")),
             };
             let opened = self.elements.open(elements.as_slice())?;
             take(&Found { elements: elements.as_slice(), runs: &runs }, &opened)?;
             if next.is_none() {
-                return Ok(());
+                return Ok(true);
             }
             if next == resume || elements.is_empty() {
                 return Err(IndexError::Peer("a reply that does not go on"));
@@ -233,7 +263,10 @@ fn advance(ends: &mut [End; 2], node: Node, step: &Step) -> Result<(), IndexErro
         match step {
             Step::Inner(ranks, children) => {
                 let child = children.get(child_of(ranks, end.rank));
-                end.path.push(*child.ok_or(IndexError::Peer("a node without the child"))?);
+                let child = *child.ok_or(IndexError::Peer("a node without the child"))?;
+                end.path.push(child);
+                // Whether a leaf must be split is found out with its elements.
+                end.at_leaf = !child.is_inner();
             }
             _ => end.at_leaf = true,
         }

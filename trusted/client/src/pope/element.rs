@@ -63,9 +63,25 @@ impl Opened {
         self.plaintexts.chunks_exact(self.record_bytes).filter_map(Plain::decode)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.plaintexts.len() / self.record_bytes
+    }
+
     pub(super) fn ranks(&self) -> Vec<Rank> {
         self.iter().map(|plain| plain.rank()).collect()
     }
+}
+
+/// Bytes of an open element.
+const fn record_bytes(width: Width) -> usize {
+    width.bytes() + TIE_BYTES + RowId::BYTES
+}
+
+/// Bytes of the smallest page that an index of this width can have.
+#[must_use]
+pub const fn page_bytes_min(width: Width) -> usize {
+    arras_protocol::pope::page_bytes_min(sealed_bytes(record_bytes(width)))
 }
 
 /// Seals and opens the elements of one index.
@@ -87,7 +103,7 @@ impl Elements {
     }
 
     fn record_bytes(&self) -> usize {
-        self.width.bytes() + TIE_BYTES + RowId::BYTES
+        record_bytes(self.width)
     }
 
     pub(super) fn sealed_bytes(&self) -> usize {

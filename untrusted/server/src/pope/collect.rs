@@ -32,8 +32,10 @@ pub(super) fn collect<R: Read>(
         Some(cursor) => (cursor.path, Some(cursor.page)),
         None => (lower, None),
     };
-    tree.check_path(&lower)?;
-    tree.check_path(upper)?;
+    // The walk checks the rest of the paths where it follows them.
+    if lower.first() != Some(&tree.head.root) || upper.first() != Some(&tree.head.root) {
+        return Err(malformed("not a path from the root"));
+    }
     let mut walk =
         Walk { tree, from_page, path: Vec::new(), elements: Vec::new(), runs: Vec::new(), next: None };
     walk.node(tree.head.root, lower.get(1..), upper.get(1..))?;
@@ -62,7 +64,9 @@ impl<R: Read> Walk<'_, R> {
         }
         if self.next.is_none() && node.is_inner() {
             let page = self.tree.child(node)?;
-            let place = |child: Node| page.place(child).ok_or_else(|| damaged("a path that was checked"));
+            let place = |child: Node| {
+                page.place(child).ok_or_else(|| malformed("a path to a node that is elsewhere"))
+            };
             let first = bound(lower).map(place).transpose()?.unwrap_or(0);
             let last = bound(upper).map(place).transpose()?.unwrap_or(page.children.len().saturating_sub(1));
             if first > last {

@@ -42,8 +42,10 @@ fn root_view(store: &Memory) -> (Node, View) {
 }
 
 fn everything(store: &Memory) -> Vec<u8> {
+    // As a continuation, which does not mind large leaves.
     let root = vec![root_view(store).0];
-    let collect = Request::Collect { index: INDEX, lower: root.clone(), upper: root, resume: None };
+    let resume = Some(Cursor { path: root.clone(), page: 0 });
+    let collect = Request::Collect { index: INDEX, lower: Vec::new(), upper: root, resume, seed: [1; 16] };
     let Response::Found { elements, next: None, runs } = answer(store, collect).unwrap() else {
         panic!("all")
     };
@@ -113,7 +115,13 @@ fn an_index_that_is_not_there_is_unknown() {
     for request in [
         Request::Insert { index: INDEX, elements: elements([1]) },
         Request::Look { index: INDEX, nodes: Vec::new(), pages_max: 1, seed: [0; 16] },
-        Request::Collect { index: INDEX, lower: node.clone(), upper: node.clone(), resume: None },
+        Request::Collect {
+            index: INDEX,
+            lower: node.clone(),
+            upper: node.clone(),
+            resume: None,
+            seed: [1; 16],
+        },
         Request::Remove { index: INDEX, elements: Vec::new() },
         push(node.clone(), 0, vec![0]),
         split(node, [1]),
@@ -135,6 +143,19 @@ fn a_large_leaf_shows_a_sample_and_a_small_one_none() {
 }
 
 #[test]
+fn a_range_that_ends_in_a_large_leaf_shows_its_sample_instead() {
+    let store = index_of(12);
+    let path = vec![root_view(&store).0];
+    let collect = |path: &[Node]| {
+        let (lower, upper) = (path.to_vec(), path.to_vec());
+        answer(&store, Request::Collect { index: INDEX, lower, upper, resume: None, seed: [1; 16] }).unwrap()
+    };
+    assert_eq!(collect(&path), Response::Looked(vec![root_view(&store)]));
+    let nodes = split_root(&store);
+    assert!(matches!(collect(&[nodes[0], nodes[2]]), Response::Found { .. }));
+}
+
+#[test]
 fn elements_move_to_the_children_said() {
     let store = index_of(12);
     let nodes = split_root(&store);
@@ -144,6 +165,7 @@ fn elements_move_to_the_children_said() {
         lower: vec![nodes[0], nodes[2]],
         upper: vec![nodes[0], nodes[3]],
         resume: None,
+        seed: [1; 16],
     };
     let Response::Found { elements, .. } = answer(&store, collect).unwrap() else { panic!("elements") };
     assert_eq!(numbers(&elements), (3..9).collect::<Vec<_>>());
@@ -194,12 +216,19 @@ fn wrong_requests_change_nothing() {
         split(vec![nodes[0]], [1]),
         split(vec![nodes[2]], [1]),
         split(vec![nodes[0], Node::leaf(99)], [1]),
-        Request::Collect { index: INDEX, lower: vec![nodes[0], nodes[3]], upper: leaf.clone(), resume: None },
+        Request::Collect {
+            index: INDEX,
+            lower: vec![nodes[0], nodes[3]],
+            upper: leaf.clone(),
+            resume: None,
+            seed: [1; 16],
+        },
         Request::Collect {
             index: INDEX,
             lower: leaf.clone(),
             upper: leaf.clone(),
             resume: Some(Cursor { path: vec![nodes[4]], page: 0 }),
+            seed: [1; 16],
         },
         Request::Look { index: INDEX, nodes: vec![Node::leaf(99).inner()], pages_max: 1, seed: [0; 16] },
         Request::Remove {
@@ -239,8 +268,13 @@ fn a_damaged_store_is_named() {
         writer.commit(Durability::Relaxed).unwrap();
     };
     let collect = || {
-        let all =
-            Request::Collect { index: INDEX, lower: vec![nodes[0]], upper: vec![nodes[0]], resume: None };
+        let all = Request::Collect {
+            index: INDEX,
+            lower: vec![nodes[0]],
+            upper: vec![nodes[0]],
+            resume: None,
+            seed: [1; 16],
+        };
         answer(&store, all)
     };
     let mut name = buffer_prefix(INDEX, nodes[3].number());
@@ -260,10 +294,11 @@ fn a_damaged_store_is_named() {
 
 /// Collects all, reply by reply: the first byte of each element, and the number of replies.
 fn collected(store: &Memory, path: &[Node], element_bytes: usize) -> (Vec<u8>, usize) {
-    let (mut found, mut replies, mut resume) = (Vec::new(), 0, None);
+    let (mut found, mut replies) = (Vec::new(), 0);
+    let mut resume = Some(Cursor { path: path.to_vec(), page: 0 });
     loop {
         let (lower, upper) = (path.to_vec(), path.to_vec());
-        let collect = Request::Collect { index: INDEX, lower, upper, resume };
+        let collect = Request::Collect { index: INDEX, lower, upper, resume, seed: [1; 16] };
         let Response::Found { elements, next, .. } = answer(store, collect).unwrap() else {
             panic!("elements")
         };
