@@ -8,16 +8,18 @@
 mod clww;
 mod lewi_wu;
 mod path_oram;
+mod pope;
 mod primitives;
 mod table;
 
 use table::Table;
 
-const PARTS: [(&str, fn(&mut Table)); 4] = [
+const PARTS: [(&str, fn(&mut Table)); 5] = [
     ("primitives", primitives::measure),
     ("clww", clww::measure),
     ("lewi_wu", lewi_wu::measure),
     ("path_oram", path_oram::measure),
+    ("pope", pope::measure),
 ];
 
 fn main() -> std::process::ExitCode {

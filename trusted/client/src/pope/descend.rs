@@ -15,6 +15,13 @@ const PATH_MAX: usize = 64;
 /// Most messages of one search: an end for what a lying server could spin out.
 const CALLS_MAX: u32 = 1 << 20;
 
+/// Most times that a search goes back to the root. It does so for each leaf split at one of its ends, and a split
+/// leaves about 30 elements, or one in 30, in the leaf that the end is in then.
+const STARTS_MAX: u32 = 256;
+
+/// What a lying server is told that has a search go on beyond these.
+const ENDLESS: &str = "a search that does not end";
+
 /// An end of the range, on its way down.
 struct End {
     rank: Rank,
@@ -57,8 +64,7 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
     }
 
     async fn call(&mut self, request: Request) -> Result<Response, IndexError> {
-        self.calls_left =
-            self.calls_left.checked_sub(1).ok_or(IndexError::Peer("a search that does not end"))?;
+        self.calls_left = self.calls_left.checked_sub(1).ok_or(IndexError::Peer(ENDLESS))?;
         Ok(self.channel.call(request).await?)
     }
 
@@ -71,8 +77,10 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
     ) -> Result<(Vec<Node>, Vec<Node>), IndexError> {
         let end = |rank| End { rank, path: Vec::new(), at_leaf: false };
         let mut ends = [end(before(lower)), end(after(upper))];
+        let mut starts_left = STARTS_MAX;
         while ends.iter().any(|end| !end.at_leaf) {
             if self.level(&mut ends, random).await? {
+                starts_left = starts_left.checked_sub(1).ok_or(IndexError::Peer(ENDLESS))?;
                 ends.iter_mut().for_each(|end| (end.path, end.at_leaf) = (Vec::new(), false));
             }
             if ends.iter().any(|end| end.path.len() > PATH_MAX) {
@@ -205,12 +213,13 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
         random: &mut Prg,
         mut take: impl FnMut(&Found<'_>, &Opened) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        loop {
+        for _ in 0..STARTS_MAX {
             let paths = self.descend(lower, upper, random).await?;
             if self.collect(paths, random, &mut take).await? {
                 return Ok(());
             }
         }
+        Err(IndexError::Peer(ENDLESS))
     }
 
     /// Hands all elements between two paths to `take`; false, and none, if a leaf had to be split first.
@@ -235,8 +244,9 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
                 Response::Found { elements, runs, next } => (elements, runs, next),
                 Response::Looked(views) if resume.is_none() => {
                     // Splitting one may change the path to the other.
-                    let (leaf, view) =
-                        views.into_iter().next().ok_or(IndexError::Peer("no leaf to split"))?;
+                    let Some((leaf, view @ View::Oversized { .. })) = views.into_iter().next() else {
+                        return Err(IndexError::Peer("no leaf to split"));
+                    };
                     let path = [lower, upper].into_iter().find(|path| path.last() == Some(&leaf));
                     let path = path.ok_or(IndexError::Peer("another leaf than was asked for"))?;
                     self.settle(path, view).await?;
