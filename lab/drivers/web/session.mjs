@@ -103,11 +103,9 @@ await step("the plot is an image with bars for each part of the run", async () =
   await page.waitForFunction(() => [...document.querySelectorAll("#plots img")].every((one) => one.complete && one.naturalWidth > 200));
   assert.ok((await image.getAttribute("alt")).length > 20);
   const svg = await page.evaluate(async (source) => (await fetch(source)).text(), await image.getAttribute("src"));
-  const parts = await page.evaluate((text) => {
-    const drawn = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-    return { name: drawn.nodeName, title: drawn.querySelector("title")?.textContent, text: drawn.textContent, bars: drawn.querySelectorAll("rect, polygon").length };
-  }, svg);
-  assert.equal(parts.name, "svg");
+  // Read here: the page's policy forbids styles of a document's own, and the chart has one.
+  const parts = { title: svg.match(/<title[^>]*>([^<]+)</)?.[1], text: svg, bars: (svg.match(/<(rect|polygon)/g) ?? []).length };
+  assert.match(svg, /^\s*(<\?xml[^>]*>)?\s*<svg/);
   assert.ok(parts.title, "a title");
   assert.match(parts.text, /No encryption/);
   assert.match(parts.text, /CLWW/);
