@@ -9,7 +9,7 @@
 //! *How.* The numbers of 64 bits are the places of a binary tree: 2^63 is the root, 2^62 and 3 * 2^62 its
 //! children, odd numbers the leaves. A new value descends as in a search tree, to a random side at an equal value,
 //! and takes the first free place: the middle between its neighbours. So the tree's shape is in its ciphertexts,
-//! and the [`list`] of them is all that is kept.
+//! and the list of them is all that is kept.
 //!
 //! *Leakage.* The order of all values and when each came, nothing of which are equal: a ciphertext, and what a
 //! rebalancing changes, is a function of the ciphertexts before and of the rank at which the value came in. The
