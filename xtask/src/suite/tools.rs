@@ -1,6 +1,7 @@
 //! What the tests need beside Rust, installed with apt where it is missing.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Something a step needs.
@@ -46,6 +47,12 @@ pub(super) const DRIVERS: [Tool; 5] = [
     },
     Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] },
 ];
+
+/// Where a command's executable is.
+pub(super) fn on_path(command: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|path| path.is_file())
+}
 
 fn succeeds(command: &[&str]) -> bool {
     let Some((program, arguments)) = command.split_first() else {

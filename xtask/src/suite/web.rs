@@ -1,7 +1,7 @@
 //! The lab's website in Debian's Chromium, used as a person would: `lab/drivers/web/session.mjs`.
 
 use super::process::{self, Server};
-use super::{Context, Outcome, cargo, drivers};
+use super::{Context, Outcome, cargo, drivers, tools};
 use serde_json::Value;
 use std::process::Command;
 
@@ -16,8 +16,10 @@ pub(super) fn run(context: &Context) -> Result<Outcome, String> {
     command.args(["serve", "--listen", "127.0.0.1:0"]);
     let server = Server::start(&mut command, "listening on ", &context.log("web-server"))?;
     let address = server.address.split_whitespace().next().unwrap_or_default().to_owned();
+    // Playwright looks for an executable at a path, not for a command.
+    let chromium = tools::on_path("chromium").ok_or("chromium is not on the PATH")?;
     let mut browser = Command::new("node");
-    browser.arg(modules.join("session.mjs")).arg(&address).arg("chromium");
+    browser.arg(modules.join("session.mjs")).arg(&address).arg(chromium);
     let finished = process::finish(&mut browser, &context.log("web"))?;
     let mut outcome = Outcome::default();
     for line in finished.output.lines().filter(|line| line.starts_with('{')) {
