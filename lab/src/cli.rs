@@ -1,5 +1,6 @@
 //! The command line of `arras lab`.
 
+mod attack;
 mod bench;
 mod compare;
 mod progress;
@@ -7,6 +8,7 @@ mod run;
 mod serve;
 mod table;
 
+pub use attack::AttackArguments;
 pub use run::RunArguments;
 pub use serve::ServeArguments;
 
@@ -29,10 +31,10 @@ const INTERRUPTED: u8 = 130;
     name = "arras-lab",
     bin_name = "arras lab",
     version,
-    about = "Measures every protocol and scheme: cost, communication, page I/O",
+    about = "Measures every protocol and scheme: cost, communication, page I/O, and what attacks recover",
     after_help = "Examples:\n  arras lab run --protocol all --records 10000 --queries 100\n  \
         arras lab run --protocol pope,bplus_clww --data pay.csv --column pay --json\n  \
-        arras lab compare --records 24700 --figures figures\n  arras lab bench\n\n\
+        arras lab compare --records 24700 --figures figures\n  arras lab attack --attack all --records 1000\n  arras lab bench\n\n\
         Exit codes: 0 done, 1 a run failed or gave a wrong answer, 2 usage or input, 130 stopped by Ctrl-C \
         (what was finished is printed)."
 )]
@@ -45,6 +47,8 @@ pub struct Arguments {
 /// What `arras lab` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Carry published attacks out against what the server sees; how much of the values they recover.
+    Attack(Box<AttackArguments>),
     /// Time the schemes and the primitives.
     Bench(BenchArguments),
     /// Reproduce the tables and figures of the comparative evaluation (VLDB 2019), each cell beside the paper's.
@@ -107,6 +111,7 @@ impl Failure {
 /// [`Failure`].
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        Command::Attack(arguments) => attack::run(*arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),

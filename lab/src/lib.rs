@@ -2,9 +2,10 @@
 //!
 //! The measurements, from the ground up: [`datasets`] and [`queries`] from a [`seed`]; [`channel`] counts messages
 //! and bytes, [`pages`] counts page I/O, the primitives count themselves; [`protocols`] is the table of what can be
-//! measured; [`run`] measures it and checks every answer.
+//! measured; [`run`] measures it and checks every answer; [`attacks`] measures what the server could learn.
 #![forbid(unsafe_code)]
 
+pub mod attacks;
 pub mod bench;
 pub mod channel;
 pub mod cli;

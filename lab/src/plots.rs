@@ -1,11 +1,13 @@
 //! Charts as SVG, readable in light and dark, with a title and a description for those who do not see them.
 
+mod attacks;
 mod bars;
 mod lines;
 mod page;
 #[cfg(test)]
 mod tests;
 
+pub use attacks::of_attacks;
 pub use bars::{BarPanel, BarRow, bar_chart};
 pub use lines::{Axis, Line, LinePanel, line_chart};
 

@@ -198,10 +198,10 @@ fn share(text: &str) -> Result<f64, Failure> {
     })
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })
 }

@@ -1,5 +1,9 @@
 //! Tables of text.
 
+mod attacks;
+
+pub(super) use attacks::of_attacks;
+
 use crate::run::{Ending, RunResult, StageResult};
 use std::fmt::Write;
 

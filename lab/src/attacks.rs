@@ -1,0 +1,119 @@
+//! Published attacks as experiments: what a server that looks learns about the values, measured.
+//!
+//! An attack sees what the server's half has after a real run (its store, or the requests it answered), and the
+//! [`Knowledge`] that its paper grants the attacker. The plaintexts serve to score it. Beside each rate stands what a
+//! guess without the server would have got.
+
+mod experiment;
+mod request;
+mod result;
+mod score;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use experiment::{AttackProgress, AttackWatch, run};
+pub use request::{ALL_ATTACKS, ATTACKED_RECORDS_MAX, AttackPlan, AttackRequest, Auxiliary};
+pub use result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, QueryCost};
+pub use score::{Score, TOLERANCE, baseline, score, up_to_symmetry};
+pub use target::{Knowledge, Target};
+
+use crate::protocols::ProtocolEntry;
+use arras_protocol::leakage::Pattern;
+
+/// Why an attack came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum AttackFailure {
+    /// The run it watches failed.
+    #[error(transparent)]
+    Index(#[from] arras_client::error::IndexError),
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] arras_storage::StorageError),
+    /// There was no thread to run it on.
+    #[error(transparent)]
+    Runtime(#[from] std::io::Error),
+    /// It was stopped.
+    #[error("stopped")]
+    Stopped,
+    /// The store or a message is not what it was taken for: a mistake in the attack.
+    #[error("the attacker cannot read {0}")]
+    Unreadable(&'static str),
+}
+
+/// In what the attacker is left free by what it sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Symmetry {
+    /// Nothing.
+    #[default]
+    None,
+    /// Whether the values ascend or descend: every guess may be the mirror image within the domain.
+    Reflection,
+    /// Where a circular order begins. `positions` are the records in that order.
+    Rotation {
+        /// Number of the record at each position.
+        positions: Vec<usize>,
+    },
+}
+
+/// What an attack came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recovery {
+    /// A guess for each record, in order of insertion.
+    pub guesses: Vec<i64>,
+    /// What it leaves open.
+    pub symmetry: Symmetry,
+    /// Queries it watched.
+    pub queries: u64,
+    /// Guesses after fewer queries.
+    pub earlier: Vec<(u64, Vec<i64>)>,
+    /// What it saw beside what its row says, in words.
+    pub saw: String,
+}
+
+/// Carries an attack out against a run of a protocol.
+pub type Carry = fn(&Target, &'static ProtocolEntry, &AttackWatch<'_>) -> Result<Recovery, AttackFailure>;
+
+/// An attack that can be carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Attack {
+    /// Its name on the command line, in results and in [`arras_protocol::leakage::Leakage::attacks`].
+    pub name: &'static str,
+    /// Its name in tables and plots.
+    pub title: &'static str,
+    /// Where it was published.
+    pub citation: &'static str,
+    /// What the attacker has, in words; the auxiliary data are said apart.
+    pub attacker: &'static str,
+    /// The leakage it rests on.
+    pub rests_on: &'static [Pattern],
+    /// The protocols it works against, by name.
+    pub protocols: &'static [&'static str],
+    /// Why it cannot be attempted on a target, if it cannot: too many values for its running time, say.
+    pub obstacle: fn(&Target) -> Option<String>,
+    /// Carries it out.
+    pub carry: Carry,
+}
+
+impl Attack {
+    /// Whether it works against a protocol.
+    #[must_use]
+    pub fn concerns(&self, protocol: &str) -> bool {
+        self.protocols.contains(&protocol)
+    }
+}
+
+/// All attacks. One more is one more row.
+pub const ALL: &[Attack] = &[];
+
+/// The attack of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Attack> {
+    ALL.iter().find(|attack| attack.name == name)
+}
+
+/// The names of all attacks, for messages.
+#[must_use]
+pub fn names() -> String {
+    ALL.iter().map(|attack| attack.name).collect::<Vec<_>>().join(", ")
+}
