@@ -49,7 +49,7 @@ def covers():
 def labels():
     for name, level, prefix in [("a value", 0, 0xDEADBEEF), ("a node", 17, 0x1234), ("the root", 64, 0)]:
         index = hashlib.sha256(name.encode()).digest()
-        instance = hashlib.sha256(b"instance " + name.encode()).digest()[:8]
+        instance = hashlib.sha256(b"instance " + name.encode()).digest()[:16]
         keyword = derive(index, b"logarithmic_brc keyword", b"")
         token = aes(derive(keyword, instance)[:16], bytes([level]) + bytes(7) + prefix.to_bytes(8, "big"))
         stream = aes(token, b"".join(counter.to_bytes(16, "little") for counter in range(4)))

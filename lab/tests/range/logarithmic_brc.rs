@@ -6,10 +6,16 @@ use arras_client::IndexError;
 use arras_client::logarithmic_brc::{Cover, LogarithmicBrc, Packing, Padding, Parameters};
 use arras_client::ore::domain::plaintext_key;
 use arras_client::traits::{RangeIndex, SortedList};
+use arras_primitives::meter::{self, Primitive};
+use arras_primitives::prg;
 use arras_protocol::arx_range::Order;
-use arras_protocol::logarithmic_brc::Response;
+use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
+use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
+use arras_protocol::logarithmic_brc::{
+    Asked, Bin, InstanceId, LogarithmicBrc as Protocol, RECORDS_MAX, Request, Response,
+};
 use arras_protocol::ore::Width;
-use arras_protocol::{Blob, codec};
+use arras_protocol::{Blob, Channel, ChannelError, Refusal, codec};
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -298,7 +304,7 @@ fn replies_are_as_long_as_the_volumes_say() {
                     let found = list.search(low, high, Order::Ascending, None).await.expect("a list");
                     volumes.push(u32::try_from(found.len()).expect("few"));
                 }
-                let shape = arras_protocol::logarithmic_brc::cjjjkrs::Shape::packed(256, record_bytes);
+                let shape = Shape::packed(256, record_bytes);
                 let shape = shape.expect("the page is large enough");
                 let simulated: usize =
                     volumes.iter().filter(|records| **records > 0).fold(0, |bytes, records| {
@@ -318,4 +324,30 @@ fn replies_are_as_long_as_the_volumes_say() {
             }
         }
     });
+}
+
+/// A client may store a list that says it is as long as can be, and ask for its end.
+#[test]
+fn the_end_of_a_list_costs_no_more_than_its_beginning() {
+    let world = memory();
+    let (instance, token) = (InstanceId([1; 16]), SearchToken([2; 16]));
+    let shape = Shape::basic(4096, 21).expect("the page is large enough");
+    let mut stream = [[0; 16]; 2];
+    prg::stream(&token.0, &mut stream);
+    let header = mask_records(&stream[0], RECORDS_MAX).to_le_bytes();
+    let mut cells = [&stream[1][..], &header].concat();
+    cells.resize(shape.cell_bytes(), 0);
+    let call = |request| run(Channel::<Protocol>::call(&world.wire, request));
+    let bins = vec![Bin { place: Label(stream[1]).bin(shape.bins), cells: cells.into() }];
+    let retain = Some(Vec::new());
+    let built = call(Request::Build { index: INDEX, instance, shape, bins, blocks: Vec::new(), retain });
+    assert_eq!(built.expect("builds"), Response::Done);
+    for skip in [1, RECORDS_MAX / 2, RECORDS_MAX - 1] {
+        let before = meter::reading();
+        let asked = vec![Asked { instance, tokens: vec![token] }];
+        let found = call(Request::Search { index: INDEX, asked, skip });
+        assert!(matches!(found, Err(ChannelError::Refused(Refusal::Damaged(_)))), "{found:?}");
+        let blocks = (meter::reading() - before).of(Primitive::AesBlock);
+        assert!(blocks < 1 << 20, "{blocks} blocks of labels");
+    }
 }

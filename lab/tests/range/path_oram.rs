@@ -1,18 +1,20 @@
 //! Path ORAM and the B+ tree in it, over the real server half.
 
 use crate::body::Subject;
-use crate::world::{INDEX, Wire, cases, key, memory, prg, run};
+use crate::world::{INDEX, Reply, Wire, cases, key, memory, prg, run};
 use arras_client::IndexError;
 use arras_client::arx_range::RangeEntry;
 use arras_client::path_oram::{OramParameters, OramTree, OramTreeParameters};
 use arras_client::traits::RangeIndex;
 use arras_protocol::arx_range::Order;
+use arras_protocol::leakage::{PATH_ORAM, Pattern};
 use arras_protocol::ore::Width;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape, WriteBack};
 use arras_protocol::{Channel, ChannelError, IndexId, Refusal, RowId};
 use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
 use proptest::prelude::*;
 use std::ops::{Bound, ControlFlow};
+use std::sync::{Arc, Mutex};
 
 /// Nodes of a handful of entries, so that small sets make high trees.
 struct Small {
@@ -192,6 +194,44 @@ fn a_snapshot_shows_sizes_alone() {
     let same =
         contents(&ascending).iter().zip(contents(&again)).filter(|(left, right)| *left == right).count();
     assert_eq!(same, 0, "no bucket looks alike under another seed");
+}
+
+#[test]
+fn growth_shows_part_of_the_order_of_insertion_as_is_stated() {
+    // Ascending keys leave leaves half full, so the ORAM grows earlier.
+    let buckets = |keys: Vec<u32>| after(keys.into_iter(), 1).len();
+    let shows = [130_u32, 140, 150].into_iter().any(|count| {
+        let scattered = (0..count).map(|key| key.wrapping_mul(0x9E37_79B9));
+        buckets((0..count).collect()) != buckets(scattered.collect())
+    });
+    assert!(shows);
+    assert!(PATH_ORAM.update.contains(&Pattern::InsertionOrder));
+}
+
+#[test]
+fn a_limit_shows_as_is_stated() {
+    let world = memory();
+    let subject = Small { width: Width::Bits32, oram_levels: 1 };
+    let replies = |limit| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen_by_server = Arc::clone(&seen);
+        run(async {
+            let tree = subject.open(world.wire.clone()).await.expect("a tree");
+            tree.insert((0..100).map(|key| entry(key, 1)).collect()).await.expect("inserts");
+            world.wire.set_tamper(Some(Box::new(move |reply| {
+                seen_by_server.lock().expect("no test panicked here").push(reply.len());
+                Reply::Bytes(reply)
+            })));
+            tree.search(vec![0; 4], vec![255; 4], Order::Ascending, limit).await.expect("searches");
+            world.wire.set_tamper(None);
+        });
+        let seen = seen.lock().expect("no test panicked here");
+        seen.iter().sum::<usize>()
+    };
+    let [one, two, all] = [Some(1), Some(2), None].map(replies);
+    assert_eq!(one, two, "a limit shows in leaves");
+    assert!(2 * one < all, "bytes of one path and of all leaves' paths: {one} and {all}");
+    assert!(PATH_ORAM.search.contains(&Pattern::Limit));
 }
 
 /// Puts values of one table back.

@@ -19,8 +19,11 @@
 //! *Deviations.* The paper hashes each number with its own r and s and tests each pair with two pairings, 4n^2 in
 //! all. Here numbers hashed together share r, or s, so that either side of the equation depends on one number alone
 //! and pairs are found by comparing values. The paper's proof replaces one g^(r F(x)) after the other by a random
-//! point, given g^r and g^F(x) by the Diffie-Hellman challenge; the others of the same r are made from g^r with F of
-//! their own numbers, known to the reduction, so it holds as it stands if the numbers hashed together differ.
+//! point, for each x of which no test passes, given g^r and g^F(x) by the Diffie-Hellman challenge in the first group.
+//! As no test of x passes, neither of its neighbours is asked for and h^(s F(x)) occurs nowhere: g^F(x) is all that
+//! the reduction needs of x. The other points of the same r are made from g^r with F of their own numbers, which
+//! it knows, so it holds as it stands if the numbers hashed together differ. The second group's side is the same with
+//! h^(s F(y + 1)) and h^(s F(y - 1)), each of a number of its own.
 //! And each side of the hash is made on its own, so that what is stored cannot be tested against what is stored.
 
 use crate::kdf::hkdf_sha256;
@@ -78,14 +81,22 @@ impl Pph {
         scalar
     }
 
+    /// `common`, then its products with F of each number.
+    fn multiples_of(&self, common: Scalar, numbers: impl Iterator<Item = u128>) -> Vec<Scalar> {
+        // Room for all, so that no copy is left behind by growing.
+        let mut scalars = Vec::with_capacity(1 + numbers.size_hint().1.unwrap_or(0));
+        let products = numbers.map(|number| self.exponent(number).times(&common));
+        scalars.extend(products);
+        scalars.insert(0, common);
+        scalars
+    }
+
     /// Hashes numbers to be stored, which must differ. Compressed points: g^r, then one for each number, in order.
     #[must_use]
     pub fn hash_stored(&self, numbers: &[u128], prg: &mut Prg) -> Vec<u8> {
         count(Primitive::PphHash, numbers.len());
         let common = random(prg);
-        let mut scalars: Vec<Scalar> =
-            numbers.iter().map(|number| self.exponent(*number).times(&common)).collect();
-        scalars.insert(0, common);
+        let scalars = self.multiples_of(common, numbers.iter().copied());
         G1::multiples(&scalars).iter().flat_map(G1::to_bytes).collect()
     }
 
@@ -96,9 +107,7 @@ impl Pph {
         count(Primitive::PphHash, numbers.len());
         let common = random(prg);
         let neighbours = numbers.iter().flat_map(|number| [number.wrapping_add(1), number.wrapping_sub(1)]);
-        let mut scalars: Vec<Scalar> =
-            neighbours.map(|number| self.exponent(number).times(&common)).collect();
-        scalars.insert(0, common);
+        let scalars = self.multiples_of(common, neighbours);
         G2::multiples(&scalars).iter().flat_map(G2::to_bytes).collect()
     }
 }

@@ -73,6 +73,21 @@ impl Prg {
         Self { seed: *seed, counter: 0, ahead: [[0; BLOCK_BYTES]; STREAM_STEP], used_bytes: STEP_BYTES }
     }
 
+    /// The stream of `seed` from its block `first` on. Costs no more than a stream from its beginning.
+    #[must_use]
+    pub fn from_block(seed: &Block, first: u128) -> Self {
+        let mut prg = Self::new(seed);
+        // The stream is made in whole steps.
+        let skipped = (first % STREAM_STEP as u128) as usize;
+        prg.counter = first - skipped as u128;
+        if skipped > 0 {
+            stream_on(Backend::best(), seed, prg.counter, &mut prg.ahead);
+            prg.counter = prg.counter.wrapping_add(STREAM_STEP as u128);
+            prg.used_bytes = skipped * BLOCK_BYTES;
+        }
+        prg
+    }
+
     /// Writes the next bytes of the stream over `output`.
     pub fn fill(&mut self, output: &mut [u8]) {
         count(Primitive::Prg, 1);

@@ -143,17 +143,19 @@ pub const KERSCHBAUM_TUENO: Leakage = Leakage {
     update: &[Pattern::AccessPattern],
     attacks: &[
         "sorting attacks on dense domains, up to the unknown rotation (snapshot, auxiliary data)",
+        "the rotation from many range queries, as no range goes over the end of the domain (persistent attacker)",
         "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
     ],
 };
 
 /// POPE (frequency-hiding partial order preserving): before the first search the number of elements alone;
-/// searches show the order of labels and in which gap between labels the other elements lie. Removals search.
+/// searches show the order of labels and in which gap between labels the other elements lie. An insertion shows only
+/// that there is one; a removal is a search for its value.
 pub const POPE: Leakage = Leakage {
     protocol: "pope",
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::PartialOrder],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
-    update: &[Pattern::AccessPattern],
+    update: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
     attacks: &[
         "sorting attacks on the part that many searches have sorted (snapshot, auxiliary data)",
         "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
@@ -172,13 +174,14 @@ pub const LOGARITHMIC_BRC: Leakage = Leakage {
     ],
 };
 
-/// Path ORAM with a B+ tree in it. A change shows that it is an insert or a removal and the tree's height, which
-/// follows from the size; a search the number of nodes it read.
+/// Path ORAM with a B+ tree in it. A change shows that it is an insert or a removal and the tree's height; a search the
+/// number of nodes it read at each level, and, if it has a limit, how many leaves the limit can need. Height and the
+/// moment when the ORAM grows follow from the number of nodes, and how full nodes are depends on the order of insertion.
 pub const PATH_ORAM: Leakage = Leakage {
     protocol: "path_oram",
-    snapshot: &[Pattern::Size],
-    search: &[Pattern::Volume],
-    update: &[],
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder],
+    search: &[Pattern::Limit, Pattern::Volume],
+    update: &[Pattern::InsertionOrder],
     attacks: &[
         "reconstruction from the volumes of many range queries (persistent attacker, known query distribution)",
     ],

@@ -28,9 +28,10 @@ pub const TOKENS_MAX: usize = 8192;
 /// Most records in one instance.
 pub const RECORDS_MAX: u32 = 1 << 30;
 
-/// An instance of the multimap; random, never used again.
+/// An instance of the multimap; random, never used again. Every write makes one and keys follow from it, so it is long
+/// enough that none comes twice by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct InstanceId(pub [u8; 8]);
+pub struct InstanceId(pub [u8; 16]);
 
 /// A page of the dictionary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

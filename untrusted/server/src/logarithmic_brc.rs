@@ -2,7 +2,7 @@
 
 use crate::backend::storage;
 use crate::keyspace::key;
-use arras_primitives::prg;
+use arras_primitives::prg::{self, Prg};
 use arras_protocol::limits::{REPLY_BYTES_SOFT, STEPS_MAX};
 use arras_protocol::logarithmic_brc::cjjjkrs::{Layout, Shape};
 use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES, Label, SearchToken, mask_records};
@@ -199,30 +199,31 @@ impl<R: Read> Lists<'_, R> {
         // What does not fit into this reply is not looked up.
         let fit = REPLY_BYTES_SOFT / shape.sealed_cell_bytes().max(1);
         let until = layout.parts().min(next.saturating_add(u32::try_from(fit).unwrap_or(u32::MAX)));
-        if (until as usize) < labels.len() {
-            self.parts(labels, &layout, next..until, sealed)?;
+        if let Some(labels) = labels.get(next as usize..until as usize) {
+            self.parts(labels, &layout, next, sealed)?;
         } else {
-            let mut stream = vec![[0; 16]; (until as usize).saturating_add(1)];
-            prg::stream(&token.0, &mut stream);
-            self.parts(stream.get(1..).unwrap_or_default(), &layout, next..until, sealed)?;
+            // The labels of these parts alone: a list may be said to be long, and earlier parts to be here already.
+            let mut labels = vec![[0; 16]; until.saturating_sub(next) as usize];
+            Prg::from_block(&token.0, u128::from(next) + 1).fill_blocks(&mut labels);
+            self.parts(&labels, &layout, next, sealed)?;
         }
         Ok(records)
     }
 
-    /// Appends parts of a list, found by its labels.
+    /// Appends parts of a list from part `first` on, found by their labels.
     fn parts(
         &mut self,
         labels: &[[u8; 16]],
         layout: &Layout,
-        parts: std::ops::Range<u32>,
+        first: u32,
         sealed: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        for part in parts {
+        for (part, label) in (first..).zip(labels) {
             if sealed.len() >= REPLY_BYTES_SOFT {
                 break;
             }
             let missing = || Refusal::Damaged("a list is not all there".into());
-            let label = Label(*labels.get(part as usize).ok_or_else(missing)?);
+            let label = Label(*label);
             if part < layout.cells {
                 let (_, body) = self.cell(label)?.ok_or_else(missing)?;
                 sealed.extend_from_slice(body);

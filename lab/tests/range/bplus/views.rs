@@ -4,11 +4,16 @@
 use super::Over;
 use crate::body::{Item, Subject, entries};
 use crate::world::{key, memory, prg, run};
+use arras_client::arx_range::RangeEntry;
 use arras_client::ore::OrderScheme;
+use arras_client::ore::domain::plaintext_key;
 use arras_client::ore::fh_ope::FhOpe;
 use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_client::traits::RangeIndex;
 use arras_lab::plain_scheme::PlainScheme;
+use arras_protocol::RowId;
+use arras_protocol::leakage::Pattern;
+use arras_protocol::leakage::bplus::{BPLUS_CLOZ, BPLUS_LEWI_WU};
 use arras_protocol::ore::Width;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
@@ -90,4 +95,42 @@ fn a_difference_shows() {
     let mut moved = one.clone();
     moved.swap(3, 90);
     assert_ne!(stored(PlainScheme, &one, true), stored(PlainScheme, &moved, true));
+}
+
+/// Equal values are ordered by row, and rows lie open beside right ciphertexts that hide equality: where rows stop
+/// ascending, a value ends.
+#[test]
+fn a_snapshot_shows_which_values_are_equal_as_is_stated() {
+    let width = Width::Bits32;
+    let make = |width| LewiWu::new(&key(), width, BlockBits::Four);
+    let mut random = prg(5);
+    let mut row = || {
+        let mut row = RowId([0; RowId::BYTES]);
+        random.fill(&mut row.0);
+        row
+    };
+    let entry =
+        |value: u64| RangeEntry { value: plaintext_key(width, value / 30), row: row(), sums: Vec::new() };
+    let list: Vec<_> = (0..150).map(entry).collect();
+    let mut leaf = Vec::new();
+    run(async {
+        let world = memory();
+        let index = Over { width, page_bytes: 1 << 16, make }.open(world.wire.clone()).await;
+        index.expect("an empty index").load(list).await.expect("loads");
+        let reader = world.wire.backend().store().read().expect("memory does not fail");
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        reader
+            .scan(Table("bplus_pages"), everything, Direction::Ascending, &mut |_, page| {
+                leaf.extend_from_slice(&page[3..]);
+                ControlFlow::Continue(())
+            })
+            .expect("memory does not fail");
+    });
+    let rows: Vec<&[u8]> =
+        leaf.chunks(leaf.len() / 150).map(|record| &record[record.len() - RowId::BYTES..]).collect();
+    let ends = rows.windows(2).zip(1..).filter(|(two, _)| two[0] > two[1]).map(|(_, end)| end);
+    assert_eq!(ends.collect::<Vec<_>>(), [30, 60, 90, 120]);
+    for leakage in [BPLUS_LEWI_WU, BPLUS_CLOZ] {
+        assert!(leakage.snapshot.contains(&Pattern::Frequency));
+    }
 }

@@ -54,6 +54,21 @@ proptest! {
     }
 }
 
+#[test]
+fn a_stream_goes_on_from_any_block() {
+    let seed = [4; 16];
+    let mut whole = vec![[0; 16]; 400];
+    stream(&seed, &mut whole);
+    for first in [0, 1, 7, 8, 31, 32, 33, 64, 127, 128, 200] {
+        let mut rest = vec![[0; 16]; whole.len() - first];
+        Prg::from_block(&seed, first as u128).fill_blocks(&mut rest);
+        assert_eq!(rest, whole[first..], "from block {first}");
+    }
+    let mut last = [[0; 16]; 2];
+    Prg::from_block(&seed, u128::MAX).fill_blocks(&mut last);
+    assert_eq!(last[1], whole[0], "the counter wraps");
+}
+
 /// Bytes that a call leaves of a block are what the next one gives, not thrown away.
 #[test]
 fn unused_entropy_is_kept() {

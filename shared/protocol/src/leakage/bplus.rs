@@ -1,8 +1,9 @@
 //! Leakage of the B+ tree over each scheme: that of the scheme, and what the tree shows of the order of insertion.
 //!
 //! A snapshot of a tree holds stored ciphertexts alone. Where they cannot be compared with each other (Lewi-Wu, CLOZ)
-//! it shows their order and no more; comparing takes the query ciphertexts, which whoever watches sees with every
-//! operation.
+//! they show nothing, but their places show their order; and as rows lie beside them and order equal values, long
+//! runs of ascending rows show which are equal. Comparing takes the query ciphertexts, which whoever watches sees with
+//! every operation.
 
 use super::{Leakage, Pattern};
 use crate::ore::Scheme;
@@ -39,7 +40,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
 /// The B+ tree over CLOZ.
 pub const BPLUS_CLOZ: Leakage = Leakage {
     protocol: "bplus_cloz",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
     search: &[
         Pattern::Limit,
         Pattern::Volume,
@@ -49,10 +50,7 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
         Pattern::DifferingBitEquality,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
-    attacks: &[
-        "frequency attacks on equal values (persistent attacker with an auxiliary distribution)",
-        ACCESS,
-    ],
+    attacks: &[SORTING, ACCESS],
 };
 
 /// The B+ tree over CLWW.
@@ -98,7 +96,7 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
 /// The B+ tree over Lewi-Wu.
 pub const BPLUS_LEWI_WU: Leakage = Leakage {
     protocol: "bplus_lewi_wu",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
     search: &[
         Pattern::Limit,
         Pattern::Volume,
@@ -109,6 +107,7 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBlock],
     attacks: &[
+        SORTING,
         "leakage-abuse attack on first differing blocks (persistent attacker with an auxiliary distribution)",
         ACCESS,
     ],

@@ -200,7 +200,7 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         Ok(restored)
     }
 
-    /// What the client must keep: names and sizes of the instances, 20 bytes each or so. An operation is durable once the
+    /// What the client must keep: names and sizes of the instances, 30 bytes each or so. An operation is durable once the
     /// state after it is; the server keeps the instances of the state before until the next write.
     pub async fn state(&self) -> Vec<u8> {
         self.state.read().await.encode()

@@ -61,7 +61,7 @@ fn labels_are_those_of_the_second_implementation() {
 
 fn keys(number: u8) -> InstanceKeys {
     let [keywords, seals] = InstanceKeys::roots(&Key::take_from(&mut [5; 32]));
-    InstanceKeys::new(&keywords, &seals, InstanceId([number; 8]))
+    InstanceKeys::new(&keywords, &seals, InstanceId([number; 16]))
 }
 
 fn record(value: u64, row: u8) -> Record {

@@ -97,7 +97,7 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         let Some(record_count) = count(records) else {
             return Err(too_many);
         };
-        let mut id = InstanceId([0; 8]);
+        let mut id = InstanceId([0; 16]);
         self.with_prg(|prg| prg.fill(&mut id.0));
         let [keywords, seals] = &self.roots;
         let keys = InstanceKeys::new(keywords, seals, id);

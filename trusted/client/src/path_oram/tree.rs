@@ -35,7 +35,7 @@ impl OramTreeParameters {
     }
 }
 
-/// A range index whose searches show the number of nodes they read, and whose changes show nothing.
+/// A range index whose searches show the number of nodes they read, and whose changes show nothing but when it grows.
 ///
 /// An insert reads one path at each level in the ORAM, a removal two (one at the root), whether or not anything changes,
 /// splits or merges. A search reads the nodes that overlap the range, level by level, as many as fit at once.
