@@ -1,5 +1,8 @@
-//! What the fuzz targets share: writing seeds, and the law every decoder obeys.
+//! What the fuzz targets share: writing seeds, the law every decoder obeys, and a server that is sent requests.
 
+use arras_protocol::{Protocol, ProtocolId, codec};
+use arras_server::Backend;
+use arras_storage::Memory;
 use std::path::Path;
 
 /// Names the folder that seeds are written to; the target then ends instead of fuzzing.
@@ -40,4 +43,26 @@ pub fn document(bytes: &[u8]) -> Option<bson::Document> {
 #[must_use]
 pub fn encoded(documents: impl IntoIterator<Item = bson::Document>) -> Vec<Vec<u8>> {
     documents.into_iter().map(|document| document.to_vec().expect("a document that encodes")).collect()
+}
+
+/// Requests as [`serve`] reads them: each is `protocol: u8 | length: u16 LE | body`.
+#[must_use]
+pub fn framed<P: Protocol>(requests: &[P::Request]) -> Vec<u8> {
+    let frame = |request| {
+        let body = codec::encode(request);
+        let length = u16::try_from(body.len()).expect("a short request").to_le_bytes();
+        [vec![P::ID.0], length.to_vec(), body].concat()
+    };
+    requests.iter().flat_map(frame).collect()
+}
+
+/// Sends requests to a server with an empty store. It answers or refuses; only a panic is a fault.
+pub fn serve(bytes: &[u8]) {
+    let backend = Backend::open(Memory::new(), [0; 16]).expect("an empty store opens");
+    let mut rest = bytes;
+    while let Some(([protocol, low, high], after)) = rest.split_first_chunk::<3>() {
+        let (body, after) = after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
+        rest = after;
+        let _ = backend.handle(ProtocolId(*protocol), body);
+    }
 }

@@ -1,23 +1,10 @@
 //! Requests to the server, several in a row: it answers or refuses, and its indexes stand it.
-//! Each is `protocol: u8 | length: u16 LE | body`.
 #![no_main]
 
-use arras_fuzz::seed;
-use arras_protocol::codec::encode;
-use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, NodeId, Protocol, ProtocolId, RowId};
+use arras_fuzz::{framed, seed, serve};
+use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, NodeId, RowId};
 use arras_protocol::{OperationId, arx_eq, arx_range, documents, hello, unique, write};
-use arras_server::Backend;
-use arras_storage::Memory;
 use libfuzzer_sys::fuzz_target;
-
-fn framed<P: Protocol>(requests: &[P::Request]) -> Vec<u8> {
-    let frame = |request| {
-        let body = encode(request);
-        let length = u16::try_from(body.len()).expect("a short request").to_le_bytes();
-        [vec![P::ID.0], length.to_vec(), body].concat()
-    };
-    requests.iter().flat_map(frame).collect()
-}
 
 fn writing(steps: Vec<write::Step>) -> Vec<u8> {
     let finished_below = OperationId { epoch: 0, sequence: 0 };
@@ -58,13 +45,4 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![greeting, [stored, read].concat(), [indexed, searched, equal].concat(), ranged]
 }
 
-fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
-    let backend = Backend::open(Memory::new(), [0; 16]).expect("an empty store opens");
-    let mut rest = bytes;
-    while let Some(([protocol, low, high], after)) = rest.split_first_chunk::<3>() {
-        let (body, after) = after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
-        rest = after;
-        // A refusal is a result; only a panic is not.
-        let _ = backend.handle(ProtocolId(*protocol), body);
-    }
-});
+fuzz_target!(init: seed(seeds), |bytes: &[u8]| serve(bytes));

@@ -1,0 +1,132 @@
+//! Requests to the range indexes of the server, several in a row, as `arras_fuzz::framed` writes them.
+#![no_main]
+
+use arras_fuzz::{framed, seed, serve};
+use arras_primitives::prg;
+use arras_protocol::arx_range::Order;
+use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
+use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
+use arras_protocol::ore::{Scheme, Width};
+use arras_protocol::{Blob, IndexId, RowId, bplus, kerschbaum_tueno, logarithmic_brc, path_oram, pope};
+use libfuzzer_sys::fuzz_target;
+
+const INDEX: IndexId = IndexId([1; 8]);
+
+/// A B+ tree of plain values, or of ciphertexts of FH-OPE, which can be replaced.
+fn bplus_seed(scheme: Scheme) -> Vec<u8> {
+    let bytes = scheme.stored_bytes().expect("a scheme");
+    let (index, hides) = (INDEX, scheme.hides_equality());
+    let text = |number: u8| Blob([vec![0; bytes - 1], vec![number]].concat());
+    let entries = |numbers: std::ops::Range<u8>| {
+        let entry = |number| bplus::NewEntry {
+            query: text(number),
+            stored: text(number),
+            row: RowId([number; 16]),
+            equals: hides.then(|| (text(number), text(number))),
+        };
+        numbers.map(entry).collect()
+    };
+    let replacement = bplus::Replacement { version: 1, pairs: Blob([text(8).0, text(9).0].concat()) };
+    let bound = |number, after| bplus::Bound { query: text(number), after };
+    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]) };
+    let (lower, upper, order) = (bound(2, Some(RowId([2; 16]))), bound(7, None), Order::Ascending);
+    framed::<bplus::BPlus>(&[
+        bplus::Request::CreateIndex { index, scheme, page_bytes: 150 },
+        bplus::Request::Load { index, version: 0, entries: entries(1..7) },
+        bplus::Request::Insert { index, version: 0, replacement: None, entries: entries(3..9) },
+        bplus::Request::Replace { index, replacement },
+        bplus::Request::Remove { index, version: u64::from(hides), targets: vec![target] },
+        bplus::Request::Search { index, lower, upper, order, limit: Some(9) },
+        bplus::Request::DropIndex { index },
+    ])
+}
+
+fn kerschbaum_tueno_seed() -> Vec<u8> {
+    use kerschbaum_tueno::Request;
+    let index = INDEX;
+    let insert =
+        |length, position, rotation| Request::Insert { index, length, position, entry: [4; 32], rotation };
+    framed::<kerschbaum_tueno::KerschbaumTueno>(&[
+        Request::CreateIndex { index, page_bytes: 64 },
+        insert(0, 0, 0),
+        insert(1, 1, 1),
+        insert(2, 0, 2),
+        Request::Head { index, position: 1 },
+        Request::Entries { index, position: 2, count: 5 },
+        Request::Remove { index, length: 3, position: 1, rotation: 1 },
+        Request::DropIndex { index },
+    ])
+}
+
+fn pope_seed() -> Vec<u8> {
+    use pope::{Located, Node, Request};
+    let (index, pages_max, seed, leaf) = (INDEX, 64, [2; 16], Node::leaf(0));
+    let elements = |numbers: std::ops::Range<u8>| Blob(numbers.flat_map(|number| [number; 8]).collect());
+    let child = |number| vec![leaf.inner(), Node::leaf(number)];
+    let (lower, upper, resume) = (child(1), child(3), None);
+    framed::<pope::Pope>(&[
+        Request::CreateIndex { index, page_bytes: 64, element_bytes: 8 },
+        Request::Insert { index, elements: elements(0..12) },
+        Request::Look { index, nodes: Vec::new(), pages_max, seed },
+        Request::Split { index, path: vec![leaf], labels: elements(3..5), pages_max },
+        Request::Push {
+            index,
+            path: vec![leaf.inner()],
+            page: 0,
+            children: Blob((0..12).map(|at| at / 4).collect()),
+            pages_max,
+        },
+        Request::Look { index, nodes: child(2), pages_max, seed },
+        Request::Collect { index, lower, upper, resume, seed },
+        Request::Remove { index, elements: vec![Located { node: 1, page: 0, element: elements(3..4) }] },
+        Request::DropIndex { index },
+    ])
+}
+
+/// A list of one cell, or one that says it is as long as can be.
+fn logarithmic_brc_seed(records: u32) -> Vec<u8> {
+    use logarithmic_brc::{Asked, Bin, InstanceId, Request};
+    let (index, instance, token) = (INDEX, InstanceId([2; 16]), SearchToken([3; 16]));
+    let shape = Shape::basic(256, 21).expect("a page of some cells");
+    let mut stream = [[0; 16]; 2];
+    prg::stream(&token.0, &mut stream);
+    let [mask, label] = stream;
+    let mut cells = [&label[..], &mask_records(&mask, records).to_le_bytes()].concat();
+    cells.resize(shape.cell_bytes(), 5);
+    let bins = vec![Bin { place: Label(label).bin(shape.bins), cells: cells.into() }];
+    framed::<logarithmic_brc::LogarithmicBrc>(&[
+        Request::Build { index, instance, shape, bins, blocks: Vec::new(), retain: Some(Vec::new()) },
+        Request::Search { index, asked: vec![Asked { instance, tokens: vec![token] }], skip: records - 1 },
+        Request::Retain { index, instances: Vec::new() },
+    ])
+}
+
+fn path_oram_seed() -> Vec<u8> {
+    use path_oram::{Request, Shape, WriteBack};
+    let (index, shape) = (INDEX, Shape { levels: 2, cached_levels: 1, bucket_bytes: 4 });
+    let buckets = |count: usize| Blob(vec![6; 4 * count]);
+    let write = Some(WriteBack { leaves: vec![3], buckets: buckets(2) });
+    framed::<path_oram::PathOram>(&[
+        Request::Create { index, shape },
+        Request::Load { index, first: 2, buckets: buckets(6) },
+        Request::Access { index, epoch: 0, write: None, read: vec![3, 1], durable: false },
+        Request::Access { index, epoch: 1, write, read: vec![0], durable: true },
+        Request::Grow { index, levels: 3 },
+        Request::Load { index, first: 8, buckets: buckets(8) },
+        Request::Drop { index },
+    ])
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    vec![
+        bplus_seed(Scheme::Plain(Width::Bits32)),
+        bplus_seed(Scheme::FhOpe(Width::Bits64)),
+        kerschbaum_tueno_seed(),
+        pope_seed(),
+        logarithmic_brc_seed(1),
+        logarithmic_brc_seed(logarithmic_brc::RECORDS_MAX),
+        path_oram_seed(),
+    ]
+}
+
+fuzz_target!(init: seed(seeds), |bytes: &[u8]| serve(bytes));
