@@ -5,9 +5,21 @@
 //! guess without the server would have got.
 
 mod experiment;
+#[cfg(test)]
+mod ideal;
+pub mod kkno_access;
+pub mod kkno_volume;
+pub mod lmp_auxiliary;
+pub mod lmp_order;
+pub mod lmp_rank;
+pub mod observed;
+mod reconstruction;
+pub mod recording;
 mod request;
 mod result;
 mod score;
+pub mod span;
+pub mod tape;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -104,7 +116,13 @@ impl Attack {
 }
 
 /// All attacks. One more is one more row.
-pub const ALL: &[Attack] = &[];
+pub const ALL: &[Attack] = &[
+    reconstruction::KKNO_ACCESS,
+    reconstruction::KKNO_VOLUME,
+    reconstruction::LMP_ORDER,
+    reconstruction::LMP_RANK,
+    reconstruction::LMP_AUXILIARY,
+];
 
 /// The attack of that name.
 #[must_use]

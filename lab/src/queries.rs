@@ -61,6 +61,28 @@ pub fn generate(values: &[i64], share: f64, size: QuerySize, count: usize, seed:
     (0..count).map(one).collect()
 }
 
+/// `count` ranges drawn uniformly from all `lower..=upper` with `least <= lower <= upper <= greatest`, the same for the
+/// same seed: what reconstruction attacks assume. None if `least` is above `greatest`.
+#[must_use]
+pub fn uniform(least: i64, greatest: i64, count: usize, seed: u64) -> Vec<RangeQuery> {
+    if least > greatest {
+        return Vec::new();
+    }
+    let mut prg = seed::prg(seed, "uniform queries");
+    let values = greatest.abs_diff(least).saturating_add(1);
+    let one = |_| {
+        // Of all pairs of places, those in ascending order are equally likely; others are drawn again.
+        loop {
+            let (lower, upper) = (seed::below(&mut prg, values), seed::below(&mut prg, values));
+            if lower <= upper {
+                let at = |place| least.saturating_add_unsigned(place);
+                return RangeQuery { lower: at(lower), upper: at(upper) };
+            }
+        }
+    };
+    (0..count).map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +109,19 @@ mod tests {
             assert!(query.lower >= -5000 && query.upper <= 4990);
             assert_eq!(found(&values, query), 5);
         }
+    }
+
+    #[test]
+    fn uniform_queries_are_all_equally_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for query in uniform(-2, 2, 30_000, 1) {
+            *counts.entry((query.lower, query.upper)).or_insert(0) += 1;
+        }
+        // Of 15 ranges, 2,000 each, standard deviation 43: six of them.
+        assert_eq!(counts.len(), 15);
+        assert!(counts.iter().all(|((lower, upper), count)| lower <= upper && (1740..2260).contains(count)));
+        assert_eq!(uniform(3, 2, 5, 1), []);
+        assert!(uniform(i64::MIN, i64::MAX, 5, 1).iter().all(|query| query.lower <= query.upper));
     }
 
     #[test]

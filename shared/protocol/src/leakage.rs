@@ -95,6 +95,16 @@ impl Leakage {
     }
 }
 
+/// Kellaris, Kollios, Nissim and O'Neill's attacks (CCS 2016), Lacharité, Minaud and Paterson's (S&P 2018): the names
+/// before the colons are those of the lab.
+const KKNO_ACCESS: &str =
+    "kkno_access: values from which items many searches return (persistent attacker, uniform queries)";
+const KKNO_VOLUME: &str = "kkno_volume: how many records have each value, from how many results many searches have (persistent attacker, uniform queries)";
+const LMP_ORDER: &str = "lmp_order: dense values from which items searches return (persistent attacker)";
+const LMP_RANK: &str =
+    "lmp_rank: dense values from which items searches return and in which order (persistent attacker)";
+const LMP_AUXILIARY: &str = "lmp_auxiliary: about the values, from which items searches return (persistent attacker with an auxiliary distribution)";
+
 /// Sealed documents read by scan: nothing beyond sizes.
 pub const SCAN: Leakage = Leakage {
     protocol: "scan",
@@ -130,9 +140,7 @@ pub const ARX_RANGE: Leakage = Leakage {
     snapshot: &[Pattern::Size, Pattern::Shape],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
     update: &[Pattern::BucketRank],
-    attacks: &[
-        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
-    ],
+    attacks: &[KKNO_ACCESS, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// Kerschbaum-Tueno (IND-CPA-DS: order up to a rotation, hidden frequency).
@@ -144,7 +152,11 @@ pub const KERSCHBAUM_TUENO: Leakage = Leakage {
     attacks: &[
         "sorting attacks on dense domains, up to the unknown rotation (snapshot, auxiliary data)",
         "the rotation from many range queries, as no range goes over the end of the domain (persistent attacker)",
-        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
     ],
 };
 
@@ -158,7 +170,9 @@ pub const POPE: Leakage = Leakage {
     update: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
     attacks: &[
         "sorting attacks on the part that many searches have sorted (snapshot, auxiliary data)",
-        "reconstruction from many range queries' access patterns (persistent attacker, known query distribution)",
+        KKNO_ACCESS,
+        LMP_ORDER,
+        LMP_AUXILIARY,
     ],
 };
 
@@ -170,7 +184,8 @@ pub const LOGARITHMIC_BRC: Leakage = Leakage {
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
     update: &[Pattern::Size],
     attacks: &[
-        "reconstruction from many range queries' volumes and access patterns (persistent attacker, known query distribution)",
+        KKNO_VOLUME,
+        "reconstruction from which lists many searches share (persistent attacker, known query distribution)",
     ],
 };
 
@@ -182,7 +197,5 @@ pub const PATH_ORAM: Leakage = Leakage {
     snapshot: &[Pattern::Size, Pattern::InsertionOrder],
     search: &[Pattern::Limit, Pattern::Volume],
     update: &[Pattern::InsertionOrder],
-    attacks: &[
-        "reconstruction from the volumes of many range queries (persistent attacker, known query distribution)",
-    ],
+    attacks: &[KKNO_VOLUME],
 };

@@ -5,12 +5,11 @@
 //! runs of ascending rows show which are equal. Comparing takes the query ciphertexts, which whoever watches sees with
 //! every operation.
 
-use super::{Leakage, Pattern};
+use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 use crate::ore::Scheme;
 
 /// Sorting and cumulative attacks need order and frequency; they are Naveed, Kamara and Wright's (CCS 2015).
 const SORTING: &str = "sorting and cumulative attacks (snapshot attacker with an auxiliary distribution)";
-const ACCESS: &str = "reconstruction from many range queries' access patterns and volumes (persistent attacker, known query distribution)";
 
 /// The B+ tree over BCLO.
 pub const BPLUS_BCLO: Leakage = Leakage {
@@ -33,7 +32,11 @@ pub const BPLUS_BCLO: Leakage = Leakage {
     attacks: &[
         SORTING,
         "leakage-abuse attack on the high bits of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
-        ACCESS,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
     ],
 };
 
@@ -50,7 +53,7 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
         Pattern::DifferingBitEquality,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
-    attacks: &[SORTING, ACCESS],
+    attacks: &[SORTING, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// The B+ tree over CLWW.
@@ -74,7 +77,11 @@ pub const BPLUS_CLWW: Leakage = Leakage {
     attacks: &[
         SORTING,
         "leakage-abuse attack on first differing bits (snapshot attacker with an auxiliary distribution)",
-        ACCESS,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
     ],
 };
 
@@ -90,7 +97,14 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
         Pattern::Frequency,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency],
-    attacks: &["binomial attack on order (snapshot attacker with an auxiliary distribution)", ACCESS],
+    attacks: &[
+        "binomial attack on order (snapshot attacker with an auxiliary distribution)",
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
+    ],
 };
 
 /// The B+ tree over Lewi-Wu.
@@ -109,7 +123,11 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
     attacks: &[
         SORTING,
         "leakage-abuse attack on first differing blocks (persistent attacker with an auxiliary distribution)",
-        ACCESS,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
     ],
 };
 
