@@ -5,6 +5,9 @@
 //! guess without the server would have got.
 
 mod experiment;
+mod grubbs_bclo;
+mod grubbs_binomial;
+mod grubbs_digits;
 #[cfg(test)]
 mod ideal;
 pub mod kkno_access;
@@ -12,17 +15,21 @@ pub mod kkno_volume;
 pub mod lmp_auxiliary;
 pub mod lmp_order;
 pub mod lmp_rank;
+mod matching;
+mod naveed_kamara_wright;
 pub mod observed;
 mod reconstruction;
 pub mod recording;
 mod request;
 mod result;
 mod score;
+mod snapshot;
 pub mod span;
 pub mod tape;
 mod target;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 pub use experiment::{AttackProgress, AttackWatch, run};
 pub use request::{ALL_ATTACKS, ATTACKED_RECORDS_MAX, AttackPlan, AttackRequest, Auxiliary};
@@ -117,6 +124,76 @@ impl Attack {
 
 /// All attacks. One more is one more row.
 pub const ALL: &[Attack] = &[
+    Attack {
+        name: "nkw_frequency",
+        title: "Frequency analysis",
+        citation: "Naveed, Kamara, Wright, CCS 2015",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Frequency],
+        protocols: &["bplus_bclo", "bplus_clww"],
+        obstacle: |_| None,
+        carry: naveed_kamara_wright::frequency,
+    },
+    Attack {
+        name: "nkw_sorting",
+        title: "Sorting attack",
+        citation: "Naveed, Kamara, Wright, CCS 2015",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Order, Pattern::Frequency],
+        protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
+        obstacle: |_| None,
+        carry: naveed_kamara_wright::sorting,
+    },
+    Attack {
+        name: "nkw_cumulative",
+        title: "Cumulative attack",
+        citation: "Naveed, Kamara, Wright, CCS 2015",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Order, Pattern::Frequency],
+        protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_cloz"],
+        obstacle: naveed_kamara_wright::cumulative_obstacle,
+        carry: naveed_kamara_wright::cumulative,
+    },
+    Attack {
+        name: "grubbs_bclo",
+        title: "Attack on high bits",
+        citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::HighBits],
+        protocols: &["bplus_bclo"],
+        obstacle: grubbs_bclo::obstacle,
+        carry: grubbs_bclo::carry,
+    },
+    Attack {
+        name: "grubbs_clww",
+        title: "Attack on first differing bits",
+        citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBit],
+        protocols: &["bplus_clww"],
+        obstacle: grubbs_digits::obstacle,
+        carry: grubbs_digits::bits,
+    },
+    Attack {
+        name: "grubbs_lewi_wu",
+        title: "Attack on first differing blocks",
+        citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
+        attacker: "the store and every insertion, whose query ciphertexts it kept",
+        rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBlock],
+        protocols: &["bplus_lewi_wu"],
+        obstacle: grubbs_digits::obstacle,
+        carry: grubbs_digits::blocks,
+    },
+    Attack {
+        name: "grubbs_binomial",
+        title: "Binomial attack",
+        citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
+        attacker: "one copy of the store",
+        rests_on: &[Pattern::Order],
+        protocols: &["bplus_fh_ope", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
+        obstacle: grubbs_binomial::obstacle,
+        carry: grubbs_binomial::carry,
+    },
     reconstruction::KKNO_ACCESS,
     reconstruction::KKNO_VOLUME,
     reconstruction::LMP_ORDER,

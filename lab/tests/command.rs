@@ -130,6 +130,72 @@ fn mistakes_in_usage_are_told() {
     }
 }
 
+fn attack<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments =
+        vec!["attack", "--attack", "nkw_sorting", "--protocol", "bplus_clww", "--records", "120"];
+    arguments.extend(more);
+    arguments
+}
+
+#[test]
+fn an_attack_prints_rates_beside_a_baseline_and_costs() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = lab(directory.path(), &attack(&["--dataset", "zipf", "--plot", "rates.svg"]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("120 records (zipf), seed 1"), "{text}");
+    assert!(text.contains("nkw_sorting (Naveed, Kamara, Wright, CCS 2015)"), "{text}");
+    assert!(text.contains("auxiliary data: 120 values, another sample of the same distribution"), "{text}");
+    let plot = std::fs::read_to_string(directory.path().join("rates.svg")).unwrap();
+    assert!(plot.starts_with("<svg") && plot.contains("nkw_sorting, bplus_clww"));
+}
+
+#[test]
+fn attacks_on_own_data_with_own_auxiliary_data_give_json_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let numbers = |from: i64| (from..from + 40).map(|number| format!("{number}\n")).collect::<String>();
+    std::fs::write(directory.path().join("d.csv"), numbers(0)).unwrap();
+    std::fs::write(directory.path().join("a.csv"), numbers(5)).unwrap();
+    let arguments = ["attack", "--attack", "nkw_sorting,nkw_cumulative", "--protocol", "bplus_bclo"];
+    let files = ["--data", "d.csv", "--auxiliary", "a.csv", "--json"];
+    let output = lab(directory.path(), &[&arguments[..], &files].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["result"]["records"], 40);
+    assert_eq!(lines[0]["result"]["score"]["exact"], 1.0);
+    assert!(lines[0]["result"]["cost"]["bytes"].as_f64().unwrap() > 0.0);
+    assert!(
+        lines[1]["result"]["knowledge"].as_str().unwrap().contains("auxiliary data: 40 values, supplied")
+    );
+}
+
+#[test]
+fn bad_attacks_are_one_clear_line() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("bad.csv"), "1\nx\n").unwrap();
+    for (more, expected) in [
+        (
+            &["--attack", "guess"][..],
+            "arras lab: attacks: no attack is named guess; there are: nkw_frequency,",
+        ),
+        (&["--protocol", "popes"], "arras lab: protocols: no protocol is named popes; there are: plain,"),
+        (&["--dataset", "pareto"], "arras lab: --dataset pareto: there are: uniform, normal,"),
+        (&["--numbers", "i8"], "arras lab: --numbers i8: there are: i32, u32, i64, u64"),
+        (&["--queries", "0"], "arras lab: queries: 1 to 1000000 queries"),
+        (&["--auxiliary", "absent.csv"], "arras lab: absent.csv: No such file"),
+        (&["--auxiliary", "bad.csv"], "arras lab: bad.csv:2:1: \"x\" is not a number"),
+        (&["--plot", "absent/rates.svg"], "arras lab: --plot: there is no directory absent"),
+    ] {
+        let line = refused(directory.path(), &attack(more));
+        assert!(line.starts_with(expected), "{more:?}: {line}");
+    }
+    let line = refused(directory.path(), &["attack", "--attack", "grubbs_clww", "--protocol", "pope"]);
+    assert_eq!(line, "arras lab: protocols: grubbs_clww works against: bplus_clww");
+}
+
 #[test]
 fn an_interrupted_run_leaves_what_it_finished() {
     let directory = tempfile::tempdir().unwrap();

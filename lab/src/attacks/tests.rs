@@ -1,5 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
+mod carried;
+mod requests;
+
 use super::*;
 use crate::datasets::NumberType;
 
@@ -49,6 +52,27 @@ fn names_of_attacks_are_distinct_and_their_protocols_exist() {
         assert!(!attack.protocols.is_empty() && !attack.rests_on.is_empty(), "{}", attack.name);
         for protocol in attack.protocols {
             assert!(crate::protocols::named(protocol).is_some(), "{}: {protocol}", attack.name);
+        }
+    }
+}
+
+#[test]
+fn the_leakage_of_a_protocol_names_the_attacks_that_are_carried_out_against_it() {
+    use arras_protocol::ore::Width;
+    for protocol in crate::protocols::ALL {
+        let leakage = (protocol.leakage)(Width::Bits32);
+        let said: Vec<&str> = leakage
+            .attacks
+            .iter()
+            .filter_map(|attack| attack.split_once(": "))
+            .map(|(name, _)| name)
+            .collect();
+        for name in &said {
+            let attack = named(name);
+            assert!(attack.is_some_and(|attack| attack.concerns(protocol.name)), "{}: {name}", protocol.name);
+        }
+        for attack in ALL.iter().filter(|attack| attack.concerns(protocol.name)) {
+            assert!(said.contains(&attack.name), "{} does not name {}", protocol.name, attack.name);
         }
     }
 }

@@ -83,7 +83,8 @@ pub struct Leakage {
     pub search: &'static [Pattern],
     /// Added by each insert or removal.
     pub update: &'static [Pattern],
-    /// Published attacks that apply, with what they need.
+    /// Published attacks that apply, with what they need. What `arras lab attack` carries out begins with the attack's
+    /// name and a colon.
     pub attacks: &'static [&'static str],
 }
 
@@ -150,7 +151,8 @@ pub const KERSCHBAUM_TUENO: Leakage = Leakage {
     search: &[Pattern::Volume, Pattern::AccessPattern],
     update: &[Pattern::AccessPattern],
     attacks: &[
-        "sorting attacks on dense domains, up to the unknown rotation (snapshot, auxiliary data)",
+        "nkw_sorting: the order of a dense column is its values, up to the unknown rotation (snapshot attacker who knows the domain)",
+        "grubbs_binomial: likeliest value of each rank, up to the unknown rotation (snapshot attacker with an auxiliary distribution)",
         "the rotation from many range queries, as no range goes over the end of the domain (persistent attacker)",
         KKNO_ACCESS,
         KKNO_VOLUME,
@@ -169,7 +171,8 @@ pub const POPE: Leakage = Leakage {
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
     update: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::PartialOrder],
     attacks: &[
-        "sorting attacks on the part that many searches have sorted (snapshot, auxiliary data)",
+        "nkw_sorting: what many searches of a dense column have sorted is its values (snapshot attacker who knows the domain)",
+        "grubbs_binomial: likeliest value between two labels after many searches (snapshot attacker with an auxiliary distribution)",
         KKNO_ACCESS,
         LMP_ORDER,
         LMP_AUXILIARY,

@@ -4,12 +4,20 @@
 //! they show nothing, but their places show their order; and as rows lie beside them and order equal values, long
 //! runs of ascending rows show which are equal. Comparing takes the query ciphertexts, which whoever watches sees with
 //! every operation.
+//!
+//! An attack that `arras lab attack` carries out is named first, then a colon.
 
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 use crate::ore::Scheme;
 
-/// Sorting and cumulative attacks need order and frequency; they are Naveed, Kamara and Wright's (CCS 2015).
-const SORTING: &str = "sorting and cumulative attacks (snapshot attacker with an auxiliary distribution)";
+const FREQUENCY: &str =
+    "nkw_frequency: frequency analysis (snapshot attacker with an auxiliary distribution)";
+const SORTING: &str =
+    "nkw_sorting: the order of a dense column is its values (snapshot attacker who knows the domain)";
+const CUMULATIVE: &str =
+    "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
+const BINOMIAL: &str =
+    "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
 
 /// The B+ tree over BCLO.
 pub const BPLUS_BCLO: Leakage = Leakage {
@@ -30,8 +38,10 @@ pub const BPLUS_BCLO: Leakage = Leakage {
     ],
     update: &[Pattern::AccessPattern, Pattern::HighBits],
     attacks: &[
+        FREQUENCY,
         SORTING,
-        "leakage-abuse attack on the high bits of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
+        CUMULATIVE,
+        "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -53,7 +63,7 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
         Pattern::DifferingBitEquality,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
-    attacks: &[SORTING, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
+    attacks: &[SORTING, CUMULATIVE, BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// The B+ tree over CLWW.
@@ -75,8 +85,10 @@ pub const BPLUS_CLWW: Leakage = Leakage {
     ],
     update: &[Pattern::AccessPattern, Pattern::DifferingBit],
     attacks: &[
+        FREQUENCY,
         SORTING,
-        "leakage-abuse attack on first differing bits (snapshot attacker with an auxiliary distribution)",
+        CUMULATIVE,
+        "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)",
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -97,14 +109,7 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
         Pattern::Frequency,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency],
-    attacks: &[
-        "binomial attack on order (snapshot attacker with an auxiliary distribution)",
-        KKNO_ACCESS,
-        KKNO_VOLUME,
-        LMP_ORDER,
-        LMP_RANK,
-        LMP_AUXILIARY,
-    ],
+    attacks: &[BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// The B+ tree over Lewi-Wu.
@@ -122,7 +127,9 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBlock],
     attacks: &[
         SORTING,
-        "leakage-abuse attack on first differing blocks (persistent attacker with an auxiliary distribution)",
+        CUMULATIVE,
+        BINOMIAL,
+        "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)",
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

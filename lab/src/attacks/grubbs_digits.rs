@@ -1,0 +1,128 @@
+//! Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, "Leakage-abuse attacks against order-revealing encryption", IEEE
+//! S&P 2017, §6.2: schemes that show the first digit in which two values differ: CLWW (digits are bits, one copy of the
+//! store) and Lewi-Wu (digits are blocks; the query ciphertexts are needed, which come with each insertion).
+//!
+//! Ciphertexts in order and their first differing digits are the shape of the trie of the values. It is laid over the trie of
+//! the auxiliary values, children in order, so that frequencies agree best: what of either has no counterpart costs its
+//! frequency. A matching of least cost is found by dynamic programming over pairs of nodes.
+//!
+//! *Deviation.* The paper matches values whose known bits agree; here the trie makes them agree.
+
+mod overlay;
+#[cfg(test)]
+mod tests;
+
+use self::overlay::{Leaf, Overlay, Trie};
+use super::matching::spread;
+use super::snapshot::Column;
+use super::watched::WatchedRun;
+use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
+use crate::protocols::ProtocolEntry;
+use arras_protocol::bplus::{BPlus, Request};
+use arras_protocol::ore::Scheme;
+use arras_protocol::ore::lewi_wu::LEFT_BLOCK_BYTES;
+use arras_protocol::{Protocol, codec};
+
+/// Most records it is carried out on.
+const RECORDS_MAX: usize = 20_000;
+
+/// Why it cannot be attempted.
+pub(super) fn obstacle(target: &Target) -> Option<String> {
+    let most = target.values.len().max(target.knowledge.auxiliary.len());
+    (most > RECORDS_MAX).then(|| format!("{most} records or auxiliary values; at most {RECORDS_MAX}"))
+}
+
+/// CLWW: the first trit that differs is at the first bit that does.
+pub(super) fn bits(
+    target: &Target,
+    protocol: &'static ProtocolEntry,
+    watch: &AttackWatch<'_>,
+) -> Result<Recovery, AttackFailure> {
+    let run = WatchedRun::new(target, protocol, &[], watch)?;
+    let column = Column::read(&run)?;
+    let groups = column.groups()?;
+    let ciphertexts = column.ciphertexts();
+    let of = |group: &Vec<usize>| ciphertexts[&group[0]];
+    let differing = |pair: &[Vec<usize>]| {
+        let equal = of(&pair[0]).iter().zip(of(&pair[1])).take_while(|(one, other)| one == other).count();
+        let bits = match (of(&pair[0]).get(equal), of(&pair[1]).get(equal)) {
+            (Some(one), Some(other)) => (one ^ other).leading_zeros() as usize,
+            _ => 0,
+        };
+        (equal * 8 + bits) / 2
+    };
+    let first = groups.windows(2).map(differing).collect();
+    recovered(target, &groups, first, 1)
+}
+
+/// Lewi-Wu: left ciphertexts have equal parts up to the first block that differs, and compare with the stored ones.
+pub(super) fn blocks(
+    target: &Target,
+    protocol: &'static ProtocolEntry,
+    watch: &AttackWatch<'_>,
+) -> Result<Recovery, AttackFailure> {
+    let run = WatchedRun::new(target, protocol, &[], watch)?;
+    let column = Column::read(&run)?;
+    let Scheme::LewiWu { block_bits, .. } = column.scheme else {
+        return Err(AttackFailure::Unreadable("a scheme without blocks"));
+    };
+    let lefts = lefts(&run)?;
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (_, record) in &column.entries {
+        match groups.last_mut() {
+            Some(group) if lefts[group[0]] == lefts[*record] => group.push(*record),
+            _ => groups.push(vec![*record]),
+        }
+    }
+    let differing = |pair: &[Vec<usize>]| {
+        let parts = |group: &Vec<usize>| lefts[group[0]].chunks(LEFT_BLOCK_BYTES);
+        parts(&pair[0]).zip(parts(&pair[1])).take_while(|(one, other)| one == other).count()
+    };
+    let first = groups.windows(2).map(differing).collect();
+    recovered(target, &groups, first, u32::from(block_bits))
+}
+
+/// The left ciphertext that each record's insertion brought.
+fn lefts(run: &WatchedRun) -> Result<Vec<Vec<u8>>, AttackFailure> {
+    let left = |seen: &super::watched::Seen| match codec::decode(&seen.body)
+        .ok()
+        .filter(|_| seen.protocol == BPlus::ID)?
+    {
+        Request::Insert { mut entries, .. } => entries.pop().map(|entry| entry.query.0),
+        _ => None,
+    };
+    let of = |requests: Vec<super::watched::Seen>| {
+        requests.iter().find_map(left).ok_or(AttackFailure::Unreadable("an insertion"))
+    };
+    run.insertions().into_iter().map(of).collect()
+}
+
+fn recovered(
+    target: &Target,
+    groups: &[Vec<usize>],
+    first: Vec<usize>,
+    digit_bits: u32,
+) -> Result<Recovery, AttackFailure> {
+    let guesses = laid_over(groups, first, digit_bits, &target.knowledge);
+    Ok(Recovery { guesses: spread(groups, guesses.into_iter(), target.values.len()), ..Recovery::default() })
+}
+
+/// Guesses for groups of equal values, ascending; `first` are the first digits in which neighbours differ.
+fn laid_over(groups: &[Vec<usize>], first: Vec<usize>, digit_bits: u32, knowledge: &Knowledge) -> Vec<i64> {
+    let domain = knowledge.numbers.domain();
+    let digits = (domain.width.bits() / digit_bits) as usize;
+    let plaintext = |value: i64| domain.plaintext(i128::from(value)).unwrap_or_default();
+    let records = groups.iter().map(Vec::len).sum::<usize>() as f64;
+    // Both in records.
+    let scale = records / knowledge.auxiliary.len() as f64;
+    let leaf =
+        |(value, count): (i64, usize)| Leaf { plaintext: plaintext(value), weight: count as f64 * scale };
+    let trie = Trie { weights: groups.iter().map(|group| group.len() as f64).collect(), first };
+    let leaves: Vec<Leaf> = knowledge.histogram().into_iter().map(leaf).collect();
+    let plaintexts = Overlay::new(&trie, &leaves, digits, digit_bits).guesses();
+    let number = |plaintext: u64| domain.number(plaintext).and_then(|number| i64::try_from(number).ok());
+    plaintexts
+        .into_iter()
+        .map(|plaintext| number(plaintext).unwrap_or_default().clamp(knowledge.least, knowledge.greatest))
+        .collect()
+}

@@ -1,0 +1,58 @@
+//! What one copy of the server's store shows of order and equality, read from its pages without a key.
+
+mod bplus;
+mod kerschbaum_tueno;
+mod pope;
+
+pub(super) use bplus::Column;
+
+use super::watched::WatchedRun;
+use super::{AttackFailure, Symmetry};
+
+/// What is visible of the records' order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ranks {
+    /// Between which shares (0 to 1) of the records, in order of value, each record lies; by record.
+    pub(super) intervals: Vec<(f64, f64)>,
+    /// What of the order is open.
+    pub(super) symmetry: Symmetry,
+}
+
+/// What the store of a protocol shows of the order.
+///
+/// # Errors
+/// [`AttackFailure`]; [`AttackFailure::Unreadable`] for a protocol that is not known here.
+pub(super) fn ranks(protocol: &str, run: &WatchedRun) -> Result<Ranks, AttackFailure> {
+    match protocol {
+        "kerschbaum_tueno" => kerschbaum_tueno::ranks(run),
+        "pope" => pope::ranks(run),
+        name if name.starts_with("bplus_") => Ok(Column::read(run)?.ranks()),
+        _ => Err(AttackFailure::Unreadable("the order in this protocol's store")),
+    }
+}
+
+/// The records that stored bytes belong to, by the requests that brought them: for scoring.
+pub(super) struct Owners(std::collections::HashMap<Vec<u8>, usize>);
+
+impl Owners {
+    /// Takes for each record the bytes that `brought` finds in the requests of its insertion.
+    fn new(
+        run: &WatchedRun,
+        brought: impl Fn(&super::watched::Seen) -> Option<Vec<u8>>,
+    ) -> Result<Self, AttackFailure> {
+        let mut owners = std::collections::HashMap::new();
+        for (record, requests) in run.insertions().iter().enumerate() {
+            let bytes = requests.iter().find_map(&brought);
+            owners.insert(bytes.ok_or(AttackFailure::Unreadable("an insertion"))?, record);
+        }
+        Ok(Self(owners))
+    }
+
+    fn of(&self, bytes: &[u8]) -> Result<usize, AttackFailure> {
+        self.0.get(bytes).copied().ok_or(AttackFailure::Unreadable("whose entry this is"))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
