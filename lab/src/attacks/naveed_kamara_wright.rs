@@ -59,7 +59,8 @@ fn by_frequency(groups: &[Vec<usize>], knowledge: &Knowledge) -> Vec<i64> {
     let mut histogram = knowledge.histogram();
     histogram.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|group| std::cmp::Reverse(groups[*group].len()));
+    // Equally frequent ones by when the first came: the order of values is not to slip in.
+    order.sort_by_key(|group| (std::cmp::Reverse(groups[*group].len()), groups[*group].iter().min()));
     let mut guesses = vec![knowledge.quantile(0.5); groups.len()];
     for (group, (value, _)) in order.into_iter().zip(histogram) {
         guesses[group] = value;
