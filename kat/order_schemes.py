@@ -38,13 +38,14 @@ def modulo_3(block):
 
 def clww(index_key, width, value):
     key = child(index_key, b"clww prefix")
-    number = 0
+    ones = twos = 0
     for position in range(width):
-        prefix = value >> (width - position)
-        image = aes(key, bytes([width, position]) + bytes(6) + prefix.to_bytes(8, "big"))
+        prefix = value >> (width - position) << (64 - position)
+        image = aes(key, bytes([width, position]) + bytes(6) + prefix.to_bytes(8, "little"))
         bit = value >> (width - 1 - position) & 1
-        number = number << 2 | (modulo_3(image) + bit) % 3
-    return number.to_bytes(width // 4, "big")
+        trit = (modulo_3(image) + bit) % 3
+        ones, twos = ones << 1 | (trit == 1), twos << 1 | (trit == 2)
+    return twos.to_bytes(width // 8, "big") + ones.to_bytes(width // 8, "big")
 
 
 class LewiWu:
@@ -55,7 +56,7 @@ class LewiWu:
 
     def image(self, key, used_for, index, prefix, number):
         head = bytes([self.width, self.block_bits, used_for, index])
-        return aes(key, head + number.to_bytes(4, "big") + prefix.to_bytes(8, "big"))
+        return aes(key, head + number.to_bytes(4, "little") + prefix.to_bytes(8, "little"))
 
     def pieces(self, value):
         count = self.width // self.block_bits
@@ -89,7 +90,8 @@ class LewiWu:
         trits = []
         for index, prefix, block in self.pieces(value):
             for slot, at_slot in enumerate(self.order(index, prefix)):
-                mask = modulo_3(aes(nonce, self.image(self.slot_key, 0, index, prefix, slot)))
+                point = bytes(a ^ b for a, b in zip(self.image(self.slot_key, 0, index, prefix, slot), nonce))
+                mask = modulo_3(aes(b"arras lewi-wu pi", point))
                 compared = 0 if at_slot == block else 1 if at_slot < block else 2
                 trits.append((mask + compared) % 3)
         packed = [sum(trit << (2 * at) for at, trit in enumerate(trits[i : i + 4])) for i in range(0, len(trits), 4)]
@@ -129,11 +131,15 @@ def clww_cases():
                           **base, "stored": stored})
 
         fail("another key", clww(uniform("another"), width, value))
-        fail("the first trit changed", flipped(stored, 0, 0xC0 ^ stored[0] & 0xC0))
+        half = len(stored) // 2
+        ones, twos = stored[half] >> 7, stored[0] >> 7
+        # 0 becomes 1, 1 becomes 2, 2 becomes 0.
+        other = flipped(flipped(stored, 0, 0x80 * (ones ^ twos)), half, 0x80 * (1 - twos))
+        fail("the first trit changed", other)
         fail("a byte missing", stored[1:])
         fail("a byte too many", stored + b"\0")
         fail("empty", b"")
-        fail("a trit of 3", stored[:-1] + bytes([stored[-1] | 3]))
+        fail("a trit of 3", bytes([stored[0] | 1]) + stored[1:half] + bytes([stored[half] | 1]) + stored[half + 1 :])
         fail("all zeros", bytes(len(stored)))
     write("clww.json", "CLWW: made by order_schemes.py, a second implementation.", cases)
 

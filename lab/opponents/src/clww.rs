@@ -11,16 +11,16 @@ use std::hint::black_box;
 pub fn measure(table: &mut Table) {
     for (width, encrypt, compared) in [(Width::Bits32, None, None), (Width::Bits64, Some(200.0), Some(5.0))] {
         let scheme = Clww::new(&Key::take_from(&mut [1; 32]), width);
-        let number = |value: u64| scheme.encrypt_number(value & width.greatest()).expect("within the domain");
+        let encrypted = |value: u64| scheme.encrypt_trits(value & width.greatest()).expect("within the domain");
         let bits = width.bits();
         let mut value = 0x0123_4567_89ab_cdef_u64;
         let encrypt_one = || {
             value = value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            black_box(number(value));
+            black_box(encrypted(value));
         };
         let target: Vec<Target> = encrypt.map(Target::Ns).into_iter().collect();
         table.row(&format!("CLWW {bits} bits, encrypt"), &target, 1, encrypt_one, None);
-        let bytes = |value: u64| number(value).to_be_bytes()[16 - 2 * width.bytes()..].to_vec();
+        let bytes = |value: u64| encrypted(value).to_bytes(width);
         let stored: Vec<Vec<u8>> =
             (0..256_u64).map(|at| bytes(at.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         let compare_all = || {

@@ -5,6 +5,7 @@
 //! without the meter.
 #![forbid(unsafe_code)]
 
+mod bclo;
 mod clww;
 mod lewi_wu;
 mod path_oram;
@@ -14,8 +15,9 @@ mod table;
 
 use table::Table;
 
-const PARTS: [(&str, fn(&mut Table)); 5] = [
+const PARTS: [(&str, fn(&mut Table)); 6] = [
     ("primitives", primitives::measure),
+    ("bclo", bclo::measure),
     ("clww", clww::measure),
     ("lewi_wu", lewi_wu::measure),
     ("path_oram", path_oram::measure),

@@ -9,6 +9,7 @@ use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::trit;
+use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::{MalformedCiphertext, Width};
 use arras_server::ore::clww::compare;
 use std::cmp::Ordering;
@@ -44,15 +45,16 @@ fn known_answers() {
 #[test]
 fn no_trit_is_3() {
     let scheme = Clww::new(&index_key(1), Width::Bits64);
-    let good = scheme.encrypt_number(77).expect("within the domain");
+    let good = scheme.encrypt_trits(77).expect("within the domain");
     for place in 0..64 {
-        let bad = (good | 3 << (2 * place)).to_be_bytes();
+        let bad = Trits { ones: good.ones | 1 << place, twos: good.twos | 1 << place };
+        let [bad, good] = [bad, good].map(|trits| trits.to_bytes(Width::Bits64));
         let refused = Err(MalformedCiphertext("a trit of 3"));
-        assert_eq!(compare(Width::Bits64, &bad, &good.to_be_bytes()), refused);
-        assert_eq!(compare(Width::Bits64, &good.to_be_bytes(), &bad), refused);
+        assert_eq!(compare(Width::Bits64, &bad, &good), refused);
+        assert_eq!(compare(Width::Bits64, &good, &bad), refused);
         assert!(scheme.decrypt(&bad).is_err());
     }
-    assert!(Clww::new(&index_key(1), Width::Bits32).decrypt_number(1 << 64).is_err());
+    assert!(Clww::new(&index_key(1), Width::Bits32).decrypt_trits(Trits { ones: 1 << 32, twos: 0 }).is_err());
 }
 
 #[test]
@@ -60,18 +62,18 @@ fn calls_are_those_of_the_table() {
     for (width, calls) in [(Width::Bits32, 32), (Width::Bits64, 64)] {
         let scheme = Clww::new(&index_key(1), width);
         let before = meter::reading();
-        let ciphertext = scheme.encrypt_number(5).expect("within the domain").to_be_bytes();
+        let ciphertext = scheme.encrypt_trits(5).expect("within the domain").to_bytes(width);
         assert_eq!((meter::reading() - before).of(Primitive::Prf), calls);
         let before = meter::reading();
-        let ciphertext = &ciphertext[16 - 2 * width.bytes()..];
-        assert_eq!(compare(width, ciphertext, ciphertext), Ok(Ordering::Equal));
+        assert_eq!(compare(width, &ciphertext, &ciphertext), Ok(Ordering::Equal));
         assert_eq!(meter::reading(), before);
     }
 }
 
 /// The trits of a 64-bit ciphertext, the first first.
-fn trits(ciphertext: u128) -> [u8; 64] {
-    std::array::from_fn(|place| (ciphertext >> (126 - 2 * place) & 3) as u8)
+fn trits(ciphertext: Trits) -> [u8; 64] {
+    let Trits { ones, twos } = ciphertext;
+    std::array::from_fn(|place| (ones >> (63 - place) & 1) as u8 + 2 * (twos >> (63 - place) & 1) as u8)
 }
 
 /// What the paper says pairs tell, and no more: equal trits before the first bit that differs, there a successor,
@@ -93,7 +95,7 @@ fn pairs_tell_the_first_difference() {
             (left ^ 1 << (63 - first), &mut after_equal_bits),
         ] {
             let [a, b] =
-                [left, right].map(|value| trits(scheme.encrypt_number(value).expect("within the domain")));
+                [left, right].map(|value| trits(scheme.encrypt_trits(value).expect("within the domain")));
             let first = first as usize;
             assert_eq!(a[..first], b[..first]);
             assert_eq!((3 + b[first] - a[first]) % 3, if right > left { 1 } else { 2 });
@@ -130,7 +132,7 @@ fn single_values_look_alike() {
     };
     for (byte, value) in [(1, 0), (2, u64::MAX), (3, 0x1234_5678_9abc_def0)] {
         let ciphertexts = keys(byte).map(|key| {
-            trits(Clww::new(&key, Width::Bits64).encrypt_number(value).expect("within the domain"))
+            trits(Clww::new(&key, Width::Bits64).encrypt_trits(value).expect("within the domain"))
         });
         let counts = neighbours(ciphertexts);
         assert!(!deviate_from_uniform(&counts), "{value}: {counts:?}");

@@ -22,6 +22,7 @@
 #[macro_use]
 mod body;
 mod bplus;
+mod channels;
 mod hostile;
 mod kerschbaum_tueno;
 mod logarithmic_brc;

@@ -4,10 +4,14 @@
 //! schedule, a generator's state) are wiped on drop and show nothing in `Debug`; what a caller does with the
 //! bytes it passes in is the caller's business (`trusted/keys` defines the secret types).
 //!
-//! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, in [`gcm`], which wipes
+//! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, in `avx2`, [`trit`] and [`prp`],
+//! where vector instructions are, in [`gcm`], which wipes
 //! another crate's key schedule, and in [`pairing`], where a library of C and assembly is.
 
 pub mod aead;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod avx2;
 pub mod ct;
 pub mod det_aead;
 pub mod det_pair;

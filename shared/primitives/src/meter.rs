@@ -195,8 +195,7 @@ mod tests {
             &mut || trit::hash_each(&[1; 16], &mut [[0; 16]; 4], &mut [0; 4]),
             &[(Hash, 4), (AesBlock, 4)],
         );
-        counted(&mut || prp::shuffle(&[0, 1], &mut [0; 2]), &[(Prp, 1)]);
-        counted(&mut || _ = prp::place_of(&[0, 1], 0), &[(Prp, 1)]);
+        counted(&mut || prp::shuffle(&[0; 256], 2, &mut [0; 256]), &[(Prp, 1)]);
         counted(&mut || lanes::encrypt_each(&[[1; 16]; 3], &mut [[0; 16]; 3]), &[(AesBlock, 3)]);
         counted(&mut || lanes::encrypt_two(&[[1; 16]; 3], (0, 1), &mut [[[0; 16]; 2]; 3]), &[(AesBlock, 6)]);
         let sealer = aead::Aead::new(&[1; 32]);

@@ -10,10 +10,15 @@ use crate::prf::Prf;
 use crate::prg::Prg;
 use std::fmt;
 
+mod follow;
+
+pub use follow::Follower;
+
 /// Greatest number of elements of [`choices_from`]: they are bytes.
 pub const CHOICES_MAX: usize = 256;
 
-/// The choices of a Knuth shuffle of `choices.len()` elements, one from each of as many uniform words: choice `i` is
+/// The choices of a Knuth shuffle of `choices.len()` elements, one from each of as many uniform words (32 bits, little
+/// endian): choice `i` is
 /// uniform in `0..=i`, without bias (Lemire, "Fast random integer generation in an interval", 2019). `retry(i, try)`
 /// gives a new word for choice `i`; it is asked with a chance below `i / 2^32`.
 ///
@@ -21,14 +26,14 @@ pub const CHOICES_MAX: usize = 256;
 ///
 /// If there are fewer words than choices, or more than [`CHOICES_MAX`] choices.
 #[inline]
-pub fn choices_from(words: &[u32], choices: &mut [u8], mut retry: impl FnMut(usize, u32) -> u32) {
+pub fn choices_from(words: &[[u8; 4]], choices: &mut [u8], mut retry: impl FnMut(usize, u32) -> u32) {
     assert!(
         words.len() >= choices.len() && choices.len() <= CHOICES_MAX,
         "a word for each choice, 256 at most"
     );
     let mut doubtful = false;
     for ((place, choice), word) in choices.iter_mut().enumerate().zip(words) {
-        let product = u64::from(*word) * (place as u64 + 1);
+        let product = u64::from(u32::from_le_bytes(*word)) * (place as u64 + 1);
         *choice = (product >> 32) as u8;
         doubtful |= (product as u32) < place as u32 + 1;
     }
@@ -37,46 +42,31 @@ pub fn choices_from(words: &[u32], choices: &mut [u8], mut retry: impl FnMut(usi
             let mut tries = 0;
             *choice = below(place as u32 + 1, || {
                 tries += 1;
-                if tries == 1 { *word } else { retry(place, tries - 1) }
+                if tries == 1 { u32::from_le_bytes(*word) } else { retry(place, tries - 1) }
             }) as u8;
         }
     }
 }
 
-/// The permutation of these choices: `table[place]` is the element at a place.
+/// The permutation of the first `elements` choices: `table[place]` is the element at a place.
 ///
 /// Variable time: memory is touched where the choices say.
 ///
 /// # Panics
 ///
-/// If the lengths differ or a choice is greater than its place.
+/// If there are more than [`CHOICES_MAX`] elements.
 #[inline]
-pub fn shuffle(choices: &[u8], table: &mut [u8]) {
-    assert_eq!(choices.len(), table.len(), "one choice an element");
+pub fn shuffle(choices: &[u8; CHOICES_MAX], elements: usize, table: &mut [u8; CHOICES_MAX]) {
     count(Primitive::Prp, 1);
-    for (place, choice) in choices.iter().enumerate() {
-        let choice = usize::from(*choice);
-        assert!(choice <= place, "a choice is of the places so far");
-        table[place] = table[choice];
-        table[choice] = place as u8;
+    for (place, choice) in choices[..elements].iter().enumerate() {
+        debug_assert!(usize::from(*choice) <= place, "a choice is of the places so far");
+        table[place] = table[usize::from(*choice)];
+        table[usize::from(*choice)] = place as u8;
     }
 }
 
-/// The place of one element in the permutation that [`shuffle`] makes of these choices, without making it. Its time
-/// depends on their number only.
-#[inline]
-#[must_use]
-pub fn place_of(choices: &[u8], element: u8) -> u8 {
-    count(Primitive::Prp, 1);
-    // No choice is equal to it: the element is not placed yet.
-    let mut place = u32::MAX;
-    for (step, choice) in choices.iter().enumerate() {
-        let (step, choice) = (step as u32, u32::from(*choice));
-        place = if choice == place { step } else { place };
-        place = if step == u32::from(element) { choice } else { place };
-    }
-    place as u8
-}
+/// Permutations that a [`Follower`] follows at once.
+pub const SIDE_BY_SIDE: usize = 8;
 
 /// A uniform number below `bound`, which is not 0, from uniform words.
 fn below(bound: u32, mut word: impl FnMut() -> u32) -> u32 {

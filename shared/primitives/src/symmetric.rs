@@ -170,9 +170,7 @@ impl Sealer {
         }
         self.stream.blocks(pads);
         for (body, pads) in bodies.zip(pads.chunks_exact(blocks)) {
-            for (byte, pad) in body.iter_mut().zip(pads.as_flattened()) {
-                *byte ^= pad;
-            }
+            xor_into(body, pads.as_flattened());
         }
     }
 
@@ -189,7 +187,7 @@ impl Sealer {
                 if let Ok(input) = input.try_into() {
                     *state = xor(*state, input);
                 } else {
-                    state.iter_mut().zip(input).for_each(|(state, input)| *state ^= input);
+                    xor_into(&mut state[..input.len()], input);
                 }
             }
             self.mac.blocks(states_used);
@@ -208,6 +206,22 @@ impl Sealer {
         }
         crate::ct::equal(&difference.to_le_bytes(), &[0; 16])
     }
+}
+
+/// Exclusive or with the first bytes of `pad`, eight, four and one at a time: records are a few words.
+#[inline(always)]
+fn xor_into(body: &mut [u8], pad: &[u8]) {
+    let (eights, rest) = body.as_chunks_mut::<8>();
+    let (pads, pad) = pad.split_at(8 * eights.len());
+    for (eight, pad) in eights.iter_mut().zip(pads.as_chunks::<8>().0) {
+        *eight = (u64::from_ne_bytes(*eight) ^ u64::from_ne_bytes(*pad)).to_ne_bytes();
+    }
+    let (fours, ones) = rest.as_chunks_mut::<4>();
+    let (pads, pad) = pad.split_at(4 * fours.len());
+    for (four, pad) in fours.iter_mut().zip(pads.as_chunks::<4>().0) {
+        *four = (u32::from_ne_bytes(*four) ^ u32::from_ne_bytes(*pad)).to_ne_bytes();
+    }
+    ones.iter_mut().zip(pad).for_each(|(one, pad)| *one ^= pad);
 }
 
 #[inline(always)]

@@ -8,6 +8,11 @@ use crate::Block;
 use crate::meter::{Primitive, count};
 use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use std::sync::LazyLock;
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86;
 
 /// Blocks whose byte sums are held at once.
 const STEP: usize = 64;
@@ -27,6 +32,18 @@ pub fn of_block(block: &Block) -> u8 {
 #[inline]
 pub fn of_blocks(blocks: &[Block], trits: &mut [u8]) {
     assert_eq!(blocks.len(), trits.len(), "one trit for each block");
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx2) = crate::avx2::Avx2::detect() {
+        let ((many, blocks), (each, trits)) = (blocks.as_chunks(), trits.as_chunks_mut());
+        for (trits, blocks) in each.iter_mut().zip(many) {
+            *trits = x86::of_blocks(avx2, blocks);
+        }
+        return of_blocks_portably(blocks, trits);
+    }
+    of_blocks_portably(blocks, trits);
+}
+
+fn of_blocks_portably(blocks: &[Block], trits: &mut [u8]) {
     let mut sums = [0_u16; STEP];
     for (blocks, trits) in blocks.chunks(STEP).zip(trits.chunks_mut(STEP)) {
         for (sum, block) in sums.iter_mut().zip(blocks) {
@@ -38,11 +55,24 @@ pub fn of_blocks(blocks: &[Block], trits: &mut [u8]) {
     }
 }
 
-/// Lewi-Wu's hash `H(input, nonce) = AES_nonce(input) mod 3` of each input; the inputs are lost.
+/// The key of the permutation in [`hash_each`]: any constant.
+const PERMUTATION: [u8; 16] = *b"arras lewi-wu pi";
+
+static CIPHER: LazyLock<Aes128Enc> = LazyLock::new(|| Aes128Enc::new(&PERMUTATION.into()));
+
+/// Lewi-Wu's hash `H(input, nonce) = sigma(input ^ nonce) mod 3` of each input, with `sigma` AES-128 under a fixed key;
+/// the inputs are lost.
 ///
-/// *Model.* AES is an ideal cipher and the nonce its key: for inputs that an attacker does not know the images are
-/// independent and uniform for each nonce, and undoing the cipher from a guessed image meets one of `q` secret inputs
-/// with a chance of `q / 2^128` a try. One key schedule serves a whole ciphertext.
+/// *Model.* `sigma` is an ideal permutation that everybody can compute both ways; inputs are independent and
+/// pseudorandom, nonces random and chosen by the one who encrypts. Let `q` count the points `input ^ nonce` hashed
+/// under this constant by all users and indexes. As long as `sigma` was not asked at one, the trits of unknown inputs
+/// differ from those of a random function by `q^2 / 2^129` at most. A question hits a point with a chance of about
+/// `q / 2^128` forwards and `3 q / 2^128` backwards (a trit leaves a third of the images; fewer than 2^120 questions).
+/// Two points coincide with a chance of at most `q^2 / 2^129`: then their trits are equal, which only who knows both
+/// inputs can tell. An input that becomes known says nothing of others, and `sigma` can be programmed at its points, at
+/// the same cost, as Lewi and Wu's proof does with `H`. With a key schedule a nonce (which would be most of a
+/// comparison) a question would concern the points of one nonce, not all `q`. Fixed-key AES is a heuristic for
+/// `sigma`; known-key distinguishers do not apply to secret points of which a trit is seen.
 ///
 /// # Panics
 ///
@@ -51,7 +81,11 @@ pub fn of_blocks(blocks: &[Block], trits: &mut [u8]) {
 pub fn hash_each(nonce: &Block, inputs: &mut [Block], trits: &mut [u8]) {
     count(Primitive::Hash, inputs.len());
     count(Primitive::AesBlock, inputs.len());
-    Aes128Enc::new(&(*nonce).into()).encrypt_blocks(Array::cast_slice_from_core_mut(inputs));
+    let nonce = u128::from_ne_bytes(*nonce);
+    for input in &mut *inputs {
+        *input = (u128::from_ne_bytes(*input) ^ nonce).to_ne_bytes();
+    }
+    CIPHER.encrypt_blocks(Array::cast_slice_from_core_mut(inputs));
     of_blocks(inputs, trits);
 }
 

@@ -249,12 +249,12 @@ pub enum Response {
     },
     /// To [`Request::Collect`].
     Found {
-        /// Elements, one after the other.
-        elements: Blob,
-        /// Where they are stored, in the same order.
+        /// Where the elements are stored, in the same order.
         runs: Vec<Run>,
         /// Where to go on.
         next: Option<Cursor>,
+        /// Elements, one after the other. The last: what follows a large part is a copy of it more to encode.
+        elements: Blob,
     },
 }
 

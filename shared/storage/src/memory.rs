@@ -1,6 +1,7 @@
 //! The reference implementation: maps in memory, gone with the process.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::staged::{Changes, Engine, Staged, Turn};
@@ -67,16 +68,49 @@ impl Engine for Memory {
         let tables = Arc::make_mut(&mut tables);
         for (table, changes) in changes {
             let entries = Arc::make_mut(tables.entry(table).or_default());
-            for (key, value) in changes {
-                match (value, entries.get_mut(key.as_slice())) {
-                    (Some(value), Some(old)) => *old = value,
-                    (Some(value), None) => drop(entries.insert(key.into(), value)),
-                    (None, _) => drop(entries.remove(key.as_slice())),
+            for (key, value) in replace_in_a_row(entries, changes) {
+                match value {
+                    Some(value) => drop(entries.insert(key.into(), value)),
+                    None => drop(entries.remove(key.as_slice())),
                 }
             }
         }
         Ok(())
     }
+}
+
+type TableChanges = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
+
+/// Fewest changes of a table that are worth a walk.
+const ROW_MIN: usize = 8;
+
+/// Replaces values along one walk over the entries, as long as the changes lie close to each other: whoever writes
+/// an array anew writes row after row, and looking each key up would be most of the work. The changes that are left.
+fn replace_in_a_row(
+    entries: &mut Entries,
+    changes: TableChanges,
+) -> impl Iterator<Item = (Vec<u8>, Option<Arc<[u8]>>)> + use<> {
+    let mut left = Vec::new();
+    let steps_max = changes.len().saturating_mul(2);
+    let mut changes = changes.into_iter().peekable();
+    if steps_max >= 2 * ROW_MIN
+        && let Some((first, _)) = changes.peek()
+    {
+        let from = (Bound::Included(first.as_slice()), Bound::Unbounded);
+        let walk = entries.range_mut::<[u8], _>(from).take(steps_max);
+        for (key, old) in walk {
+            while changes.peek().is_some_and(|(change, _)| change.as_slice() < &**key) {
+                left.extend(changes.next());
+            }
+            let replaced = changes.next_if(|(change, value)| value.is_some() && change.as_slice() == &**key);
+            if let Some((_, Some(value))) = replaced {
+                *old = value;
+            } else if changes.peek().is_none() {
+                break;
+            }
+        }
+    }
+    left.into_iter().chain(changes)
 }
 
 impl Storage for Memory {
@@ -93,5 +127,40 @@ impl Storage for Memory {
 
     fn engine(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Many changes at once, of rows and of single keys, do what they do one by one.
+        #[test]
+        fn changes_in_a_row_are_those_one_by_one(
+            before in prop::collection::btree_map(0..60_u8, any::<u8>(), 0..60),
+            changes in prop::collection::btree_map(0..60_u8, any::<Option<u8>>(), 0..60),
+        ) {
+            let shared = |value: u8| Arc::<[u8]>::from([value]);
+            let mut entries: Entries =
+                before.iter().map(|(key, value)| (shared(*key), shared(*value))).collect();
+            let staged = changes.iter().map(|(key, value)| (vec![*key], value.map(shared))).collect();
+            for (key, value) in replace_in_a_row(&mut entries, staged) {
+                match value {
+                    Some(value) => drop(entries.insert(key.into(), value)),
+                    None => drop(entries.remove(key.as_slice())),
+                }
+            }
+            let mut expected = before;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(expected.insert(key, value)),
+                    None => drop(expected.remove(&key)),
+                }
+            }
+            let found: BTreeMap<u8, u8> = entries.iter().map(|(key, value)| (key[0], value[0])).collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! *Deviations.* Rows are stored as they are, beside the ciphertexts. Every entry found is decrypted and must lie in
 //! the range, in order and once; that the server leaves none out is not checked, for nothing authenticates that.
+//! Nothing binds a row to its ciphertext: a lying server can exchange rows, or alter values within the range where the
+//! scheme is malleable (CLWW, Lewi-Wu).
 
 mod reply;
 

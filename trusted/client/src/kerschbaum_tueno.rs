@@ -205,24 +205,27 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
 
     /// Reads `count` entries, over the array's end if need be.
     async fn read(&self, length: u32, position: u32, count: u32) -> Result<Vec<Entry>, IndexError> {
-        let mut sealed: Vec<u8> = Vec::new();
-        let wanted = count as usize * ENTRY_BYTES;
-        while sealed.len() < wanted {
-            let read = (sealed.len() / ENTRY_BYTES) as u32;
-            let position = ((u64::from(position) + u64::from(read)) % u64::from(length)) as u32;
-            let request = Request::Entries { index: self.index, position, count: count - read };
+        let (count, whole) = (count as usize, length as usize);
+        let mut entries: Vec<Entry> = Vec::new();
+        while entries.len() < count {
+            let (read, left) = (entries.len(), count - entries.len());
+            let place = ((u64::from(position) + read as u64) % u64::from(length)) as u32;
+            let request = Request::Entries { index: self.index, position: place, count: left as u32 };
             let Response::Entries(Blob(more)) = self.channel.call(request).await? else {
                 return Err(IndexError::Peer("a read was answered by something else"));
             };
-            if more.is_empty()
-                || !more.len().is_multiple_of(ENTRY_BYTES)
-                || more.len() > wanted - sealed.len()
-            {
+            if more.is_empty() || !more.len().is_multiple_of(ENTRY_BYTES) || more.len() / ENTRY_BYTES > left {
                 return Err(IndexError::Peer("other entries than were asked for"));
             }
-            sealed.extend(more);
+            entries.extend(self.entries.open_each(&more).map_err(|_| OpenFailed)?);
+            // All different once around the array: a server can spin out no more than it was given.
+            let first = entries[0].0;
+            let added = entries.get(read.saturating_sub(1)..entries.len().min(whole)).unwrap_or_default();
+            if !added.is_sorted_by(|one, next| one.0.wrapping_sub(first) < next.0.wrapping_sub(first)) {
+                return Err(IndexError::Peer("the array is not in order"));
+            }
         }
-        Ok(self.entries.open_each(&sealed).map_err(|_| OpenFailed)?)
+        Ok(entries)
     }
 
     /// The entries of a range, after checking that they are all that lies between their neighbours.

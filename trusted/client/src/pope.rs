@@ -46,6 +46,10 @@ use descend::Search;
 use element::{Elements, Plain};
 use tokio::sync::Mutex;
 
+/// Entries of a search that may be held before copies among them are dropped: a server that returns the same elements
+/// again and again has no more entries held than about twice what it was ever given.
+const ENTRIES_AT_FIRST: usize = 1 << 20;
+
 /// The client half of one index.
 pub struct Pope<C> {
     channel: C,
@@ -115,6 +119,7 @@ impl<C: Channel<Protocol>> Pope<C> {
         let mut random = self.random.lock().await;
         let mut search = Search::new(&self.channel, self.index, &self.elements);
         let mut found: Vec<(u64, RowId)> = Vec::new();
+        let mut room = ENTRIES_AT_FIRST;
         search
             .run(lower, upper, &mut random, |reply, opened| {
                 found.reserve(opened.count());
@@ -130,14 +135,14 @@ impl<C: Channel<Protocol>> Pope<C> {
                 if plains.next().is_some() {
                     return Err(IndexError::Peer("elements that are nowhere"));
                 }
+                if found.len() > room {
+                    settle(&mut found);
+                    room = (2 * found.len()).max(ENTRIES_AT_FIRST);
+                }
                 Ok(())
             })
             .await?;
-        if !found.is_sorted_by_key(|(value, _)| *value) {
-            found.sort_unstable_by_key(|(value, _)| *value);
-        }
-        found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
-        found.dedup();
+        settle(&mut found);
         Ok(found)
     }
 
@@ -146,7 +151,8 @@ impl<C: Channel<Protocol>> Pope<C> {
         let mut random = self.random.lock().await;
         let mut search = Search::new(&self.channel, self.index, &self.elements);
         let sealed_bytes = self.elements.sealed_bytes();
-        let mut removed = Vec::new();
+        let mut removed: Vec<Located> = Vec::new();
+        let mut room = ENTRIES_AT_FIRST;
         search
             .run(value, value, &mut random, |found, opened| {
                 let places = found.runs.iter().flat_map(|run| std::iter::repeat_n(run, run.count as usize));
@@ -156,6 +162,12 @@ impl<C: Channel<Protocol>> Pope<C> {
                         let element = Blob(element.to_vec());
                         removed.push(Located { node: run.node, page: run.page, element });
                     }
+                }
+                if removed.len() > room {
+                    removed
+                        .sort_unstable_by(|one, other| one.element.as_slice().cmp(other.element.as_slice()));
+                    removed.dedup_by(|one, other| one.element == other.element);
+                    room = (2 * removed.len()).max(ENTRIES_AT_FIRST);
                 }
                 Ok(())
             })
@@ -177,6 +189,15 @@ impl<C: Channel<Protocol>> Pope<C> {
         crate::ore::domain::key_plaintext(self.elements.width(), number)
             .ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
+}
+
+/// Sorts entries by value and row and keeps each once. They come nearly sorted by value.
+fn settle(found: &mut Vec<(u64, RowId)>) {
+    if !found.is_sorted_by_key(|(value, _)| *value) {
+        found.sort_unstable_by_key(|(value, _)| *value);
+    }
+    found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
+    found.dedup();
 }
 
 impl<C: Channel<Protocol>> RangeIndex for Pope<C> {

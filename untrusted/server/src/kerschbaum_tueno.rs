@@ -58,6 +58,12 @@ fn page_key(index: IndexId, number: usize) -> Vec<u8> {
     key(&[index.as_bytes(), &(number as u64).to_be_bytes()])
 }
 
+/// Whether a name is [`page_key`]'s.
+fn is_page(name: &[u8], index: IndexId, number: usize) -> bool {
+    name.split_last_chunk::<8>()
+        .is_some_and(|(rest, page)| rest == index.as_bytes() && u64::from_be_bytes(*page) == number as u64)
+}
+
 fn header(reader: &impl Read, index: IndexId) -> Result<Header, Refusal> {
     let bytes = reader.get(HEADERS, index.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownIndex)?;
     codec::decode(&bytes).map_err(|_| damaged("a header"))
@@ -146,7 +152,7 @@ fn visit(
     let mut outcome = Ok(());
     reader
         .scan(PAGES, borrow(&range), Direction::Ascending, &mut |name, page| {
-            let expected = name == page_key(index, number);
+            let expected = is_page(name, index, number);
             let whole = page.len() == page_entries.saturating_mul(ENTRY_BYTES);
             let part = page.get(skip..).filter(|part| expected && (whole || part.len() >= left));
             outcome = match part {

@@ -36,8 +36,8 @@ const BUFFERS: Table = Table("pope_buffers");
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Most pages in a chunk.
 const CHUNK_PAGES_MAX: u32 = 1 << 12;
-/// Most nodes looked at by one request.
-const LOOK_NODES_MAX: usize = 64;
+/// Most nodes looked at by one request; a search asks for two.
+const LOOK_NODES_MAX: usize = 8;
 
 /// Answers a request.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {

@@ -9,12 +9,15 @@ fn remainders_of_all_byte_sums() {
 }
 
 #[test]
-fn the_hash_is_aes_under_the_nonce() {
+fn the_hash_is_aes_of_input_and_nonce() {
     let nonce = [0x2b; 16];
     let inputs: Vec<Block> = (0..70_u8).map(|at| [at; 16]).collect();
     let expected: Vec<u8> = inputs
         .iter()
-        .map(|input| (u128::from_be_bytes(crate::prf::Prf::new(&nonce).block(input)) % 3) as u8)
+        .map(|input| {
+            let point = input.map(|byte| byte ^ 0x2b);
+            (u128::from_be_bytes(crate::prf::Prf::new(b"arras lewi-wu pi").block(&point)) % 3) as u8
+        })
         .collect();
     let (mut images, mut trits) = (inputs, vec![9; 70]);
     hash_each(&nonce, &mut images, &mut trits);
@@ -45,6 +48,9 @@ proptest! {
     fn a_trit_is_the_block_modulo_3(blocks in prop::collection::vec(any::<Block>(), 0..200)) {
         let mut trits = vec![9; blocks.len()];
         of_blocks(&blocks, &mut trits);
+        let mut portably = vec![9; blocks.len()];
+        of_blocks_portably(&blocks, &mut portably);
+        prop_assert_eq!(&trits, &portably);
         for (block, trit) in blocks.iter().zip(trits) {
             prop_assert_eq!(u128::from(trit), u128::from_be_bytes(*block) % 3);
             prop_assert_eq!(trit, of_block(block));

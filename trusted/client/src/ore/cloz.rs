@@ -24,11 +24,12 @@ use super::domain::{key_plaintext, plaintext_key};
 use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
+use arras_primitives::Block;
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::pph::Pph;
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
-use arras_primitives::{Block, prp};
+use arras_primitives::prp::{self, CHOICES_MAX};
 use arras_protocol::ore::cloz::stored_hash_bytes;
 use arras_protocol::ore::{Scheme, Width};
 use zeroize::Zeroizing;
@@ -94,12 +95,12 @@ impl Cloz {
 
 /// The numbers in random order.
 fn shuffled(numbers: &[u128], prg: &mut Prg) -> Zeroizing<Vec<u128>> {
-    let mut word = || prg.next_u64() as u32;
-    let words: Vec<u32> = numbers.iter().map(|_| word()).collect();
-    let mut choices = Zeroizing::new(vec![0; numbers.len()]);
-    prp::choices_from(&words, &mut choices, |_, _| word());
-    let mut order = Zeroizing::new(vec![0; numbers.len()]);
-    prp::shuffle(&choices, &mut order);
+    let mut words = Zeroizing::new([[0; 4]; CHOICES_MAX]);
+    prg.fill(words[..numbers.len()].as_flattened_mut());
+    let (mut choices, mut order) = (Zeroizing::new([0; CHOICES_MAX]), Zeroizing::new([0; CHOICES_MAX]));
+    prp::choices_from(words.as_slice(), &mut choices[..numbers.len()], |_, _| prg.next_u64() as u32);
+    prp::shuffle(&choices, numbers.len(), &mut order);
+    let order = &order[..numbers.len()];
     Zeroizing::new(order.iter().map(|place| numbers[usize::from(*place)]).collect())
 }
 

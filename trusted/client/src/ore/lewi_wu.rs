@@ -8,8 +8,9 @@
 //!   is 0, 1, 2 for equal, less, greater.
 //!
 //! # Parameters
-//! Width of 32 or 64 bits, `d` of 2, 4 or 8. `F` is AES-128. `H(u, r) = AES_r(u) mod 3`, a random oracle for unknown
-//! `u` in the ideal-cipher model ([`trit::hash_each`]); the nonce `r` of 16 bytes is fresh for each right ciphertext.
+//! Width of 32 or 64 bits, `d` of 2, 4 or 8. `F` is AES-128. `H(u, r) = sigma(u ^ r) mod 3` with
+//! AES under a fixed key as permutation `sigma` ([`trit::hash_each`] says why that is enough); the nonce `r` of 16 bytes
+//! is fresh for each right ciphertext.
 //!
 //! # Leakage
 //! Right ciphertexts alone: their number. Each comparison of a left with a right one: the first block that differs,
@@ -29,7 +30,8 @@ use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
-use arras_primitives::{Block, prp, trit};
+use arras_primitives::prp::{self, CHOICES_MAX, Follower, SIDE_BY_SIDE};
+use arras_primitives::{Block, trit};
 use arras_protocol::ore::lewi_wu::{
     BLOCKS_MAX, LEFT_BLOCK_BYTES, NONCE_BYTES, blocks, left_bytes, right_bytes,
 };
@@ -66,7 +68,11 @@ const SHUFFLE_BLOCKS_MAX: usize = SLOTS_MAX / WORDS_A_BLOCK;
 
 const WORDS_A_BLOCK: usize = 4;
 
+/// Blocks of each permutation that are made at once.
+const WORDS_AT_ONCE: usize = 8;
+
 /// What the PRF's input is for, in its third byte: slots under one key, words of permutations under the other.
+const SLOTS: u8 = 0;
 const WORDS: u8 = 1;
 const WORDS_AGAIN: u8 = 2;
 
@@ -75,7 +81,7 @@ pub struct LewiWu {
     width: Width,
     block_bits: u8,
     block_count: usize,
-    slots: Prf,
+    images: Prf,
     permutations: Prf,
 }
 
@@ -102,7 +108,7 @@ impl LewiWu {
             width,
             block_bits,
             block_count: blocks(width, block_bits).unwrap_or_default(),
-            slots: Prf::new(index.child(Purpose::LewiWuBlock).expose_16()),
+            images: Prf::new(index.child(Purpose::LewiWuBlock).expose_16()),
             permutations: Prf::new(index.child(Purpose::LewiWuPermutation).expose_16()),
         }
     }
@@ -131,26 +137,55 @@ impl LewiWu {
         let mut pieces = [Piece::default(); BLOCKS_MAX];
         let pieces = self.cut(value, &mut pieces)?;
         let (mut images, mut slots) = ([[0; 16]; BLOCKS_MAX], [0; BLOCKS_MAX]);
-        let mut choices = [0; SLOTS_MAX];
-        let mut words = [[[0; 16]; SHUFFLE_BLOCKS_MAX]; BLOCKS_MAX / 4];
-        // As many permutations at a time as there are words for.
-        let (at_once, words) = (words.as_flattened().len() / self.shuffle_blocks(), words.as_flattened_mut());
-        for (from, some) in pieces.chunks(at_once).enumerate().map(|(step, some)| (step * at_once, some)) {
-            self.permutation_words(some, words);
-            for (at, piece) in some.iter().enumerate() {
-                let choices = self.choices(*piece, &words[at * self.shuffle_blocks()..], &mut choices);
-                let slot = prp::place_of(choices, piece.value);
-                slots[from + at] = slot;
-                images[from + at] = self.slot_input(*piece, slot);
-            }
+        for (some, slots) in pieces.chunks(SIDE_BY_SIDE).zip(slots.chunks_mut(SIDE_BY_SIDE)) {
+            slots.copy_from_slice(&self.slots_of(some)[..slots.len()]);
         }
         let images = &mut images[..pieces.len()];
-        self.slots.blocks(images);
+        for ((piece, slot), image) in pieces.iter().zip(slots).zip(&mut *images) {
+            *image = numbered(self.input(*piece, SLOTS), u32::from(slot));
+        }
+        self.images.blocks(images);
         for ((part, image), slot) in left.chunks_exact_mut(LEFT_BLOCK_BYTES).zip(images).zip(slots) {
             part[..16].copy_from_slice(image);
             part[16] = slot;
         }
         Ok(())
+    }
+
+    /// The slots of the values of [`SIDE_BY_SIDE`] pieces at most.
+    fn slots_of(&self, pieces: &[Piece]) -> [u8; SIDE_BY_SIDE] {
+        let piece = |lane: usize| pieces.get(lane).copied().unwrap_or_default();
+        let inputs: [[u64; 2]; SIDE_BY_SIDE] = std::array::from_fn(|lane| self.input(piece(lane), WORDS));
+        let values = std::array::from_fn(|lane| piece(lane).value);
+        let mut follower = Follower::new(pieces.len(), &values);
+        // As many as the cipher has in flight, and no more: they stay in the nearest cache.
+        let mut words = [[[0; 16]; SIDE_BY_SIDE]; WORDS_AT_ONCE];
+        let blocks = self.shuffle_blocks();
+        for first in (0..blocks).step_by(WORDS_AT_ONCE) {
+            let words = &mut words[..WORDS_AT_ONCE.min(blocks - first)];
+            for (lanes, counter) in words.iter_mut().zip(first as u32..) {
+                for (word, input) in lanes.iter_mut().zip(inputs) {
+                    *word = numbered(input, counter);
+                }
+            }
+            let calls = if first == 0 { pieces.len() } else { 0 };
+            self.permutations.wide_blocks(calls, words.as_flattened_mut());
+            follower.follow(words);
+        }
+        follower.places().unwrap_or_else(|| self.slots_by_tables(pieces))
+    }
+
+    /// [`LewiWu::slots_of`] where a word is drawn again.
+    #[cold]
+    fn slots_by_tables(&self, pieces: &[Piece]) -> [u8; SIDE_BY_SIDE] {
+        let mut slots = [0; SIDE_BY_SIDE];
+        let mut scratch = Scratch::new();
+        for (slot, piece) in slots.iter_mut().zip(pieces) {
+            self.orders(&[*piece], &mut scratch);
+            let order = &scratch.order[..1 << self.block_bits];
+            *slot = order.iter().position(|value| *value == piece.value).unwrap_or_default() as u8;
+        }
+        slots
     }
 
     /// Writes a right ciphertext of a value, with a nonce of the generator.
@@ -168,12 +203,12 @@ impl LewiWu {
         prg.fill(nonce);
         let nonce = nonce.try_into().unwrap_or([0; 16]);
         let at_once = SLOTS_MAX >> self.block_bits;
-        let (mut order, mut trits) = ([0; SLOTS_MAX], [0; SLOTS_MAX]);
+        let mut scratch = Scratch::new();
         for (some, packed) in pieces.chunks(at_once).zip(packed.chunks_mut(SLOTS_MAX / 4)) {
+            self.orders(some, &mut scratch);
+            self.masks(some, &nonce, &mut scratch);
             let slots = some.len() << self.block_bits;
-            let (order, trits) = (&mut order[..slots], &mut trits[..slots]);
-            self.orders(some, order);
-            self.masks(some, &nonce, trits);
+            let (order, trits) = (&scratch.order[..slots], &mut scratch.trits[..slots]);
             let each = order.chunks(1 << self.block_bits).zip(trits.chunks_mut(1 << self.block_bits));
             for ((order, trits), piece) in each.zip(some) {
                 for (trit, at_slot) in trits.iter_mut().zip(order) {
@@ -186,8 +221,13 @@ impl LewiWu {
         Ok(())
     }
 
-    /// The value of a right ciphertext. All trits of all blocks are checked: one of another key or with altered trits
-    /// passes with a chance of at most (4/81)^16 = 2^-69 (32 bits, d = 2).
+    /// The value of a right ciphertext. All trits of all blocks are checked: a ciphertext of another key passes with a
+    /// chance of at most (4/81)^16 = 2^-69 (32 bits, d = 2).
+    ///
+    /// It is not authenticated: who knows or guesses the last block's slots of `x` and `x + 1` adds 1 to both trits and
+    /// has that of `x + 1` (blindly 1 of 6 for d = 2, 2^-15 for d = 8), and who holds enough left ciphertexts can make
+    /// right ones under nonces of its choice. Whether decryption succeeds is no proof of origin, and tells an active
+    /// server about slots.
     ///
     /// # Errors
     /// [`OpenFailed`] if it is not one of these keys.
@@ -197,13 +237,15 @@ impl LewiWu {
         }
         let (nonce, packed) = right.split_first_chunk::<NONCE_BYTES>().ok_or(OpenFailed)?;
         let slots = 1_usize << self.block_bits;
+        let mut scratch = Scratch::new();
         let mut prefix = 0;
         for (index, packed) in packed.chunks(slots / 4).enumerate() {
             let piece = Piece { index, prefix, value: 0 };
-            let (mut order, mut masks, mut trits) = ([0; SLOTS_MAX], [0; SLOTS_MAX], [0; SLOTS_MAX]);
-            let (order, masks, trits) = (&mut order[..slots], &mut masks[..slots], &mut trits[..slots]);
-            self.orders(&[piece], order);
-            self.masks(&[piece], nonce, masks);
+            self.orders(&[piece], &mut scratch);
+            self.masks(&[piece], nonce, &mut scratch);
+            let (order, masks) = (&scratch.order[..slots], &scratch.trits[..slots]);
+            let mut trits = [0; SLOTS_MAX];
+            let trits = &mut trits[..slots];
             trit::unpack(packed, trits);
             let compared = |slot: usize| (trits[slot] + 3 - masks[slot]) % 3;
             let value =
@@ -242,7 +284,7 @@ impl LewiWu {
     fn permutation_words(&self, pieces: &[Piece], words: &mut [Block]) {
         let words = &mut words[..pieces.len() * self.shuffle_blocks()];
         for (piece, words) in pieces.iter().zip(words.chunks_mut(self.shuffle_blocks())) {
-            let first = self.input(*piece, WORDS, 0);
+            let first = self.input(*piece, WORDS);
             for (counter, word) in words.iter_mut().enumerate() {
                 *word = numbered(first, counter as u32);
             }
@@ -252,71 +294,77 @@ impl LewiWu {
 
     /// The choices of a piece's permutation from its words.
     #[inline]
-    fn choices<'a>(&self, piece: Piece, blocks: &[Block], choices: &'a mut [u8; SLOTS_MAX]) -> &'a [u8] {
-        let slots = 1 << self.block_bits;
-        let mut words = [0; SLOTS_MAX];
-        let (bytes, _) = blocks.as_flattened().as_chunks();
-        for (word, bytes) in words.iter_mut().zip(bytes) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        let choices = &mut choices[..slots];
-        prp::choices_from(&words, choices, |place, tries| {
-            let again = numbered(self.input(piece, WORDS_AGAIN, 0), (place as u32) << 24 | tries & 0xff_ffff);
+    fn choices(&self, piece: Piece, words: &[Block], choices: &mut [u8; CHOICES_MAX]) {
+        let (words, _) = words.as_flattened().as_chunks();
+        prp::choices_from(words, &mut choices[..1 << self.block_bits], |place, tries| {
+            let again = numbered(self.input(piece, WORDS_AGAIN), (place as u32) << 24 | tries & 0xff_ffff);
             u128::from_le_bytes(self.permutations.block(&again)) as u32
         });
-        choices
     }
 
     /// For each slot of each piece the value it stands for.
     #[inline]
-    fn orders(&self, pieces: &[Piece], order: &mut [u8]) {
-        let mut words = [[0; 16]; SHUFFLE_BLOCKS_MAX];
-        let mut choices = [0; SLOTS_MAX];
-        self.permutation_words(pieces, &mut words);
-        let each = words.chunks(self.shuffle_blocks()).zip(order.chunks_mut(1 << self.block_bits));
+    fn orders(&self, pieces: &[Piece], scratch: &mut Scratch) {
+        let slots = 1 << self.block_bits;
+        self.permutation_words(pieces, &mut scratch.words);
+        let each = scratch.words.chunks(self.shuffle_blocks()).zip(scratch.order.chunks_mut(slots));
         for (piece, (words, order)) in pieces.iter().zip(each) {
-            prp::shuffle(self.choices(*piece, words, &mut choices), order);
+            self.choices(*piece, words, &mut scratch.choices);
+            prp::shuffle(&scratch.choices, slots, &mut scratch.table);
+            order.copy_from_slice(&scratch.table[..slots]);
         }
     }
 
     /// For each slot of each piece the hash that masks it.
     #[inline]
-    fn masks(&self, pieces: &[Piece], nonce: &Block, masks: &mut [u8]) {
-        let mut images = [[0; 16]; SLOTS_MAX];
-        let images = &mut images[..masks.len()];
+    fn masks(&self, pieces: &[Piece], nonce: &Block, scratch: &mut Scratch) {
+        let images = &mut scratch.images[..pieces.len() << self.block_bits];
         for (piece, images) in pieces.iter().zip(images.chunks_mut(1 << self.block_bits)) {
-            let first = self.input(*piece, 0, 0);
+            let first = self.input(*piece, SLOTS);
             for (slot, image) in images.iter_mut().enumerate() {
                 *image = numbered(first, slot as u32);
             }
         }
-        self.slots.blocks(images);
-        trit::hash_each(nonce, images, masks);
+        self.images.blocks(images);
+        trit::hash_each(nonce, images, &mut scratch.trits[..images.len()]);
     }
 
+    /// A PRF's input without its number: distinct for all widths, block sizes, uses, blocks and prefixes.
     #[inline(always)]
-    fn slot_input(&self, piece: Piece, slot: u8) -> Block {
-        self.input(piece, 0, u32::from(slot))
-    }
-
-    /// A PRF's input: distinct for all widths, block sizes, uses, blocks, prefixes and numbers.
-    #[inline(always)]
-    fn input(&self, piece: Piece, used_for: u8, number: u32) -> Block {
+    fn input(&self, piece: Piece, used_for: u8) -> [u64; 2] {
         let head = [self.width.bits() as u8, self.block_bits, used_for, piece.index as u8];
-        let number = number.to_be_bytes();
-        let prefix = piece.prefix.to_be_bytes();
-        let mut input = [0; 16];
-        input[..4].copy_from_slice(&head);
-        input[4..8].copy_from_slice(&number);
-        input[8..].copy_from_slice(&prefix);
-        input
+        [u64::from(u32::from_le_bytes(head)), piece.prefix]
     }
 }
 
-/// The input whose number is greater by `number`; no carry leaves the number's place.
+/// A PRF's input with its number, in the upper half of the first word.
 #[inline(always)]
-fn numbered(input: Block, number: u32) -> Block {
-    (u128::from_be_bytes(input) + (u128::from(number) << 64)).to_be_bytes()
+fn numbered(input: [u64; 2], number: u32) -> Block {
+    (u128::from(input[1]) << 64 | u128::from(input[0] | u64::from(number) << 32)).to_le_bytes()
+}
+
+/// Room for what a right ciphertext takes, [`SLOTS_MAX`] slots at a time.
+struct Scratch {
+    words: [Block; SHUFFLE_BLOCKS_MAX],
+    choices: [u8; CHOICES_MAX],
+    table: [u8; CHOICES_MAX],
+    order: [u8; SLOTS_MAX],
+    images: [Block; SLOTS_MAX],
+    trits: [u8; SLOTS_MAX],
+}
+
+impl Scratch {
+    #[inline(always)]
+    fn new() -> Self {
+        Self {
+            words: [[0; 16]; SHUFFLE_BLOCKS_MAX],
+            choices: [0; CHOICES_MAX],
+            table: [0; CHOICES_MAX],
+            order: [0; SLOTS_MAX],
+            images: [[0; 16]; SLOTS_MAX],
+            trits: [0; SLOTS_MAX],
+        }
+    }
 }
 
 /// 0, 1, 2 if `left` is equal to, less, greater than `right`, without a branch.

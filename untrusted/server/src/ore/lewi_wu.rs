@@ -1,9 +1,7 @@
 //! Keyless comparison of Lewi-Wu (CCS 2016): the first block that differs decides.
 
 use arras_primitives::trit;
-use arras_protocol::ore::lewi_wu::{
-    BLOCKS_MAX, LEFT_BLOCK_BYTES, NONCE_BYTES, blocks, left_bytes, right_bytes,
-};
+use arras_protocol::ore::lewi_wu::{LEFT_BLOCK_BYTES, NONCE_BYTES, left_bytes, right_bytes};
 use arras_protocol::ore::{MalformedCiphertext, Width};
 use std::cmp::Ordering;
 
@@ -16,7 +14,7 @@ use std::cmp::Ordering;
 /// The first block that differs, and the order.
 ///
 /// # Cost
-/// One AES key schedule and a hash a block, all at once.
+/// A hash (one AES block under a fixed key) a block, all at once.
 ///
 /// # Errors
 /// [`MalformedCiphertext`]: a length is not the scheme's, a slot is outside its block, or an element that is looked
@@ -33,21 +31,34 @@ pub fn compare(
     {
         return Err(MalformedCiphertext("its length"));
     }
-    let block_count = blocks(width, block_bits).unwrap_or_default();
     let (nonce, packed) =
         right.split_first_chunk::<NONCE_BYTES>().ok_or(MalformedCiphertext("its length"))?;
-    let mut inputs = [[0; 16]; BLOCKS_MAX];
-    let mut masked = [0_u8; BLOCKS_MAX];
+    let (parts, _) = left.as_chunks();
+    match parts.len() {
+        4 => compare_blocks::<4>(block_bits, parts, nonce, packed),
+        8 => compare_blocks::<8>(block_bits, parts, nonce, packed),
+        16 => compare_blocks::<16>(block_bits, parts, nonce, packed),
+        32 => compare_blocks::<32>(block_bits, parts, nonce, packed),
+        _ => Err(MalformedCiphertext("its length")),
+    }
+}
+
+/// Of `N` blocks.
+#[inline(always)]
+fn compare_blocks<const N: usize>(
+    block_bits: u8,
+    parts: &[[u8; LEFT_BLOCK_BYTES]],
+    nonce: &[u8; NONCE_BYTES],
+    packed: &[u8],
+) -> Result<Ordering, MalformedCiphertext> {
+    let (mut inputs, mut masked, mut masks) = ([[0; 16]; N], [0_u8; N], [0; N]);
     let mut wrong = false;
-    let slots = 1_usize << block_bits;
-    let (parts, _) = left.as_chunks::<LEFT_BLOCK_BYTES>();
     for (at, ((part, input), masked)) in parts.iter().zip(&mut inputs).zip(&mut masked).enumerate() {
-        let (image, slot) =
-            part.split_last_chunk::<1>().map_or((&[][..], [0]), |(image, slot)| (image, *slot));
-        *input = image.try_into().unwrap_or_default();
-        let slot = usize::from(slot[0]);
-        wrong |= slot >= slots;
-        let place = at * slots + slot;
+        let [image @ .., slot] = part;
+        *input = *image;
+        let slot = usize::from(*slot);
+        wrong |= slot >> block_bits != 0;
+        let place = (at << block_bits) + slot;
         let byte = packed.get(place / 4).copied().unwrap_or(0xff);
         *masked = byte >> (2 * (place % 4)) & 3;
         wrong |= *masked == 3;
@@ -55,13 +66,8 @@ pub fn compare(
     if wrong {
         return Err(MalformedCiphertext("a slot or a trit outside its range"));
     }
-    let mut masks = [0; BLOCKS_MAX];
-    let (Some(inputs), Some(masks_used)) = (inputs.get_mut(..block_count), masks.get_mut(..block_count))
-    else {
-        return Err(MalformedCiphertext("its length"));
-    };
-    trit::hash_each(nonce, inputs, masks_used);
-    for (masked, mask) in masked.iter().zip(masks).take(block_count) {
+    trit::hash_each(nonce, &mut inputs, &mut masks);
+    for (masked, mask) in masked.iter().zip(masks) {
         match (masked + 3 - mask) % 3 {
             0 => {}
             1 => return Ok(Ordering::Less),

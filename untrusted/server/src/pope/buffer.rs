@@ -5,6 +5,7 @@ use super::node::{Head, Tree, damaged, malformed};
 use crate::backend::storage;
 use crate::keyspace::{borrow, key, prefix_range};
 use arras_primitives::prg::Prg;
+use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::pope::{Chunk, Node};
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Direction, Read, Write};
@@ -100,6 +101,9 @@ pub(super) fn append(
     }
 }
 
+/// Bytes of a chunk that no further page is added to, so that replies with as many as may be asked for fit a frame.
+const CHUNK_BYTES_SOFT: usize = REPLY_BYTES_SOFT / 4;
+
 /// The first pages of a node's buffer; `None` if it is empty.
 pub(super) fn chunk<R: Read>(
     tree: &Tree<'_, R>,
@@ -109,13 +113,14 @@ pub(super) fn chunk<R: Read>(
     let mut found: Option<Chunk> = None;
     let mut left = pages_max;
     visit(tree, node, 0, |number, page| {
-        found
-            .get_or_insert_with(|| Chunk { page: number, elements: Blob::default() })
-            .elements
-            .0
-            .extend_from_slice(page);
+        let chunk = found.get_or_insert_with(|| Chunk { page: number, elements: Blob::default() });
+        chunk.elements.0.extend_from_slice(page);
         left = left.saturating_sub(1);
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if left == 0 || chunk.elements.len() >= CHUNK_BYTES_SOFT {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
     Ok(found)
 }

@@ -8,6 +8,9 @@ use arras_protocol::{Blob, Refusal};
 use arras_storage::Read;
 use std::ops::{ControlFlow, RangeInclusive};
 
+/// Room for elements at first: those of most replies, so that they are not copied as it grows.
+const ELEMENTS_BYTES: usize = 1 << 16;
+
 /// Most room made for elements before they are read.
 const RESERVED_BYTES_MAX: usize = 1 << 18;
 
@@ -36,8 +39,8 @@ pub(super) fn collect<R: Read>(
     if lower.first() != Some(&tree.head.root) || upper.first() != Some(&tree.head.root) {
         return Err(malformed("not a path from the root"));
     }
-    let mut walk =
-        Walk { tree, from_page, path: Vec::new(), elements: Vec::new(), runs: Vec::new(), next: None };
+    let elements = Vec::with_capacity(ELEMENTS_BYTES);
+    let mut walk = Walk { tree, from_page, path: Vec::new(), elements, runs: Vec::new(), next: None };
     walk.node(tree.head.root, lower.get(1..), upper.get(1..))?;
     let Walk { elements, runs, next, .. } = walk;
     Ok(Response::Found { elements: Blob(elements), runs, next })
