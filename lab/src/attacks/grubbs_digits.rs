@@ -20,6 +20,7 @@ use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
 use arras_protocol::bplus::{BPlus, Request};
 use arras_protocol::ore::Scheme;
+use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::lewi_wu::LEFT_BLOCK_BYTES;
 use arras_protocol::{Protocol, codec};
 
@@ -40,18 +41,22 @@ pub(super) fn bits(
 ) -> Result<Recovery, AttackFailure> {
     let run = WatchedRun::new(target, protocol, &[], watch)?;
     let column = Column::read(&run)?;
+    let Scheme::Clww(width) = column.scheme else {
+        return Err(AttackFailure::Unreadable("a scheme without trits"));
+    };
     let groups = column.groups()?;
     let ciphertexts = column.ciphertexts();
-    let of = |group: &Vec<usize>| ciphertexts[&group[0]];
-    let differing = |pair: &[Vec<usize>]| {
-        let equal = of(&pair[0]).iter().zip(of(&pair[1])).take_while(|(one, other)| one == other).count();
-        let bits = match (of(&pair[0]).get(equal), of(&pair[1]).get(equal)) {
-            (Some(one), Some(other)) => (one ^ other).leading_zeros() as usize,
-            _ => 0,
-        };
-        (equal * 8 + bits) / 2
+    let trits = |group: &Vec<usize>| Trits::from_bytes(width, ciphertexts[&group[0]]);
+    let trits: Vec<Trits> = groups
+        .iter()
+        .map(trits)
+        .collect::<Result<_, _>>()
+        .map_err(|_| AttackFailure::Unreadable("a ciphertext"))?;
+    let differing = |pair: &[Trits]| {
+        let places = pair[0].differing(pair[1]);
+        (places.leading_zeros() - (u64::BITS - width.bits())) as usize
     };
-    let first = groups.windows(2).map(differing).collect();
+    let first = trits.windows(2).map(differing).collect();
     recovered(target, &groups, first, 1)
 }
 
