@@ -11,7 +11,8 @@ use std::hint::black_box;
 pub fn measure(table: &mut Table) {
     for (width, encrypt, compared) in [(Width::Bits32, None, None), (Width::Bits64, Some(200.0), Some(5.0))] {
         let scheme = Clww::new(&Key::take_from(&mut [1; 32]), width);
-        let encrypted = |value: u64| scheme.encrypt_trits(value & width.greatest()).expect("within the domain");
+        let encrypted =
+            |value: u64| scheme.encrypt_trits(value & width.greatest()).expect("within the domain");
         let bits = width.bits();
         let mut value = 0x0123_4567_89ab_cdef_u64;
         let encrypt_one = || {
