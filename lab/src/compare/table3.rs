@@ -1,6 +1,6 @@
 //! Table 3: what the protocols cost an operation.
 
-use super::cell::{Cell, Reasons, explain};
+use super::cell::{Band, Cell, Reasons, explain};
 use crate::run::{ProtocolResult, RunResult, Stage, StageResult};
 
 /// Page I/O and its kin, as columns are named.
@@ -71,7 +71,91 @@ const ROWS: [Row; 6] = [
 ];
 
 /// Why cells are outside the band. Checked: `compare` fails on a cell that has no reason here.
-pub(super) const REASONS: Reasons = &[];
+pub(super) const REASONS: Reasons = &[
+    (
+        BPLUS,
+        CONSTRUCTION_IO,
+        Band::Below,
+        "entries are short and packed, so the tree has three levels, of which the cache holds the upper two; a page that \
+         was read to insert is in the cache when it is written",
+    ),
+    (BPLUS, QUERY_IO, Band::Above, MORE_RECORDS),
+    (BPLUS, QUERY_IO, Band::Below, "nodes are packed: more entries a page, and so fewer pages of results"),
+    (
+        BPLUS,
+        QUERY_BYTES,
+        Band::Below,
+        "a query is one frame with the ciphertexts of its two ends; nothing but the records comes back",
+    ),
+    (
+        KERSCHBAUM,
+        CONSTRUCTION_IO,
+        Band::Above,
+        "entries are 32 bytes with the row's name (the paper's pages hold twice as many), and every page of the rotated \
+         array counts when it is read and when it is written",
+    ),
+    (
+        KERSCHBAUM,
+        CONSTRUCTION_BYTES,
+        Band::Above,
+        "a probe is a frame with a header, and its reply the array's length and a sealed rank of 16 bytes",
+    ),
+    (
+        KERSCHBAUM,
+        QUERY_IO,
+        Band::Above,
+        "entries are 32 bytes with the row's name, and on uniform data a range of so many values holds three times as \
+         many records: the pages of results count",
+    ),
+    (
+        POPE_WARM,
+        CONSTRUCTION_IO,
+        Band::Below,
+        "an insertion goes to the last page of the root's buffer, which the cache holds until it is full",
+    ),
+    (
+        POPE_WARM,
+        CONSTRUCTION_BYTES,
+        Band::Above,
+        "an element is sealed by itself, with its tie-break and the row's name, in a frame with a header",
+    ),
+    (
+        POPE_WARM,
+        QUERY_IO,
+        Band::Below,
+        "buffers move by whole pages, leaves come out of a split half full, and inner nodes stay in the cache",
+    ),
+    (POPE_WARM, QUERY_MESSAGES, Band::Below, CHUNKS),
+    (
+        POPE_COLD,
+        QUERY_IO,
+        Band::Above,
+        "elements are 60 bytes with the row's name, and their pages count when they are read, when they are written to \
+         the children's buffers and when they are removed, level by level",
+    ),
+    (POPE_COLD, QUERY_MESSAGES, Band::Below, CHUNKS),
+    (BRC, CONSTRUCTION_MESSAGES, Band::Below, "all records go in one request; the paper counts one a record"),
+    (
+        ORAM,
+        CONSTRUCTION_IO,
+        Band::Below,
+        "a node of the tree is a block of a page, so there are few, and the cache holds the upper buckets of every path",
+    ),
+    (ORAM, CONSTRUCTION_MESSAGES, Band::Below, WHOLE_PATHS),
+    (ORAM, CONSTRUCTION_BYTES, Band::Above, WHOLE_BLOCKS),
+    (ORAM, QUERY_IO, Band::Above, MORE_RECORDS),
+    (ORAM, QUERY_MESSAGES, Band::Below, WHOLE_PATHS),
+    (ORAM, QUERY_BYTES, Band::Above, WHOLE_BLOCKS),
+];
+
+const MORE_RECORDS: &str = "on uniform data a range of so many values holds three times as many records: the pages of \
+                            results count";
+const CHUNKS: &str =
+    "buffers are streamed in chunks of pages, not element by element, and both ends go down together";
+const WHOLE_PATHS: &str =
+    "all paths of an operation travel in one message, and what it writes back goes with the next";
+const WHOLE_BLOCKS: &str = "a block is a page of 4 KiB, sealed, and whole buckets of four of them travel both ways; a query \
+                            fetches a path for every leaf of its range";
 
 /// The table, on the data of one run.
 #[must_use]

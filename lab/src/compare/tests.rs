@@ -93,6 +93,7 @@ fn every_recorded_cell_is_about_the_papers_or_explained() {
         .filter_map(|line| serde_json::from_value(line.get("cell")?.clone()).ok())
         .map(explained_now)
         .collect();
+    assert!(cells.len() > 100, "only {} cells are recorded", cells.len());
     assert!(unexplained(&cells).is_empty(), "{:#?}", unexplained(&cells));
 }
 
