@@ -18,7 +18,7 @@ use crate::datasets::ImportError;
 use crate::run::FieldError;
 use clap::{Parser, Subcommand};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -143,6 +143,24 @@ fn print(text: &str) -> Result<(), Failure> {
     Ok(output.flush()?)
 }
 
-fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+/// Refuses, before any work, a plot into a directory that is not there.
+fn check_plot(plot: Option<&Path>) -> Result<(), Failure> {
+    match plot.and_then(Path::parent) {
+        Some(directory) if !directory.as_os_str().is_empty() && !directory.is_dir() => {
+            Err(Failure::Usage(format!("--plot: there is no directory {}", directory.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a command ends whose results are printed: with what failed, or that it was stopped.
+fn ended(failed: &[String], stop: &AtomicBool) -> Result<(), Failure> {
+    if !failed.is_empty() {
+        return Err(Failure::Run(format!("failed: {}; why is said above", failed.join(", "))));
+    }
+    if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { Ok(()) }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|source| Failure::Io { path: path.to_path_buf(), source })
 }

@@ -15,6 +15,7 @@ mod tests;
 use self::overlay::{Leaf, Overlay, Trie};
 use super::matching::spread;
 use super::snapshot::Column;
+use super::tape::Exchange;
 use super::watched::WatchedRun;
 use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
@@ -22,7 +23,6 @@ use arras_protocol::bplus::{BPlus, Request};
 use arras_protocol::ore::Scheme;
 use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::lewi_wu::LEFT_BLOCK_BYTES;
-use arras_protocol::{Protocol, codec};
 
 /// Most records it is carried out on.
 const RECORDS_MAX: usize = 20_000;
@@ -89,17 +89,14 @@ pub(super) fn blocks(
 
 /// The left ciphertext that each record's insertion brought.
 fn lefts(run: &WatchedRun) -> Result<Vec<Vec<u8>>, AttackFailure> {
-    let left = |seen: &super::watched::Seen| match codec::decode(&seen.body)
-        .ok()
-        .filter(|_| seen.protocol == BPlus::ID)?
-    {
+    let left = |exchange: &Exchange| match exchange.of::<BPlus>()?.0 {
         Request::Insert { mut entries, .. } => entries.pop().map(|entry| entry.query.0),
         _ => None,
     };
-    let of = |requests: Vec<super::watched::Seen>| {
-        requests.iter().find_map(left).ok_or(AttackFailure::Unreadable("an insertion"))
+    let of = |exchanges: &Vec<Exchange>| {
+        exchanges.iter().find_map(left).ok_or(AttackFailure::Unreadable("an insertion"))
     };
-    run.insertions().into_iter().map(of).collect()
+    run.insertions.iter().map(of).collect()
 }
 
 fn recovered(

@@ -6,6 +6,7 @@ mod pope;
 
 pub(super) use bplus::Column;
 
+use super::tape::Exchange;
 use super::watched::WatchedRun;
 use super::{AttackFailure, Symmetry};
 
@@ -36,13 +37,10 @@ pub(super) struct Owners(std::collections::HashMap<Vec<u8>, usize>);
 
 impl Owners {
     /// Takes for each record the bytes that `brought` finds in the requests of its insertion.
-    fn new(
-        run: &WatchedRun,
-        brought: impl Fn(&super::watched::Seen) -> Option<Vec<u8>>,
-    ) -> Result<Self, AttackFailure> {
+    fn new(run: &WatchedRun, brought: impl Fn(&Exchange) -> Option<Vec<u8>>) -> Result<Self, AttackFailure> {
         let mut owners = std::collections::HashMap::new();
-        for (record, requests) in run.insertions().iter().enumerate() {
-            let bytes = requests.iter().find_map(&brought);
+        for (record, exchanges) in run.insertions.iter().enumerate() {
+            let bytes = exchanges.iter().find_map(&brought);
             owners.insert(bytes.ok_or(AttackFailure::Unreadable("an insertion"))?, record);
         }
         Ok(Self(owners))

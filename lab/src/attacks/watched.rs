@@ -1,55 +1,85 @@
-//! A run whose server looks: what it stores and what it was asked.
+//! A protocol run with an attacker at the server.
 
+use super::tape::{Exchange, Recorder, Tape};
 use super::{AttackFailure, AttackWatch, Target};
 use crate::channel::{Counting, Delaying, LabChannel, Link, ServerMeter};
-use crate::protocols::{Making, ProtocolEntry};
+use crate::datasets::NumberType;
+use crate::protocols::{Made, Making, ProtocolEntry};
 use crate::queries::RangeQuery;
 use arras_client::arx_range::RangeEntry;
-use arras_protocol::{IndexId, ProtocolId, Refusal, RowId};
+use arras_protocol::{IndexId, RowId};
 use arras_server::Backend;
-use arras_server::listener::Handler;
 use arras_storage::{Direction, Memory, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A request as the server got it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) protocol: ProtocolId,
-    pub(super) body: Vec<u8>,
+/// An index whose server is watched: its store, and all that passes.
+pub(super) struct Watched {
+    backend: Arc<Backend<Memory>>,
+    index: IndexId,
+    made: Made,
+    tape: Tape,
+    numbers: NumberType,
 }
 
-/// The server's half; remembers what it is asked.
-struct Watching {
-    backend: Backend<Memory>,
-    seen: Mutex<Vec<Seen>>,
-}
-
-impl Watching {
-    fn count(&self) -> usize {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).len()
+impl Watched {
+    /// Opens an empty index; also gives what passed for that.
+    pub(super) async fn open(
+        target: &Target,
+        protocol: &'static ProtocolEntry,
+    ) -> Result<(Self, Vec<Exchange>), AttackFailure> {
+        let backend = Arc::new(Backend::open(Memory::new(), [7; 16])?);
+        let recorder = Recorder::new(Arc::clone(&backend) as Arc<_>);
+        let tape = recorder.tape();
+        let link = Link::Direct(Arc::new(recorder), ServerMeter::default());
+        let channel: LabChannel = Counting::new(Delaying::new(link, Duration::ZERO));
+        let numbers = target.knowledge.numbers;
+        let making = Making {
+            channel: Arc::new(channel),
+            width: numbers.domain().width,
+            page_bytes: target.page_bytes,
+            records: target.values.len(),
+            seed: target.seed,
+        };
+        let index = making.index();
+        let made = protocol.make(making).await?;
+        let opening = tape.take();
+        Ok((Self { backend, index, made, tape, numbers }, opening))
     }
-}
 
-impl Handler for Watching {
-    fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let seen = Seen { protocol, body: body.to_vec() };
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
-        self.backend.handle(protocol, body)
+    fn key(&self, value: i64) -> Vec<u8> {
+        let domain = self.numbers.domain();
+        domain.key(domain.plaintext(i128::from(value)).unwrap_or_default())
+    }
+
+    /// The entry of the record at a place.
+    pub(super) fn entry(&self, record: usize, value: i64) -> RangeEntry {
+        RangeEntry { value: self.key(value), row: row(record), sums: Vec::new() }
+    }
+
+    /// Inserts; what passed.
+    pub(super) async fn insert(&self, entries: Vec<RangeEntry>) -> Result<Vec<Exchange>, AttackFailure> {
+        self.made.index.insert(entries).await?;
+        Ok(self.tape.take())
+    }
+
+    /// Searches; what passed.
+    pub(super) async fn search(&self, query: RangeQuery) -> Result<Vec<Exchange>, AttackFailure> {
+        let query = self.numbers.clamp(query);
+        self.made.index.search(self.key(query.lower), self.key(query.upper)).await?;
+        Ok(self.tape.take())
     }
 }
 
 /// Keys and values.
 pub(super) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What the server has after a run.
+/// What a server has that watched records being inserted one after the other, and then copied its store.
 pub(super) struct WatchedRun {
-    server: Arc<Watching>,
-    /// Name of the index.
-    pub(super) index: IndexId,
-    /// For each record, how many requests had come when it was inserted.
-    inserted: Vec<usize>,
+    watched: Watched,
+    /// For each record what passed when it was inserted.
+    pub(super) insertions: Vec<Vec<Exchange>>,
 }
 
 impl WatchedRun {
@@ -63,49 +93,19 @@ impl WatchedRun {
         queries: &[RangeQuery],
         watch: &AttackWatch<'_>,
     ) -> Result<Self, AttackFailure> {
-        // A thread of its own: the caller may be one of an asynchronous runtime.
-        std::thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(Self::run(target, protocol, queries, watch))
-            });
-            running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        on_own_thread(async || {
+            let (watched, _) = Watched::open(target, protocol).await?;
+            let mut insertions = Vec::with_capacity(target.values.len());
+            for (record, value) in target.values.iter().enumerate() {
+                watch.check()?;
+                insertions.push(watched.insert(vec![watched.entry(record, *value)]).await?);
+            }
+            for query in queries {
+                watch.check()?;
+                watched.search(*query).await?;
+            }
+            Ok(Self { watched, insertions })
         })
-    }
-
-    async fn run(
-        target: &Target,
-        protocol: &'static ProtocolEntry,
-        queries: &[RangeQuery],
-        watch: &AttackWatch<'_>,
-    ) -> Result<Self, AttackFailure> {
-        let backend = Backend::open(Memory::new(), [7; 16])?;
-        let server = Arc::new(Watching { backend, seen: Mutex::default() });
-        let link = Link::Direct(Arc::clone(&server) as Arc<_>, ServerMeter::default());
-        let channel: LabChannel = Counting::new(Delaying::new(link, Duration::ZERO));
-        let domain = target.knowledge.numbers.domain();
-        let making = Making {
-            channel: Arc::new(channel),
-            width: domain.width,
-            page_bytes: target.page_bytes,
-            records: target.values.len(),
-            seed: target.seed,
-        };
-        let index = making.index();
-        let made = protocol.make(making).await?;
-        let key = |value: i64| domain.key(domain.plaintext(i128::from(value)).unwrap_or_default());
-        let mut inserted = Vec::with_capacity(target.values.len());
-        for (record, value) in target.values.iter().enumerate() {
-            watch.check()?;
-            let entry = RangeEntry { value: key(*value), row: row(record), sums: Vec::new() };
-            made.index.insert(vec![entry]).await?;
-            inserted.push(server.count());
-        }
-        for query in queries {
-            watch.check()?;
-            made.index.search(key(query.lower), key(query.upper)).await?;
-        }
-        Ok(Self { server, index, inserted })
     }
 
     /// The entries of a table that belong to the index, by key: what a thief of the store has. The index's name is cut
@@ -115,24 +115,29 @@ impl WatchedRun {
     /// [`AttackFailure::Storage`].
     pub(super) fn table(&self, table: Table) -> Result<Entries, AttackFailure> {
         let mut entries = Vec::new();
-        let reader = self.server.backend.store().read()?;
+        let reader = self.watched.backend.store().read()?;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         reader.scan(table, everything, Direction::Ascending, &mut |key, value| {
-            if let Some(rest) = key.strip_prefix(self.index.as_bytes()) {
+            if let Some(rest) = key.strip_prefix(self.watched.index.as_bytes()) {
                 entries.push((rest.to_vec(), value.to_vec()));
             }
             ControlFlow::Continue(())
         })?;
         Ok(entries)
     }
+}
 
-    /// For each record the requests that inserted it: what a server has that watched.
-    pub(super) fn insertions(&self) -> Vec<Vec<Seen>> {
-        let seen = self.server.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut from = 0;
-        let requests = |until: &usize| seen[std::mem::replace(&mut from, *until)..*until].to_vec();
-        self.inserted.iter().map(requests).collect()
-    }
+/// Does asynchronous work on a thread of its own: the caller may be one of an asynchronous runtime.
+pub(super) fn on_own_thread<T: Send>(
+    work: impl AsyncFnOnce() -> Result<T, AttackFailure> + Send,
+) -> Result<T, AttackFailure> {
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(work())
+        });
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// The row of a record. Attackers know rows as names without meaning; the number in it is for scoring.

@@ -1,14 +1,13 @@
 //! `arras lab attack`.
 
 use super::run::{one_of, read, shown};
-use super::{Failure, print, stop_flag, table, write_file};
+use super::{Failure, check_plot, ended, print, stop_flag, table, write_file};
 use crate::attacks::{self, AttackEnding, AttackProgress, AttackRequest, AttackWatch, Auxiliary};
 use crate::datasets::{Column, Dataset, Decimals, NumberType, import_data};
 use crate::plots;
 use clap::Args;
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The default of `--auxiliary`.
@@ -67,12 +66,7 @@ pub struct AttackArguments {
 pub(super) fn run(arguments: AttackArguments) -> Result<(), Failure> {
     let stop = stop_flag();
     let (json, plot) = (arguments.json, arguments.plot.clone());
-    if let Some(directory) = plot.as_deref().and_then(Path::parent)
-        && !directory.as_os_str().is_empty()
-        && !directory.is_dir()
-    {
-        return Err(Failure::Usage(format!("--plot: there is no directory {}", directory.display())));
-    }
+    check_plot(plot.as_deref())?;
     let plan = arguments.request()?.plan().map_err(Failure::Fields)?;
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
@@ -96,10 +90,7 @@ pub(super) fn run(arguments: AttackArguments) -> Result<(), Failure> {
         .filter(|attack| matches!(attack.ending, AttackEnding::Failed(_)))
         .map(|attack| format!("{} against {}", attack.attack, attack.protocol))
         .collect();
-    if !failed.is_empty() {
-        return Err(Failure::Run(format!("failed: {}; why is said above", failed.join(", "))));
-    }
-    if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { Ok(()) }
+    ended(&failed, &stop)
 }
 
 impl AttackArguments {

@@ -1,6 +1,6 @@
 //! `arras lab run`.
 
-use super::{Failure, print, progress, stop_flag, table, write_file};
+use super::{Failure, check_plot, ended, print, progress, stop_flag, table, write_file};
 use crate::datasets::{Column, Dataset, Decimals, NumberType, import_data, import_queries};
 use crate::pages::CachePolicy;
 use crate::plots;
@@ -8,7 +8,6 @@ use crate::queries::QuerySize;
 use crate::run::{self, ChannelKind, Ending, RunRequest, StoreKind, Watch};
 use clap::Args;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 /// Arguments of `arras lab run`.
 #[derive(Args, Debug)]
@@ -79,12 +78,7 @@ pub struct RunArguments {
 pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     let stop = stop_flag();
     let (json, plot) = (arguments.json, arguments.plot.clone());
-    if let Some(directory) = plot.as_deref().and_then(Path::parent)
-        && !directory.as_os_str().is_empty()
-        && !directory.is_dir()
-    {
-        return Err(Failure::Usage(format!("--plot: there is no directory {}", directory.display())));
-    }
+    check_plot(plot.as_deref())?;
     let plan = arguments.request()?.plan().map_err(Failure::Fields)?;
     let bar = progress::Bar::new();
     let show = |progress: &run::Progress| bar.show(progress);
@@ -98,16 +92,13 @@ pub(super) fn run(arguments: RunArguments) -> Result<(), Failure> {
     if let Some(path) = plot {
         write_file(&path, &plots::of_run(&result)?)?;
     }
-    let failed: Vec<&str> = result
+    let failed: Vec<String> = result
         .protocols
         .iter()
         .filter(|protocol| matches!(protocol.ending, Ending::Failed(_)))
-        .map(|protocol| protocol.protocol.as_str())
+        .map(|protocol| protocol.protocol.clone())
         .collect();
-    if !failed.is_empty() {
-        return Err(Failure::Run(format!("failed: {}; why is said above", failed.join(", "))));
-    }
-    if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { Ok(()) }
+    ended(&failed, &stop)
 }
 
 impl RunArguments {

@@ -4,18 +4,15 @@ use super::{Owners, Ranks};
 use crate::attacks::watched::WatchedRun;
 use crate::attacks::{AttackFailure, Symmetry};
 use arras_protocol::kerschbaum_tueno::{ENTRY_BYTES, KerschbaumTueno, Request};
-use arras_protocol::{Protocol, codec};
 use arras_storage::Table;
 
 const PAGES: Table = Table("kerschbaum_tueno_pages");
 
 /// A position each; the smallest value may be at any of them.
 pub(super) fn ranks(run: &WatchedRun) -> Result<Ranks, AttackFailure> {
-    let owners = Owners::new(run, |seen| {
-        match codec::decode(&seen.body).ok().filter(|_| seen.protocol == KerschbaumTueno::ID)? {
-            Request::Insert { entry, .. } => Some(entry.to_vec()),
-            _ => None,
-        }
+    let owners = Owners::new(run, |exchange| match exchange.of::<KerschbaumTueno>()?.0 {
+        Request::Insert { entry, .. } => Some(entry.to_vec()),
+        _ => None,
     })?;
     let mut positions = Vec::new();
     for (_, page) in run.table(PAGES)? {

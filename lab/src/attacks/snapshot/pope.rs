@@ -4,8 +4,8 @@
 use super::{Owners, Ranks};
 use crate::attacks::watched::WatchedRun;
 use crate::attacks::{AttackFailure, Symmetry};
+use arras_protocol::codec;
 use arras_protocol::pope::{Node, Pope, Request};
-use arras_protocol::{Protocol, codec};
 use arras_storage::Table;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -102,11 +102,9 @@ impl Tree {
 /// For each element the share of the elements in leaves that are before the leaf, or the subtree, in whose buffer it is, and up
 /// to its end. The elements in inner nodes' buffers, which may come between those, are taken to be spread like them.
 pub(super) fn ranks(run: &WatchedRun) -> Result<Ranks, AttackFailure> {
-    let owners = Owners::new(run, |seen| {
-        match codec::decode(&seen.body).ok().filter(|_| seen.protocol == Pope::ID)? {
-            Request::Insert { elements, .. } => Some(elements.0),
-            _ => None,
-        }
+    let owners = Owners::new(run, |exchange| match exchange.of::<Pope>()?.0 {
+        Request::Insert { elements, .. } => Some(elements.0),
+        _ => None,
     })?;
     let (tree, root) = Tree::read(run)?;
     let mut placed = Placed { places: HashMap::new(), settled: 0 };
