@@ -100,26 +100,32 @@ pub(crate) fn tampered<T: Subject>(subject: &T) {
         Effort::Full => (96, 12_u64),
         Effort::Few => (1, 1),
     };
-    let ranges = [(0, 36), (5, 9), (7, 7), (0, subject.width().greatest())];
     proptest!(cases(count), |(lie in lie(), honest in 0..replies, limit in proptest::option::of(1_usize..9))| {
-        run(async {
-            let world = memory();
-            let pair = grown(subject, &world).await;
-            world.wire.set_tamper(Some(tamper(lie, honest)));
-            for (lower, upper) in ranges {
-                let [low, high] = [lower, upper].map(|value| plaintext_key(pair.width, value));
-                if let Ok(found) = pair.index.search(low, high, Order::Ascending, limit).await {
-                    is_bounded(pair.width, &found, (lower, upper), limit);
-                    if subject.tampering() == Tampering::Detected {
-                        pair.compare(&found, (lower, upper), Order::Ascending, limit).await;
-                    }
-                }
-            }
-            // Whether these took hold is open; that they end is not.
-            let _ = pair.index.insert(entries(pair.width, &[(6, 200), (30, 201)])).await;
-            let _ = pair.index.remove(entries(pair.width, &[(6, 200), (11, 1)])).await;
-        });
+        run(lied_to(subject, tamper(lie, honest), limit));
     });
+}
+
+/// The same over a server none of whose replies has content.
+pub(crate) fn answered_without_content<T: Subject>(subject: &T) {
+    run(lied_to(subject, tamper(Lie::EmptyAll, 0), None));
+}
+
+async fn lied_to<T: Subject>(subject: &T, tamper: Tamper, limit: Option<usize>) {
+    let world = memory();
+    let pair = grown(subject, &world).await;
+    world.wire.set_tamper(Some(tamper));
+    for (lower, upper) in [(0, 36), (5, 9), (7, 7), (0, subject.width().greatest())] {
+        let [low, high] = [lower, upper].map(|value| plaintext_key(pair.width, value));
+        if let Ok(found) = pair.index.search(low, high, Order::Ascending, limit).await {
+            is_bounded(pair.width, &found, (lower, upper), limit);
+            if subject.tampering() == Tampering::Detected {
+                pair.compare(&found, (lower, upper), Order::Ascending, limit).await;
+            }
+        }
+    }
+    // Whether these took hold is open; that they end is not.
+    let _ = pair.index.insert(entries(pair.width, &[(6, 200), (30, 201)])).await;
+    let _ = pair.index.remove(entries(pair.width, &[(6, 200), (11, 1)])).await;
 }
 
 /// The reply to each call in turn is lost; asked again, the operation takes effect, once.

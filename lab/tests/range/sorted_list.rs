@@ -118,5 +118,5 @@ fn a_kept_entry_is_noticed() {
 #[test]
 #[should_panic(expected = "asks for ever")]
 fn an_endless_loop_is_noticed() {
-    crate::hostile::tampered(&Fault::Persistent);
+    crate::hostile::answered_without_content(&Fault::Persistent);
 }

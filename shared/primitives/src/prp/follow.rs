@@ -3,6 +3,7 @@
 use super::SIDE_BY_SIDE;
 use crate::Block;
 use crate::meter::{Primitive, count};
+use zeroize::Zeroize;
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -10,7 +11,6 @@ mod x86;
 
 /// Where one element of each of [`SIDE_BY_SIDE`] permutations is so far: of those that [`super::shuffle`] makes of the
 /// choices of [`super::choices_from`]. The time depends on nothing but the number of choices.
-#[derive(Clone)]
 pub struct Follower {
     wanted: [u32; SIDE_BY_SIDE],
     /// All ones as long as the element has no place: no choice is equal to it, and a choice replaces it by "and".
@@ -24,6 +24,13 @@ pub struct Follower {
 impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Follower(..)")
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.wanted.zeroize();
+        self.places.zeroize();
     }
 }
 
