@@ -7,17 +7,21 @@ mod arx_eq;
 pub mod arx_range;
 pub mod backend;
 mod bplus;
+#[cfg(feature = "process")]
 pub mod configuration;
 mod documents;
 mod hello;
 mod kerschbaum_tueno;
 mod keyspace;
+#[cfg(feature = "process")]
 pub mod listener;
 mod logarithmic_brc;
 pub mod ore;
 mod path_oram;
 mod pope;
+#[cfg(feature = "process")]
 pub mod tls;
+#[cfg(feature = "process")]
 pub mod transcript;
 mod unique;
 mod write;

@@ -59,13 +59,19 @@ pub(super) fn clippy(context: &Context) -> Result<Outcome, String> {
     succeeds(context, "clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }
 
-/// Builds each binary by itself: together they would share features that one of them needs and forgot.
+/// Checks each binary by itself: together they would share features that one of them needs and forgot.
 pub(super) fn alone(context: &Context) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     for package in BINARIES {
-        outcome.add(succeeds(context, &format!("alone-{package}"), &["build", "--package", package])?);
+        outcome.add(succeeds(context, &format!("alone-{package}"), &["check", "--package", package])?);
     }
     Ok(outcome)
+}
+
+/// Builds all binaries with the features that the tests are built with, and the tests: whichever step asks first, nothing
+/// is compiled twice.
+pub(super) fn build(context: &Context) -> Result<Finished, String> {
+    finish(context, "build", &["build", "--workspace", "--bins", "--tests"])
 }
 
 /// Licences, sources and bans of what is depended on (`deny.toml`), where cargo-deny is installed.
@@ -84,6 +90,11 @@ pub(super) fn doc(context: &Context) -> Result<Outcome, String> {
 }
 
 pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
+    // Tests of two processes start binaries of other packages.
+    let built = build(context)?;
+    if !built.success {
+        return Ok(Outcome::one(false).note(built.tail(40)));
+    }
     let finished = finish(context, "tests", &["test", "--workspace", "--no-fail-fast"])?;
     let mut outcome = count(&finished.output);
     if outcome.failed == 0 && (!finished.success || outcome.passed == 0) {

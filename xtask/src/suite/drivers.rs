@@ -28,10 +28,7 @@ const SCRIPTS: [Script; 3] = [
 
 /// Runs every script against both servers, each with fresh servers.
 pub(super) fn run(context: &Context) -> Result<Outcome, String> {
-    let built = cargo::alone(context)?;
-    if built.failed > 0 {
-        return Ok(Outcome::one(false).note("the binaries do not build: see step alone"));
-    }
+    require(cargo::build(context)?, "the binaries do not build")?;
     build_twin(context)?;
     let mut total = Outcome::default();
     for script in &SCRIPTS {

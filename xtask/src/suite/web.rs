@@ -7,10 +7,7 @@ use std::process::Command;
 
 /// Runs the script against a website of its own.
 pub(super) fn run(context: &Context) -> Result<Outcome, String> {
-    // With the features that the tests were built with: nothing is compiled again.
-    let log = context.log("web-build");
-    let built = process::finish(&mut cargo::command(context, &["build", "--workspace", "--bins"]), &log)?;
-    drivers::require(built, "the website does not build")?;
+    drivers::require(cargo::build(context)?, "the website does not build")?;
     let modules = drivers::modules(context, "web")?;
     let mut command = Command::new(context.root.join("target/debug/arras-lab"));
     command.args(["serve", "--listen", "127.0.0.1:0"]);
