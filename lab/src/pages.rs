@@ -12,6 +12,7 @@ mod cache;
 mod tests;
 
 use arras_storage::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
+use bytes::Bytes;
 use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -246,9 +247,9 @@ impl<T: Read> Read for PagedTransaction<T> {
 }
 
 impl<T: Write> Write for PagedTransaction<T> {
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+    fn put_owned(&mut self, table: Table, key: &[u8], value: Bytes) -> Result<(), StorageError> {
         self.tally.touch(table, key, value.len(), Access::Write);
-        self.transaction.put(table, key, value)
+        self.transaction.put_owned(table, key, value)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError> {

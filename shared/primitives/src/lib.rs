@@ -6,7 +6,7 @@
 //!
 //! `unsafe` lives in [`lanes`], where AES instructions are called through `core::arch`, in `avx2`, [`trit`] and [`prp`],
 //! where vector instructions are, in [`gcm`], which wipes
-//! another crate's key schedule, and in [`pairing`], where a library of C and assembly is.
+//! another crate's key schedule, in [`mod@wipe`], which sees bytes as words, and in [`pairing`], where a library of C and assembly is.
 
 pub mod aead;
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +33,7 @@ pub mod trit;
 pub mod uniform;
 #[cfg(test)]
 mod vectors;
+pub mod wipe;
 
 /// One AES block, wire label or tree node: 16 bytes.
 pub type Block = [u8; 16];

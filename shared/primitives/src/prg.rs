@@ -6,6 +6,7 @@
 
 use crate::lanes::{Backend, STREAM_STEP, stream_on};
 use crate::meter::{Primitive, count};
+use crate::wipe::wipe;
 use crate::{BLOCK_BYTES, Block};
 use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
@@ -62,7 +63,7 @@ impl fmt::Debug for Prg {
 impl Drop for Prg {
     fn drop(&mut self) {
         self.seed.zeroize();
-        self.ahead.zeroize();
+        wipe(self.ahead.as_flattened_mut());
     }
 }
 

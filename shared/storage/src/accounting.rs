@@ -1,5 +1,6 @@
 //! Counting what passes through a store.
 
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -144,10 +145,10 @@ impl<T: Read> Read for AccountedTransaction<T> {
 }
 
 impl<T: Write> Write for AccountedTransaction<T> {
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+    fn put_owned(&mut self, table: Table, key: &[u8], value: Bytes) -> Result<(), StorageError> {
         add(&self.tally.0.puts, 1);
         add(&self.tally.0.bytes_written, key.len() + value.len());
-        self.transaction.put(table, key, value)
+        self.transaction.put_owned(table, key, value)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError> {

@@ -1,5 +1,6 @@
 //! Faults on demand, for the tests of what stands on a store.
 
+use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
@@ -128,9 +129,9 @@ impl<T: Read> Read for FailingTransaction<T> {
 }
 
 impl<T: Write> Write for FailingTransaction<T> {
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+    fn put_owned(&mut self, table: Table, key: &[u8], value: Bytes) -> Result<(), StorageError> {
         self.faults.operation()?;
-        self.transaction.put(table, key, value)
+        self.transaction.put_owned(table, key, value)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError> {

@@ -35,6 +35,7 @@ pub use memory::Memory;
 pub use range::{prefix_range, selects_nothing};
 pub use staged::{Changes, Engine, Staged, Turn};
 
+use bytes::Bytes;
 use std::ops::{Bound, ControlFlow};
 
 /// Name of a table. Tables exist once named; an unwritten one is empty. Names are the program's own, never a
@@ -103,11 +104,19 @@ pub trait Read {
 
 /// A write transaction: sees its own changes; dropped without [`Write::commit`] it leaves nothing.
 pub trait Write: Read {
-    /// Sets the value of `key`.
+    /// Sets the value of `key`. An engine in memory keeps the value without another copy.
     ///
     /// # Errors
     /// [`StorageError`] if the engine fails.
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError>;
+    fn put_owned(&mut self, table: Table, key: &[u8], value: Bytes) -> Result<(), StorageError>;
+
+    /// Sets the value of `key` to a copy of `value`.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+        self.put_owned(table, key, Bytes::copy_from_slice(value))
+    }
 
     /// Removes `key`; true if it was there.
     ///

@@ -1,5 +1,7 @@
 //! The reference implementation: maps in memory, gone with the process.
 
+use bytes::Bytes;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -7,7 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
 
-type Entries = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
+/// Keys of this length or less lie within the map: comparing them follows no pointer.
+const INLINE_BYTES: usize = 32;
+
+type Entries = BTreeMap<SmallVec<[u8; INLINE_BYTES]>, Bytes>;
 type Tables = BTreeMap<Table, Arc<Entries>>;
 
 /// A store in memory. Durability means nothing to it.
@@ -70,7 +75,7 @@ impl Engine for Memory {
             let entries = Arc::make_mut(tables.entry(table).or_default());
             for (key, value) in replace_in_a_row(entries, changes) {
                 match value {
-                    Some(value) => drop(entries.insert(key.into(), value)),
+                    Some(value) => drop(entries.insert(SmallVec::from_slice(&key), value)),
                     None => drop(entries.remove(key.as_slice())),
                 }
             }
@@ -79,7 +84,7 @@ impl Engine for Memory {
     }
 }
 
-type TableChanges = BTreeMap<Vec<u8>, Option<Arc<[u8]>>>;
+type TableChanges = BTreeMap<Vec<u8>, Option<Bytes>>;
 
 /// Fewest changes of a table that are worth a walk.
 const ROW_MIN: usize = 8;
@@ -89,20 +94,19 @@ const ROW_MIN: usize = 8;
 fn replace_in_a_row(
     entries: &mut Entries,
     changes: TableChanges,
-) -> impl Iterator<Item = (Vec<u8>, Option<Arc<[u8]>>)> + use<> {
+) -> impl Iterator<Item = (Vec<u8>, Option<Bytes>)> + use<> {
     let mut left = Vec::new();
-    let steps_max = changes.len().saturating_mul(2);
+    let (is_row, steps_max) = (changes.len() >= ROW_MIN, changes.len().saturating_mul(2));
     let mut changes = changes.into_iter().peekable();
-    if steps_max >= 2 * ROW_MIN
-        && let Some((first, _)) = changes.peek()
-    {
+    if is_row && let Some((first, _)) = changes.peek() {
         let from = (Bound::Included(first.as_slice()), Bound::Unbounded);
         let walk = entries.range_mut::<[u8], _>(from).take(steps_max);
         for (key, old) in walk {
-            while changes.peek().is_some_and(|(change, _)| change.as_slice() < &**key) {
+            while changes.peek().is_some_and(|(change, _)| change.as_slice() < key.as_slice()) {
                 left.extend(changes.next());
             }
-            let replaced = changes.next_if(|(change, value)| value.is_some() && change.as_slice() == &**key);
+            let replaced =
+                changes.next_if(|(change, value)| value.is_some() && change.as_slice() == key.as_slice());
             if let Some((_, Some(value))) = replaced {
                 *old = value;
             } else if changes.peek().is_none() {
@@ -142,13 +146,13 @@ mod tests {
             before in prop::collection::btree_map(0..60_u8, any::<u8>(), 0..60),
             changes in prop::collection::btree_map(0..60_u8, any::<Option<u8>>(), 0..60),
         ) {
-            let shared = |value: u8| Arc::<[u8]>::from([value]);
+            let shared = |value: u8| Bytes::from(vec![value]);
             let mut entries: Entries =
-                before.iter().map(|(key, value)| (shared(*key), shared(*value))).collect();
+                before.iter().map(|(key, value)| (SmallVec::from_slice(&[*key]), shared(*value))).collect();
             let staged = changes.iter().map(|(key, value)| (vec![*key], value.map(shared))).collect();
             for (key, value) in replace_in_a_row(&mut entries, staged) {
                 match value {
-                    Some(value) => drop(entries.insert(key.into(), value)),
+                    Some(value) => drop(entries.insert(SmallVec::from_slice(&key), value)),
                     None => drop(entries.remove(key.as_slice())),
                 }
             }

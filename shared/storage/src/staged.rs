@@ -4,11 +4,12 @@
 //! Aborting touches no file, a read inside a transaction may nest in a scan, and the engine receives each table's
 //! changes once, in key order, which its pages like best.
 
+use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::range::borrowed;
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
 
 /// What a transaction changed: each key's new value, or none if it was removed. Values are shared so that an engine
 /// in memory takes them as they are.
-pub type Changes = BTreeMap<Table, BTreeMap<Vec<u8>, Option<Arc<[u8]>>>>;
+pub type Changes = BTreeMap<Table, BTreeMap<Vec<u8>, Option<Bytes>>>;
 
 /// What [`Staged`] needs of an engine.
 pub trait Engine: Send + Sync {
@@ -92,8 +93,8 @@ impl<'a, E: Engine> Staged<'a, E> {
         Ok(Self { engine, snapshot: engine.snapshot()?, changes: Changes::new(), turn })
     }
 
-    fn stage(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
-        self.changes.entry(table).or_default().insert(key.to_vec(), value.map(Arc::from));
+    fn stage(&mut self, table: Table, key: &[u8], value: Option<Bytes>) {
+        self.changes.entry(table).or_default().insert(key.to_vec(), value);
     }
 }
 
@@ -132,7 +133,7 @@ fn merge<'c>(
     table: Table,
     range: KeyRange<'_>,
     direction: Direction,
-    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Arc<[u8]>>)>,
+    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>,
     visit: &mut Visit<'_>,
 ) -> Result<(), StorageError> {
     let mut changes = changes.peekable();
@@ -155,7 +156,7 @@ fn merge<'c>(
 fn visit_up_to<'c>(
     key: &[u8],
     direction: Direction,
-    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Arc<[u8]>>)>>,
+    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>>,
     visit: &mut Visit<'_>,
 ) -> ControlFlow<(), bool> {
     while let Some((changed, value)) = changes.peek() {
@@ -180,7 +181,7 @@ fn visit_present(key: &[u8], value: Option<&[u8]>, visit: &mut Visit<'_>) -> Con
 }
 
 impl<E: Engine> Write for Staged<'_, E> {
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StorageError> {
+    fn put_owned(&mut self, table: Table, key: &[u8], value: Bytes) -> Result<(), StorageError> {
         self.stage(table, key, Some(value));
         Ok(())
     }

@@ -43,7 +43,7 @@ use arras_protocol::ore::Width;
 use arras_protocol::pope::{Located, Pope as Protocol, Request, Response, labels_per_node};
 use arras_protocol::{Blob, Channel, IndexId, RowId};
 use descend::Search;
-use element::{Elements, Plain};
+use element::Elements;
 use tokio::sync::Mutex;
 
 /// Entries of a search that may be held before copies among them are dropped: a server that returns the same elements
@@ -123,16 +123,20 @@ impl<C: Channel<Protocol>> Pope<C> {
         search
             .run(lower, upper, &mut random, |reply, opened| {
                 found.reserve(opened.count());
-                let mut plains = opened.iter();
+                let mut rest = opened.all();
                 for run in reply.runs {
                     // Leaves come in order: sorting within each is mostly all there is to do.
                     let leaf = found.len();
-                    let in_range = |plain: &Plain| lower <= plain.value && plain.value <= upper;
-                    let wanted = plains.by_ref().take(run.count as usize).filter(in_range);
-                    found.extend(wanted.map(|plain| (plain.value, plain.row)));
-                    found[leaf..].sort_unstable_by_key(|(value, _)| *value);
+                    let (plains, others) = rest.split_at(run.count as usize);
+                    for plain in plains.iter() {
+                        if lower <= plain.value && plain.value <= upper {
+                            found.push((plain.value, plain.row));
+                        }
+                    }
+                    found[leaf..].sort_unstable();
+                    rest = others;
                 }
-                if plains.next().is_some() {
+                if !rest.is_empty() {
                     return Err(IndexError::Peer("elements that are nowhere"));
                 }
                 if found.len() > room {
@@ -191,13 +195,23 @@ impl<C: Channel<Protocol>> Pope<C> {
     }
 }
 
-/// Sorts entries by value and row and keeps each once. They come nearly sorted by value.
+/// Sorts entries by value and row and keeps each once. They come sorted by value, but for those from buffers of inner
+/// nodes, and by row but for values that lie in two leaves.
 fn settle(found: &mut Vec<(u64, RowId)>) {
     if !found.is_sorted_by_key(|(value, _)| *value) {
-        found.sort_unstable_by_key(|(value, _)| *value);
+        found.sort_unstable();
     }
-    found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
-    found.dedup();
+    let mut settled = 0;
+    while let Some(at) = found[settled..].windows(2).position(|two| two[0] >= two[1]) {
+        let value = found[settled + at].0;
+        let from = settled + found[settled..].partition_point(|entry| entry.0 < value);
+        let until = settled + found[settled..].partition_point(|entry| entry.0 <= value);
+        found[from..until].sort_unstable();
+        settled = until;
+    }
+    if settled > 0 {
+        found.dedup();
+    }
 }
 
 impl<C: Channel<Protocol>> RangeIndex for Pope<C> {

@@ -221,7 +221,7 @@ fn change<S: Storage>(
         index,
         page_bytes: new.page_entries() * ENTRY_BYTES,
         number: 0,
-        page: Vec::new(),
+        page: Vec::with_capacity(new.page_entries() * ENTRY_BYTES),
     };
     rotate(&reader, old, position as usize, edit, (new_length as usize, rotation as usize), &mut pages)?;
     let written = pages.finish()?;
@@ -289,8 +289,8 @@ impl<W: Write> Pages<'_, W> {
     }
 
     fn write(&mut self) -> Result<(), Refusal> {
-        self.writer.put(PAGES, &page_key(self.index, self.number), &self.page).map_err(storage)?;
-        self.page.clear();
+        let page = std::mem::replace(&mut self.page, Vec::with_capacity(self.page_bytes));
+        self.writer.put_owned(PAGES, &page_key(self.index, self.number), page.into()).map_err(storage)?;
         self.number = self.number.saturating_add(1);
         Ok(())
     }

@@ -5,9 +5,9 @@ use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
 use arras_primitives::prg::Prg;
 use arras_primitives::symmetric::{Sealer, sealed_bytes};
+use arras_primitives::wipe::Wiped;
 use arras_protocol::ore::Width;
 use arras_protocol::{IndexId, RowId};
-use zeroize::Zeroizing;
 
 /// Bytes of a tie-break.
 const TIE_BYTES: usize = 8;
@@ -35,6 +35,7 @@ pub(super) struct Plain {
 
 impl Plain {
     /// Reads value (as wide as the index's values), tie and row.
+    #[inline]
     fn decode(record: &[u8]) -> Option<Self> {
         let (rest, row) = record.split_last_chunk::<{ RowId::BYTES }>()?;
         let (value, tie) = rest.split_last_chunk::<TIE_BYTES>()?;
@@ -53,14 +54,43 @@ impl Plain {
 
 /// Open elements, in one piece of memory that is wiped.
 pub(super) struct Opened {
-    plaintexts: Zeroizing<Vec<u8>>,
+    plaintexts: Wiped,
     record_bytes: usize,
 }
 
-impl Opened {
-    pub(super) fn iter(&self) -> impl Iterator<Item = Plain> {
+/// Some of [`Opened`].
+#[derive(Clone, Copy)]
+pub(super) struct Plains<'a> {
+    plaintexts: &'a [u8],
+    record_bytes: usize,
+}
+
+impl<'a> Plains<'a> {
+    pub(super) fn iter(self) -> impl Iterator<Item = Plain> + use<'a> {
         // Records are whole and of the width's length: `decode` fails on none.
         self.plaintexts.chunks_exact(self.record_bytes).filter_map(Plain::decode)
+    }
+
+    /// The first `count`, as far as there are so many, and the rest.
+    pub(super) fn split_at(self, count: usize) -> (Self, Self) {
+        let at = count.saturating_mul(self.record_bytes).min(self.plaintexts.len());
+        let (first, rest) = self.plaintexts.split_at(at);
+        let record_bytes = self.record_bytes;
+        (Self { plaintexts: first, record_bytes }, Self { plaintexts: rest, record_bytes })
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.plaintexts.is_empty()
+    }
+}
+
+impl Opened {
+    pub(super) fn all(&self) -> Plains<'_> {
+        Plains { plaintexts: &self.plaintexts, record_bytes: self.record_bytes }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Plain> {
+        self.all().iter()
     }
 
     /// How many there are.
@@ -69,7 +99,9 @@ impl Opened {
     }
 
     pub(super) fn ranks(&self) -> Vec<Rank> {
-        self.iter().map(|plain| plain.rank()).collect()
+        let mut ranks = Vec::with_capacity(self.count());
+        ranks.extend(self.iter().map(|plain| plain.rank()));
+        ranks
     }
 }
 
@@ -113,7 +145,7 @@ impl Elements {
     /// # Errors
     /// [`IndexError::Caller`] if a value is outside the width.
     pub(super) fn seal(&self, entries: &[(u64, RowId)], prg: &mut Prg) -> Result<Vec<u8>, IndexError> {
-        let mut records = Zeroizing::new(Vec::with_capacity(entries.len() * self.record_bytes()));
+        let mut records = Wiped::with_capacity(entries.len() * self.record_bytes());
         for (value, row) in entries {
             if *value > self.width.greatest() {
                 return Err(IndexError::Caller("a value is outside the index's width"));
@@ -131,8 +163,7 @@ impl Elements {
     /// [`OpenFailed`] if one of them is not an element of this index.
     pub(super) fn open(&self, sealed: &[u8]) -> Result<Opened, OpenFailed> {
         let record_bytes = self.record_bytes();
-        let mut plaintexts =
-            Zeroizing::new(Vec::with_capacity(sealed.len() / self.sealed_bytes() * record_bytes));
+        let mut plaintexts = Wiped::with_capacity(sealed.len() / self.sealed_bytes() * record_bytes);
         self.sealer
             .open_each(&self.associated, sealed, record_bytes, &mut plaintexts)
             .map_err(|_| OpenFailed)?;

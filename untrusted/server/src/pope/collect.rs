@@ -8,8 +8,9 @@ use arras_protocol::{Blob, Refusal};
 use arras_storage::Read;
 use std::ops::{ControlFlow, RangeInclusive};
 
-/// Room for elements at first: those of most replies, so that they are not copied as it grows.
-const ELEMENTS_BYTES: usize = 1 << 16;
+/// Room for elements at first: those of most replies, so that they are not copied as it grows; below the 64 KiB from
+/// which the usual allocators tidy up whenever a piece of memory is freed.
+const ELEMENTS_BYTES: usize = 48 << 10;
 
 /// Most room made for elements before they are read.
 const RESERVED_BYTES_MAX: usize = 1 << 18;
