@@ -11,8 +11,9 @@ mod cache;
 #[cfg(test)]
 mod tests;
 
-use arras_storage::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
-use bytes::Bytes;
+use arras_storage::{
+    Bytes, Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write,
+};
 use cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -225,9 +226,9 @@ impl Scanned<'_> {
 }
 
 impl<T: Read> Read for PagedTransaction<T> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         let value = self.transaction.get(table, key)?;
-        self.tally.touch(table, key, value.as_ref().map_or(0, Vec::len), Access::Read);
+        self.tally.touch(table, key, value.as_ref().map_or(0, Bytes::len), Access::Read);
         Ok(value)
     }
 

@@ -121,10 +121,10 @@ pub struct AccountedTransaction<T> {
 }
 
 impl<T: Read> Read for AccountedTransaction<T> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         add(&self.tally.0.gets, 1);
         let value = self.transaction.get(table, key)?;
-        add(&self.tally.0.bytes_read, value.as_ref().map_or(0, Vec::len));
+        add(&self.tally.0.bytes_read, value.as_ref().map_or(0, Bytes::len));
         Ok(value)
     }
 

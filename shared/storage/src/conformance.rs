@@ -60,7 +60,7 @@ fn keys(view: &impl Read, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
 }
 
 fn value(view: &impl Read, table: Table, key: &[u8]) -> Option<Vec<u8>> {
-    view.get(table, key).expect("get")
+    view.get(table, key).expect("get").map(Vec::from)
 }
 
 fn load<S: Storage>(store: &S, table: Table, entries: &[(&[u8], &[u8])]) {

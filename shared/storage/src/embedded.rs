@@ -11,6 +11,7 @@ use redb::{Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, 
 
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
+use bytes::Bytes;
 
 /// The engine's file inside the data directory.
 const FILE: &str = "arras.redb";
@@ -248,7 +249,7 @@ impl EmbeddedSnapshot<'_> {
 }
 
 impl Read for EmbeddedSnapshot<'_> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         self.store.guarded(|| {
             let Some(entries) = self.table(table)? else {
                 return Ok(None);
@@ -256,7 +257,7 @@ impl Read for EmbeddedSnapshot<'_> {
             let Some(stored) = ReadableTable::get(&entries, key)? else {
                 return Ok(None);
             };
-            Ok(Some(checked(table, key, stored.value())?.to_vec()))
+            Ok(Some(Bytes::copy_from_slice(checked(table, key, stored.value())?)))
         })
     }
 

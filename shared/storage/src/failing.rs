@@ -111,7 +111,7 @@ pub struct FailingTransaction<T> {
 }
 
 impl<T: Read> Read for FailingTransaction<T> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         self.faults.operation()?;
         self.transaction.get(table, key)
     }

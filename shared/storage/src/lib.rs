@@ -28,6 +28,8 @@ mod staged;
 #[cfg(test)]
 mod tests;
 
+pub use bytes::Bytes;
+
 pub use accounting::{Accounted, Counts, Tally};
 pub use embedded::Embedded;
 pub use failing::{Failing, Faults};
@@ -35,7 +37,6 @@ pub use memory::Memory;
 pub use range::{prefix_range, selects_nothing};
 pub use staged::{Changes, Engine, Staged, Turn};
 
-use bytes::Bytes;
 use std::ops::{Bound, ControlFlow};
 
 /// Name of a table. Tables exist once named; an unwritten one is empty. Names are the program's own, never a
@@ -83,11 +84,11 @@ pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// A view of the tables. Keys order as byte strings; keys and values may be empty.
 pub trait Read {
-    /// The value of `key`, if any.
+    /// The value of `key`, if any. An engine in memory hands out what it keeps, without a copy.
     ///
     /// # Errors
     /// [`StorageError`] if the engine fails.
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError>;
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError>;
 
     /// Visits keys and values in `range` in `direction` until `visit` breaks. `visit` may read the same view.
     ///

@@ -38,8 +38,8 @@ pub struct MemorySnapshot {
 }
 
 impl Read for MemorySnapshot {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        Ok(self.tables.get(&table).and_then(|entries| entries.get(key)).map(|value| value.to_vec()))
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
+        Ok(self.tables.get(&table).and_then(|entries| entries.get(key)).cloned())
     }
 
     fn scan(

@@ -99,9 +99,9 @@ impl<'a, E: Engine> Staged<'a, E> {
 }
 
 impl<E: Engine> Read for Staged<'_, E> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         match self.changes.get(&table).and_then(|changes| changes.get(key)) {
-            Some(value) => Ok(value.as_deref().map(<[u8]>::to_vec)),
+            Some(value) => Ok(value.clone()),
             None => self.snapshot.get(table, key),
         }
     }

@@ -75,7 +75,8 @@ fn lookup(
     let Some(masked) = reader.get(ENTRIES, &entry(index, label)).map_err(storage)? else {
         return Ok(None);
     };
-    let masked: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
+    let masked: [u8; 16] =
+        masked.as_ref().try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
     Ok(Some(RowId((u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes())))
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Resu
             exists(writer, index)?;
             // A counter is used once: two entries under one label mean that the proxy's counters were set back.
             match writer.get(ENTRIES, &entry(index, label)).map_err(storage)? {
-                Some(stored) if stored != row.0 => Err(Refusal::Conflict { step }),
+                Some(stored) if *stored != row.0 => Err(Refusal::Conflict { step }),
                 _ => writer.put(ENTRIES, &entry(index, label), &row.0).map_err(storage),
             }
         }

@@ -39,6 +39,7 @@ impl<S: Storage> Backend<S> {
         let mut writer = store.write()?;
         let database = match writer.get(META, DATABASE_KEY)? {
             Some(bytes) => bytes
+                .as_ref()
                 .try_into()
                 .map_err(|_| StorageError::Damaged("the database name is not 16 bytes".into()))?,
             None => fresh_name,
@@ -46,6 +47,7 @@ impl<S: Storage> Backend<S> {
         let incarnation = match writer.get(META, INCARNATION_KEY)? {
             Some(bytes) => u64::from_be_bytes(
                 bytes
+                    .as_ref()
                     .try_into()
                     .map_err(|_| StorageError::Damaged("the incarnation is not 8 bytes".into()))?,
             ),

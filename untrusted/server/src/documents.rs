@@ -30,7 +30,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
 fn count(reader: &impl Read, collection: CollectionId) -> Result<u64, Refusal> {
     let bytes =
         reader.get(COLLECTIONS, collection.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownCollection)?;
-    let bytes = bytes.try_into().map_err(|_| Refusal::Damaged("a collection's count".into()))?;
+    let bytes = bytes.as_ref().try_into().map_err(|_| Refusal::Damaged("a collection's count".into()))?;
     Ok(u64::from_be_bytes(bytes))
 }
 

@@ -8,7 +8,7 @@ use arras_protocol::logarithmic_brc::cjjjkrs::{Layout, Shape};
 use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES, Label, SearchToken, mask_records};
 use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, Request, Response, TOKENS_MAX};
 use arras_protocol::{Blob, IndexId, Refusal, codec};
-use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
+use arras_storage::{Bytes, Direction, Durability, Read, Storage, Table, Write};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -169,7 +169,7 @@ struct Lists<'a, R> {
     name: Vec<u8>,
     shape: Shape,
     /// The bin read last, and its place.
-    page: Option<(u32, Vec<u8>)>,
+    page: Option<(u32, Bytes)>,
 }
 
 impl<R: Read> Lists<'_, R> {
@@ -279,7 +279,7 @@ impl<R: Read> Lists<'_, R> {
             let cells = self.reader.get(BINS, &key(&[&self.name, &place.to_be_bytes()])).map_err(storage)?;
             self.page = Some((place, cells.unwrap_or_default()));
         }
-        Ok(self.page.as_ref().map_or(&[], |(_, cells)| cells.as_slice()))
+        Ok(self.page.as_ref().map_or(&[], |(_, cells)| &**cells))
     }
 }
 

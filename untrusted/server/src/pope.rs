@@ -227,7 +227,8 @@ fn remove(writer: &mut impl Write, index: IndexId, head: &Head, located: &Locate
     }
     let mut name = buffer_prefix(index, located.node);
     name.extend_from_slice(&located.page.to_be_bytes());
-    let Some(mut page) = writer.get(BUFFERS, &name).map_err(storage)? else { return Ok(()) };
+    let Some(page) = writer.get(BUFFERS, &name).map_err(storage)? else { return Ok(()) };
+    let mut page = Vec::from(page);
     let Some(place) =
         page.chunks_exact(head.element_bytes()).position(|element| element == located.element.as_slice())
     else {

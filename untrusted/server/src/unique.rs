@@ -23,7 +23,9 @@ fn row(reader: &impl Read, index: IndexId, label: Label) -> Result<Option<RowId>
     reader
         .get(ENTRIES, &entry(index, label))
         .map_err(storage)?
-        .map(|bytes| bytes.try_into().map(RowId).map_err(|_| Refusal::Damaged("a unique entry".into())))
+        .map(|bytes| {
+            bytes.as_ref().try_into().map(RowId).map_err(|_| Refusal::Damaged("a unique entry".into()))
+        })
         .transpose()
 }
 

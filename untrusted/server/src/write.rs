@@ -59,7 +59,7 @@ pub(crate) fn newest(reader: &impl Read) -> Result<Option<OperationId>, Refusal>
 
 fn mark(reader: &impl Read, which: &[u8]) -> Result<Option<OperationId>, Refusal> {
     let Some(bytes) = reader.get(MARKS, which).map_err(storage)? else { return Ok(None) };
-    let bytes = bytes.try_into().map_err(|_| Refusal::Damaged("a mark of the write path".into()))?;
+    let bytes = bytes.as_ref().try_into().map_err(|_| Refusal::Damaged("a mark of the write path".into()))?;
     let id = u128::from_be_bytes(bytes);
     // The halves of the id.
     Ok(Some(OperationId { epoch: (id >> 64) as u64, sequence: id as u64 }))

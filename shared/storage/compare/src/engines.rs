@@ -90,7 +90,7 @@ fn phases<S: Storage>(
 
 mod redb_engine {
     use super::{CACHE_BYTES, Durability, Engine, Path, Read, StorageError, Store, failed, store};
-    use arras_storage::{Changes, Direction, KeyRange, Table, Visit};
+    use arras_storage::{Bytes, Changes, Direction, KeyRange, Table, Visit};
     use redb::ReadableDatabase as _;
 
     pub(super) struct Redb {
@@ -115,9 +115,9 @@ mod redb_engine {
     }
 
     impl Read for View {
-        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
             let table = self.0.open_table(definition(table)).map_err(failed)?;
-            Ok(table.get(key).map_err(failed)?.map(|value| value.value().to_vec()))
+            Ok(table.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(value.value())))
         }
 
         fn scan(
@@ -172,7 +172,7 @@ mod redb_engine {
 
 mod fjall_engine {
     use super::{CACHE_BYTES, Durability, Engine, Path, Read, StorageError, Store, failed, store};
-    use arras_storage::{Changes, Direction, KeyRange, Table, Visit};
+    use arras_storage::{Bytes, Changes, Direction, KeyRange, Table, Visit};
     use fjall::{KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable as _};
 
     /// One keyspace: a relaxed commit over several could be torn by a power loss between their flushes.
@@ -206,9 +206,9 @@ mod fjall_engine {
     }
 
     impl Read for View<'_> {
-        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
             let value = self.snapshot.get(self.entries, full_key(table, key)).map_err(failed)?;
-            Ok(value.map(|value| value.to_vec()))
+            Ok(value.map(|value| Bytes::copy_from_slice(&value)))
         }
 
         fn scan(
@@ -272,7 +272,7 @@ mod fjall_engine {
 
 mod canopydb_engine {
     use super::{CACHE_BYTES, Durability, Engine, Path, Read, StorageError, Store, failed, store};
-    use arras_storage::{Changes, Direction, KeyRange, Table, Visit};
+    use arras_storage::{Bytes, Changes, Direction, KeyRange, Table, Visit};
 
     pub(super) struct Canopydb(canopydb::Database);
 
@@ -294,11 +294,11 @@ mod canopydb_engine {
     pub(super) struct View(canopydb::ReadTransaction);
 
     impl Read for View {
-        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
             let Some(tree) = self.0.get_tree(table.0.as_bytes()).map_err(failed)? else {
                 return Ok(None);
             };
-            Ok(tree.get(key).map_err(failed)?.map(|value| value.to_vec()))
+            Ok(tree.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(&value)))
         }
 
         fn scan(

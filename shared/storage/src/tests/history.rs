@@ -44,8 +44,10 @@ pub(crate) fn commit(store: &impl Storage, number: u64) -> Result<(), StorageErr
 /// If the state is not exactly what that commit left.
 pub(crate) fn check(store: &impl Storage) -> u64 {
     let reader = store.read().unwrap();
-    let last =
-        reader.get(NUMBER, b"").unwrap().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
+    let last = reader
+        .get(NUMBER, b"")
+        .unwrap()
+        .map_or(0, |bytes| u64::from_be_bytes(bytes.as_ref().try_into().unwrap()));
     let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
     for number in last.saturating_sub(2 * SLOTS).max(1)..=last {
         left.insert(slot(number).to_vec(), content(number));

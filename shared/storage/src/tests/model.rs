@@ -92,7 +92,7 @@ fn perform(writer: &mut impl Write, model: &mut Model, operation: Operation) {
         }
         Operation::Get { table, key } => {
             let expected = select(model, table, |other| other == key).pop().map(|(_, value)| value);
-            assert_eq!(writer.get(TABLES[table], &key).unwrap(), expected);
+            assert_eq!(writer.get(TABLES[table], &key).unwrap().map(Vec::from), expected);
         }
         Operation::Scan { table, low, high } => {
             use std::ops::Bound;

@@ -90,7 +90,7 @@ impl<T: Read> Tree<T> {
     /// Reads a page that must be of this level.
     pub(super) fn page(&self, number: u64, level: u8) -> Result<Page, Refusal> {
         match self.store.get(PAGES, &self.name(number)).map_err(storage)? {
-            Some(bytes) => Page::open(self.layout, bytes, level),
+            Some(bytes) => Page::open(self.layout, bytes.into(), level),
             None => damaged("a page is missing"),
         }
     }
