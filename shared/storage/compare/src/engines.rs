@@ -160,7 +160,7 @@ mod redb_engine {
                 let mut table = transaction.open_table(definition(table)).map_err(failed)?;
                 for (key, value) in changes {
                     match value {
-                        Some(value) => table.insert(key.as_slice(), value.as_slice()).map_err(failed)?,
+                        Some(value) => table.insert(key.as_slice(), value.as_ref()).map_err(failed)?,
                         None => table.remove(key.as_slice()).map_err(failed)?,
                     };
                 }
@@ -257,7 +257,7 @@ mod fjall_engine {
                 for (key, value) in changes {
                     let key = full_key(table, &key);
                     match value {
-                        Some(value) => batch.insert(&self.entries, key, value),
+                        Some(value) => batch.insert(&self.entries, key, value.as_ref()),
                         None => batch.remove(&self.entries, key),
                     }
                 }
