@@ -59,6 +59,8 @@ fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
     }
     let mut command = Command::new(context.root.join("target/debug/arras"));
     command.arg("dev").arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0"]);
+    // Else it would build the server once more, by itself.
+    command.env_remove("CARGO");
     let mut server =
         Server::start(&mut command, "listening on mongodb://", &context.log(&format!("arras-{name}")))?;
     let address = server.address.split_whitespace().next().unwrap_or_default().trim_end_matches('/');
