@@ -24,11 +24,18 @@ pub(super) fn find(name: &str, package: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// `cargo run` builds this executable only: the others are built with the same profile.
+/// `cargo run` builds this executable only: the others are built with the same profile, and with what this one's
+/// dependencies were: the same features, and an environment without what `cargo run` put into it, which build scripts look at.
 fn build(cargo: &Path, own: &Path, name: &str, package: &str) -> Result<(), Failure> {
     let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
     let mut command = std::process::Command::new(cargo);
-    command.args(["build", "--package", package, "--bin", name]);
+    command.args(["build", "--package", env!("CARGO_PKG_NAME"), "--package", package, "--bin", name]);
+    for (variable, _) in std::env::vars_os() {
+        let added = |start: &str| variable.to_str().is_some_and(|variable| variable.starts_with(start));
+        if added("CARGO_PKG_") || added("CARGO_MANIFEST") {
+            command.env_remove(&variable);
+        }
+    }
     if release {
         command.arg("--release");
     }
