@@ -126,6 +126,7 @@ impl Sealer {
             return Err(OpenError);
         }
         count(Primitive::Symmetric, sealed.len() / step_bytes);
+        // POPE's elements, of 32-bit and of 64-bit values.
         match record_bytes {
             28 => self.open_records(associated, sealed, 28, out),
             32 => self.open_records(associated, sealed, 32, out),

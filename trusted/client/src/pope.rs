@@ -133,7 +133,7 @@ impl<C: Channel<Protocol>> Pope<C> {
                             found.push((plain.value, plain.row));
                         }
                     }
-                    found[leaf..].sort_unstable();
+                    found[leaf..].sort_unstable_by_key(|(value, _)| *value);
                     rest = others;
                 }
                 if !rest.is_empty() {
@@ -195,23 +195,13 @@ impl<C: Channel<Protocol>> Pope<C> {
     }
 }
 
-/// Sorts entries by value and row and keeps each once. They come sorted by value, but for those from buffers of inner
-/// nodes, and by row but for values that lie in two leaves.
+/// Sorts entries by value and row and keeps each once. They come nearly sorted by value.
 fn settle(found: &mut Vec<(u64, RowId)>) {
     if !found.is_sorted_by_key(|(value, _)| *value) {
-        found.sort_unstable();
+        found.sort_unstable_by_key(|(value, _)| *value);
     }
-    let mut settled = 0;
-    while let Some(at) = found[settled..].windows(2).position(|two| two[0] >= two[1]) {
-        let value = found[settled + at].0;
-        let from = settled + found[settled..].partition_point(|entry| entry.0 < value);
-        let until = settled + found[settled..].partition_point(|entry| entry.0 <= value);
-        found[from..until].sort_unstable();
-        settled = until;
-    }
-    if settled > 0 {
-        found.dedup();
-    }
+    found.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[_]>::sort_unstable);
+    found.dedup();
 }
 
 impl<C: Channel<Protocol>> RangeIndex for Pope<C> {

@@ -78,7 +78,7 @@ const STEPS: [Step; 12] = [
     Step { name: "deny", what: "licences and sources of dependencies", needs: &[], run: cargo::deny },
     Step { name: "vectors", what: "every known-answer file is used", needs: &[], run: vectors },
     Step { name: "clippy", what: "no warning in any target", needs: &[], run: cargo::clippy },
-    Step { name: "alone", what: "each binary builds by itself", needs: &[], run: cargo::alone },
+    Step { name: "alone", what: "each binary compiles by itself", needs: &[], run: cargo::alone },
     Step {
         name: "tests",
         what: "unit, property, integration and documentation tests",

@@ -9,7 +9,7 @@ use arras_storage::Read;
 use std::ops::{ControlFlow, RangeInclusive};
 
 /// Room for elements at first: those of most replies, so that they are not copied as it grows; below the 64 KiB from
-/// which the usual allocators tidy up whenever a piece of memory is freed.
+/// which glibc's allocator merges its free pieces whenever one is freed.
 const ELEMENTS_BYTES: usize = 48 << 10;
 
 /// Most room made for elements before they are read.
