@@ -5,9 +5,13 @@
 //! (collection, row, field label, version), so a ciphertext moved to another document or field, or mixed with
 //! those of another version of the same document, does not open.
 //!
-//! *Leakage.* Snapshot: number of fields, length of each. Row ids are a deterministic function of `_id`
-//! (EQunique): unique by definition, so they show no frequency, but an attacker who sees the same `_id`
+//! *Leakage.* Snapshot: number of fields, length of each, which documents have a field in common (its label is one
+//! for the collection), and the header's length, which shows in steps of 64 bytes how long the names are and how
+//! many values the equality indexes hold for the document together (`header`). Row ids are a deterministic function
+//! of `_id` (EQunique): unique by definition, so they show no frequency, but an attacker who sees the same `_id`
 //! come back sees that it did.
+
+mod header;
 
 use crate::error::OpenFailed;
 use arras_documents::order;
@@ -16,10 +20,10 @@ use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_primitives::prf::Prf;
 use arras_protocol::documents::SealedDocument;
-use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, RowId, codec};
+use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, RowId};
 use bson::{Bson, Document};
+use header::Header;
 use rand::CryptoRng;
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
@@ -28,7 +32,7 @@ const FIELDS_KEPT: usize = 4096;
 
 /// What the indexes hold for a document, so that a later removal finds it: for each ArxEq index the counters
 /// its values were entered under, in the order of the document's sorted distinct values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexTerms {
     /// Index and counters.
     pub counters: Vec<(IndexId, Vec<u32>)>,
@@ -59,15 +63,6 @@ pub struct OpenDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a field name or a regular expression holds a null byte, which BSON cannot store")]
 pub struct NotStorable;
-
-/// The sealed header: what a document's fields cannot say themselves.
-#[derive(Serialize, Deserialize)]
-struct Header {
-    version: [u8; 8],
-    sequence: u64,
-    names: Vec<String>,
-    terms: IndexTerms,
-}
 
 /// Cipher and label of one field.
 struct FieldCipher {
@@ -140,7 +135,7 @@ impl DocumentSealer {
         fields.sort_unstable_by_key(|(label, _)| *label);
         let header = Header { version, sequence, names: document.keys().cloned().collect(), terms };
         let associated = self.associated(row, b"header", [0; 8]);
-        let header = self.header.seal(&nonce(rng), &associated, &codec::encode(&header)).into();
+        let header = self.header.seal(&nonce(rng), &associated, &header.encode()).into();
         Ok(SealedDocument { row, header, fields })
     }
 
@@ -151,7 +146,7 @@ impl DocumentSealer {
     pub fn open(&self, sealed: &SealedDocument) -> Result<OpenDocument, OpenFailed> {
         let associated = self.associated(sealed.row, b"header", [0; 8]);
         let header = self.header.open(&associated, sealed.header.as_slice()).map_err(|_| OpenFailed)?;
-        let header: Header = codec::decode(&header).map_err(|_| OpenFailed)?;
+        let header = Header::decode(&header)?;
         if header.names.len() != sealed.fields.len() {
             return Err(OpenFailed);
         }

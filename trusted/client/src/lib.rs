@@ -9,6 +9,7 @@ pub mod error;
 pub mod kerschbaum_tueno;
 pub mod logarithmic_brc;
 pub mod ore;
+pub mod padding;
 pub mod path_oram;
 pub mod pope;
 pub mod traits;

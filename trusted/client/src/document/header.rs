@@ -1,0 +1,108 @@
+//! The header of a stored document: what its fields cannot say themselves, and how it is laid out before it is
+//! sealed.
+//!
+//! *Lengths.* Every number has a fixed width, so that neither a value's counter (how common it is) nor the place in
+//! insertion order (how often the proxy was started) makes a header longer. What is left, the lengths of the field
+//! names and how many values the equality indexes hold for the document, is padded in steps of
+//! [`HEADER_STEP_BYTES`] ([`crate::padding`]).
+
+use super::IndexTerms;
+use crate::error::OpenFailed;
+use crate::padding;
+use arras_protocol::{IndexId, codec};
+use serde::{Deserialize, Serialize};
+
+/// Headers are padded in steps of this many bytes.
+pub(super) const HEADER_STEP_BYTES: usize = 64;
+
+/// The header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Of this sealing of the document: binds the fields to each other.
+    pub(super) version: [u8; 8],
+    /// Place in insertion order.
+    pub(super) sequence: u64,
+    /// Names of the fields, in the document's order.
+    pub(super) names: Vec<String>,
+    /// What the indexes hold for the document.
+    pub(super) terms: IndexTerms,
+}
+
+/// The header as it is encoded. No integer may stand here as such: the codec would make small ones shorter.
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    version: [u8; 8],
+    sequence: [u8; 8],
+    names: Vec<String>,
+    counters: Vec<(IndexId, Vec<[u8; 4]>)>,
+}
+
+impl Header {
+    /// The header's bytes, padded.
+    pub(super) fn encode(self) -> Vec<u8> {
+        let fixed = |counters: Vec<u32>| counters.into_iter().map(u32::to_be_bytes).collect();
+        let layout = Layout {
+            version: self.version,
+            sequence: self.sequence.to_be_bytes(),
+            names: self.names,
+            counters: self.terms.counters.into_iter().map(|(id, counters)| (id, fixed(counters))).collect(),
+        };
+        padding::pad(codec::encode(&layout), HEADER_STEP_BYTES)
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`OpenFailed`] if it is none.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, OpenFailed> {
+        let layout: Layout = codec::decode(padding::unpad(bytes)?).map_err(|_| OpenFailed)?;
+        let numbers = |counters: Vec<[u8; 4]>| counters.into_iter().map(u32::from_be_bytes).collect();
+        let counters = layout.counters.into_iter().map(|(id, counters)| (id, numbers(counters))).collect();
+        Ok(Self {
+            version: layout.version,
+            sequence: u64::from_be_bytes(layout.sequence),
+            names: layout.names,
+            terms: IndexTerms { counters },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(sequence: u64, counter: u32) -> Header {
+        let names = (0..10).map(|number| format!("field {number}")).collect();
+        let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![counter; 30])] };
+        Header { version: [9; 8], sequence, names, terms }
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        for (sequence, counter) in [(0, 0), (u64::MAX, u32::MAX), (1 << 40, 300)] {
+            let header = header(sequence, counter);
+            assert_eq!(Header::decode(&header.clone().encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn neither_counters_nor_the_sequence_show_in_the_length() {
+        let least = header(0, 0).encode().len();
+        for exponent in 0..32 {
+            assert_eq!(header(u64::MAX >> exponent, u32::MAX >> exponent).encode().len(), least);
+        }
+    }
+
+    #[test]
+    fn names_and_numbers_of_values_show_in_steps() {
+        let with = |names: &[&str], values: usize| Header {
+            version: [0; 8],
+            sequence: 0,
+            names: names.iter().map(ToString::to_string).collect(),
+            terms: IndexTerms { counters: vec![(IndexId([1; 8]), vec![0; values])] },
+        };
+        let lengths = [with(&["_id", "x"], 1), with(&["_id", "longer"], 1), with(&["_id", "x"], 4)]
+            .map(|header| header.encode().len());
+        assert_eq!(lengths, [64; 3]);
+    }
+}
