@@ -6,4 +6,5 @@ mod client;
 mod connections;
 mod cursors;
 mod hostile;
+mod lying;
 mod slow;

@@ -7,7 +7,7 @@ use super::collection::Collection;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::Change;
-use super::read::Scan;
+use super::scan::Scan;
 use super::{OpenError, Shared, error};
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
@@ -227,7 +227,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
     async fn fill(&self, collection: &Arc<Collection<C>>, filling: &[IndexId]) -> Result<(), StoreError> {
-        let mut scan = Scan::new(collection, DOCUMENTS_PER_STEP);
+        let mut scan = Scan::new(self, collection, DOCUMENTS_PER_STEP);
         loop {
             let documents = scan.next(&*self.channel).await?;
             if documents.is_empty() {

@@ -4,13 +4,26 @@ use super::intents::WriteError;
 use super::local::LocalError;
 use arras_client::OpenFailed;
 use arras_client::error::IndexError;
-use arras_planner::store::StoreError;
+use arras_planner::store::{Namespace, StoreError};
 use arras_planner::terms::TooManyTerms;
 use arras_protocol::{ChannelError, Refusal};
 
 /// An error without details.
 pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
     StoreError { code, code_name, message: message.into(), details: None }
+}
+
+/// A reply that no server of this protocol gives.
+pub(super) fn not_of_protocol() -> StoreError {
+    of(8, "UnknownError", "the server's reply is not of the protocol")
+}
+
+/// An answer that is not of what was written: documents or entries repeated, withheld, or not asked for.
+pub(super) fn lying(ns: &Namespace, what: &str) -> StoreError {
+    let Namespace { database, collection } = ns;
+    let message =
+        format!("the server's answer about {database}.{collection} is not of what was written: {what}");
+    of(246, "DataCorruptionDetected", message)
 }
 
 pub(super) fn channel(error: ChannelError) -> StoreError {

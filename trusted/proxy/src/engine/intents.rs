@@ -5,6 +5,8 @@
 //! recorded is sent again as it was; so an acknowledged write is never lost, a write that was never
 //! acknowledged is wholly there or wholly not, and no counter serves two entries.
 
+use super::apply::COUNTERS;
+use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore};
 use super::{ACKNOWLEDGED, NEWEST, STATE};
 use arras_protocol::write::{Request, Response, Step, Write};
@@ -68,6 +70,8 @@ struct Open {
 #[derive(Debug)]
 pub struct Intents<S> {
     local: Arc<LocalStore<S>>,
+    /// Told of every write before it is recorded, and when its outcome is known.
+    pub ledger: Arc<Ledger>,
     epoch: u64,
     open: Mutex<Open>,
     /// Held from the choice of a write's name until it is recorded.
@@ -90,11 +94,13 @@ impl<S: Storage> Intents<S> {
     /// # Errors
     /// [`LocalError`] if the log cannot be read.
     pub fn open(local: Arc<LocalStore<S>>, epoch: u64, patience: Duration) -> Result<Self, LocalError> {
+        let ledger = Arc::new(Ledger::open(&local, COUNTERS)?);
         let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
+        left.iter().for_each(|(operation, steps)| ledger.begin(*operation, steps, &[]));
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (recording, settling, failed) = Default::default();
-        Ok(Self { local, epoch, open, recording, settling, failed, patience })
+        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -148,10 +154,12 @@ impl<S: Storage> Intents<S> {
             // when the server hears of it: the server may forget what this log can no longer replay.
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
+        self.ledger.begin(operation, steps, &changes);
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, steps)));
         changes.push(self.local.set(STATE, NEWEST, &operation));
         if let Err(error) = self.apply(changes, Durability::Durable).await {
             self.open_writes().operations.remove(&operation);
+            self.ledger.end(operation, false, &self.local);
             return Err(error);
         }
         if in_doubt {
@@ -262,9 +270,12 @@ impl<S: Storage> Intents<S> {
         if applied {
             strike.push(self.local.set(STATE, ACKNOWLEDGED, &operation));
         }
+        let (counts, counted) = self.ledger.end(operation, applied, &self.local);
+        strike.extend(counts);
         match self.apply(strike, Durability::Relaxed).await {
             Ok(()) => drop(self.open_writes().operations.remove(&operation)),
             Err(error) => {
+                self.ledger.not_recorded(&counted);
                 self.open_writes().operations.insert(operation, false);
                 tracing::error!(%error, ?operation, "a write that is done cannot be struck off the log");
             }

@@ -39,6 +39,14 @@ pub struct Change {
     sealed: Option<Vec<u8>>,
 }
 
+impl Change {
+    /// The name of the record, if it is one of this table.
+    #[must_use]
+    pub fn name_in(&self, table: Table) -> Option<&[u8]> {
+        (self.table == table).then_some(self.name.as_slice())
+    }
+}
+
 /// The sealed store.
 pub struct LocalStore<S> {
     store: S,

@@ -7,13 +7,17 @@ pub mod channel;
 mod collection;
 mod definition;
 mod error;
+mod fetch;
 pub mod index;
 pub mod intents;
+pub mod ledger;
 pub mod local;
 mod planning;
 mod read;
+mod scan;
 mod service;
 mod terms;
+mod values;
 mod write;
 
 use arras_client::arx_range::{Epochs, Suspended};
@@ -94,6 +98,9 @@ pub enum OpenError {
          restore both from the same time"
     )]
     ServerBehind,
+    /// A collection's documents cannot be counted.
+    #[error("counting a collection's documents: {0}")]
+    Count(String),
     /// A collection was made under a root the keyring no longer has.
     #[error("the keyring has no root of version {0}, which a collection was made under")]
     KeyVersion(u32),
@@ -172,6 +179,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         for record in catalog::all(&shared.local)? {
             let record = shared.drop_unfinished(record).await?;
             let collection = shared.load(&record).await?;
+            shared.count_once(&collection).await.map_err(|error| OpenError::Count(error.message))?;
             shared.register(collection);
         }
         Ok(Self { shared })

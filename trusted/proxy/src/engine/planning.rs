@@ -140,7 +140,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let indexes = states(&collection, query.hint.as_ref())?;
         let statistics =
-            Statistics { document_count: self.document_count(collection.id).await?, ..Statistics::default() };
+            Statistics { document_count: self.document_count(&collection)?, ..Statistics::default() };
         let scan = scan_policy(&collection, &self.settings.schema);
         let planner = Planner { indexes: &indexes, scan, statistics: &statistics };
         if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {

@@ -1,21 +1,21 @@
 //! Reads: rows from an index, documents by row, opened and checked again in plaintext.
 
-use super::apply::{COUNTERS, counter_name};
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::fetch::Absent;
 use super::index::{Half, Part};
+use super::ledger::Watch;
+use super::scan::Scan;
 use super::{Shared, error};
 use arras_client::OpenDocument;
-use arras_client::arx_eq::searches;
 use arras_client::arx_range::{Continuation, RangeFound};
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::limits;
 use arras_documents::sort::Sort;
 use arras_planner::access::{Access, RangeAccess};
 use arras_planner::store::{Query, StoreError};
-use arras_planner::terms::equality_bytes;
 use arras_protocol::arx_range::Order;
-use arras_protocol::{Channel, CollectionId, IndexId, RowId, arx_eq, documents, unique};
+use arras_protocol::{IndexId, RowId, documents};
 use arras_storage::Storage;
 use bson::{Bson, Document};
 use std::collections::HashSet;
@@ -91,40 +91,9 @@ impl Held {
     }
 }
 
-/// Reads a collection from one end to the other.
-pub(super) struct Scan<C> {
-    collection: Arc<Collection<C>>,
-    after: Option<RowId>,
-    documents_max: u32,
-    ended: bool,
-}
-
-impl<C: ServerChannel> Scan<C> {
-    pub(super) fn new(collection: &Arc<Collection<C>>, documents_max: u32) -> Self {
-        Self { collection: Arc::clone(collection), after: None, documents_max, ended: false }
-    }
-
-    /// The next documents; none at the end.
-    pub(super) async fn next(&mut self, channel: &C) -> Result<Vec<OpenDocument>, StoreError> {
-        if self.ended {
-            return Ok(Vec::new());
-        }
-        let collection = self.collection.id;
-        let request =
-            documents::Request::Scan { collection, after: self.after, documents_max: self.documents_max };
-        let reply = Channel::<documents::Documents>::call(channel, request).await.map_err(error::channel)?;
-        let documents::Response::Documents { documents, more, .. } = reply else {
-            return Err(not_of_protocol());
-        };
-        self.after = documents.last().map(|document| document.row);
-        self.ended = !more || documents.is_empty();
-        self.collection.open_all(documents).await
-    }
-}
-
 impl<C: ServerChannel> Collection<C> {
     /// Opens documents, off the event loop if they are many.
-    async fn open_all(
+    pub(super) async fn open_all(
         &self,
         sealed: Vec<documents::SealedDocument>,
     ) -> Result<Vec<OpenDocument>, StoreError> {
@@ -133,10 +102,6 @@ impl<C: ServerChannel> Collection<C> {
         let opened = tokio::task::spawn_blocking(open).await;
         opened.map_err(|error| error::of(8, "UnknownError", error.to_string()))?.map_err(error::open)
     }
-}
-
-fn not_of_protocol() -> StoreError {
-    error::of(8, "UnknownError", "the server's reply is not of the protocol")
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -160,7 +125,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         {
             return self.select_in_order(collection, range, selection).await;
         }
-        if plan.access == Access::Scan && self.may_stop_early(collection, selection).await? {
+        if plan.access == Access::Scan && self.may_stop_early(collection, selection)? {
             return self.first_of_scan(collection, selection).await;
         }
         let mut held = Held::new();
@@ -173,15 +138,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(selection.cut(documents))
     }
 
-    async fn may_stop_early(
+    fn may_stop_early(
         &self,
         collection: &Collection<C>,
         selection: Selection<'_>,
     ) -> Result<bool, StoreError> {
         let unordered = selection.sort.is_empty() && matches!(selection.filter.expr(), Expr::Always);
-        Ok(unordered
-            && selection.limit.is_some()
-            && self.document_count(collection.id).await? > NATURAL_ORDER_MAX)
+        Ok(unordered && selection.limit.is_some() && self.document_count(collection)? > NATURAL_ORDER_MAX)
     }
 
     async fn first_of_scan(
@@ -191,7 +154,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Vec<OpenDocument>, StoreError> {
         let wanted = selection.wanted().unwrap_or(usize::MAX);
         let mut scan =
-            Scan::new(collection, u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX));
+            Scan::new(self, collection, u32::try_from(wanted.min(DOCUMENTS_PER_READ)).unwrap_or(u32::MAX));
         let mut found = Vec::new();
         while found.len() < wanted {
             let documents = scan.next(&*self.channel).await?;
@@ -201,15 +164,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             found.extend(documents);
         }
         Ok(selection.cut(found))
-    }
-
-    /// Number of documents of a collection.
-    pub(super) async fn document_count(&self, collection: CollectionId) -> Result<u64, StoreError> {
-        let request = documents::Request::Count { collection };
-        match Channel::<documents::Documents>::call(&*self.channel, request).await.map_err(error::channel)? {
-            documents::Response::Count(count) => Ok(count),
-            documents::Response::Documents { .. } => Err(not_of_protocol()),
-        }
     }
 
     /// Every match an access leads to, in no order.
@@ -222,7 +176,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), StoreError> {
         match access {
             Access::Scan => {
-                let mut scan = Scan::new(collection, u32::MAX);
+                let mut scan = Scan::new(self, collection, u32::MAX);
                 loop {
                     let documents = scan.next(&*self.channel).await?;
                     if documents.is_empty() {
@@ -247,101 +201,23 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 rows.sort_unstable();
                 rows.dedup();
                 for rows in rows.chunks(DOCUMENTS_PER_READ) {
-                    held.add(self.read_rows(collection, rows).await?, filter)?;
+                    let absent = Absent::Named(&found.watch);
+                    held.add(self.read_rows(collection, rows, absent).await?, filter)?;
                 }
                 Ok(())
             }
             Access::Rows { ids } => {
                 let rows: Vec<RowId> = ids.iter().map(|id| collection.sealer.row_id(id)).collect();
-                held.add(self.read_rows(collection, &rows).await?, filter)
+                held.add(self.read_rows(collection, &rows, Absent::Allowed).await?, filter)
             }
-            Access::Unique { index, values } => {
-                let rows = self.unique_rows(collection, *index, values).await?;
-                held.add(self.read_rows(collection, &rows).await?, filter)
-            }
-            Access::Eq { index, values } => {
-                let rows = self.equal_rows(collection, *index, values).await?;
-                for rows in rows.chunks(DOCUMENTS_PER_READ) {
-                    held.add(self.read_rows(collection, rows).await?, filter)?;
+            Access::Unique { index, values } | Access::Eq { index, values } => {
+                let found = self.rows_of_values(collection, *index, values).await?;
+                for rows in found.rows.chunks(DOCUMENTS_PER_READ) {
+                    held.add(self.read_found(collection, &found, rows).await?, filter)?;
                 }
                 Ok(())
             }
         }
-    }
-
-    /// Documents by row, in an order of its own; those that do not exist (any more) are left out. The order in
-    /// which an index named them is the order of their values and not for the server to see (Arx, §4.3): they are
-    /// asked for in that of their rows, which are pseudorandom.
-    async fn read_rows(
-        &self,
-        collection: &Collection<C>,
-        rows: &[RowId],
-    ) -> Result<Vec<OpenDocument>, StoreError> {
-        let mut rows = rows.to_vec();
-        rows.sort_unstable();
-        let asked: HashSet<&RowId> = rows.iter().collect();
-        let mut found = Vec::with_capacity(rows.len());
-        let mut rest = rows.as_slice();
-        while !rest.is_empty() {
-            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
-            let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)?
-            else {
-                return Err(not_of_protocol());
-            };
-            let served = usize::try_from(served).unwrap_or(usize::MAX);
-            if served == 0 || documents.iter().any(|document| !asked.contains(&document.row)) {
-                return Err(not_of_protocol());
-            }
-            rest = rest.get(served..).unwrap_or_default();
-            found.extend(collection.open_all(documents).await?);
-        }
-        Ok(found)
-    }
-
-    async fn unique_rows(
-        &self,
-        collection: &Collection<C>,
-        index: IndexId,
-        values: &[Vec<Bson>],
-    ) -> Result<Vec<RowId>, StoreError> {
-        let part = part(collection, index)?;
-        let Half::Unique(half) = &part.half else {
-            return Err(unknown_index());
-        };
-        let labels = values.iter().map(|term| half.label(&equality_bytes(term))).collect();
-        let request = unique::Request { index, labels };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
-        Ok(reply.rows.into_iter().flatten().collect())
-    }
-
-    async fn equal_rows(
-        &self,
-        collection: &Collection<C>,
-        index: IndexId,
-        values: &[Vec<Bson>],
-    ) -> Result<Vec<RowId>, StoreError> {
-        let part = part(collection, index)?;
-        let Half::Eq(half) = &part.half else {
-            return Err(unknown_index());
-        };
-        let mut tokens = Vec::with_capacity(values.len());
-        for term in values {
-            let term = equality_bytes(term);
-            let name = counter_name(index, &half.slot(&term).0);
-            let count: Option<u32> = self.local.get_as_named(COUNTERS, &name).map_err(error::local)?;
-            tokens.extend(count.map(|count| half.tokens(&term, count)));
-        }
-        let mut rows: Vec<RowId> = Vec::new();
-        for values in searches(tokens) {
-            let request = arx_eq::Request { index, values };
-            let reply =
-                Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
-            rows.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
-        }
-        let mut seen = HashSet::with_capacity(rows.len());
-        rows.retain(|row| seen.insert(*row));
-        Ok(rows)
     }
 
     /// The first matches in an index's order: documents of one run of equal keys are sorted among themselves,
@@ -358,7 +234,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let (mut ordered, mut run, mut run_key) = (Vec::new(), Held::new(), Vec::new());
         let mut seen: HashSet<RowId> = HashSet::new();
         'search: while let Some(found) = rows.next().await? {
-            for document in in_order_of(&found, self.read_rows(collection, &found).await?) {
+            let documents = self.read_rows(collection, &found, Absent::Named(&rows.watch)).await?;
+            for document in in_order_of(&found, documents) {
                 if !seen.insert(document.row) || !selection.filter.matches(&document.document)? {
                     continue;
                 }
@@ -399,11 +276,14 @@ fn in_order_of(rows: &[RowId], documents: Vec<OpenDocument>) -> Vec<OpenDocument
     rows.iter().filter_map(|row| by_row.remove(row)).collect()
 }
 
-fn unknown_index() -> StoreError {
+pub(super) fn unknown_index() -> StoreError {
     error::of(27, "IndexNotFound", "the index was dropped while the query ran")
 }
 
-fn part<C: ServerChannel>(collection: &Collection<C>, index: IndexId) -> Result<Arc<Part<C>>, StoreError> {
+pub(super) fn part<C: ServerChannel>(
+    collection: &Collection<C>,
+    index: IndexId,
+) -> Result<Arc<Part<C>>, StoreError> {
     collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
 }
 
@@ -414,6 +294,8 @@ struct RangeRows<C> {
     more: Option<Continuation>,
     /// Entries the last step asked for.
     step: usize,
+    /// Of writes since before the search.
+    watch: Watch,
 }
 
 impl<C: ServerChannel> RangeRows<C> {
@@ -424,12 +306,13 @@ impl<C: ServerChannel> RangeRows<C> {
         range: &RangeAccess,
         wanted: Option<usize>,
     ) -> Result<Self, StoreError> {
+        let watch = shared.intents.ledger.watch();
         let part = part(collection, range.index)?;
         let Half::Range(half) = &part.half else {
             return Err(unknown_index());
         };
         let Some(bounds) = range.key_bounds(&part.physical) else {
-            return Ok(Self { half: None, ready: None, more: None, step: 0 });
+            return Ok(Self { half: None, ready: None, more: None, step: 0, watch });
         };
         let order = match range.order {
             Some(order) if order.descending => Order::Descending,
@@ -442,7 +325,7 @@ impl<C: ServerChannel> RangeRows<C> {
         shared.repair(repair);
         let more = found.more.take();
         let step = first.unwrap_or(DOCUMENTS_PER_READ);
-        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step })
+        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step, watch })
     }
 
     /// The next rows, in order; none at the end.

@@ -3,7 +3,8 @@
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::definition::id_index;
-use super::read::{Scan, Selection, plain};
+use super::read::{Selection, plain};
+use super::scan::Scan;
 use super::{Engine, Shared, error};
 use arras_documents::filter::{Expr, Filter};
 use arras_planner::access::Access;
@@ -112,20 +113,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(collection) = self.collection(ns) else {
             return Ok(cursor(Vec::new()));
         };
-        if self.is_streamed(&collection, query).await? {
-            let scan = Some((Scan::new(&collection, DOCUMENTS_PER_STEP), query.filter.clone()));
+        if self.is_streamed(&collection, query)? {
+            let scan = Some((Scan::new(self, &collection, DOCUMENTS_PER_STEP), query.filter.clone()));
             return Ok(EngineCursor { scan, skip: query.skip, ..cursor(Vec::new()) });
         }
         Ok(cursor(plain(self.select(&collection, Selection::of(query)).await?)))
     }
 
     /// True for a scan whose results need no order and may be too many to hold.
-    async fn is_streamed(&self, collection: &Arc<Collection<C>>, query: &Query) -> Result<bool, StoreError> {
+    fn is_streamed(&self, collection: &Arc<Collection<C>>, query: &Query) -> Result<bool, StoreError> {
         if query.limit.is_some() || !query.sort.is_empty() {
             return Ok(false);
         }
         let plan = self.plan(collection, Selection::of(query))?;
-        Ok(plan.access == Access::Scan && self.document_count(collection.id).await? > STREAMED_ABOVE)
+        Ok(plan.access == Access::Scan && self.document_count(collection)? > STREAMED_ABOVE)
     }
 
     async fn count(&self, ns: &Namespace, query: &Query) -> Result<u64, StoreError> {
@@ -133,7 +134,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return Ok(0);
         };
         if matches!(query.filter.expr(), Expr::Always) {
-            let all = self.document_count(collection.id).await?;
+            let all = self.document_count(&collection)?;
             let left = all.saturating_sub(query.skip);
             return Ok(query.limit.map_or(left, |limit| left.min(limit)));
         }
@@ -173,7 +174,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
             let Some(collection) = shared.collection(&ns) else {
                 return Ok(CollectionSize::default());
             };
-            Ok(CollectionSize { document_count: shared.document_count(collection.id).await? })
+            Ok(CollectionSize { document_count: shared.document_count(&collection)? })
         })
         .await
     }

@@ -3,6 +3,7 @@
 use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::fetch::Absent;
 use super::index::Half;
 use super::read::Selection;
 use super::{Shared, error, terms};
@@ -15,7 +16,7 @@ use arras_planner::store::{
     FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement, Updated,
     WriteFailure,
 };
-use arras_protocol::{Channel, IndexId, RowId, documents, unique};
+use arras_protocol::{Channel, IndexId, RowId, unique};
 use arras_storage::Storage;
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
@@ -162,29 +163,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         rows: Vec<RowId>,
     ) -> Result<HashSet<RowId>, StoreError> {
-        let mut existing = HashSet::new();
-        let mut rest = rows.as_slice();
-        while !rest.is_empty() {
-            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
-            let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents { documents, served, more } = reply.map_err(error::channel)?
-            else {
-                return Err(error::of(8, "UnknownError", "the server answered a read with something else"));
-            };
-            existing.extend(documents.iter().map(|document| document.row));
-            if !more {
-                break;
-            }
-            if served == 0 {
-                return Err(error::of(
-                    8,
-                    "UnknownError",
-                    "the server answered a read of rows with none of them",
-                ));
-            }
-            rest = rest.get(usize::try_from(served).unwrap_or(usize::MAX)..).unwrap_or_default();
-        }
-        Ok(existing)
+        let existing = self.read_rows(collection, &rows, Absent::Allowed).await?;
+        Ok(existing.into_iter().map(|document| document.row).collect())
     }
 
     /// Notes which rows hold the labels on the server.
@@ -200,6 +180,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let request = unique::Request { index, labels: labels.clone() };
         let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
+        if reply.rows.len() != labels.len() {
+            return Err(error::not_of_protocol());
+        }
         for (label, row) in labels.into_iter().zip(reply.rows) {
             if let Some(row) = row {
                 claims.labels.insert((index, label), row);
