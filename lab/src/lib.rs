@@ -11,6 +11,7 @@ pub mod channel;
 pub mod cli;
 pub mod compare;
 pub mod datasets;
+pub mod one_process;
 pub mod pages;
 pub mod plain_scheme;
 pub mod plain_store;

@@ -12,8 +12,11 @@ pub const REPLY_BYTES_SOFT: usize = 8 * 1024 * 1024;
 /// Largest sealed document, in bytes: MongoDB's 16 MiB and room for sealing.
 pub const DOCUMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// Most steps in one write.
+/// Most steps in one write, those of its parts included.
 pub const STEPS_MAX: usize = 1_000_000;
+
+/// Most bytes of the steps of one write, as encoded: what the server holds in memory until it commits.
+pub const WRITE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Requests in flight on one connection; a further one waits.
 pub const IN_FLIGHT_MAX: usize = 256;

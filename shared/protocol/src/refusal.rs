@@ -44,6 +44,9 @@ pub enum Refusal {
     /// The write's id is below what the proxy has finished with: a late duplicate, or a proxy that was set back.
     #[error("a write of this name was finished with before")]
     Finished,
+    /// A part of the write is not there (a crash took it back): all of them are to be sent again. Nothing was applied.
+    #[error("a part of the write is missing")]
+    Incomplete,
     /// The store failed; the write was not applied.
     #[error("storage: {0}")]
     Storage(String),

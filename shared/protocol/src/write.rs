@@ -3,7 +3,12 @@
 //! Steps are applied in order in one storage transaction. A durable write is remembered by its operation id
 //! until the proxy says that it has finished with it, so that a replay after a crash of either side changes
 //! nothing twice.
+//!
+//! A write whose steps are too many bytes for one request goes in *parts*: each is brought by a relaxed write of its
+//! own ([`Step::Upload`]) and changes nothing but the list of parts; the durable write that ends with [`Step::Parts`]
+//! applies them all, atomically. Parts whose write never comes go when the proxy has finished with it.
 
+use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
 use crate::{arx_eq, arx_range, documents, unique};
@@ -24,13 +29,28 @@ pub enum Step {
     ArxEq(arx_eq::Change),
     /// Range index.
     ArxRange(arx_range::Change),
+    /// Keeps a part of a write to come. In relaxed writes only.
+    Upload {
+        /// The write it is a part of.
+        operation: OperationId,
+        /// Which part, from 0.
+        part: u32,
+        /// Its steps, encoded ([`crate::codec`]): none of them an `Upload` or `Parts`.
+        steps: Blob,
+    },
+    /// The steps of the parts that were uploaded for this write, in order;
+    /// [`crate::Refusal::Incomplete`] if one is missing. In durable writes only.
+    Parts {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// A write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// `Some`: durable; acknowledged only when it will survive a crash; applied at most once under this id.
-    /// `None`: relaxed; may be rolled back by a crash (repaired circuits, which can be remade).
+    /// `None`: relaxed; may be rolled back by a crash (repaired circuits, which can be remade, and parts, which can be sent again).
     pub operation: Option<OperationId>,
     /// Every durable operation below this one is finished with; the server forgets their ids.
     pub finished_below: OperationId,

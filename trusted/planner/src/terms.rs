@@ -6,7 +6,7 @@
 //! * null for a missing field and for the deprecated `Undefined`.
 //!
 //! Several fields with several values make every combination. MongoDB refuses two arrays in one compound index;
-//! here they are allowed up to [`TERMS_MAX`] terms a document.
+//! here they are allowed. A document may have [`TERMS_MAX`] terms in an index.
 //!
 //! A sparse index has no term for a document that lacks all its fields.
 
@@ -17,18 +17,49 @@ use arras_documents::path::{self, LeafArray};
 use bson::{Bson, Document};
 use std::collections::BTreeSet;
 
-/// Most terms a document may have in one index.
-pub const TERMS_MAX: usize = 10_000;
+/// Most terms a document may have in one index: what a write can hold in memory.
+pub const TERMS_MAX: usize = 250_000;
 
-/// A document has too many terms for an index: the application is to blame (MongoDB's error 171 for parallel
-/// arrays).
+/// A document has too many terms for an index: the application is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot index parallel arrays: the document has more than {TERMS_MAX} combinations of values in {index}"
-)]
-pub struct TooManyTerms {
-    /// The index.
-    pub index: String,
+pub enum TooManyTerms {
+    /// One field has too many values.
+    #[error(
+        "the field '{field}' has {values} values for {index}; a document may have {TERMS_MAX} in one index"
+    )]
+    Values {
+        /// The field.
+        field: String,
+        /// How many different values it has, array elements included.
+        values: usize,
+        /// The index.
+        index: String,
+    },
+    /// Several fields have several values, and too many combinations (MongoDB's error 171 for parallel arrays).
+    #[error(
+        "cannot index parallel arrays: the fields of {index} have more than {TERMS_MAX} combinations of values"
+    )]
+    Combinations {
+        /// The index.
+        index: String,
+    },
+}
+
+/// No fewer terms than a document has in an index, counted without making them: what a write of it may come to.
+#[must_use]
+pub fn terms_at_most(document: &Document, index: &PhysicalIndex) -> usize {
+    let values = |field: &str| {
+        let mut count = 0_usize;
+        path::any(document, field, LeafArray::Whole, &mut |at| {
+            count = count.saturating_add(match at.value {
+                Some(Bson::Array(elements)) => elements.len().max(1),
+                _ => 1,
+            });
+            false
+        });
+        count.max(1)
+    };
+    index.fields().into_iter().fold(1, |product, field| product.saturating_mul(values(field)))
 }
 
 /// A document's terms in one index.
@@ -53,7 +84,12 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
         multikey |= found.multikey;
         present |= found.present;
         if tuples.len().saturating_mul(found.values.len()) > TERMS_MAX {
-            return Err(TooManyTerms { index: index.to_string() });
+            let (index, values) = (index.to_string(), found.values.len());
+            return Err(if tuples.len() > 1 && values > 1 {
+                TooManyTerms::Combinations { index }
+            } else {
+                TooManyTerms::Values { field: field.to_owned(), values: values.max(tuples.len()), index }
+            });
         }
         let longer = |tuple: &Vec<Bson>| {
             let tuple = tuple.clone();

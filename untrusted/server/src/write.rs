@@ -1,5 +1,7 @@
 //! The write path: steps of one write in one storage transaction, at most once.
 
+mod parts;
+
 use crate::backend::storage;
 use crate::{arx_eq, arx_range, documents, unique};
 use arras_protocol::limits::STEPS_MAX;
@@ -27,9 +29,8 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
     }
     let relaxed = request.operation.is_none();
-    if relaxed && !request.steps.iter().all(|step| matches!(step, Step::ArxRange(Change::PutCircuit { .. })))
-    {
-        return Err(Refusal::Malformed("a relaxed write may only store circuits".into()));
+    if relaxed && !request.steps.iter().all(may_be_lost) {
+        return Err(Refusal::Malformed("a relaxed write may only store circuits and parts".into()));
     }
     let mut writer = store.write().map_err(storage)?;
     if let Some(operation) = request.operation {
@@ -44,12 +45,31 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         raise(&mut writer, NEWEST, operation)?;
         writer.put(OPERATIONS, &name(operation), &[]).map_err(storage)?;
     }
-    for (step, position) in request.steps.into_iter().zip(0_u32..) {
-        apply(&mut writer, position, step)?;
+    let mut position = 0_u32;
+    for step in request.steps {
+        match (step, request.operation) {
+            (Step::Parts { count }, Some(operation)) => {
+                parts::apply_all(&mut writer, operation, count, &mut position)?;
+            }
+            (Step::Upload { operation, part, steps }, None) => {
+                parts::keep(&mut writer, operation, part, &steps)?;
+            }
+            (step, _) => apply(&mut writer, position, step)?,
+        }
+        position = position.saturating_add(1);
     }
     let durability = if relaxed { Durability::Relaxed } else { Durability::Durable };
     writer.commit(durability).map_err(storage)?;
     Ok(Response { applied: true })
+}
+
+/// True for what a relaxed write may do: it can be done again.
+fn may_be_lost(step: &Step) -> bool {
+    match step {
+        Step::ArxRange(change) => matches!(change, Change::PutCircuit { .. }),
+        Step::Upload { .. } => true,
+        Step::Documents(_) | Step::Unique(_) | Step::ArxEq(_) | Step::Parts { .. } => false,
+    }
 }
 
 /// The newest durable write that was applied.
@@ -78,6 +98,9 @@ fn apply(writer: &mut impl Write, position: u32, step: Step) -> Result<(), Refus
         Step::Unique(change) => unique::apply(writer, position, &change),
         Step::ArxEq(change) => arx_eq::apply(writer, position, &change),
         Step::ArxRange(change) => arx_range::apply(writer, &change),
+        Step::Upload { .. } | Step::Parts { .. } => {
+            Err(Refusal::Malformed("a part within a part, or in a write of the other kind".into()))
+        }
     }
 }
 
@@ -94,5 +117,5 @@ fn forget(writer: &mut impl Write, below: OperationId) -> Result<(), Refusal> {
     for id in finished {
         writer.delete(OPERATIONS, &id).map_err(storage)?;
     }
-    Ok(())
+    parts::forget(writer, below)
 }

@@ -4,11 +4,13 @@ use super::apply::{COUNTERS, Revision};
 use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::cutting;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::Change;
 use super::scan::Scan;
 use super::{OpenError, Shared, error};
+use arras_client::OpenDocument;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_protocol::write::Step;
@@ -18,9 +20,13 @@ use bson::doc;
 use rand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// MongoDB's code for a server that cannot be reached.
 const HOST_UNREACHABLE: i32 = 6;
+
+/// How often the log says how far an index is filled.
+const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Documents of one step of filling an index.
 const DOCUMENTS_PER_STEP: u32 = 1000;
@@ -227,23 +233,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
     async fn fill(&self, collection: &Arc<Collection<C>>, filling: &[IndexId]) -> Result<(), StoreError> {
+        let mut parts = collection.parts();
+        parts.retain(|part| filling.contains(&part.id));
         let mut scan = Scan::new(self, collection, DOCUMENTS_PER_STEP);
+        let name = format!("{}.{}", collection.ns.database, collection.ns.collection);
+        let total = self.document_count(collection)?;
+        let (began, mut told, mut done) = (Instant::now(), Instant::now(), 0_u64);
         loop {
             let documents = scan.next(&*self.channel).await?;
             if documents.is_empty() {
+                let seconds = began.elapsed().as_secs();
+                tracing::info!(collection = %name, documents = done, seconds, "an index is filled");
                 return Ok(());
             }
-            let revisions: Vec<Revision> = documents
-                .into_iter()
-                .map(|old| {
-                    let new = Some(old.document.clone());
-                    Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
-                })
-                .collect();
-            if let Some(error) = self.conflicts(collection, &revisions).await?.into_iter().flatten().next() {
-                return Err(error);
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                tracing::info!(collection = %name, done, total, "filling an index: documents done, of so many");
             }
-            self.apply_filling(collection, revisions, filling).await?;
+            done += documents.len() as u64;
+            let revision = |old: OpenDocument| {
+                let new = Some(old.document.clone());
+                Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
+            };
+            let mut revisions = documents.into_iter().map(revision).peekable();
+            while revisions.peek().is_some() {
+                let chunk = cutting::next_write(&parts, &mut revisions, self.settings.request_bytes);
+                if let Some(error) = self.conflicts(collection, &chunk).await?.into_iter().flatten().next() {
+                    return Err(error);
+                }
+                self.apply_filling(collection, chunk, filling).await?;
+            }
         }
     }
 

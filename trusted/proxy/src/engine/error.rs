@@ -56,10 +56,14 @@ pub(super) fn write(error: WriteError) -> StoreError {
     match error {
         WriteError::InDoubt(_) => of(6, "HostUnreachable", error.to_string()),
         WriteError::NotSent(error) => channel(error),
+        WriteError::TooLarge(_) => of(10334, "BSONObjectTooLarge", error.to_string()),
         other => of(8, "UnknownError", other.to_string()),
     }
 }
 
 pub(super) fn too_many_entries(error: &TooManyTerms) -> StoreError {
-    of(171, "CannotIndexParallelArrays", error.to_string())
+    match error {
+        TooManyTerms::Values { .. } => of(2, "BadValue", error.to_string()),
+        TooManyTerms::Combinations { .. } => of(171, "CannotIndexParallelArrays", error.to_string()),
+    }
 }

@@ -8,8 +8,9 @@
 use super::apply::COUNTERS;
 use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore};
+use super::upload::{self, TooLarge};
 use super::{ACKNOWLEDGED, NEWEST, STATE};
-use arras_protocol::write::{Request, Response, Step, Write};
+use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
 use arras_storage::{Durability, Storage, Table};
 use std::collections::BTreeMap;
@@ -45,6 +46,9 @@ pub enum WriteError {
     /// The request cannot be sent at all; nothing was applied.
     #[error("{0}")]
     NotSent(ChannelError),
+    /// It is more than a write may be; nothing was recorded or sent.
+    #[error("the write is too large: {0}")]
+    TooLarge(#[from] TooLarge),
     /// The proxy's own store failed; nothing was sent.
     #[error(transparent)]
     Local(#[from] LocalError),
@@ -81,6 +85,8 @@ pub struct Intents<S> {
     /// When the server was last waited for in vain, and why.
     failed: Mutex<Option<(Instant, String)>>,
     patience: Duration,
+    /// Bytes of a request above which a write is cut.
+    request_bytes: usize,
 }
 
 fn name(operation: OperationId) -> [u8; 16] {
@@ -89,18 +95,24 @@ fn name(operation: OperationId) -> [u8; 16] {
 
 impl<S: Storage> Intents<S> {
     /// Takes up the log under this start's `epoch`; what an earlier start left is in doubt until
-    /// [`Self::settle`]. A write is tried for `patience` before it is reported in doubt.
+    /// [`Self::settle`]. A write is tried for `patience` before it is reported in doubt, and goes in requests of
+    /// about `request_bytes`.
     ///
     /// # Errors
     /// [`LocalError`] if the log cannot be read.
-    pub fn open(local: Arc<LocalStore<S>>, epoch: u64, patience: Duration) -> Result<Self, LocalError> {
+    pub fn open(
+        local: Arc<LocalStore<S>>,
+        epoch: u64,
+        patience: Duration,
+        request_bytes: usize,
+    ) -> Result<Self, LocalError> {
         let ledger = Arc::new(Ledger::open(&local, COUNTERS)?);
         let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
         left.iter().for_each(|(operation, steps)| ledger.begin(*operation, steps, &[]));
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (recording, settling, failed) = Default::default();
-        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience })
+        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience, request_bytes })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -118,6 +130,7 @@ impl<S: Storage> Intents<S> {
         steps: Vec<Step>,
         changes: Vec<Change>,
     ) -> Result<(), WriteError> {
+        upload::check(&steps)?;
         let (operation, finished_below) = self.note(&steps, changes, false).await?;
         let outcome = self.send(channel, operation, finished_below, steps, true).await;
         if matches!(outcome, Err(WriteError::InDoubt(_))) {
@@ -240,8 +253,8 @@ impl<S: Storage> Intents<S> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
-            let request = Request { operation: Some(operation), finished_below, steps: steps.clone() };
-            let why = match channel.call(request).await {
+            let sent = upload::send(channel, operation, finished_below, &steps, self.request_bytes).await;
+            let why = match sent {
                 Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
                 Err(ChannelError::Refused(Refusal::Finished)) if first => return Err(WriteError::Repeated),
                 Ok(_) => return Ok(()),

@@ -5,6 +5,7 @@ mod apply;
 pub mod catalog;
 pub mod channel;
 mod collection;
+mod cutting;
 mod definition;
 mod error;
 mod fetch;
@@ -17,6 +18,7 @@ mod read;
 mod scan;
 mod service;
 mod terms;
+pub mod upload;
 mod values;
 mod write;
 
@@ -60,11 +62,18 @@ pub struct Settings {
     pub range: RangeSettings,
     /// How long a write is tried before it is reported in doubt.
     pub patience: Duration,
+    /// Bytes of a request above which a write is cut, about.
+    pub request_bytes: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { schema: Schema::default(), range: RangeSettings::default(), patience: Duration::from_secs(10) }
+        Self {
+            schema: Schema::default(),
+            range: RangeSettings::default(),
+            patience: Duration::from_secs(10),
+            request_bytes: upload::REQUEST_BYTES,
+        }
     }
 }
 
@@ -159,7 +168,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let epoch = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0).saturating_add(1);
         let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &server.database)];
         local.apply(&changes, Durability::Durable)?;
-        let intents = Intents::open(Arc::clone(&local), epoch, settings.patience)?;
+        let intents = Intents::open(Arc::clone(&local), epoch, settings.patience, settings.request_bytes)?;
         // Nothing is loaded yet that could be of before.
         let completed = intents.settle(&*channel, |_| std::future::ready(())).await?;
         if completed > 0 {

@@ -3,6 +3,7 @@
 use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::cutting::{self, DOCUMENTS_MAX};
 use super::fetch::Absent;
 use super::index::Half;
 use super::read::Selection;
@@ -23,11 +24,6 @@ use bson::{Bson, Document, doc};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Documents of one intent.
-const DOCUMENTS_PER_WRITE: usize = 1000;
-/// Bytes of documents of one intent, about.
-const BYTES_PER_WRITE: usize = 4 * 1024 * 1024;
-
 /// Labels and rows that a write has claimed so far.
 #[derive(Default)]
 struct Claims {
@@ -45,15 +41,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Inserted, StoreError> {
         let _one_writer = self.writer(collection).await?;
         let mut outcome = Inserted::default();
+        let parts = collection.parts();
         let mut documents = documents.into_iter().enumerate().peekable();
         while documents.peek().is_some() {
             let (mut chunk, mut bytes) = (Vec::new(), 0);
-            while chunk.len() < DOCUMENTS_PER_WRITE && bytes < BYTES_PER_WRITE {
+            while chunk.len() < DOCUMENTS_MAX && bytes < self.settings.request_bytes {
                 let Some((index, document)) = documents.next() else {
                     break;
                 };
                 match limits::check_built(&document) {
-                    Ok(length) => bytes += length,
+                    Ok(length) => bytes += cutting::document_bytes(&parts, &document, length),
                     Err(error) => {
                         outcome.failures.push(WriteFailure { index, error: error.into() });
                         if ordered {
@@ -229,16 +226,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Applies revisions of existing documents in as many intents as they need.
     async fn revise(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
+        let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
-            let (mut chunk, mut bytes): (Vec<Revision>, usize) = (Vec::new(), 0);
-            while chunk.len() < DOCUMENTS_PER_WRITE && bytes < BYTES_PER_WRITE {
-                let Some(revision) = revisions.next() else { break };
-                // One that is too large to be stored fails below, in its turn.
-                let length = revision.new.as_ref().map(limits::check_built);
-                bytes += length.and_then(Result::ok).unwrap_or_default();
-                chunk.push(revision);
-            }
+            let chunk = cutting::next_write(&parts, &mut revisions, self.settings.request_bytes);
             let conflicts = self.conflicts(collection, &chunk).await?;
             let failure = conflicts.iter().position(Option::is_some);
             let accepted: Vec<Revision> = match failure {

@@ -1,0 +1,4 @@
+//! The engine over a server's half in this process: what large and many writes come to.
+
+mod large;
+mod world;
