@@ -13,6 +13,7 @@ fn seeds() -> Vec<Vec<u8>> {
             protocol_version: 1,
             database: [7; 16],
             incarnation: 3,
+            setbacks: 0,
             engine: "memory".into(),
             newest: None,
         }),

@@ -63,6 +63,22 @@ async fn a_restart_while_nothing_is_in_flight_goes_unnoticed_by_the_next_call() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_from_after_a_setback_of_the_store_is_answered_on_a_connection_from_before() {
+    let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
+    let served = world.serve(&handler, Limits::default()).await;
+    let connection = world.connect(&served).await;
+    let mut incarnation = connection.incarnation();
+    incarnation.borrow_and_update();
+    call(&connection, ask(1)).await.unwrap();
+    handler.setbacks.fetch_add(1, Ordering::SeqCst);
+    let lost = call(&connection, ask(2)).await;
+    assert!(matches!(lost, Err(ChannelError::Lost(_))), "{lost:?}");
+    assert_eq!(call(&connection, ask(3)).await.unwrap().tag, 3);
+    assert!(incarnation.has_changed().unwrap(), "the proxy was not told");
+    assert_eq!(connection.server().setbacks, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stop_answers_what_is_under_way_and_refuses_the_rest() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let mut served = world.serve(&handler, Limits { stop_grace: AMPLE, ..Limits::default() }).await;

@@ -78,6 +78,8 @@ pub(crate) struct Scripted {
     pub(crate) database: [u8; 16],
     pub(crate) incarnation: u64,
     pub(crate) version: u16,
+    /// How often the storage behind it failed, as it says.
+    pub(crate) setbacks: AtomicU64,
     pub(crate) handled: AtomicU64,
     pub(crate) greetings: AtomicU64,
     pub(crate) waiting: AtomicUsize,
@@ -90,6 +92,7 @@ impl Scripted {
             database: [7; 16],
             incarnation,
             version: PROTOCOL_VERSION,
+            setbacks: AtomicU64::new(0),
             handled: AtomicU64::new(0),
             greetings: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
@@ -122,6 +125,7 @@ impl Scripted {
             protocol_version: self.version,
             database,
             incarnation,
+            setbacks: self.setbacks.load(Ordering::SeqCst),
             engine,
             newest: None,
         }))
@@ -129,6 +133,10 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
+    fn setbacks(&self) -> u64 {
+        self.setbacks.load(Ordering::SeqCst)
+    }
+
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         if protocol == Hello::ID {
             return self.greet(body);

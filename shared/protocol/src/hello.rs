@@ -25,6 +25,9 @@ pub struct Response {
     /// Rises durably with every start of the server. When it changes, garbled circuits that were stored with
     /// relaxed durability may have been rolled back: the proxy starts a new epoch of nonces.
     pub incarnation: u64,
+    /// How often since then the server's storage failed and went on from its last durable write (a full disk). When it
+    /// changes, that means what a new incarnation does.
+    pub setbacks: u64,
     /// The storage engine's name and version, for `doctor` and logs.
     pub engine: String,
     /// The newest durable write that was applied: a proxy that knows less was set back (a restored backup), one

@@ -189,4 +189,8 @@ impl<S: Storage> Storage for Accounted<S> {
     fn engine(&self) -> String {
         self.store.engine()
     }
+
+    fn setbacks(&self) -> u64 {
+        self.store.setbacks()
+    }
 }

@@ -1,13 +1,25 @@
 //! The embedded, durable implementation: one `redb` file in a directory. `docs/storage.md` has the measurements
 //! that chose the engine.
 
+mod checked;
+mod opening;
+mod recovering;
+mod sums;
+
 use std::fs::{File, TryLockError};
 use std::io;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+#[cfg(test)]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
+
+use opening::Source;
+pub use recovering::Scrubbed;
+use recovering::{Origin, Recovering};
 
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
@@ -15,6 +27,9 @@ use bytes::Bytes;
 
 /// The engine's file inside the data directory.
 const FILE: &str = "arras.redb";
+
+/// The sums of its blocks, while it is closed.
+const SUMS: &str = "arras.sums";
 
 /// Under which name that file is made, so that a crash while making it leaves nothing to repair.
 const UNFINISHED: &str = "arras.redb.new";
@@ -36,12 +51,17 @@ const CACHE_BYTES: usize = 256 << 20;
 /// the file until the next durable commit, which writes them, waits for the device, and then names them in the
 /// file's header. Whatever instant a crash picks, the header names a complete state.
 ///
+/// Every block of the file that is read is checked against the sum it was written with, across closing and opening,
+/// so that a damaged page is found before an answer depends on it ([`StorageError::Damaged`]).
+///
+/// When the device fails (a full disk), the operation that met it fails, and so do the snapshots open at that time.
+/// The next one goes on from the last durable commit: see [`Storage::setbacks`].
+///
 /// # Security
 /// Pages are copied on write, and freed pages are not wiped: see `docs/storage.md`.
 #[derive(Debug)]
 pub struct Embedded {
-    /// None only while being dropped.
-    database: Option<Database>,
+    engine: Recovering,
     turn: Turn,
     broken: AtomicBool,
     /// Locked until the database is closed.
@@ -64,34 +84,42 @@ impl Embedded {
         if !path.try_exists().map_err(|error| environment(&error))? {
             create(directory, &path)?;
         }
-        let database = contained(|| opening().open(&path).map_err(|error| opened(&error)))?;
-        Ok(Self::over(database, Some(lock)))
+        Self::over(Source::Directory(directory.to_path_buf()), Some(lock))
     }
 
-    fn over(database: Database, lock: Option<File>) -> Self {
-        Self { database: Some(database), turn: Turn::default(), broken: AtomicBool::new(false), lock }
+    fn over(source: Source, lock: Option<File>) -> Result<Self, StorageError> {
+        let engine = Recovering::open(source)?;
+        Ok(Self { engine, turn: Turn::default(), broken: AtomicBool::new(false), lock })
     }
 
     /// Opens the store in the file behind `backend`.
     #[cfg(test)]
     pub(crate) fn open_backend(backend: impl redb::StorageBackend) -> Result<Self, StorageError> {
-        let database = contained(|| opening().create_with_backend(backend).map_err(|error| opened(&error)))?;
-        Ok(Self::over(database, None))
+        Self::over(Source::Device(Arc::new(backend)), None)
     }
 
-    /// Checks every page in use against its checksum.
+    /// Checks every block of the file against the sum it was written with, and every page in use against the
+    /// checksum that the page above it holds.
     ///
     /// # Errors
-    /// [`StorageError::Damaged`] if one does not match.
+    /// [`StorageError::Damaged`] if one does not match, naming where.
     pub fn verify(&mut self) -> Result<(), StorageError> {
-        let Some(database) = &mut self.database else {
-            return Err(closed());
-        };
-        match contained(|| database.check_integrity().map_err(|error| opened(&error))) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(StorageError::Damaged("pages do not match their checksums".to_owned())),
-            Err(error) => Err(error),
+        let scrubbed = self.scrub(&mut |_| ControlFlow::Continue(()))?;
+        if let Some(damage) = scrubbed.describe_damage() {
+            return Err(StorageError::Damaged(damage));
         }
+        opening::integrity(&mut self.engine.exclusive()?.database)
+    }
+
+    /// Reads the whole file and compares it with the sums its blocks were written with, while the store is in use.
+    /// After each step of 256 KiB `pace` is told how many bytes have been read so far; it may wait, or end the scrub.
+    ///
+    /// What the operating system holds of the file in memory is not read from the device again.
+    ///
+    /// # Errors
+    /// [`StorageError::Environment`] if the file cannot be read. Damage is no error here but what it is for.
+    pub fn scrub(&self, pace: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<Scrubbed, StorageError> {
+        self.engine.scrub(pace)
     }
 
     /// Gives space back to the file system by moving pages down and cutting the file; true if anything moved.
@@ -99,21 +127,50 @@ impl Embedded {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     pub fn compact(&mut self) -> Result<bool, StorageError> {
-        let Some(database) = &mut self.database else {
-            return Err(closed());
-        };
-        contained(|| database.compact().map_err(|error| failed(error.into())))
+        let opened = self.engine.exclusive()?;
+        contained(|| opened.database.compact().map_err(|error| failed(error.into())))
     }
 
-    /// Runs engine code. A panic inside it is the engine's way of saying that the file contradicts itself; nothing
-    /// runs after one.
-    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, StorageError> {
+    /// Runs engine code that reads. A panic inside it is the engine's way of saying that the file contradicts itself:
+    /// at a block known to be damaged that is the end of this read alone, without one nothing runs afterwards.
+    fn guarded<T>(
+        &self,
+        origin: &Origin,
+        run: impl FnOnce() -> Result<T, redb::Error>,
+    ) -> Result<T, StorageError> {
         if self.broken.load(Ordering::Acquire) {
             return Err(StorageError::Damaged("the engine stopped at an earlier contradiction".to_owned()));
         }
-        contained(|| Ok(run()))
-            .inspect_err(|_panic| self.broken.store(true, Ordering::Release))?
-            .map_err(failed)
+        let outcome = contained(|| Ok(run())).map_err(|panic| match origin.state.damage() {
+            Some(damage) => StorageError::Damaged(damage),
+            None => {
+                self.broken.store(true, Ordering::Release);
+                panic
+            }
+        })?;
+        outcome.map_err(|error| {
+            self.engine.heed(origin, &error);
+            failed(error)
+        })
+    }
+
+    /// Runs engine code that writes: after a panic in it nothing runs.
+    fn guarded_write<T>(
+        &self,
+        origin: &Origin,
+        run: impl FnOnce() -> Result<T, redb::Error>,
+    ) -> Result<T, StorageError> {
+        let before = self.broken.load(Ordering::Acquire);
+        let mut panicked = true;
+        let outcome = self.guarded(origin, || {
+            let outcome = run();
+            panicked = false;
+            outcome
+        });
+        if panicked && !before {
+            self.broken.store(true, Ordering::Release);
+        }
+        outcome
     }
 }
 
@@ -136,12 +193,6 @@ fn checked<'v>(table: Table, key: &[u8], stored: &'v [u8]) -> Result<&'v [u8], r
     }
 }
 
-fn opening() -> Builder {
-    let mut builder = Builder::new();
-    builder.set_cache_size(CACHE_BYTES);
-    builder
-}
-
 /// Locks `directory` for this store alone.
 fn lock(directory: &Path) -> Result<File, StorageError> {
     let lock = File::options().write(true).create(true).truncate(false).open(directory.join(LOCK));
@@ -160,7 +211,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), StorageError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(environment(&error)),
         _ => {}
     }
-    contained(|| opening().create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
+    contained(|| opening::builder().create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
     std::fs::rename(&unfinished, path).map_err(|error| environment(&error))?;
     // The file's entry in the directory, and the directory's own.
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -236,9 +287,14 @@ type ReadOnlyTable = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
 pub struct EmbeddedSnapshot<'a> {
     store: &'a Embedded,
     transaction: ReadTransaction,
+    origin: Origin,
 }
 
 impl EmbeddedSnapshot<'_> {
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, StorageError> {
+        self.store.guarded(&self.origin, run)
+    }
+
     fn table(&self, table: Table) -> Result<Option<ReadOnlyTable>, redb::Error> {
         match self.transaction.open_table(definition(table)) {
             Ok(table) => Ok(Some(table)),
@@ -250,7 +306,7 @@ impl EmbeddedSnapshot<'_> {
 
 impl Read for EmbeddedSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
-        self.store.guarded(|| {
+        self.guarded(|| {
             let Some(entries) = self.table(table)? else {
                 return Ok(None);
             };
@@ -271,19 +327,19 @@ impl Read for EmbeddedSnapshot<'_> {
         if selects_nothing(&range) {
             return Ok(());
         }
-        let Some(stored) = self.store.guarded(|| self.table(table))? else {
+        let Some(stored) = self.guarded(|| self.table(table))? else {
             return Ok(());
         };
-        let mut entries = self.store.guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
+        let mut entries = self.guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
         // `visit` runs outside the guard: its panics are not the engine's.
-        while let Some((key, value)) = self.store.guarded(|| {
+        while let Some((key, value)) = self.guarded(|| {
             let next = match direction {
                 Direction::Ascending => entries.next(),
                 Direction::Descending => entries.next_back(),
             };
             Ok(next.transpose()?)
         })? {
-            let (key, value) = self.store.guarded(|| {
+            let (key, value) = self.guarded(|| {
                 let key = key.value();
                 Ok((key, checked(table, key, value.value())?))
             })?;
@@ -299,51 +355,75 @@ impl Engine for Embedded {
     type Snapshot<'a> = EmbeddedSnapshot<'a>;
 
     fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
-        let database = self.database.as_ref().ok_or_else(closed)?;
-        let transaction = self.guarded(|| Ok(database.begin_read()?))?;
-        Ok(EmbeddedSnapshot { store: self, transaction })
+        self.engine.with(|opened, origin| {
+            let transaction = self.guarded(&origin, || Ok(opened.database.begin_read()?))?;
+            Ok(EmbeddedSnapshot { store: self, transaction, origin })
+        })
     }
 
     fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError> {
         if changes.is_empty() && durability == Durability::Relaxed {
             return Ok(());
         }
-        let database = self.database.as_ref().ok_or_else(closed)?;
-        self.guarded(|| {
-            let mut transaction = database.begin_write()?;
-            transaction.set_durability(match durability {
-                Durability::Durable => redb::Durability::Immediate,
-                Durability::Relaxed => redb::Durability::None,
-            })?;
-            for (table, changes) in &changes {
-                let mut entries = transaction.open_table(definition(*table))?;
-                for (key, value) in changes {
-                    match value {
-                        Some(value) => {
-                            let mut stored =
-                                entries.insert_reserve(key.as_slice(), value.len() + CHECKSUM_BYTES)?;
-                            let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
-                            bytes.copy_from_slice(value);
-                            sum.copy_from_slice(&checksum(*table, key, value));
-                        }
-                        None => drop(entries.remove(key.as_slice())?),
-                    }
+        let setbacks = self.setbacks();
+        let outcome = self.engine.with(|opened, origin| {
+            self.engine.check_room(&changes, durability)?;
+            self.guarded_write(&origin, || commit(&opened.database, &changes, durability))
+        });
+        match outcome {
+            Err(StorageError::Environment(_))
+                if self.setbacks() != setbacks && self.holds(&changes).unwrap_or(false) =>
+            {
+                // Its pages and the header that names them had reached the device, and opening made sure of them.
+                Ok(())
+            }
+            outcome => outcome.inspect(|()| self.engine.written(durability)),
+        }
+    }
+}
+
+impl Embedded {
+    /// True if what is committed is as `changes` left it.
+    fn holds(&self, changes: &Changes) -> Result<bool, StorageError> {
+        let snapshot = self.snapshot()?;
+        for (table, changes) in changes {
+            for (key, value) in changes {
+                if snapshot.get(*table, key)?.as_deref() != value.as_deref() {
+                    return Ok(false);
                 }
             }
-            Ok(transaction.commit()?)
-        })
+        }
+        Ok(true)
     }
+}
+
+fn commit(database: &Database, changes: &Changes, durability: Durability) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(match durability {
+        Durability::Durable => redb::Durability::Immediate,
+        Durability::Relaxed => redb::Durability::None,
+    })?;
+    for (table, changes) in changes {
+        let mut entries = transaction.open_table(definition(*table))?;
+        for (key, value) in changes {
+            match value {
+                Some(value) => {
+                    let mut stored = entries.insert_reserve(key.as_slice(), value.len() + CHECKSUM_BYTES)?;
+                    let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
+                    bytes.copy_from_slice(value);
+                    sum.copy_from_slice(&checksum(*table, key, value));
+                }
+                None => drop(entries.remove(key.as_slice())?),
+            }
+        }
+    }
+    Ok(transaction.commit()?)
 }
 
 impl Drop for Embedded {
     /// Closes the file, relaxed commits included.
     fn drop(&mut self) {
-        let database = self.database.take();
-        // Nobody is left to tell; the next opening finds what is wrong.
-        let _closed = contained(|| {
-            drop(database);
-            Ok(())
-        });
+        self.engine.close();
         // Closing the descriptor is not enough: a child process forked meanwhile holds a copy until it runs its
         // program.
         if let Some(lock) = &self.lock {
@@ -366,5 +446,9 @@ impl Storage for Embedded {
 
     fn engine(&self) -> String {
         "redb 4.4".to_owned()
+    }
+
+    fn setbacks(&self) -> u64 {
+        self.engine.setbacks()
     }
 }

@@ -167,4 +167,8 @@ impl<S: Storage> Storage for Failing<S> {
     fn engine(&self) -> String {
         self.store.engine()
     }
+
+    fn setbacks(&self) -> u64 {
+        self.store.setbacks()
+    }
 }

@@ -31,7 +31,7 @@ mod tests;
 pub use bytes::Bytes;
 
 pub use accounting::{Accounted, Counts, Tally};
-pub use embedded::Embedded;
+pub use embedded::{Embedded, Scrubbed};
 pub use failing::{Failing, Faults};
 pub use memory::Memory;
 pub use range::{prefix_range, selects_nothing};
@@ -165,4 +165,11 @@ pub trait Storage: Send + Sync + 'static {
 
     /// The engine's name and version.
     fn engine(&self) -> String;
+
+    /// How often this store went, while it was open, through what a crash does: its device failed, and it went on
+    /// from the last durable commit, with none or some of the relaxed ones after it. Who relies on relaxed commits
+    /// being there compares this with what it was.
+    fn setbacks(&self) -> u64 {
+        0
+    }
 }

@@ -31,6 +31,7 @@ pub(crate) fn answer<S: Storage>(
         protocol_version: PROTOCOL_VERSION,
         database: identity.database,
         incarnation: identity.incarnation,
+        setbacks: store.setbacks(),
         engine: identity.engine.clone(),
         newest: write::newest(&store.read().map_err(storage)?)?,
     })

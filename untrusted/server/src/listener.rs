@@ -33,6 +33,12 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// [`Refusal`], which is sent in place of the response.
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal>;
+
+    /// How often what is behind this went through what a crash does to it ([`arras_storage::Storage::setbacks`]). A
+    /// connection that began before the last time gets no answer from after it: it ends, as with the process.
+    fn setbacks(&self) -> u64 {
+        0
+    }
 }
 
 /// Bounds of a listener.
@@ -197,5 +203,9 @@ async fn admit<H: Handler>(
 impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         Self::handle(self, protocol, body)
+    }
+
+    fn setbacks(&self) -> u64 {
+        self.store().setbacks()
     }
 }

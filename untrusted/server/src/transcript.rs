@@ -61,6 +61,10 @@ impl<H: Handler> Transcript<H> {
 }
 
 impl<H: Handler> Handler for Transcript<H> {
+    fn setbacks(&self) -> u64 {
+        self.inner.setbacks()
+    }
+
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         let began = Instant::now();
         let answer = self.inner.handle(protocol, body);

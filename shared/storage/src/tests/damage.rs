@@ -107,9 +107,14 @@ fn flip_content(image: &mut [u8], number: u64) {
 
 #[test]
 fn a_flipped_bit_in_a_value_fails_its_read_and_no_other() {
-    let [mut image, _] = images();
-    flip_content(&mut image, COMMITS);
     let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    for number in 1..=COMMITS {
+        history::commit(&store, number).unwrap();
+    }
+    drop(store);
+    let mut image = std::fs::read(file(directory.path())).unwrap();
+    flip_content(&mut image, COMMITS);
     std::fs::write(file(directory.path()), &image).unwrap();
     let mut store = Embedded::open(directory.path()).unwrap();
     let reader = store.read().unwrap();
@@ -120,7 +125,17 @@ fn a_flipped_bit_in_a_value_fails_its_read_and_no_other() {
     assert!(is_damage(&reader.scan(Table("left"), everything, Direction::Ascending, go_on)));
     reader.get(Table("left"), &slot(COMMITS - 1)).unwrap().expect("put by the commit before");
     drop(reader);
+    let scrubbed = store.scrub(&mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(!scrubbed.damaged.is_empty() && scrubbed.bytes == image.len() as u64, "{scrubbed:?}");
     assert!(is_damage(&store.verify()), "verification did not find it");
+    // Closed and opened again, it is found again.
+    drop(store);
+    let store = Embedded::open(directory.path()).unwrap();
+    assert!(is_damage(&store.read().unwrap().get(Table("left"), &slot(COMMITS)).map(drop)), "once only");
+    drop(store);
+    std::fs::remove_file(directory.path().join("arras.sums")).unwrap();
+    let outcome = Embedded::open(directory.path()).map(drop);
+    assert!(is_damage(&outcome), "without sums, opening reads everything: {outcome:?}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 
 mod crash;
 mod damage;
+mod full;
 mod history;
 mod model;
 mod power;
+mod rates;
 mod wrappers;
 
 use crate::{Accounted, Embedded, Failing, Memory, conformance};

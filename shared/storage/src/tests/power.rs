@@ -25,6 +25,8 @@ struct State {
     syncs: u64,
     /// Changes still accepted before the device fails.
     left: Option<u64>,
+    /// Takes writes of its first block only, as a full disk on which every write takes new space.
+    full: bool,
 }
 
 fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
@@ -36,10 +38,23 @@ fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Device(Arc<Mutex<State>>);
+pub(super) struct Device(Arc<Mutex<State>>);
 
 impl Device {
-    fn holding(image: Vec<u8>) -> Self {
+    /// Fails every change after the next `passing` ones, until [`Device::heal`].
+    pub(super) fn fail_after(&self, passing: u64) {
+        self.0.lock().unwrap().left = Some(passing);
+    }
+
+    pub(super) fn heal(&self) {
+        self.0.lock().unwrap().left = None;
+    }
+
+    pub(super) fn refuse_new_blocks(&self, refuse: bool) {
+        self.0.lock().unwrap().full = refuse;
+    }
+
+    pub(super) fn holding(image: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(State { synced: image.clone(), seen: image, ..State::default() })))
     }
 
@@ -73,6 +88,9 @@ impl Device {
             Some(0) => return Err(io::Error::other("the device is gone")),
             Some(left) => *left -= 1,
             None => {}
+        }
+        if state.full && !matches!(&change, Change::Bytes { offset: 0, .. }) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         match &change {
             Change::Len(len) => state.seen.resize(*len, 0),
@@ -125,7 +143,7 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 /// An empty store's file, synced.
-fn empty_image() -> Vec<u8> {
+pub(super) fn empty_image() -> Vec<u8> {
     let device = Device::default();
     drop(Embedded::open_backend(device.clone()).unwrap());
     device.after_power_loss(|| true)

@@ -135,8 +135,8 @@ impl Connection {
         self.shared.current().server.clone()
     }
 
-    /// The server's incarnation. A change means that it was restarted, and that what was stored with relaxed
-    /// durability may be gone.
+    /// The server's incarnation. A change, even to the same, means that it was restarted or its storage set back, and
+    /// that what was stored with relaxed durability may be gone.
     #[must_use]
     pub fn incarnation(&self) -> watch::Receiver<u64> {
         self.shared.incarnation.subscribe()
@@ -231,8 +231,10 @@ impl Shared {
         let incarnation = server.incarnation;
         info!(address = self.settings.address, incarnation, "connected to the server again");
         // Before the link is to be had: whoever calls on it can know of the restart.
-        self.incarnation.send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation);
         let mut current = self.current();
+        let set_back = current.server.setbacks != server.setbacks;
+        self.incarnation
+            .send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation || set_back);
         current.link = Arc::clone(&link);
         current.server = server;
         current.attempts += 1;

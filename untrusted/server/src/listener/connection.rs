@@ -97,6 +97,10 @@ struct Connection<H> {
     account: Arc<Account>,
     replies: mpsc::Sender<Reply>,
     tally: Arc<Tally>,
+    /// Setbacks of the handler when the connection began.
+    setbacks: u64,
+    /// Told when an answer comes from after a later one.
+    set_back: Arc<Notify>,
 }
 
 impl<H> Clone for Connection<H> {
@@ -108,6 +112,8 @@ impl<H> Clone for Connection<H> {
             account: Arc::clone(&self.account),
             replies: self.replies.clone(),
             tally: Arc::clone(&self.tally),
+            setbacks: self.setbacks,
+            set_back: Arc::clone(&self.set_back),
         }
     }
 }
@@ -140,6 +146,8 @@ pub(super) async fn serve<H: Handler>(
         in_flight: Arc::new(Semaphore::new(serving.limits.in_flight_max)),
         account: Arc::default(),
         tally: Arc::default(),
+        setbacks: serving.handler.setbacks(),
+        set_back: Arc::default(),
         serving,
         peer,
         replies,
@@ -163,6 +171,10 @@ pub(super) async fn serve<H: Handler>(
             if let Some(Ok(Err(error))) = ended {
                 warn!(%peer, %error, "closing the connection: cannot write to it");
             }
+        }
+        () = connection.set_back.notified() => {
+            cut = true;
+            warn!(%peer, "closing the connection: the store was set back");
         }
         () = connection.drained_after_stop() => {}
     }
@@ -237,6 +249,9 @@ impl<H: Handler> Connection<H> {
             Err(Refusal::Malformed("the first call on a connection must be hello".into()))
         };
         match answered {
+            Ok(_) if self.serving.handler.setbacks() != self.setbacks => {
+                Err(Broken::Peer("the store was set back while it said hello"))
+            }
             Ok(body) => {
                 self.send(header, FrameKind::Response, body, None).await;
                 Ok(())
@@ -259,6 +274,9 @@ impl<H: Handler> Connection<H> {
         let request_bytes = body.len();
         let (answered, worked) = self.work(header, body, received).await;
         drop(held);
+        if self.serving.handler.setbacks() != self.setbacks {
+            return self.set_back.notify_one();
+        }
         let protocol = protocol_name(header.protocol);
         let peer = self.peer;
         let waited_us = (received.elapsed().saturating_sub(worked)).as_micros();

@@ -1,0 +1,113 @@
+//! From a directory to an engine whose every page is known to be right, or is checked when it is read.
+
+use super::checked::{Checked, Plain, State};
+use super::sums::{self, BLOCK_BYTES, Stored, Sums};
+use super::{CACHE_BYTES, FILE, SUMS, contained, environment, opened};
+use crate::StorageError;
+use redb::{Builder, Database, StorageBackend};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where the engine's file is.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// In a directory, with its sums beside it.
+    Directory(PathBuf),
+    /// Behind a device of a test's making, without sums beside it.
+    #[cfg(test)]
+    Device(Arc<dyn StorageBackend>),
+}
+
+/// An open engine.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) state: Arc<State>,
+    pub(super) file: Arc<dyn StorageBackend>,
+}
+
+pub(super) fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+impl Source {
+    /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file.
+    pub(super) fn open(&self) -> Result<Opened, StorageError> {
+        match self {
+            Self::Directory(directory) => {
+                let path = directory.join(FILE);
+                let file = File::options().read(true).write(true).open(path);
+                let file = file.map_err(|error| environment(&error))?;
+                if file.metadata().map_err(|error| environment(&error))?.len() == 0 {
+                    return Err(StorageError::Damaged("the file is empty".to_owned()));
+                }
+                open(Arc::new(Plain(file)), Some(directory.join(SUMS)))
+            }
+            #[cfg(test)]
+            Self::Device(device) => open(Arc::clone(device), None),
+        }
+    }
+}
+
+fn open(file: Arc<dyn StorageBackend>, stored_at: Option<PathBuf>) -> Result<Opened, StorageError> {
+    let sums = match &stored_at {
+        Some(path) => stored(&*file, path)?,
+        None => None,
+    };
+    let known = sums.is_some();
+    let state = Arc::new(State::new(sums));
+    let checked = Checked::new(Arc::clone(&file), Arc::clone(&state), stored_at)
+        .map_err(|error| environment(&error))?;
+    let repaired = Arc::new(AtomicBool::new(false));
+    let mut builder = builder();
+    builder.set_repair_callback({
+        let repaired = Arc::clone(&repaired);
+        move |_| repaired.store(true, Ordering::Release)
+    });
+    let mut database = contained(|| builder.create_with_backend(checked).map_err(|error| opened(&error)))
+        .map_err(|error| state.damage().map_or(error, StorageError::Damaged))?;
+    // The engine has read and checked every page itself if it repaired; otherwise it has yet to.
+    if !known && !repaired.load(Ordering::Acquire) {
+        integrity(&mut database)?;
+    }
+    state.learnt();
+    Ok(Opened { database, state, file })
+}
+
+/// The sums left by the last closing, if there are any. They are gone from the disk when this returns: the engine
+/// changes the file as soon as it opens it.
+fn stored(file: &dyn StorageBackend, path: &Path) -> Result<Option<Sums>, StorageError> {
+    let found = Sums::load(path).map_err(|error| environment(&error))?;
+    let sums = match found {
+        Stored::Missing => None,
+        Stored::Of(bytes, sums) => {
+            let len = file.len().map_err(|error| environment(&error))?;
+            if bytes != len {
+                let told = format!("the file has {len} bytes and was closed with {bytes}");
+                return Err(StorageError::Damaged(told));
+            }
+            let mut header = vec![0; BLOCK_BYTES];
+            file.read(0, &mut header).map_err(|error| environment(&error))?;
+            if sums.get(0) != sums::sum(0, &header) {
+                return Err(StorageError::Damaged(
+                    "the file's header is not the one it was closed with".to_owned(),
+                ));
+            }
+            Some(sums)
+        }
+    };
+    Sums::forget(path).map_err(|error| environment(&error))?;
+    Ok(sums)
+}
+
+/// Has the engine read every page in use and check it against the checksums that the pages above it hold.
+pub(super) fn integrity(database: &mut Database) -> Result<(), StorageError> {
+    match contained(|| database.check_integrity().map_err(|error| opened(&error)))? {
+        true => Ok(()),
+        false => Err(StorageError::Damaged("pages do not match their checksums".to_owned())),
+    }
+}

@@ -1,0 +1,272 @@
+//! The engine behind a device that may fail: after a failed write it takes nothing more until it is opened again,
+//! which happens here, without a restart of the process.
+
+use super::checked::State;
+use super::opening::{Opened, Source};
+use super::sums::BLOCK_BYTES;
+use super::{closed, contained};
+use crate::{Changes, Durability, StorageError};
+use redb::StorageBackend;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tracing::{error, info};
+
+/// After a failure, writes are refused for this many times as long as opening again took, so that a device that
+/// keeps failing leaves most of the time to those who read.
+const PAUSE_FACTOR: u32 = 20;
+/// But no longer.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Free bytes of a file system that durable commits leave, at most: room for what the engine still holds in memory.
+const RESERVE_BYTES: u64 = 4 << 20;
+/// And at most one part in this of a small file system.
+const RESERVE_SHARE: u64 = 16;
+/// Pages that one changed key may have the engine write anew, in bytes.
+const PAGES_BYTES: u64 = 16 << 10;
+
+/// What a look at the whole file found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Where in the file, in bytes, blocks of 4 KiB begin that are not as they were written.
+    pub damaged: Vec<u64>,
+}
+
+impl Scrubbed {
+    /// The damage in words, if there is any.
+    #[must_use]
+    pub fn describe_damage(&self) -> Option<String> {
+        let first = self.damaged.first()?;
+        Some(format!(
+            "{} of the file's blocks fail their checksum, the first at byte {first}",
+            self.damaged.len()
+        ))
+    }
+}
+
+/// Which opening of the engine something belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) state: Arc<State>,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    opened: Opened,
+    generation: u64,
+}
+
+/// What went wrong since the last durable commit.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// The failure, which has been logged.
+    told: Option<String>,
+    not_before: Option<Instant>,
+}
+
+/// An engine that is opened again after its device failed.
+#[derive(Debug)]
+pub(super) struct Recovering {
+    source: Source,
+    /// None while closed, and while it cannot be opened.
+    current: RwLock<Option<Current>>,
+    /// How often the device failed. What was opened at another count takes nothing more.
+    setbacks: AtomicU64,
+    trouble: Mutex<Trouble>,
+}
+
+impl Recovering {
+    pub(super) fn open(source: Source) -> Result<Self, StorageError> {
+        let current = Some(Current { opened: source.open()?, generation: 0 });
+        Ok(Self {
+            source,
+            current: RwLock::new(current),
+            setbacks: AtomicU64::new(0),
+            trouble: Mutex::default(),
+        })
+    }
+
+    pub(super) fn setbacks(&self) -> u64 {
+        self.setbacks.load(Ordering::Acquire)
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `run` on the engine, opened again if need be.
+    pub(super) fn with<T>(
+        &self,
+        run: impl FnOnce(&Opened, Origin) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        loop {
+            {
+                let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(Current { opened, generation }) = &*current
+                    && *generation == self.setbacks()
+                {
+                    let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+                    return run(opened, origin);
+                }
+            }
+            self.reopen()?;
+        }
+    }
+
+    /// The engine, for one who has it alone.
+    pub(super) fn exclusive(&mut self) -> Result<&mut Opened, StorageError> {
+        self.with(|_, _| Ok(()))?;
+        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
+        current.as_mut().map(|current| &mut current.opened).ok_or_else(closed)
+    }
+
+    /// Closes the engine. Nobody is left to tell of a failure; the next opening finds what is wrong.
+    pub(super) fn close(&mut self) {
+        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let _closed = contained(|| {
+            drop(current);
+            Ok(())
+        });
+    }
+
+    /// Takes notice of an engine's error: after a failure of the device that opening is over.
+    pub(super) fn heed(&self, origin: &Origin, failure: &redb::Error) {
+        let over = match failure {
+            redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed => true,
+            // Of a foreign enum, open to more.
+            _ => false,
+        };
+        let next = origin.generation + 1;
+        let first = over
+            && self
+                .setbacks
+                .compare_exchange(origin.generation, next, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+        if first {
+            self.tell(failure.to_string());
+        }
+    }
+
+    /// Notes a failure, and logs it if it is the first since writing last worked.
+    fn tell(&self, what: String) {
+        let mut trouble = self.trouble();
+        if trouble.told.is_none() {
+            error!("the store's device failed: {what}; writes are refused until it works again");
+        }
+        trouble.told = Some(what);
+    }
+
+    fn reopen(&self) -> Result<(), StorageError> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.setbacks();
+        if current.as_ref().is_some_and(|current| current.generation == generation) {
+            return Ok(());
+        }
+        if current.is_none() {
+            self.check_pause()?;
+        }
+        let began = Instant::now();
+        let old = current.take();
+        let _closed = contained(|| {
+            drop(old);
+            Ok(())
+        });
+        let opened = self.source.open();
+        self.trouble().not_before = Some(Instant::now() + (began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
+        match opened {
+            Ok(opened) => {
+                *current = Some(Current { opened, generation });
+                Ok(())
+            }
+            Err(failure) => {
+                self.tell(failure.to_string());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Refuses while the device is left alone after a failure.
+    fn check_pause(&self) -> Result<(), StorageError> {
+        let mut trouble = self.trouble();
+        match (trouble.not_before, &trouble.told) {
+            (Some(until), Some(told)) if Instant::now() < until => {
+                Err(StorageError::Environment(format!("{told}; trying again shortly")))
+            }
+            _ => {
+                trouble.not_before = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses a commit for which the device has no room, before the engine meets that.
+    pub(super) fn check_room(&self, changes: &Changes, durability: Durability) -> Result<(), StorageError> {
+        self.check_pause()?;
+        let directory = match &self.source {
+            Source::Directory(directory) => directory,
+            #[cfg(test)]
+            Source::Device(_) => return Ok(()),
+        };
+        if durability == Durability::Relaxed && self.trouble().told.is_none() {
+            return Ok(());
+        }
+        // Where the question is not answered, the write itself answers it.
+        let Ok(system) = rustix::fs::statvfs(directory) else {
+            return Ok(());
+        };
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        let reserve = RESERVE_BYTES.min(system.f_blocks.saturating_mul(system.f_frsize) / RESERVE_SHARE);
+        if free >= reserve.saturating_add(room(changes)) {
+            return Ok(());
+        }
+        let what = format!("no space left in {}: {} KiB are free", directory.display(), free >> 10);
+        self.tell(what.clone());
+        Err(StorageError::Environment(what))
+    }
+
+    /// A commit succeeded.
+    pub(super) fn written(&self, durability: Durability) {
+        if durability == Durability::Durable {
+            let told = std::mem::take(&mut *self.trouble()).told;
+            if let Some(told) = told {
+                info!("the store takes writes again after: {told}");
+            }
+        }
+    }
+
+    pub(super) fn scrub(
+        &self,
+        pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Scrubbed, StorageError> {
+        let (file, origin) = self.with(|opened, origin| Ok((Arc::clone(&opened.file), origin)))?;
+        let (mut blocks, mut from) = (Vec::new(), 0);
+        while let Some(next) = step(&*file, &origin, from, &mut blocks)? {
+            from = next;
+            if pace(from * BLOCK_BYTES as u64).is_break() || origin.generation != self.setbacks() {
+                break;
+            }
+        }
+        let damaged = blocks.into_iter().map(|block| block * BLOCK_BYTES as u64).collect();
+        Ok(Scrubbed { bytes: from * BLOCK_BYTES as u64, damaged })
+    }
+}
+
+fn step(
+    file: &dyn StorageBackend,
+    origin: &Origin,
+    from: u64,
+    damaged: &mut Vec<u64>,
+) -> Result<Option<u64>, StorageError> {
+    origin.state.scrub_step(file, from, damaged).map_err(|error| super::environment(&error))
+}
+
+/// Bytes that writing `changes` may take.
+fn room(changes: &Changes) -> u64 {
+    let of_one = |(key, value): (&Vec<u8>, &Option<bytes::Bytes>)| {
+        PAGES_BYTES + 2 * (key.len() + value.as_ref().map_or(0, bytes::Bytes::len)) as u64
+    };
+    changes.values().flatten().map(of_one).sum()
+}
