@@ -56,7 +56,7 @@ impl Channel<Write> for Direct {
             }
         }
         writer.commit(durability).map_err(storage)?;
-        Ok(write::Response { applied: true })
+        Ok(write::Response { applied: true, commits: 1 })
     }
 }
 
@@ -91,7 +91,8 @@ fn entry(random: &mut Prg) -> RangeEntry {
 
 async fn write(channel: &Direct, sequence: u64, steps: Vec<Step>) {
     let operation = OperationId { epoch: 1, sequence };
-    let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+    let request =
+        write::Request { operation: Some(operation), finished_below: operation, acknowledged: 0, steps };
     Channel::<Write>::call(channel, request).await.expect("the store works");
 }
 

@@ -42,7 +42,7 @@ pub async fn open<S: Storage, C: ServerChannel + Channel<Hello>>(
         create_key_file(&key_file)?;
         Keyring::create(&keyring, unlock(), 0)?
     };
-    let request = hello::Request { protocol_version: PROTOCOL_VERSION };
+    let request = hello::Request { protocol_version: PROTOCOL_VERSION, purpose: hello::Purpose::Observe };
     let server = Channel::<Hello>::call(&*channel, request).await?;
     Ok(Engine::open(local, keyring, channel, &server, settings).await?)
 }

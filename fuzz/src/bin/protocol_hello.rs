@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn seeds() -> Vec<Vec<u8>> {
     vec![
-        encode(&hello::Request { protocol_version: 1 }),
+        encode(&hello::Request { protocol_version: 1, purpose: hello::Purpose::Observe }),
         encode(&hello::Response {
             protocol_version: 1,
             database: [7; 16],
@@ -16,6 +16,8 @@ fn seeds() -> Vec<Vec<u8>> {
             setbacks: 0,
             engine: "memory".into(),
             newest: None,
+            commits: 4,
+            generation: 2,
         }),
     ]
 }

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn writing(steps: Vec<write::Step>) -> Vec<u8> {
     let finished_below = OperationId { epoch: 0, sequence: 0 };
-    framed::<write::Write>(&[write::Request { operation: None, finished_below, steps }])
+    framed::<write::Write>(&[write::Request { operation: None, finished_below, acknowledged: 0, steps }])
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -41,7 +41,7 @@ fn seeds() -> Vec<Vec<u8>> {
         arx_range::Request::LoadTop { index, after: None },
         arx_range::Request::Buckets { index, nodes: vec![node, NodeId::HEAD] },
     ]);
-    let greeting = framed::<hello::Hello>(&[hello::Request { protocol_version: 1 }]);
+    let greeting = framed::<hello::Hello>(&[hello::Request { protocol_version: 1, purpose: hello::Purpose::Observe }]);
     vec![greeting, [stored, read].concat(), [indexed, searched, equal].concat(), ranged]
 }
 

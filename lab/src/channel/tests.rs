@@ -12,7 +12,7 @@ fn link() -> Link {
 }
 
 fn hello(protocol_version: u16) -> Request {
-    Request { protocol_version }
+    Request { protocol_version, purpose: arras_protocol::hello::Purpose::Observe }
 }
 
 #[tokio::test]

@@ -167,7 +167,8 @@ pub(super) fn arx_range(making: Making) -> MakeFuture {
         let (index, keys, mut prg) = (making.index(), making.key(), making.prg());
         let steps = ArxRange::<LabChannel>::create(index, &keys, parameters, &mut prg);
         let operation = OperationId { epoch: 1, sequence: 0 };
-        let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+        let request =
+            write::Request { operation: Some(operation), finished_below: operation, acknowledged: 0, steps };
         Channel::<Write>::call(&*making.channel, request).await?;
         let epochs = Arc::new(Epochs::new(1));
         let channel = Arc::clone(&making.channel);

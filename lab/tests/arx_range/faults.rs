@@ -202,7 +202,12 @@ fn a_write_in_doubt_may_arrive_while_the_index_is_suspended() {
                 compare(&client.own, &twin, (turn, turn + 60), false, None).await;
                 let suspended = client.own.index.suspend().await;
                 let operation = OperationId { epoch: 50, sequence: u64::from(turn) };
-                let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+                let request = write::Request {
+                    operation: Some(operation),
+                    finished_below: operation,
+                    acknowledged: 0,
+                    steps,
+                };
                 Channel::<Write>::call(&*world, request).await.expect("no fault is planned");
                 drop(suspended);
                 twin.change(&parameters, &doubtful).await;

@@ -31,7 +31,8 @@ async fn ask(world: &World, request: Request) -> Result<Response, Refusal> {
 async fn apply(world: &World, operation: Option<u64>, change: Change) -> Result<(), Refusal> {
     let operation = operation.map(|sequence| OperationId { epoch: 99, sequence });
     let finished_below = OperationId { epoch: 0, sequence: 0 };
-    let request = write::Request { operation, finished_below, steps: vec![Step::ArxRange(change)] };
+    let request =
+        write::Request { operation, finished_below, acknowledged: 0, steps: vec![Step::ArxRange(change)] };
     world.raw(Write::ID, &codec::encode(&request)).map(drop)
 }
 

@@ -105,8 +105,12 @@ fn no_value_is_ever_stored_or_sent_in_the_clear() {
         let steps =
             ArxRange::<World>::create(crate::world::INDEX, &index_keys, parameters, &mut Prg::new(&[9; 16]));
         let operation = arras_protocol::OperationId { epoch: 0, sequence: 0 };
-        let request =
-            arras_protocol::write::Request { operation: Some(operation), finished_below: operation, steps };
+        let request = arras_protocol::write::Request {
+            operation: Some(operation),
+            finished_below: operation,
+            acknowledged: 0,
+            steps,
+        };
         arras_protocol::Channel::<arras_protocol::write::Write>::call(&*world, request)
             .await
             .expect("creates");

@@ -268,7 +268,8 @@ impl Client {
     pub(crate) async fn create(world: &Arc<World>, parameters: ArxRangeParameters) -> Self {
         let steps = ArxRange::<World>::create(INDEX, &keys(), parameters, &mut Prg::new(&[9; 16]));
         let operation = OperationId { epoch: 0, sequence: 0 };
-        let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+        let request =
+            write::Request { operation: Some(operation), finished_below: operation, acknowledged: 0, steps };
         Channel::<Write>::call(&**world, request).await.expect("no fault is planned");
         Self::open(world, parameters, 1).await.expect("no fault is planned")
     }

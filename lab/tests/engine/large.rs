@@ -103,12 +103,22 @@ fn upload(sequence: u64, part: u32, steps: &[Step]) -> write::Request {
     let operation = OperationId { epoch: 1, sequence };
     let steps = Blob(codec::encode(&steps));
     let finished_below = OperationId { epoch: 0, sequence: 0 };
-    write::Request { operation: None, finished_below, steps: vec![Step::Upload { operation, part, steps }] }
+    write::Request {
+        operation: None,
+        finished_below,
+        acknowledged: 0,
+        steps: vec![Step::Upload { operation, part, steps }],
+    }
 }
 
 fn apply(sequence: u64, finished: u64, steps: Vec<Step>) -> write::Request {
     let finished_below = OperationId { epoch: 1, sequence: finished };
-    write::Request { operation: Some(OperationId { epoch: 1, sequence }), finished_below, steps }
+    write::Request {
+        operation: Some(OperationId { epoch: 1, sequence }),
+        finished_below,
+        acknowledged: 0,
+        steps,
+    }
 }
 
 fn create() -> Vec<Step> {

@@ -129,7 +129,14 @@ fn frame(call: u64, protocol: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn greeting() -> Vec<u8> {
-    frame(0, Hello::ID.0, &codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION }))
+    frame(
+        0,
+        Hello::ID.0,
+        &codec::encode(&hello::Request {
+            protocol_version: PROTOCOL_VERSION,
+            purpose: hello::Purpose::Observe,
+        }),
+    )
 }
 
 #[test]
@@ -166,7 +173,10 @@ fn nonsense_to_the_server_hurts_nobody_else() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     // A first call that is no greeting, and one in another version.
-    let version = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION + 1 });
+    let version = codec::encode(&hello::Request {
+        protocol_version: PROTOCOL_VERSION + 1,
+        purpose: hello::Purpose::Observe,
+    });
     for bytes in [frame(0, 2, b"x"), frame(0, Hello::ID.0, &version)] {
         let mut stream = tls(&system);
         stream.write_all(&bytes).unwrap();

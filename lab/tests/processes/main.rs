@@ -13,6 +13,7 @@ mod definitions;
 mod dice;
 mod faults;
 mod forwarder;
+mod history;
 mod model;
 mod outages;
 mod process;

@@ -179,9 +179,10 @@ impl System {
     }
 }
 
-/// True for what a client is told when the server cannot be reached: MongoDB's HostUnreachable and NetworkTimeout.
+/// True for what a client is told when the server cannot be reached: MongoDB's HostUnreachable and NetworkTimeout, and
+/// WriteConcernFailed of a write that will be completed.
 pub(crate) fn is_unreachable(error: &ClientError) -> bool {
-    matches!(error.code(), Some(6 | 89))
+    matches!(error.code(), Some(6 | 64 | 89))
 }
 
 /// Tries until the proxy has the server again.

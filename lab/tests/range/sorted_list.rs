@@ -35,7 +35,10 @@ enum Fault {
 impl<S: Storage> Asking<S> {
     async fn ask(&self) -> Result<(), IndexError> {
         loop {
-            let request = hello::Request { protocol_version: arras_protocol::limits::PROTOCOL_VERSION };
+            let request = hello::Request {
+                protocol_version: arras_protocol::limits::PROTOCOL_VERSION,
+                purpose: hello::Purpose::Observe,
+            };
             let answer = Channel::<Hello>::call(&self.wire, request).await;
             match answer {
                 Ok(_) => return Ok(()),

@@ -128,6 +128,8 @@ impl Scripted {
             setbacks: self.setbacks.load(Ordering::SeqCst),
             engine,
             newest: None,
+            commits: 0,
+            generation: 1,
         }))
     }
 }
@@ -291,7 +293,10 @@ pub(crate) fn frame(call: u64, kind: FrameKind, protocol: ProtocolId, body: &[u8
 }
 
 pub(crate) fn hello_frame() -> Vec<u8> {
-    let body = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION });
+    let body = codec::encode(&hello::Request {
+        protocol_version: PROTOCOL_VERSION,
+        purpose: hello::Purpose::Observe,
+    });
     frame(0, FrameKind::Request, Hello::ID, &body)
 }
 

@@ -40,6 +40,9 @@ pub enum ChannelError {
     /// No answer within the deadline. Whether the server acted on the request is unknown.
     #[error("the server did not answer within {0} ms")]
     Deadline(u64),
+    /// This proxy asks the server nothing more, for the reason given; nothing was sent.
+    #[error("{0}")]
+    Halted(String),
     /// The peer sent something that is not of the protocol.
     #[error("the server broke the protocol: {0}")]
     Malformed(String),

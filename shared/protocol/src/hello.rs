@@ -1,4 +1,13 @@
-//! First call on every connection: do the peers speak the same version, and is this the same database?
+//! First call on every connection: do the peers speak the same version, is this the same database and of the same
+//! history, and may this proxy write to it?
+//!
+//! *Lease.* One proxy at a time holds a database. A newcomer is refused while the holder is connected, unless it says
+//! that it takes over. Each new holder has a *generation*, which rises durably; requests on connections of an earlier
+//! one are refused ([`crate::Refusal::Fenced`]), writes inside their own transaction. So of two proxies that go by
+//! copies of one state, one works.
+//!
+//! *History.* The server counts the durable writes it has applied. A proxy that was told of more than the server
+//! counts knows that the server was set back (a restored backup); at every hello, and in every write.
 
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
@@ -13,6 +22,24 @@ pub struct Hello;
 pub struct Request {
     /// [`crate::limits::PROTOCOL_VERSION`] of the proxy.
     pub protocol_version: u16,
+    /// What the connection is for.
+    pub purpose: Purpose,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// To look: it may not write, and leaves the lease alone.
+    Observe,
+    /// To read and write as the one proxy of the database.
+    Hold {
+        /// Names one start of a proxy: random.
+        instance: [u8; 16],
+        /// The generation this instance was given by an earlier hello; none at its first.
+        generation: Option<u64>,
+        /// Ends the lease of another instance even if that is connected.
+        take_over: bool,
+    },
 }
 
 /// The server's answer.
@@ -33,6 +60,10 @@ pub struct Response {
     /// The newest durable write that was applied: a proxy that knows less was set back (a restored backup), one
     /// that knows of a later acknowledged one sees that the server was.
     pub newest: Option<OperationId>,
+    /// Durable writes applied since the database was made.
+    pub commits: u64,
+    /// Generation of the lease: this connection's own, if it holds it. 0 before the first.
+    pub generation: u64,
 }
 
 impl Protocol for Hello {

@@ -50,6 +50,16 @@ pub enum Refusal {
     /// The store failed; the write was not applied.
     #[error("storage: {0}")]
     Storage(String),
+    /// Another proxy holds the database and is connected.
+    #[error("another proxy holds this database and is connected")]
+    Leased,
+    /// Another proxy has taken the database over since this connection's greeting. Nothing was applied, and nothing will
+    /// be answered here.
+    #[error("another proxy has taken this database over")]
+    Fenced,
+    /// The server has lost writes that it acknowledged: its data is a copy from an earlier time. Nothing was applied.
+    #[error("the server's data is older than what it acknowledged")]
+    SetBack,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,

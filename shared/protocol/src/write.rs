@@ -54,6 +54,9 @@ pub struct Request {
     pub operation: Option<OperationId>,
     /// Every durable operation below this one is finished with; the server forgets their ids.
     pub finished_below: OperationId,
+    /// The greatest [`Response::commits`] this proxy was told; 0 in a relaxed write. A server that counts fewer was
+    /// set back and applies nothing: [`crate::Refusal::SetBack`].
+    pub acknowledged: u64,
     /// What to do, in order; all or nothing.
     pub steps: Vec<Step>,
 }
@@ -63,6 +66,8 @@ pub struct Request {
 pub struct Response {
     /// False if this operation id had been applied before and nothing was done now.
     pub applied: bool,
+    /// Durable writes the server has applied since the database was made, this one included.
+    pub commits: u64,
 }
 
 impl Protocol for Write {

@@ -144,7 +144,7 @@ pub fn template(values: &Values<'_>) -> String {
          listen = {listen}\n\
          \n\
          # The proxy's own state: counters and unfinished writes, sealed under the keyring. Back it up together\n\
-         # with the keyring; it belongs to exactly one server database.\n\
+         # with the keyring and the server's data directory, the proxy stopped; after restoring them run `arras restore`.\n\
          data_dir = {data_dir}\n\
          \n\
          # What may be asked of which field. Without it every field is sensitive: stored, not searchable.\n\

@@ -8,4 +8,5 @@ pub mod configuration;
 pub mod connection;
 pub mod demo;
 pub mod engine;
+pub mod history;
 pub mod init;

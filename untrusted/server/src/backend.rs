@@ -1,5 +1,6 @@
 //! The keyless halves over one store: a request of any protocol in, its encoded response out.
 
+use crate::lease::{Lease, Session, Writer};
 use crate::{
     arx_eq, arx_range, bplus, documents, hello, kerschbaum_tueno, logarithmic_brc, path_oram, pope, unique,
     write,
@@ -17,6 +18,7 @@ const INCARNATION_KEY: &[u8] = b"incarnation";
 pub struct Backend<S> {
     store: S,
     identity: hello::Identity,
+    lease: Lease,
 }
 
 /// A storage failure as the proxy hears of it.
@@ -56,9 +58,10 @@ impl<S: Storage> Backend<S> {
         .saturating_add(1);
         writer.put(META, DATABASE_KEY, &database)?;
         writer.put(META, INCARNATION_KEY, &incarnation.to_be_bytes())?;
+        let lease = Lease::open(&writer)?;
         writer.commit(Durability::Durable)?;
         let engine = store.engine();
-        Ok(Self { store, identity: hello::Identity { database, incarnation, engine } })
+        Ok(Self { store, identity: hello::Identity { database, incarnation, engine }, lease })
     }
 
     /// The store, for measurements.
@@ -66,11 +69,34 @@ impl<S: Storage> Backend<S> {
         &self.store
     }
 
-    /// Answers one request.
+    /// Answers one request of this process itself, which no lease binds.
     ///
     /// # Errors
     /// [`Refusal`]; a refused write changed nothing.
     pub fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.answer(Writer::InProcess, protocol, body)
+    }
+
+    /// Answers one request of a connection, as far as its hello goes.
+    ///
+    /// # Errors
+    /// [`Refusal`]; a refused write changed nothing.
+    pub fn handle_for(
+        &self,
+        session: &Session,
+        protocol: ProtocolId,
+        body: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
+        self.lease.admit(session)?;
+        self.answer(Writer::Connected(session), protocol, body)
+    }
+
+    /// A connection has ended: what it held is free.
+    pub fn ended(&self, session: &Session) {
+        self.lease.ended(session);
+    }
+
+    fn answer(&self, writer: Writer<'_>, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         type Hello = arras_protocol::hello::Hello;
         type Documents = arras_protocol::documents::Documents;
         type WriteProtocol = arras_protocol::write::Write;
@@ -84,9 +110,14 @@ impl<S: Storage> Backend<S> {
         type PathOram = arras_protocol::path_oram::PathOram;
         let store = &self.store;
         match protocol {
-            Hello::ID => Ok(codec::encode(&hello::answer(store, &self.identity, &request::<Hello>(body)?)?)),
+            Hello::ID => {
+                let (identity, lease) = (&self.identity, &self.lease);
+                Ok(codec::encode(&hello::answer(store, identity, lease, writer, &request::<Hello>(body)?)?))
+            }
             Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
-            WriteProtocol::ID => Ok(codec::encode(&write::answer(store, request::<WriteProtocol>(body)?)?)),
+            WriteProtocol::ID => {
+                Ok(codec::encode(&write::answer(store, writer, request::<WriteProtocol>(body)?)?))
+            }
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),

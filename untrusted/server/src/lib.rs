@@ -13,6 +13,7 @@ mod documents;
 mod hello;
 mod kerschbaum_tueno;
 mod keyspace;
+mod lease;
 #[cfg(feature = "process")]
 pub mod listener;
 mod logarithmic_brc;
@@ -27,3 +28,4 @@ mod unique;
 mod write;
 
 pub use backend::Backend;
+pub use lease::Session;

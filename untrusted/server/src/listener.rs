@@ -9,6 +9,7 @@
 mod connection;
 mod frames;
 
+use crate::Session;
 use crate::tls::describe_handshake_failure;
 use arras_protocol::limits::IN_FLIGHT_MAX;
 use arras_protocol::{ProtocolId, Refusal};
@@ -38,6 +39,20 @@ pub trait Handler: Send + Sync + 'static {
     /// connection that began before the last time gets no answer from after it: it ends, as with the process.
     fn setbacks(&self) -> u64 {
         0
+    }
+
+    /// The same for a connection; a handler that grants connections something knows them by their session.
+    ///
+    /// # Errors
+    /// [`Refusal`], which is sent in place of the response.
+    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let _ = session;
+        self.handle(protocol, body)
+    }
+
+    /// A connection has ended, or begins nothing more.
+    fn ended(&self, session: &Session) {
+        let _ = session;
     }
 }
 
@@ -207,5 +222,13 @@ impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
 
     fn setbacks(&self) -> u64 {
         self.store().setbacks()
+    }
+
+    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        Self::handle_for(self, session, protocol, body)
+    }
+
+    fn ended(&self, session: &Session) {
+        Self::ended(self, session);
     }
 }

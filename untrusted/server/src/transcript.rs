@@ -3,6 +3,7 @@
 //! The transcript is what a persistent attacker on the server's machine would have anyway. One JSON object a
 //! line: protocol, sizes in bytes, time in microseconds, and the first bytes of both messages in hexadecimal.
 
+use crate::Session;
 use crate::listener::Handler;
 use arras_protocol::{ProtocolId, Refusal};
 use serde::Serialize;
@@ -66,8 +67,28 @@ impl<H: Handler> Handler for Transcript<H> {
     }
 
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.written_down(protocol, body, || self.inner.handle(protocol, body))
+    }
+
+    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.written_down(protocol, body, || self.inner.handle_for(session, protocol, body))
+    }
+
+    fn ended(&self, session: &Session) {
+        self.inner.ended(session);
+    }
+}
+
+impl<H: Handler> Transcript<H> {
+    /// Answers, and writes down both messages.
+    fn written_down(
+        &self,
+        protocol: ProtocolId,
+        body: &[u8],
+        answer: impl FnOnce() -> Result<Vec<u8>, Refusal>,
+    ) -> Result<Vec<u8>, Refusal> {
         let began = Instant::now();
-        let answer = self.inner.handle(protocol, body);
+        let answer = answer();
         let microseconds = began.elapsed().as_micros();
         let response = answer.as_deref().unwrap_or_default();
         let line = Line {

@@ -3,6 +3,7 @@
 mod parts;
 
 use crate::backend::storage;
+use crate::lease::Writer;
 use crate::{arx_eq, arx_range, documents, unique};
 use arras_protocol::limits::STEPS_MAX;
 use arras_protocol::write::{Request, Response, Step};
@@ -18,13 +19,15 @@ const MARKS: Table = Table("marks");
 const FINISHED: &[u8] = b"finished";
 /// The newest one applied.
 const NEWEST: &[u8] = b"newest";
+/// How many durable writes were applied.
+const COMMITS: &[u8] = b"commits";
 
 fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
 }
 
 /// Applies a write, all or nothing.
-pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
+pub(crate) fn answer<S: Storage>(store: &S, by: Writer<'_>, request: Request) -> Result<Response, Refusal> {
     if request.steps.len() > STEPS_MAX {
         return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
     }
@@ -33,9 +36,14 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         return Err(Refusal::Malformed("a relaxed write may only store circuits and parts".into()));
     }
     let mut writer = store.write().map_err(storage)?;
+    by.check(&writer)?;
+    let mut commits = commits(&writer)?;
+    if commits < request.acknowledged {
+        return Err(Refusal::SetBack);
+    }
     if let Some(operation) = request.operation {
         if writer.get(OPERATIONS, &name(operation)).map_err(storage)?.is_some() {
-            return Ok(Response { applied: false });
+            return Ok(Response { applied: false, commits });
         }
         if mark(&writer, FINISHED)?.is_some_and(|finished| operation < finished) {
             return Err(Refusal::Finished);
@@ -43,6 +51,8 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         forget(&mut writer, request.finished_below)?;
         raise(&mut writer, FINISHED, request.finished_below)?;
         raise(&mut writer, NEWEST, operation)?;
+        commits = commits.saturating_add(1);
+        writer.put(MARKS, COMMITS, &commits.to_be_bytes()).map_err(storage)?;
         writer.put(OPERATIONS, &name(operation), &[]).map_err(storage)?;
     }
     let mut position = 0_u32;
@@ -60,7 +70,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     }
     let durability = if relaxed { Durability::Relaxed } else { Durability::Durable };
     writer.commit(durability).map_err(storage)?;
-    Ok(Response { applied: true })
+    Ok(Response { applied: true, commits })
 }
 
 /// True for what a relaxed write may do: it can be done again.
@@ -75,6 +85,13 @@ fn may_be_lost(step: &Step) -> bool {
 /// The newest durable write that was applied.
 pub(crate) fn newest(reader: &impl Read) -> Result<Option<OperationId>, Refusal> {
     mark(reader, NEWEST)
+}
+
+/// How many durable writes were applied since the database was made.
+pub(crate) fn commits(reader: &impl Read) -> Result<u64, Refusal> {
+    let Some(bytes) = reader.get(MARKS, COMMITS).map_err(storage)? else { return Ok(0) };
+    let damaged = |_| Refusal::Damaged("the count of writes".into());
+    Ok(u64::from_be_bytes(bytes.as_ref().try_into().map_err(damaged)?))
 }
 
 fn mark(reader: &impl Read, which: &[u8]) -> Result<Option<OperationId>, Refusal> {

@@ -106,7 +106,7 @@ impl World {
 async fn start(directory: &TempDir, local: &Kept, channel: &Arc<Lying>) -> Running {
     let key = directory.path().join("key");
     let keyring = Keyring::open(&directory.path().join("keyring"), Unlock::KeyFile(key)).unwrap();
-    let request = hello::Request { protocol_version: PROTOCOL_VERSION };
+    let request = hello::Request { protocol_version: PROTOCOL_VERSION, purpose: hello::Purpose::Observe };
     let server = Channel::<Hello>::call(&**channel, request).await.unwrap();
     let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
     let engine = Engine::open(local.clone(), keyring, Arc::clone(channel), &server, settings).await.unwrap();

@@ -169,6 +169,6 @@ fn release(complete: &mut Vec<(OwnedMutexGuard<Readiness>, Ready)>) {
 
 async fn send<C: Channel<Write>>(channel: &C, steps: Vec<Step>) -> Result<(), IndexError> {
     let finished_below = OperationId { epoch: 0, sequence: 0 };
-    channel.call(write::Request { operation: None, finished_below, steps }).await?;
+    channel.call(write::Request { operation: None, finished_below, acknowledged: 0, steps }).await?;
     Ok(())
 }

@@ -36,7 +36,12 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> Standalone<C> {
         if !steps.is_empty() {
             let operation =
                 OperationId { epoch: self.epoch, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) };
-            let request = write::Request { operation: Some(operation), finished_below: operation, steps };
+            let request = write::Request {
+                operation: Some(operation),
+                finished_below: operation,
+                acknowledged: 0,
+                steps,
+            };
             Channel::<Write>::call(&*self.channel, request).await?;
         }
         // A failed repair leaves trees unready, nothing wrong.

@@ -5,9 +5,11 @@ use crate::configuration::Configuration;
 use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
 use crate::engine::local::LocalStore;
+use crate::history::History;
 use arras_keys::Keyring;
 use arras_storage::Embedded;
 use std::path::Path;
+use std::sync::Arc;
 
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 fn report<T>(name: &str, found: Result<(T, String), Failure>, bad: &mut usize) -> Option<T> {
@@ -64,7 +66,10 @@ fn open_keyring(configuration: &Configuration) -> Result<(Keyring, String), Fail
 
 async fn connect(configuration: &Configuration) -> Result<((), String), Failure> {
     let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
-    let connection = Connection::open(Settings::new(configuration.server.address.clone(), tls)).await?;
+    // A proxy that runs keeps what it holds.
+    let history = Arc::new(History::observer());
+    let settings = Settings { history, ..Settings::new(configuration.server.address.clone(), tls) };
+    let connection = Connection::open(settings).await?;
     let server = connection.server();
     let detail = format!(
         "{}, protocol {}, {}, started {} times",

@@ -6,6 +6,7 @@ use crate::connection::ConnectError;
 use crate::connection::tls::TlsError;
 use crate::engine::OpenError;
 use crate::engine::local::LocalError;
+use crate::history::Halt;
 use crate::init::InitError;
 use arras_keys::KeyringError;
 use arras_planner::schema::SchemaError;
@@ -39,6 +40,9 @@ pub enum Failure {
     /// The engine does not start.
     #[error(transparent)]
     Engine(#[from] OpenError),
+    /// The proxy stopped because it must not go on.
+    #[error(transparent)]
+    Halted(#[from] Halt),
     /// `init` failed.
     #[error(transparent)]
     Init(#[from] InitError),
@@ -91,10 +95,11 @@ impl Failure {
             Self::Engine(
                 OpenError::Local(_)
                 | OpenError::KeyVersion(_)
-                | OpenError::OtherDatabase
-                | OpenError::ProxyBehind
-                | OpenError::ServerBehind,
-            ) => 4,
+                | OpenError::History(_)
+                | OpenError::Restore(_),
+            )
+            | Self::Halted(_)
+            | Self::Connect(ConnectError::Halted(_)) => 4,
             Self::Connect(_)
             | Self::Engine(_)
             | Self::Listen { .. }

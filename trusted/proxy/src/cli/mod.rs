@@ -9,6 +9,7 @@ mod lab;
 pub mod logging;
 mod plan;
 mod proxy;
+mod restore;
 mod server_process;
 mod unlock;
 
@@ -58,6 +59,9 @@ pub enum Command {
     Plan(PlanArguments),
     /// Run the proxy.
     Proxy(ProxyArguments),
+    /// Say that the proxy's and the server's data directories were restored from one backup (with the proxy stopped):
+    /// the next start makes anew what must not be used twice.
+    Restore(ConfigArgument),
 }
 
 /// Arguments of `arras demo`.
@@ -152,6 +156,10 @@ pub struct ProxyArguments {
     /// In place of the configuration's schema.
     #[arg(long, value_name = "FILE.toml")]
     pub schema: Option<PathBuf>,
+    /// Take the server over from another proxy that is connected to it; that one's writes are refused from then on,
+    /// and it stops.
+    #[arg(long)]
+    pub take_over: bool,
 }
 
 /// Makes sure that there is an `arras-server` to start; a checkout run by cargo builds it, and shows that it does.
@@ -172,5 +180,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
+        Command::Restore(arguments) => restore::run(&arguments.config),
     }
 }

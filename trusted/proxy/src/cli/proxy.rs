@@ -5,6 +5,7 @@ use crate::configuration::Configuration;
 use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
 use crate::engine::{self, Engine};
+use crate::history::{Halt, History};
 use arras_keys::Keyring;
 use arras_mongo::{Options, Server};
 use arras_planner::schema::Schema;
@@ -31,27 +32,32 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = stop_signal()?;
-        serve(&configuration, keyring, schema, stop).await
+        let history = History::new(arguments.take_over);
+        serve(&configuration, keyring, schema, history, stop).await
     })
 }
 
-/// Runs the proxy until `stop` completes.
+/// Runs the proxy until `stop` completes, or until another one has taken over.
 pub(super) async fn serve(
     configuration: &Configuration,
     keyring: Keyring,
     schema: Schema,
+    history: History,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
     let mut settings = Settings::new(configuration.server.address.clone(), tls);
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
+    let history = Arc::new(history);
+    settings.history = Arc::clone(&history);
     let connection = Connection::open(settings).await?;
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     let server = connection.server();
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
-    let engine_settings = engine::Settings { schema, range, ..engine::Settings::default() };
+    let engine_settings =
+        engine::Settings { schema, range, history: Arc::clone(&history), ..engine::Settings::default() };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
@@ -69,8 +75,18 @@ pub(super) async fn serve(
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    Server::new(Arc::new(engine), Options::default()).serve(listener, stop).await;
+    Server::new(Arc::new(engine), Options::default())
+        .serve(listener, async {
+            tokio::select! {
+                () = stop => {}
+                () = history.fenced() => {}
+            }
+        })
+        .await;
     restarts.abort();
+    if history.halted() == Some(Halt::Fenced) {
+        return Err(Halt::Fenced.into());
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::Settings;
 use super::frames::{self, ReadError};
 use super::link::Link;
 use super::tls::describe_failure;
+use crate::history::Halt;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
 use arras_protocol::limits::PROTOCOL_VERSION;
@@ -65,6 +66,18 @@ pub enum ConnectError {
         /// The server's.
         theirs: u16,
     },
+    /// Another proxy is connected.
+    #[error(
+        "{address}: another proxy uses this server's database; stop it first, or start this one with --take-over, \
+         which ends the other's writes for good"
+    )]
+    Leased {
+        /// Where.
+        address: String,
+    },
+    /// The server's history and this proxy's are not one.
+    #[error(transparent)]
+    Halted(#[from] Halt),
     /// The server declined the greeting for another reason.
     #[error("{address}: the server refused the connection: {refusal}")]
     Refused {
@@ -95,10 +108,16 @@ pub(super) async fn dial(
     database: Option<[u8; 16]>,
 ) -> Result<(Link, hello::Response), ConnectError> {
     let address = || settings.address.clone();
-    let (stream, server) = timeout(settings.connect, reach(settings)).await.unwrap_or_else(|_| {
+    let reached = timeout(settings.connect, reach(settings)).await.unwrap_or_else(|_| {
         let limit_ms = u64::try_from(settings.connect.as_millis()).unwrap_or(u64::MAX);
         Err(ConnectError::Silent { address: address(), limit_ms })
-    })?;
+    });
+    if let Err(ConnectError::Refused { refusal, .. }) = &reached
+        && let Some(halt) = settings.history.refused(refusal)
+    {
+        return Err(halt.into());
+    }
+    let (stream, server) = reached?;
     if server.protocol_version != PROTOCOL_VERSION {
         let (ours, theirs) = (PROTOCOL_VERSION, server.protocol_version);
         return Err(ConnectError::Version { address: address(), ours, theirs });
@@ -106,6 +125,8 @@ pub(super) async fn dial(
     if database.is_some_and(|database| database != server.database) {
         return Err(ConnectError::OtherDatabase { address: address() });
     }
+    // Before the link is to be had: no call is answered by a server that was set back.
+    settings.history.greeted(&server)?;
     Ok((Link::new(stream), server))
 }
 
@@ -119,7 +140,7 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
         .map_err(|error| ConnectError::Tls { address: address(), what: error.to_string() })?;
     let connector = TlsConnector::from(settings.tls.clone());
     let mut stream = connector.connect(name, tcp).await.map_err(|error| failed(&error))?;
-    let written = write_hello(&mut stream).await;
+    let written = write_hello(&mut stream, settings.history.purpose()).await;
     // In TLS 1.3 the server judges this side's certificate after the handshake is over here: its verdict is
     // what is read, whatever became of the writing.
     let read = frames::read(&mut stream).await;
@@ -131,8 +152,8 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
     }
 }
 
-async fn write_hello(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
-    let body = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION });
+async fn write_hello(stream: &mut TlsStream<TcpStream>, purpose: hello::Purpose) -> io::Result<()> {
+    let body = codec::encode(&hello::Request { protocol_version: PROTOCOL_VERSION, purpose });
     let body_bytes = u32::try_from(body.len()).map_err(io::Error::other)?;
     let header =
         FrameHeader { call: 0, kind: FrameKind::Request, protocol: Hello::ID, deadline_ms: 0, body_bytes };
@@ -156,6 +177,7 @@ fn greeted(
             Ok(Refusal::Version { asked, served }) => {
                 Err(ConnectError::Version { address: address(), ours: asked, theirs: served })
             }
+            Ok(Refusal::Leased) => Err(ConnectError::Leased { address: address() }),
             Ok(refusal) => Err(ConnectError::Refused { address: address(), refusal }),
             Err(error) => Err(malformed(&error.to_string())),
         },

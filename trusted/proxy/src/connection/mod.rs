@@ -17,6 +17,7 @@ pub mod tls;
 
 pub use dial::ConnectError;
 
+use crate::history::{Halt, History};
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};
@@ -25,7 +26,7 @@ use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{info, warn};
 
 /// Bytes of requests waiting to be written, at most.
@@ -33,6 +34,10 @@ const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Longest pause before another attempt to connect.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How long a database that another proxy holds is waited for: one that is just ending gives it up.
+const GIVEN_UP: Duration = Duration::from_secs(3);
+const PAUSE_LEASED: Duration = Duration::from_millis(100);
 
 /// How to reach a server.
 #[derive(Clone, Debug)]
@@ -47,10 +52,13 @@ pub struct Settings {
     pub deadline: Duration,
     /// How long connecting may take.
     pub connect: Duration,
+    /// What the server must know, and what of it this proxy holds.
+    pub history: Arc<History>,
 }
 
 impl Settings {
-    /// Usual settings: calls may take 30 s, connecting 10 s, any database.
+    /// Usual settings: calls may take 30 s, connecting 10 s, any database, to be read and
+    /// written.
     #[must_use]
     pub fn new(address: impl Into<String>, tls: Arc<ClientConfig>) -> Self {
         Self {
@@ -59,6 +67,7 @@ impl Settings {
             database: None,
             deadline: Duration::from_secs(30),
             connect: Duration::from_secs(10),
+            history: Arc::default(),
         }
     }
 }
@@ -102,7 +111,13 @@ impl Connection {
     /// # Errors
     /// [`ConnectError`], saying what to do about it.
     pub async fn open(settings: Settings) -> Result<Self, ConnectError> {
-        let (link, server) = dial::dial(&settings, settings.database).await?;
+        let began = Instant::now();
+        let (link, server) = loop {
+            match dial::dial(&settings, settings.database).await {
+                Err(ConnectError::Leased { .. }) if began.elapsed() < GIVEN_UP => sleep(PAUSE_LEASED).await,
+                dialled => break dialled?,
+            }
+        };
         info!(address = settings.address, engine = server.engine, "connected to the server");
         let current = Current {
             link: Arc::new(link),
@@ -158,6 +173,9 @@ impl Connection {
         let room = Arc::clone(&self.shared.queue).acquire_many_owned(room).await.map_err(closed)?;
         let mut room = Some(room);
         loop {
+            if let Some(halt) = self.shared.settings.history.halted() {
+                return Err(halted(halt));
+            }
             let link = self.shared.link(self.deadline).await?;
             let answered = match link.exchange(P::ID, body, until, room).await {
                 Ok(answered) => answered?,
@@ -168,11 +186,19 @@ impl Connection {
                 }
             };
             return match answered {
-                (FrameKind::Refusal, body) => Err(ChannelError::Refused(decoded::<Refusal>(&body)?)),
+                (FrameKind::Refusal, body) => {
+                    let refusal = decoded::<Refusal>(&body)?;
+                    self.shared.settings.history.refused(&refusal);
+                    Err(ChannelError::Refused(refusal))
+                }
                 (_, body) => decoded(&body),
             };
         }
     }
+}
+
+fn halted(halt: Halt) -> ChannelError {
+    ChannelError::Halted(halt.to_string())
 }
 
 fn decoded<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, ChannelError> {
@@ -222,6 +248,7 @@ impl Shared {
         let settings = Settings { connect: limit, ..self.settings.clone() };
         match dial::dial(&settings, Some(database)).await {
             Ok((link, server)) => Ok(self.linked(link, server)),
+            Err(ConnectError::Halted(halt)) => Err(halted(halt)),
             Err(error) => Err(self.failed(&error)),
         }
     }

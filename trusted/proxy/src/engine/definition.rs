@@ -22,9 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// MongoDB's code for a server that cannot be reached.
-const HOST_UNREACHABLE: i32 = 6;
-
 /// How often the log says how far an index is filled.
 const PROGRESS: Duration = Duration::from_secs(5);
 
@@ -117,7 +114,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.apply(&[change], Durability::Durable).map_err(error::local)
     }
 
-    fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
+    pub(super) fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
         let bucket_factor = self.settings.range.bucket_factor;
         PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false, bucket_factor }
     }
@@ -148,7 +145,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(true)
     }
 
-    fn forget_counters(&self, index: IndexId) -> Result<(), StoreError> {
+    pub(super) fn forget_counters(&self, index: IndexId) -> Result<(), StoreError> {
         self.local.remove_as_named(COUNTERS, index.as_bytes()).map_err(error::local)
     }
 
@@ -195,7 +192,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(|error| match error {
             WriteError::InDoubt(why) => {
                 let message = format!("the server cannot be reached ({why}); the index is not made");
-                error::of(HOST_UNREACHABLE, "HostUnreachable", message)
+                error::of(error::HOST_UNREACHABLE, "HostUnreachable", message)
             }
             other => error::write(other),
         });
@@ -232,7 +229,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
-    async fn fill(&self, collection: &Arc<Collection<C>>, filling: &[IndexId]) -> Result<(), StoreError> {
+    pub(super) async fn fill(
+        &self,
+        collection: &Arc<Collection<C>>,
+        filling: &[IndexId],
+    ) -> Result<(), StoreError> {
         let mut parts = collection.parts();
         parts.retain(|part| filling.contains(&part.id));
         let mut scan = Scan::new(self, collection, DOCUMENTS_PER_STEP);
@@ -298,7 +299,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let removed = if self.intents.in_doubt() {
             // What is in doubt may be for this index: it goes first.
             self.intents.record(&steps, changes).await.map_err(error::local)?;
-            self.settled().await
+            self.settled().await.map_err(error::recorded)
         } else {
             self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
         };
@@ -309,7 +310,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
 /// A removal that is recorded is as good as done: nothing lists the index, and the server will follow.
 fn in_doubt_is_done(error: StoreError) -> Result<(), StoreError> {
-    if error.code == HOST_UNREACHABLE { Ok(()) } else { Err(error) }
+    if error.code == error::IN_DOUBT { Ok(()) } else { Err(error) }
 }
 
 /// How an index the schema declares is listed.

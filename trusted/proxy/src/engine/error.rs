@@ -2,6 +2,7 @@
 
 use super::intents::WriteError;
 use super::local::LocalError;
+use crate::history::Halt;
 use arras_client::OpenFailed;
 use arras_client::error::IndexError;
 use arras_planner::store::{Namespace, StoreError};
@@ -26,10 +27,41 @@ pub(super) fn lying(ns: &Namespace, what: &str) -> StoreError {
     of(246, "DataCorruptionDetected", message)
 }
 
+/// MongoDB's code for a server that cannot be reached: nothing was applied, and a driver may try again.
+pub(super) const HOST_UNREACHABLE: i32 = 6;
+/// A write whose outcome nobody knows yet, and which will be completed: MongoDB's code for one that is not confirmed.
+/// Drivers do not send such a write again by themselves; it could be applied twice.
+pub(super) const IN_DOUBT: i32 = 64;
+
+fn in_doubt(message: String) -> StoreError {
+    of(IN_DOUBT, "WriteConcernFailed", message)
+}
+
+/// A failure to settle what is in doubt, for one whose own write is recorded to follow it.
+pub(super) fn recorded(error: StoreError) -> StoreError {
+    if error.code != HOST_UNREACHABLE {
+        return error;
+    }
+    in_doubt("the server cannot be reached; the change is recorded in the proxy and will be completed".into())
+}
+
+/// This proxy must not go on. Drivers try one that is no longer the primary again elsewhere, or at its successor.
+pub(super) fn halted(halt: Halt) -> StoreError {
+    match halt {
+        Halt::Fenced => of(10107, "NotWritablePrimary", halt.to_string()),
+        Halt::OtherDatabase | Halt::ProxyBehind | Halt::ServerBehind => {
+            of(8, "UnknownError", halt.to_string())
+        }
+    }
+}
+
 pub(super) fn channel(error: ChannelError) -> StoreError {
     match &error {
+        ChannelError::Refused(Refusal::Fenced) => halted(Halt::Fenced),
+        ChannelError::Refused(Refusal::SetBack) => halted(Halt::ServerBehind),
+        ChannelError::Halted(why) => of(8, "UnknownError", why.clone()),
         ChannelError::Lost(_) | ChannelError::Refused(Refusal::Stopping) => {
-            of(6, "HostUnreachable", error.to_string())
+            of(HOST_UNREACHABLE, "HostUnreachable", error.to_string())
         }
         ChannelError::Deadline(_) => of(89, "NetworkTimeout", error.to_string()),
         ChannelError::TooLarge { .. } => of(10334, "BSONObjectTooLarge", error.to_string()),
@@ -54,7 +86,9 @@ pub(super) fn local(error: LocalError) -> StoreError {
 
 pub(super) fn write(error: WriteError) -> StoreError {
     match error {
-        WriteError::InDoubt(_) => of(6, "HostUnreachable", error.to_string()),
+        WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_) => in_doubt(error.to_string()),
+        // Nothing was applied: a driver may send it again.
+        WriteError::Unsettled(_) => of(HOST_UNREACHABLE, "HostUnreachable", error.to_string()),
         WriteError::NotSent(error) => channel(error),
         WriteError::TooLarge(_) => of(10334, "BSONObjectTooLarge", error.to_string()),
         other => of(8, "UnknownError", other.to_string()),

@@ -8,8 +8,9 @@
 use super::apply::COUNTERS;
 use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore};
-use super::upload::{self, TooLarge};
-use super::{ACKNOWLEDGED, NEWEST, STATE};
+use super::upload::{self, Heading, TooLarge};
+use super::{NEWEST, STATE};
+use crate::history::History;
 use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
 use arras_storage::{Durability, Storage, Table};
@@ -37,6 +38,19 @@ pub enum WriteError {
          the server is back"
     )]
     InDoubt(String),
+    /// An earlier write is in doubt and must be completed first, and the server cannot be reached. Nothing of this one
+    /// was recorded.
+    #[error(
+        "the server cannot be reached ({0}), and a write from before waits to be completed first; nothing of this \
+         operation was recorded, and nothing of it will be applied"
+    )]
+    Unsettled(String),
+    /// This proxy must not go on; its attempts of this write were refused whole, or none was made. Nothing was applied.
+    #[error("{0}; nothing of this write was applied")]
+    Halted(String),
+    /// This proxy must not go on, and an attempt of this write was made whose outcome is unknown.
+    #[error("{0}; whether this write was applied is not known")]
+    HaltedInDoubt(String),
     /// The server has had a write of this name: the proxy's state was set back. Nothing was applied.
     #[error(
         "the proxy's data directory is older than the server's data (a restored backup?): the server has a later \
@@ -58,7 +72,7 @@ impl WriteError {
     /// True if the server has not applied the write, and will not.
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
-        !matches!(self, Self::InDoubt(_))
+        !matches!(self, Self::InDoubt(_) | Self::HaltedInDoubt(_))
     }
 }
 
@@ -87,6 +101,12 @@ pub struct Intents<S> {
     patience: Duration,
     /// Bytes of a request above which a write is cut.
     request_bytes: usize,
+    history: Arc<History>,
+}
+
+/// `first`: no attempt was made whose outcome is unknown.
+fn halted(why: String, first: bool) -> WriteError {
+    if first { WriteError::Halted(why) } else { WriteError::HaltedInDoubt(why) }
 }
 
 fn name(operation: OperationId) -> [u8; 16] {
@@ -104,6 +124,7 @@ impl<S: Storage> Intents<S> {
         local: Arc<LocalStore<S>>,
         epoch: u64,
         patience: Duration,
+        history: Arc<History>,
         request_bytes: usize,
     ) -> Result<Self, LocalError> {
         let ledger = Arc::new(Ledger::open(&local, COUNTERS)?);
@@ -112,7 +133,7 @@ impl<S: Storage> Intents<S> {
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (recording, settling, failed) = Default::default();
-        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience, request_bytes })
+        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience, request_bytes, history })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -123,7 +144,7 @@ impl<S: Storage> Intents<S> {
     /// durable on the server.
     ///
     /// # Errors
-    /// [`WriteError`]; only [`WriteError::InDoubt`] leaves the write to be applied later.
+    /// [`WriteError`]; only one that is not [`WriteError::nothing_applied`] leaves the write to be applied later.
     pub async fn perform<C: Channel<Write>>(
         &self,
         channel: &C,
@@ -133,7 +154,7 @@ impl<S: Storage> Intents<S> {
         upload::check(&steps)?;
         let (operation, finished_below) = self.note(&steps, changes, false).await?;
         let outcome = self.send(channel, operation, finished_below, steps, true).await;
-        if matches!(outcome, Err(WriteError::InDoubt(_))) {
+        if matches!(outcome, Err(WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
         } else {
             self.finish(operation, outcome.is_ok()).await;
@@ -175,6 +196,7 @@ impl<S: Storage> Intents<S> {
             self.ledger.end(operation, false, &self.local);
             return Err(error);
         }
+        self.history.recorded(operation);
         if in_doubt {
             self.open_writes().operations.insert(operation, true);
         }
@@ -190,7 +212,7 @@ impl<S: Storage> Intents<S> {
     /// `hold` makes of them is held: nobody may go by a state that they are about to change.
     ///
     /// # Errors
-    /// [`WriteError`] if the server cannot be reached. Those who come while, or just after, it was waited for in vain
+    /// [`WriteError::Unsettled`] if the server cannot be reached. Those who come while, or just after, it was waited for in vain
     /// fail with it rather than wait one after the other.
     pub async fn settle<C, H, F>(&self, channel: &C, hold: impl Fn(&[Step]) -> F) -> Result<usize, WriteError>
     where
@@ -202,7 +224,7 @@ impl<S: Storage> Intents<S> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match failed {
             Some((when, why)) if self.in_doubt() && (when >= began || when.elapsed() < RECENT) => {
-                Err(WriteError::InDoubt(why))
+                Err(WriteError::Unsettled(why))
             }
             _ => self.send_again(channel, hold).await,
         }
@@ -234,6 +256,9 @@ impl<S: Storage> Intents<S> {
                 Err(WriteError::NotSent(error)) => {
                     tracing::warn!(?operation, %error, "a recorded write cannot be sent, and never was");
                 }
+                // What is in doubt is another's: the one who waits for it has recorded nothing.
+                Err(WriteError::InDoubt(why)) => return Err(WriteError::Unsettled(why)),
+                Err(WriteError::HaltedInDoubt(why)) => return Err(WriteError::Halted(why)),
                 Err(error) => return Err(error),
             }
             self.finish(*operation, applied).await;
@@ -253,11 +278,23 @@ impl<S: Storage> Intents<S> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(10);
         loop {
-            let sent = upload::send(channel, operation, finished_below, &steps, self.request_bytes).await;
-            let why = match sent {
-                Ok(Response { applied: false }) if first => return Err(WriteError::Repeated),
-                Err(ChannelError::Refused(Refusal::Finished)) if first => return Err(WriteError::Repeated),
-                Ok(_) => return Ok(()),
+            let acknowledged = self.history.acknowledged(0);
+            let heading = Heading { operation, finished_below, acknowledged };
+            let why = match upload::send(channel, heading, &steps, self.request_bytes).await {
+                Ok(Response { applied: false, .. }) | Err(ChannelError::Refused(Refusal::Finished))
+                    if first =>
+                {
+                    return Err(WriteError::Repeated);
+                }
+                Ok(Response { commits, .. }) => {
+                    self.local.acknowledged(self.history.acknowledged(commits));
+                    return Ok(());
+                }
+                Err(ChannelError::Halted(why)) => return Err(halted(why, first)),
+                Err(ChannelError::Refused(refusal @ (Refusal::Fenced | Refusal::SetBack))) => {
+                    let halt = self.history.refused(&refusal).map(|halt| halt.to_string());
+                    return Err(halted(halt.unwrap_or_else(|| refusal.to_string()), first));
+                }
                 // A failing store says nothing of what an earlier attempt came to.
                 Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => refusal.to_string(),
                 Err(ChannelError::Refused(refusal @ Refusal::Stopping)) => refusal.to_string(),
@@ -280,9 +317,6 @@ impl<S: Storage> Intents<S> {
     /// fails, the write stays among those that the server must know.
     async fn finish(&self, operation: OperationId, applied: bool) {
         let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
-        if applied {
-            strike.push(self.local.set(STATE, ACKNOWLEDGED, &operation));
-        }
         let (counts, counted) = self.ledger.end(operation, applied, &self.local);
         strike.extend(counts);
         match self.apply(strike, Durability::Relaxed).await {

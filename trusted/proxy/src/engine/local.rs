@@ -11,6 +11,7 @@ use arras_storage::{Direction, Durability, Read, Storage, StorageError, Table, W
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What keeps the proxy's store from being used.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,8 @@ pub enum LocalError {
 const META: Table = Table("meta");
 /// Opens only under the right keyring.
 const CHECK: &[u8] = b"check";
+/// How many writes the server has acknowledged.
+const ACKNOWLEDGED: &[u8] = b"acknowledged";
 
 /// A record to write (or, without a value, to remove) in a transaction of the store.
 #[derive(Debug)]
@@ -52,6 +55,7 @@ pub struct LocalStore<S> {
     store: S,
     names: DetAead,
     values: Aead,
+    acknowledged: AtomicU64,
 }
 
 impl<S> std::fmt::Debug for LocalStore<S> {
@@ -70,6 +74,7 @@ impl<S: Storage> LocalStore<S> {
             store,
             names: DetAead::new(key.child(Purpose::ProxyStoreSlotNames).expose()),
             values: Aead::new(key.child(Purpose::ProxyStoreSeal).expose()),
+            acknowledged: AtomicU64::new(0),
         };
         let marked = local.store.read()?.get(META, CHECK)?;
         match marked {
@@ -127,12 +132,32 @@ impl<S: Storage> LocalStore<S> {
         Ok(writer.commit(Durability::Relaxed)?)
     }
 
+    /// Notes how many writes the server has acknowledged. Recorded with every later change, so with the strike of the
+    /// write whose acknowledgement it is: what is struck, and so not sent again, the server is known to have.
+    pub fn acknowledged(&self, commits: u64) {
+        self.acknowledged.fetch_max(commits, Ordering::AcqRel);
+    }
+
+    /// How many writes the server had acknowledged when this was last recorded.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or the record does not open.
+    pub fn acknowledged_before(&self) -> Result<u64, LocalError> {
+        Ok(self.get(META, ACKNOWLEDGED)?.unwrap_or(0))
+    }
+
     /// Applies changes, all or nothing.
     ///
     /// # Errors
     /// [`LocalError::Storage`]; nothing changed.
     pub fn apply(&self, changes: &[Change], durability: Durability) -> Result<(), LocalError> {
         let mut writer = self.store.write()?;
+        // Read while this is the only writer: strikes of writes that were under way together never lower it.
+        let acknowledged = self.acknowledged.load(Ordering::Acquire);
+        if acknowledged > 0 {
+            let mark = self.set(META, ACKNOWLEDGED, &acknowledged);
+            writer.put(META, &mark.name, mark.sealed.as_deref().unwrap_or_default())?;
+        }
         for change in changes {
             match &change.sealed {
                 Some(sealed) => writer.put(change.table, &change.name, sealed)?,

@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod local;
 mod planning;
 mod read;
+pub mod restore;
 mod scan;
 mod service;
 mod terms;
@@ -22,14 +23,15 @@ pub mod upload;
 mod values;
 mod write;
 
+use crate::history::{Halt, History};
 use arras_client::arx_range::{Epochs, Suspended};
 use arras_client::error::IndexError;
 use arras_keys::Keyring;
 use arras_planner::schema::Schema;
 use arras_planner::store::{Namespace, StoreError};
+use arras_protocol::hello;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_range};
-use arras_protocol::{OperationId, hello};
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;
@@ -47,11 +49,13 @@ pub use service::EngineCursor;
 /// Facts about the proxy's own state.
 const STATE: Table = Table("state");
 const EPOCH: &[u8] = b"epoch";
+/// How many starts there were.
+const STARTS: &[u8] = b"starts";
+/// No honest server's generation is so far ahead of the epochs that go by it.
+const GENERATION_LEAD_MAX: u64 = 1 << 32;
 const DATABASE: &[u8] = b"database";
 /// The newest write recorded to be sent.
 const NEWEST: &[u8] = b"newest";
-/// A write the server has acknowledged: the newest, but for those that were under way at the same time.
-const ACKNOWLEDGED: &[u8] = b"acknowledged";
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -64,6 +68,8 @@ pub struct Settings {
     pub patience: Duration,
     /// Bytes of a request above which a write is cut, about.
     pub request_bytes: usize,
+    /// What is known of the server's history; its connection's too.
+    pub history: Arc<History>,
 }
 
 impl Default for Settings {
@@ -73,6 +79,7 @@ impl Default for Settings {
             range: RangeSettings::default(),
             patience: Duration::from_secs(10),
             request_bytes: upload::REQUEST_BYTES,
+            history: Arc::default(),
         }
     }
 }
@@ -89,27 +96,15 @@ pub enum OpenError {
     /// A write an earlier start left cannot be completed.
     #[error("completing what an earlier start left: {0}")]
     Intent(#[from] intents::WriteError),
-    /// The server's data directory is another one.
-    #[error(
-        "the server holds another database than this proxy's data directory belongs to; point the proxy at \
-         the right server, or start it with an empty data directory"
-    )]
-    OtherDatabase,
-    /// The server has writes this proxy's data directory does not know of.
-    #[error(
-        "the server's data is newer than the proxy's data directory (a restored backup, or another proxy's data): \
-         restore both from the same time, or give the proxy and the server empty data directories"
-    )]
-    ProxyBehind,
-    /// The server has lost acknowledged writes.
-    #[error(
-        "the server's data is older than what it acknowledged to this proxy (a restored backup, or a rollback): \
-         restore both from the same time"
-    )]
-    ServerBehind,
     /// A collection's documents cannot be counted.
     #[error("counting a collection's documents: {0}")]
     Count(String),
+    /// The server's history and this proxy's are not one.
+    #[error(transparent)]
+    History(#[from] Halt),
+    /// What a restore calls for is not done.
+    #[error("after the restore that was declared: {0}; the next start tries again")]
+    Restore(String),
     /// A collection was made under a root the keyring no longer has.
     #[error("the keyring has no root of version {0}, which a collection was made under")]
     KeyVersion(u32),
@@ -143,7 +138,7 @@ struct Shared<S, C> {
     collections: RwLock<BTreeMap<Namespace, Arc<Collection<C>>>>,
     /// One change of the catalog at a time.
     definitions: tokio::sync::Mutex<()>,
-    /// Insertion order: this start's epoch in the high bits, so that it rises across starts.
+    /// Insertion order: the number of this start in the high bits, so that it rises across starts.
     sequence: AtomicU64,
 }
 
@@ -164,11 +159,26 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let (oldest, _) = keyring.versions().next().unwrap_or_default();
         let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
         let local = Arc::new(LocalStore::open(local, root)?);
-        belong_together(&local, server)?;
-        let epoch = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0).saturating_add(1);
-        let changes = [local.set(STATE, EPOCH, &epoch), local.set(STATE, DATABASE, &server.database)];
+        let (database, newest) = (local.get(STATE, DATABASE)?, local.get(STATE, NEWEST)?);
+        let acknowledged = local.acknowledged_before()?;
+        settings.history.take_up(database, newest, acknowledged, server)?;
+        local.acknowledged(acknowledged);
+        let restored = restore::declared(&local)?;
+        let mut last = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0);
+        if restored {
+            last = last.saturating_add(restore::EPOCHS_SKIPPED);
+        }
+        let epoch = later_epoch(last, server.generation);
+        let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1);
+        let changes = [
+            local.set(STATE, EPOCH, &epoch),
+            local.set(STATE, STARTS, &starts),
+            local.set(STATE, DATABASE, &server.database),
+        ];
         local.apply(&changes, Durability::Durable)?;
-        let intents = Intents::open(Arc::clone(&local), epoch, settings.patience, settings.request_bytes)?;
+        let history = Arc::clone(&settings.history);
+        let intents =
+            Intents::open(Arc::clone(&local), epoch, settings.patience, history, settings.request_bytes)?;
         // Nothing is loaded yet that could be of before.
         let completed = intents.settle(&*channel, |_| std::future::ready(())).await?;
         if completed > 0 {
@@ -183,13 +193,16 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             settings,
             collections: RwLock::default(),
             definitions: tokio::sync::Mutex::default(),
-            sequence: AtomicU64::new(epoch << 40),
+            sequence: AtomicU64::new(starts << 40),
         });
         for record in catalog::all(&shared.local)? {
             let record = shared.drop_unfinished(record).await?;
             let collection = shared.load(&record).await?;
             shared.count_once(&collection).await.map_err(|error| OpenError::Count(error.message))?;
             shared.register(collection);
+        }
+        if restored {
+            shared.make_anew().await?;
         }
         Ok(Self { shared })
     }
@@ -204,20 +217,11 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
     }
 }
 
-/// Checks that this data directory and the server's are of one history. Neither may be set back alone: the proxy's
-/// counters would be used twice, the server's answers would lack what was acknowledged.
-fn belong_together<S: Storage>(local: &LocalStore<S>, server: &hello::Response) -> Result<(), OpenError> {
-    match local.get::<[u8; 16]>(STATE, DATABASE)? {
-        Some(known) if known != server.database => return Err(OpenError::OtherDatabase),
-        _ => {}
-    }
-    if server.newest > local.get::<OperationId>(STATE, NEWEST)? {
-        return Err(OpenError::ProxyBehind);
-    }
-    if server.newest < local.get::<OperationId>(STATE, ACKNOWLEDGED)? {
-        return Err(OpenError::ServerBehind);
-    }
-    Ok(())
+/// The epoch of a start after `last`: also later than that of any other proxy which held the server's lease before it,
+/// so that writes of two proxies that go by copies of one state never have one name.
+fn later_epoch(last: u64, generation: u64) -> u64 {
+    let believed = if generation.saturating_sub(last) < GENERATION_LEAD_MAX { generation } else { 0 };
+    last.saturating_add(1).max(believed)
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -238,8 +242,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.collections.write().unwrap_or_else(PoisonError::into_inner).remove(ns);
     }
 
+    /// An error if this proxy must not go on: it answers nothing more.
+    fn standing(&self) -> Result<(), StoreError> {
+        self.settings.history.halted().map_or(Ok(()), |halt| Err(error::halted(halt)))
+    }
+
     /// Completes writes whose outcome is unknown before anything else is asked of the server.
     async fn settled(&self) -> Result<(), StoreError> {
+        self.standing()?;
         if self.intents.in_doubt() {
             let hold = |steps: &[Step]| self.suspend(range_indexes(steps));
             self.intents.settle(&*self.channel, hold).await.map_err(error::write)?;

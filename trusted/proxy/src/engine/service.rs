@@ -41,6 +41,7 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
         documents_max: usize,
         bytes_max: usize,
     ) -> Result<Vec<Document>, StoreError> {
+        self.shared.standing()?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < documents_max && bytes < bytes_max {
             if let Some(document) = self.ready.pop_front() {
@@ -146,6 +147,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     type Cursor = EngineCursor<S, C>;
 
     async fn databases(&self) -> Result<Vec<String>, StoreError> {
+        self.shared.standing()?;
         let mut names: Vec<String> =
             self.shared.all_collections().iter().map(|collection| collection.ns.database.clone()).collect();
         names.dedup();
@@ -153,6 +155,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     }
 
     async fn collections(&self, database: &str) -> Result<Vec<String>, StoreError> {
+        self.shared.standing()?;
         let all = self.shared.all_collections();
         let of_database = all.iter().filter(|collection| collection.ns.database == database);
         Ok(of_database.map(|collection| collection.ns.collection.clone()).collect())
@@ -189,6 +192,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     }
 
     async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
+        self.shared.standing()?;
         let Some(collection) = self.shared.collection(ns) else {
             let message = format!("ns does not exist: {}.{}", ns.database, ns.collection);
             return Err(error::of(26, "NamespaceNotFound", message));

@@ -30,31 +30,43 @@ pub fn check(steps: &[Step]) -> Result<(), TooLarge> {
     if bytes > WRITE_BYTES_MAX { Err(TooLarge::Bytes(bytes)) } else { Ok(()) }
 }
 
+/// What heads every request of a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Heading {
+    /// Its name.
+    pub operation: OperationId,
+    /// See [`Request::finished_below`].
+    pub finished_below: OperationId,
+    /// See [`Request::acknowledged`].
+    pub acknowledged: u64,
+}
+
 /// Brings a write to the server: whole, or its parts first and then the write that applies them.
 ///
 /// # Errors
 /// [`ChannelError`], of whichever request failed. Parts alone change nothing: all are sent again with the next attempt.
 pub async fn send<C: Channel<Write>>(
     channel: &C,
-    operation: OperationId,
-    finished_below: OperationId,
+    heading: Heading,
     steps: &[Step],
     request_bytes: usize,
 ) -> Result<Response, ChannelError> {
+    let Heading { operation, finished_below, acknowledged } = heading;
     let parts = parts(steps, request_bytes);
     if let [_] | [] = parts.as_slice() {
-        let request = Request { operation: Some(operation), finished_below, steps: steps.to_vec() };
+        let request =
+            Request { operation: Some(operation), finished_below, acknowledged, steps: steps.to_vec() };
         return channel.call(request).await;
     }
     for (part, steps) in (0_u32..).zip(&parts) {
         let steps = Blob(codec::encode(steps));
         let steps = vec![Step::Upload { operation, part, steps }];
         let nothing = OperationId { epoch: 0, sequence: 0 };
-        channel.call(Request { operation: None, finished_below: nothing, steps }).await?;
+        channel.call(Request { operation: None, finished_below: nothing, acknowledged, steps }).await?;
     }
     let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
     let steps = vec![Step::Parts { count }];
-    match channel.call(Request { operation: Some(operation), finished_below, steps }).await {
+    match channel.call(Request { operation: Some(operation), finished_below, acknowledged, steps }).await {
         // A crash of the server took them: as if the connection had been lost on the way.
         Err(ChannelError::Refused(Refusal::Incomplete)) => {
             Err(ChannelError::Lost("the server has restarted and lost part of the write".into()))

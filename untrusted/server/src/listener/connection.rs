@@ -2,6 +2,7 @@
 
 use super::frames::{self, ReadError};
 use super::{Handler, Limits, Serving};
+use crate::Session;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::Hello;
 use arras_protocol::limits::FRAME_BYTES_MAX;
@@ -101,6 +102,7 @@ struct Connection<H> {
     setbacks: u64,
     /// Told when an answer comes from after a later one.
     set_back: Arc<Notify>,
+    session: Arc<Session>,
 }
 
 impl<H> Clone for Connection<H> {
@@ -114,6 +116,7 @@ impl<H> Clone for Connection<H> {
             tally: Arc::clone(&self.tally),
             setbacks: self.setbacks,
             set_back: Arc::clone(&self.set_back),
+            session: Arc::clone(&self.session),
         }
     }
 }
@@ -129,6 +132,18 @@ enum Broken {
     Peer(&'static str),
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+/// Tells the handler of a connection's end, however it comes.
+struct Ended<H: Handler> {
+    handler: Arc<H>,
+    session: Arc<Session>,
+}
+
+impl<H: Handler> Drop for Ended<H> {
+    fn drop(&mut self) {
+        self.handler.ended(&self.session);
+    }
 }
 
 /// Serves a connection to its end. `slot` is given up once the peer has said hello, which it must `until` then.
@@ -148,11 +163,14 @@ pub(super) async fn serve<H: Handler>(
         tally: Arc::default(),
         setbacks: serving.handler.setbacks(),
         set_back: Arc::default(),
+        session: Arc::default(),
         serving,
         peer,
         replies,
     };
     let tally = Arc::clone(&connection.tally);
+    let _ended =
+        Ended { handler: Arc::clone(&connection.serving.handler), session: Arc::clone(&connection.session) };
     // A set, because that aborts the writer if this connection is dropped.
     let mut writing = JoinSet::new();
     writing.spawn(write_replies(writer, outgoing, connection.serving.limits.write_stall, Arc::clone(&tally)));
@@ -319,7 +337,9 @@ impl<H: Handler> Connection<H> {
         }
         let started = Instant::now();
         let handler = Arc::clone(&self.serving.handler);
-        let worked = tokio::task::spawn_blocking(move || handler.handle(header.protocol, &body)).await;
+        let session = Arc::clone(&self.session);
+        let worked =
+            tokio::task::spawn_blocking(move || handler.handle_for(&session, header.protocol, &body)).await;
         let answered = match worked {
             Ok(Ok(reply)) if reply.len() > FRAME_BYTES_MAX => {
                 Err(Refusal::Limit(format!("the reply would be {} bytes", reply.len())))

@@ -1,0 +1,32 @@
+//! `arras restore`: says that both sides were restored from one backup.
+
+use super::{Failure, unlock};
+use crate::configuration::Configuration;
+use crate::engine::local::LocalStore;
+use crate::engine::restore;
+use arras_keys::Keyring;
+use arras_storage::Embedded;
+use std::path::Path;
+
+#[allow(clippy::print_stdout, reason = "what the command is for")]
+pub(super) fn run(path: &Path) -> Result<(), Failure> {
+    let configuration = Configuration::read(path)?;
+    let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
+    let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
+    let data = &configuration.data_dir;
+    if !data.is_dir() {
+        let what = "is not there; put the restored data directory in its place first".into();
+        return Err(Failure::Data { path: data.clone(), what });
+    }
+    // The store is sealed under the oldest root.
+    let (oldest, _) = keyring.versions().next().unwrap_or_default();
+    let root = keyring.root(oldest).unwrap_or(keyring.current().1);
+    let store = Embedded::open(data).map_err(|error| Failure::data(data.clone(), error))?;
+    let local = LocalStore::open(store, root).map_err(|error| Failure::Engine(error.into()))?;
+    restore::declare(&local).map_err(|error| Failure::Engine(error.into()))?;
+    println!(
+        "noted; restore the server's data directory from the same time, then start both: the proxy makes its equality \
+         indexes anew before it serves"
+    );
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Who may write: one proxy at a time, in generations that rise durably (see [`arras_protocol::hello`]).
+
+use crate::backend::storage;
+use arras_protocol::Refusal;
+use arras_protocol::hello::Purpose;
+use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The holder and its generation.
+const LEASES: Table = Table("lease");
+const HOLDER: &[u8] = b"holder";
+
+/// The lease as it is stored. Generation 0: nobody has ever held it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holder {
+    instance: [u8; 16],
+    generation: u64,
+}
+
+impl Holder {
+    fn read(reader: &impl Read) -> Result<Self, StorageError> {
+        let Some(bytes) = reader.get(LEASES, HOLDER)? else { return Ok(Self::default()) };
+        let damaged = || StorageError::Damaged("the record of who holds the database".into());
+        let (instance, generation) = bytes.as_ref().split_first_chunk::<16>().ok_or_else(damaged)?;
+        let generation = u64::from_be_bytes(generation.try_into().map_err(|_| damaged())?);
+        Ok(Self { instance: *instance, generation })
+    }
+
+    fn to_bytes(self) -> Vec<u8> {
+        [self.instance.as_slice(), &self.generation.to_be_bytes()].concat()
+    }
+}
+
+/// What a connection was granted by its hello.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The generation it holds; nothing for one that only looks.
+    granted: OnceLock<u64>,
+}
+
+/// Who holds the database, and over how many connections.
+#[derive(Debug)]
+struct Live {
+    holder: Holder,
+    connections: usize,
+}
+
+/// The lease of a running server.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    live: Mutex<Live>,
+    /// The holder's generation again, to be read without waiting.
+    generation: AtomicU64,
+}
+
+impl Lease {
+    /// Takes up what is stored.
+    pub(crate) fn open(reader: &impl Read) -> Result<Self, StorageError> {
+        let holder = Holder::read(reader)?;
+        let generation = AtomicU64::new(holder.generation);
+        Ok(Self { live: Mutex::new(Live { holder, connections: 0 }), generation })
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        // Nothing panics while it is held.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The holder's generation.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Grants a connection what its hello asks for.
+    pub(crate) fn grant<S: Storage>(
+        &self,
+        store: &S,
+        session: &Session,
+        purpose: Purpose,
+    ) -> Result<(), Refusal> {
+        let Purpose::Hold { instance, generation, take_over } = purpose else { return Ok(()) };
+        if session.granted.get().is_some() {
+            return Err(Refusal::Malformed("a second hello on one connection".into()));
+        }
+        let mut live = self.live();
+        match generation {
+            Some(held) if held < live.holder.generation => return Err(Refusal::Fenced),
+            // A later generation than this server ever gave: what it knew of it is gone.
+            Some(held) if held > live.holder.generation => return Err(Refusal::SetBack),
+            Some(_) if instance == live.holder.instance => {}
+            Some(_) => return Err(Refusal::Fenced),
+            // Its first hello again: the reply was lost.
+            None if instance == live.holder.instance => {}
+            None if live.connections > 0 && !take_over => return Err(Refusal::Leased),
+            None => {
+                let later = Holder { instance, generation: live.holder.generation.saturating_add(1) };
+                let mut writer = store.write().map_err(storage)?;
+                writer.put(LEASES, HOLDER, &later.to_bytes()).map_err(storage)?;
+                writer.commit(Durability::Durable).map_err(storage)?;
+                *live = Live { holder: later, connections: 0 };
+                self.generation.store(later.generation, Ordering::Release);
+            }
+        }
+        live.connections += 1;
+        let _first = session.granted.set(live.holder.generation);
+        Ok(())
+    }
+
+    /// A connection has ended.
+    pub(crate) fn ended(&self, session: &Session) {
+        let mut live = self.live();
+        if session.granted.get() == Some(&live.holder.generation) {
+            live.connections = live.connections.saturating_sub(1);
+        }
+    }
+
+    /// Refuses a request of a connection whose proxy was fenced.
+    pub(crate) fn admit(&self, session: &Session) -> Result<(), Refusal> {
+        match session.granted.get() {
+            Some(granted) if *granted < self.generation() => Err(Refusal::Fenced),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Under whose name a write comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Writer<'s> {
+    /// No connection: a test or a measurement in one process.
+    InProcess,
+    /// A connection.
+    Connected(&'s Session),
+}
+
+impl Writer<'_> {
+    /// Refuses a write inside its own transaction if its connection does not hold the lease there.
+    pub(crate) fn check(self, transaction: &impl Read) -> Result<(), Refusal> {
+        let Self::Connected(session) = self else { return Ok(()) };
+        let Some(granted) = session.granted.get() else {
+            return Err(Refusal::Malformed("a connection that only looks may not write".into()));
+        };
+        let holder = Holder::read(transaction).map_err(storage)?;
+        if holder.generation == *granted { Ok(()) } else { Err(Refusal::Fenced) }
+    }
+}
