@@ -14,6 +14,7 @@ struct Kept {
     circuits: HashMap<CircuitNonce, Circuit>,
     labels: HashMap<CircuitNonce, Vec<Block>>,
     opened: u64,
+    put: usize,
 }
 
 /// What the attacker has.
@@ -24,6 +25,11 @@ impl Auditor {
     /// Circuits opened so far.
     pub(crate) fn opened(&self) -> u64 {
         self.0.lock().expect("no test panicked here").opened
+    }
+
+    /// Circuits sent so far.
+    pub(crate) fn put(&self) -> usize {
+        self.0.lock().expect("no test panicked here").put
     }
 
     /// Sees a search go out.
@@ -46,6 +52,7 @@ impl Auditor {
         let mut kept = self.0.lock().expect("no test panicked here");
         for step in &request.steps {
             if let Step::ArxRange(Change::PutCircuit { circuit, .. }) = step {
+                kept.put += 1;
                 let old = kept.circuits.insert(circuit.nonce, circuit.clone());
                 assert!(old.is_none_or(|old| old == *circuit), "a nonce names two garblings");
                 if let Some(labels) = kept.labels.get(&circuit.nonce).cloned() {

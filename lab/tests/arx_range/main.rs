@@ -3,6 +3,7 @@
 
 mod answers;
 mod auditor;
+mod deferred;
 mod faults;
 mod hostile;
 mod leakage;

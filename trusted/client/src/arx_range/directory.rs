@@ -87,6 +87,9 @@ impl Levels {
 pub(super) struct InHand {
     pub(super) link: Link,
     pub(super) guard: OwnedMutexGuard<Readiness>,
+    /// True if circuits of it were opened, so that those are to be made anew; false for a tree that was loaded, whose
+    /// circuits wait for a search.
+    pub(super) opened: bool,
 }
 
 /// What lies from a top node (or the head) up to the next: a bucket and a tree.
@@ -99,13 +102,16 @@ pub(super) struct Gap {
     pub(super) tree: TreeLock,
     /// During a change only.
     pub(super) in_hand: Option<InHand>,
+    /// The whole tree as the server has it, for the next change that would load it. As sound as this directory: it
+    /// goes when the outcome of a change is unknown.
+    pub(super) held: Option<Link>,
     /// True if the server's record is not what it should be.
     pub(super) changed: bool,
 }
 
 impl Gap {
     pub(super) fn new(root: Option<NodeId>, own: Aggregate, total: Aggregate) -> Self {
-        Self { root, own, total, tree: TreeLock::default(), in_hand: None, changed: false }
+        Self { root, own, total, tree: TreeLock::default(), in_hand: None, held: None, changed: false }
     }
 }
 
@@ -160,6 +166,19 @@ impl Directory {
     /// The bucket a gap begins with.
     pub(super) fn before(&self, gap: usize) -> NodeId {
         gap.checked_sub(1).map_or(NodeId::HEAD, |top| self.tops[top].node)
+    }
+
+    /// Lets go of held trees until they have no more than `nodes_max` nodes together, the first in key order first.
+    pub(super) fn bound_held(&mut self, nodes_max: usize) {
+        let held = |gap: &Gap| gap.held.as_ref().map_or(0, Link::node_count);
+        let mut nodes: usize = (0..self.gap_count()).map(|gap| held(self.gap(gap))).sum();
+        for gap in 0..self.gap_count() {
+            if nodes <= nodes_max {
+                return;
+            }
+            nodes -= held(self.gap(gap));
+            self.gap_mut(gap).held = None;
+        }
     }
 
     pub(super) fn gap_count(&self) -> usize {

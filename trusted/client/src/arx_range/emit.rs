@@ -2,7 +2,7 @@
 
 use super::ArxRangeParameters;
 use super::aggregate::Aggregate;
-use super::directory::{Gap, LEVELS_BYTES, Levels, Ready};
+use super::directory::{Gap, InHand, LEVELS_BYTES, Levels, Ready};
 use super::entry::{Record, encode_bucket};
 use super::epoch::Generation;
 use super::garbling::Job;
@@ -115,7 +115,8 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         relinked
     }
 
-    /// Records of a tree that is in hand, and its repair. A tree that was ready and has kept its shape stays ready.
+    /// Records of a tree that is in hand, and its repair. A tree that was ready and has kept its shape stays ready. One
+    /// that was loaded and has another shape now is left without circuits until a search needs them.
     fn emit_tree(&mut self, gap: usize, generation: &Generation, changes: &mut Vec<Change>) -> Option<Job> {
         let mut in_hand = self.directory.gap_mut(gap).in_hand.take()?;
         let total = in_hand.link.refresh(&Aggregate::zero(self.index.parameters()));
@@ -134,14 +135,17 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         record.total = total;
         record.changed |= changed;
         let ready = in_hand.guard.take().filter(|ready: &Ready| ready.generation == generation.number);
-        if !reshaped && ready.is_some() {
-            *in_hand.guard = ready;
+        let InHand { link, mut guard, opened } = in_hand;
+        let keeps = !reshaped && ready.is_some();
+        if keeps {
+            *guard = ready;
+        }
+        if keeps || !opened || matches!(link, Link::Empty) {
+            self.directory.gap_mut(gap).held = link.settled();
             return None;
         }
-        if matches!(in_hand.link, Link::Empty) {
-            return None;
-        }
-        self.index.job(generation, LockedTree { gap, guard: in_hand.guard, link: in_hand.link })
+        self.directory.gap_mut(gap).held = None;
+        self.index.job(generation, LockedTree { gap, guard, link, opened })
     }
 
     fn emit_node(&self, node: &Node) -> Change {

@@ -144,7 +144,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
                     if right == 0 { links.left } else { links.right }
                 };
                 let nonces = [nonce(Side::Lower), nonce(Side::Upper)];
-                Link::Stub(Stub { node, total: total.clone(), nonces })
+                Link::Stub(Box::new(Stub { node, total: total.clone(), nonces }))
             })
         };
         let unused = |side: usize| stub.nonces[side].filter(|_| !walked[side]);

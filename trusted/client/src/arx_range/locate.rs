@@ -38,6 +38,8 @@ pub(super) struct LockedTree {
     pub(super) gap: usize,
     pub(super) guard: OwnedMutexGuard<Readiness>,
     pub(super) link: Link,
+    /// True if its circuits were opened by this operation; false if it was loaded.
+    pub(super) opened: bool,
 }
 
 /// What was found.
@@ -83,7 +85,7 @@ pub(super) fn stub(directory: &Directory, gap: usize, nonces: Nonces) -> Link {
 
 /// A gap's tree as a stub.
 pub(super) fn stub_of(gap: &Gap, nonces: Nonces) -> Link {
-    gap.root.map_or(Link::Empty, |node| Link::Stub(Stub { node, total: gap.total.clone(), nonces }))
+    gap.root.map_or(Link::Empty, |node| Link::Stub(Box::new(Stub { node, total: gap.total.clone(), nonces })))
 }
 
 impl<C: Channel<Protocol>> ArxRange<C> {
@@ -100,7 +102,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         for gap in [lower_gap, upper_gap] {
             if directory.gap(gap).root.is_some() && trees.iter().all(|tree| tree.gap != gap) {
                 let guard = Arc::clone(&directory.gap(gap).tree).lock_owned().await;
-                trees.push(LockedTree { gap, guard, link: Link::Empty });
+                trees.push(LockedTree { gap, guard, link: Link::Empty, opened: false });
             }
         }
         for _ in 0..ATTEMPTS {
@@ -181,6 +183,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut unready = Vec::new();
         for tree in trees.iter_mut() {
             let taken = tree.guard.take().filter(|ready| ready.generation == generation.number);
+            tree.opened = taken.is_some();
             if taken.is_none() {
                 tree.link = stub(directory, tree.gap, [None; 2]);
                 unready.push((&mut tree.link, within(directory, tree.gap)));

@@ -14,6 +14,14 @@
 //! this needs no bookkeeping, because a tree is marked unready before its labels leave, and ready only by the
 //! acknowledgement of its repair.
 //!
+//! *Circuits are made when they are needed.* A change of one or two places walks its trees, and what it opened is
+//! made anew. A change of more loads the trees; those it gives another shape become unready and stay so, through any
+//! number of further changes, until a search comes to them. So while a collection is filled no circuit is made, and
+//! none is stored for a tree that nobody searches: in an index that is never searched they would be most of what the
+//! server holds. Circuits left over from before are not deleted: they serve nothing, and are overwritten by the next.
+//! Which trees are unready is known to the server, and is no news to it: they are those in which it saw a node
+//! written, or no search since this process began.
+//!
 //! *No circuit is opened twice.* Labels leave for a root's circuit under a nonce only this process knows to be
 //! unused. Everything below is reached through links that this process tagged (`locate`), so this holds
 //! against a server that lies, not only against one that crashes.
@@ -30,7 +38,8 @@
 //! *Deviations* from the paper. Buckets (`B` = 1 is the paper's index). Transitions of one row a bit. Circuits of a
 //! whole tree are remade after a crash, not one. Aggregates are kept for each bucket and subtree, not for the
 //! children of a node in a covering set, whose sum the paper leaves ambiguous. Changes of many entries load the trees
-//! they touch instead of walking them: it opens nothing and shows the same.
+//! they touch instead of walking them: it opens nothing and shows the same. Circuits of trees they change are made at
+//! the next search.
 
 mod aggregate;
 mod directory;

@@ -51,7 +51,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         if parts.is_empty() && self.directory.gap(gap).in_hand.is_none() {
             return Ok(());
         }
-        put_tree(self.directory.gap_mut(gap), Link::assemble(parts, last))
+        put_tree(self.directory.gap_mut(gap), Link::assemble(parts, last), self.walks)
     }
 
     /// Tree nodes that reach the threshold become top nodes.
@@ -87,12 +87,12 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         let (mut trees, nodes): (Vec<Link>, Vec<Box<Node>>) = parts.into_iter().unzip();
         trees.push(last);
         let mut trees = trees.into_iter();
-        put_tree(self.directory.gap_mut(gap), trees.next().unwrap_or(Link::Empty))?;
+        put_tree(self.directory.gap_mut(gap), trees.next().unwrap_or(Link::Empty), self.walks)?;
         for (node, link) in nodes.into_iter().zip(trees) {
             let Node { node, separator, priority, own, .. } = *node;
             let mut gap = Gap::new(None, own, Aggregate::zero(self.index.parameters()));
             gap.changed = true;
-            put_tree(&mut gap, link)?;
+            put_tree(&mut gap, link, self.walks)?;
             self.directory.tops.push(Top { node, separator, priority, gap });
         }
         Ok(())
@@ -109,10 +109,10 @@ fn take_tree(gap: &mut Gap, generation: &Generation) -> Link {
     stub_of(gap, ready.map_or([None; 2], |ready| ready.nonces.map(Some)))
 }
 
-fn put_tree(gap: &mut Gap, link: Link) -> Result<(), IndexError> {
+fn put_tree(gap: &mut Gap, link: Link, opened: bool) -> Result<(), IndexError> {
     match &mut gap.in_hand {
         Some(in_hand) => in_hand.link = link,
-        None => gap.in_hand = Some(InHand { link, guard: lock(&gap.tree)? }),
+        None => gap.in_hand = Some(InHand { link, guard: lock(&gap.tree)?, opened }),
     }
     Ok(())
 }

@@ -24,6 +24,10 @@ use tokio::sync::OwnedMutexGuard;
 /// Places that are walked to; more are loaded.
 const WALKED_PLACES: usize = 2;
 
+/// Nodes of trees that are held between changes, so that the next need not load them: about 20 MB an index. Enough
+/// for a million entries; in larger indexes part of the trees is loaded each time.
+const HELD_NODES_MAX: usize = 1 << 16;
+
 /// A change that is ready to be written. Holds the index alone until it is committed or dropped.
 pub struct Staged {
     /// The steps, for the caller's write. Empty if nothing changes.
@@ -70,6 +74,8 @@ pub(super) struct Changing<'a, C> {
     pub(super) buckets: HashMap<NodeId, BucketInHand>,
     pub(super) removed: Vec<NodeId>,
     pub(super) levels_changed: bool,
+    /// True for a change of few places, which walks: trees that come to be are given circuits at once.
+    pub(super) walks: bool,
 }
 
 /// The lock of a tree nobody else can hold: the index is held alone.
@@ -99,15 +105,16 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         if points.is_empty() {
             return Ok(Staged { steps: Vec::new(), finish: Box::new(Repair::none) });
         }
-        let (trees, found) = if points.len() <= WALKED_PLACES {
+        let walks = points.len() <= WALKED_PLACES;
+        let (trees, found) = if walks {
             self.walk(&directory, &generation, &points).await?
         } else {
-            self.load(&directory, &points).await?
+            self.load(&mut directory, &points).await?
         };
         let buckets = self.in_hand(found)?;
         directory.valid = false;
-        for LockedTree { gap, guard, link } in trees {
-            directory.gap_mut(gap).in_hand = Some(InHand { link, guard });
+        for LockedTree { gap, guard, link, opened } in trees {
+            directory.gap_mut(gap).in_hand = Some(InHand { link, guard, opened });
         }
         let mut changing = Changing {
             index: self,
@@ -115,6 +122,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             buckets,
             removed: Vec::new(),
             levels_changed: false,
+            walks,
         };
         for (place, row) in &batch.remove {
             changing.remove(place, *row)?;
@@ -124,6 +132,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         }
         changing.relevel(&generation).await?;
         let (steps, jobs) = changing.emit(&generation)?;
+        directory.bound_held(HELD_NODES_MAX);
         directory.valid = steps.is_empty();
         let (channel, index) = (Arc::clone(&self.channel), self.index());
         let finish = Box::new(move || {
@@ -191,10 +200,10 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         Ok((located.trees, located.buckets))
     }
 
-    /// Loads the trees and buckets of many places.
+    /// Loads the buckets of many places, and those of their trees that are not held.
     async fn load(
         &self,
-        directory: &Directory,
+        directory: &mut Directory,
         points: &[Place],
     ) -> Result<(Vec<LockedTree>, Vec<FoundBucket>), IndexError> {
         let mut gaps: Vec<usize> = points.iter().map(|place| directory.gap_of(place)).collect();
@@ -203,9 +212,12 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         for gap in gaps {
             if directory.gap(gap).root.is_some() {
                 let guard = lock(&directory.gap(gap).tree)?;
-                trees.push(LockedTree { gap, guard, link: stub(directory, gap, [None; 2]) });
+                let held = directory.gap_mut(gap).held.take();
+                let link = held.unwrap_or_else(|| stub(directory, gap, [None; 2]));
+                trees.push(LockedTree { gap, guard, link, opened: false });
             }
         }
+        let directory = &*directory;
         let mut links: Vec<_> =
             trees.iter_mut().map(|tree| (&mut tree.link, within(directory, tree.gap))).collect();
         self.load_trees(&mut links, Wanted::Whole).await?;
@@ -258,12 +270,13 @@ impl<C> Changing<'_, C> {
         gap: usize,
         change: impl FnOnce(Link) -> Result<Link, IndexError>,
     ) -> Result<(), IndexError> {
+        let opened = self.walks;
         let gap = self.directory.gap_mut(gap);
         if gap.in_hand.is_none() {
             if gap.root.is_some() {
                 return Err(not_in_hand());
             }
-            gap.in_hand = Some(InHand { link: Link::Empty, guard: lock(&gap.tree)? });
+            gap.in_hand = Some(InHand { link: Link::Empty, guard: lock(&gap.tree)?, opened });
         }
         if let Some(in_hand) = &mut gap.in_hand {
             in_hand.link = change(in_hand.link.take())?;
@@ -330,13 +343,14 @@ impl<C> Changing<'_, C> {
         zero: Aggregate,
     ) -> Result<(), IndexError> {
         let mut above = Link::Empty;
+        let opened = self.directory.gap(gap).in_hand.as_ref().map_or(self.walks, |in_hand| in_hand.opened);
         self.change_tree(gap, |link| {
             let (below, rest) = link.split(&separator)?;
             above = rest;
             Ok(below)
         })?;
         let mut new = Gap::new(None, zero.clone(), zero);
-        new.in_hand = Some(InHand { link: above, guard: lock(&new.tree)? });
+        new.in_hand = Some(InHand { link: above, guard: lock(&new.tree)?, opened });
         new.changed = true;
         self.directory.tops.insert(gap, Top { node, separator, priority, gap: new });
         Ok(())

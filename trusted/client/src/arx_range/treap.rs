@@ -30,7 +30,7 @@ pub(super) fn side_index(side: Side) -> usize {
 pub(super) enum Link {
     Empty,
     Node(Box<Node>),
-    Stub(Stub),
+    Stub(Box<Stub>),
 }
 
 /// A subtree the client knows by name only.
@@ -277,6 +277,32 @@ impl Link {
                 let separator = node.separator.clone();
                 items.push(GarbleItem { node: node.node, side, separator, nonce, left, right });
                 Ok(Some(nonce))
+            }
+        }
+    }
+
+    /// Nodes in hand.
+    pub(super) fn node_count(&self) -> usize {
+        match self {
+            Self::Empty | Self::Stub(_) => 0,
+            Self::Node(node) => 1 + node.left.node_count() + node.right.node_count(),
+        }
+    }
+
+    /// The tree as the server has it once a change is made, without garblings; none if part of it is not in hand.
+    pub(super) fn settled(mut self) -> Option<Self> {
+        self.settle().then_some(self)
+    }
+
+    fn settle(&mut self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Stub(_) => false,
+            Self::Node(node) => {
+                node.stored = Some(node.children());
+                node.aggregate_changed = false;
+                node.nonces = [None; 2];
+                node.left.settle() && node.right.settle()
             }
         }
     }

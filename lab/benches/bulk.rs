@@ -1,0 +1,180 @@
+//! Bulk inserts: rate, bytes sent and bytes written as a collection grows.
+//!
+//! `cargo bench -p arras-lab --bench bulk -- --documents 1000000`
+//!
+//! Both halves in one process, the server's store on disk, the proxy's in memory unless `--both-on-disk`. Each document
+//! is of about 190 bytes with one random number, which has a range index; 2,000 go in one insert. `--searches N` makes N
+//! range searches of ten documents at the end, and says what the files come to then. Bytes written are those this
+//! process caused the file system to write (`/proc/self/io`).
+#![allow(missing_docs, clippy::print_stdout)]
+
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_lab::channel::{Counting, Direct};
+use arras_lab::one_process;
+use arras_planner::store::{Cursor, IndexRequest, Namespace, Query, Store};
+use arras_primitives::prg::Prg;
+use arras_proxy::engine::channel::ServerChannel;
+use arras_proxy::engine::{Engine, Settings};
+use arras_server::Backend;
+use arras_storage::{Embedded, Memory, Storage};
+use bson::{Document, doc};
+use clap::Parser;
+use std::error::Error;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+#[derive(Parser, Clone)]
+struct Arguments {
+    /// Documents to insert.
+    #[arg(long, default_value_t = 200_000)]
+    documents: u64,
+    /// Documents of one insert.
+    #[arg(long, default_value_t = 2000)]
+    batch: u64,
+    /// Documents of one line of the table.
+    #[arg(long, default_value_t = 50_000)]
+    window: u64,
+    /// Make the index when all documents are there.
+    #[arg(long)]
+    index_last: bool,
+    /// Range searches at the end.
+    #[arg(long, default_value_t = 0)]
+    searches: u64,
+    /// Keep the proxy's own store on disk too.
+    #[arg(long)]
+    both_on_disk: bool,
+    /// Where to keep the stores; a temporary folder if none.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn namespace() -> Namespace {
+    Namespace { database: "bench".into(), collection: "bulk".into() }
+}
+
+fn document(id: u64, random: &mut Prg) -> Document {
+    let number = random_number(random);
+    let id = i64::try_from(id).unwrap_or(i64::MAX);
+    doc! {
+        "_id": id,
+        "number": number,
+        "name": format!("{:016x}", number ^ id),
+        "note": "x".repeat(72),
+        "place": { "x": 1.5, "y": 2.5 },
+    }
+}
+
+/// From 0 on.
+fn random_number(random: &mut Prg) -> i64 {
+    (random.next_u64() >> 1).cast_signed()
+}
+
+/// Bytes this process has had written.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// Bytes of a folder's files: as long as they are, and as they take up on the device.
+fn files(directory: &Path) -> (u64, u64) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .fold((0, 0), |(length, blocks), file| (length + file.len(), blocks + file.blocks() * 512))
+}
+
+async fn create_index<S: Storage, C: ServerChannel>(engine: &Engine<S, C>) -> Result<(), Box<dyn Error>> {
+    let key = doc! { "number": 1 };
+    let request =
+        IndexRequest { name: "number".into(), key, unique: false, sparse: false, options: Document::new() };
+    engine.create_indexes(&namespace(), vec![request]).await?;
+    Ok(())
+}
+
+async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> Result<(), Box<dyn Error>> {
+    let store = folder.join("server");
+    let server = Arc::new(Backend::open(Embedded::open(&store)?, [1; 16])?);
+    let channel = Arc::new(Counting::new(Direct::new(server)));
+    let tally = channel.tally();
+    let engine = one_process::open(folder, local, channel, Settings::default()).await?;
+    if !arguments.index_last {
+        create_index(&engine).await?;
+    }
+    let mut random = Prg::new(&[1; 16]);
+    println!(
+        "| documents | per second | sent B/doc | received B/doc | written B/doc | files B/doc (on device) |"
+    );
+    println!("|---|---|---|---|---|---|");
+    let line = |done: u64, count: u64, began: Instant, before: (arras_lab::channel::Traffic, u64)| {
+        let traffic = tally.traffic() - before.0;
+        let (length, blocks) = files(&store);
+        println!(
+            "| {done} | {:.0} | {} | {} | {} | {} ({}) |",
+            count as f64 / began.elapsed().as_secs_f64(),
+            traffic.sent_bytes / count,
+            traffic.received_bytes / count,
+            (written() - before.1) / count,
+            length / done,
+            blocks / done,
+        );
+    };
+    let mut done = 0;
+    while done < arguments.documents {
+        let (began, before, first) = (Instant::now(), (tally.traffic(), written()), done);
+        while done < arguments.documents && done - first < arguments.window {
+            let batch = (done..done + arguments.batch).map(|id| document(id, &mut random)).collect();
+            engine.insert(&namespace(), batch, true).await?;
+            done += arguments.batch;
+        }
+        line(done, done - first, began, before);
+    }
+    if arguments.index_last {
+        let (began, before) = (Instant::now(), (tally.traffic(), written()));
+        create_index(&engine).await?;
+        println!("index:");
+        line(done, done, began, before);
+    }
+    if arguments.searches > 0 {
+        let (began, before) = (Instant::now(), (tally.traffic(), written()));
+        let width = i64::MAX / i64::try_from(done.max(10) / 10)?;
+        for _ in 0..arguments.searches {
+            let from = random_number(&mut random).saturating_sub(width).max(0);
+            let filter = Filter::parse(&doc! { "number": { "$gte": from, "$lt": from + width } })?;
+            let query = Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None };
+            engine.find(&namespace(), query).await?.next_batch(1000, 1 << 24).await?;
+        }
+        let traffic = tally.traffic() - before.0;
+        let (length, blocks) = files(&store);
+        println!(
+            "{} searches: {:.0} a second, {} B sent, {} B received, {} B written each; files {} ({}) B a document",
+            arguments.searches,
+            arguments.searches as f64 / began.elapsed().as_secs_f64(),
+            traffic.sent_bytes / arguments.searches,
+            traffic.received_bytes / arguments.searches,
+            (written() - before.1) / arguments.searches,
+            length / done,
+            blocks / done,
+        );
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    let temporary = tempfile::tempdir()?;
+    let folder = arguments.directory.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if arguments.both_on_disk {
+        let local = Embedded::open(&folder.join("proxy"))?;
+        runtime.block_on(measure(&arguments, &folder, local))
+    } else {
+        runtime.block_on(measure(&arguments, &folder, Memory::new()))
+    }
+}
