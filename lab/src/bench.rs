@@ -1,8 +1,9 @@
 //! Times of schemes and primitives, alone on one thread. What they are to be compared with is measured by
-//! `lab/opponents`, in one run with ours.
+//! `lab/opponents`, in one run with ours. And rates of the whole system ([`service`]).
 
 mod primitives;
 mod schemes;
+pub mod service;
 mod timer;
 
 pub use timer::Timing;
@@ -11,6 +12,7 @@ use crate::run::environment;
 use arras_protocol::ore::Width;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is timed.
@@ -23,6 +25,8 @@ pub enum Subject {
     Primitives,
     /// Schemes.
     Schemes,
+    /// Single writes and point reads of the whole system, as processes; not among `all`.
+    Service,
 }
 
 /// Arguments of `arras lab bench`.
@@ -31,7 +35,7 @@ pub struct BenchArguments {
     /// What to time.
     #[arg(value_enum, default_value_t)]
     pub subject: Subject,
-    /// Milliseconds for each operation.
+    /// Milliseconds for each operation; of the service, ten times that for each load in each round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub time_ms: u64,
     /// Everything random comes from it.
@@ -40,9 +44,21 @@ pub struct BenchArguments {
     /// Print JSON lines in place of a table.
     #[arg(long)]
     pub json: bool,
+    /// Of the service: another build's executables (`arras`, `arras-server`) to measure beside this one's.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub before: Option<PathBuf>,
+    /// Of the service: how often each load runs.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: usize,
 }
 
 impl BenchArguments {
+    /// The usual ones but for these.
+    #[must_use]
+    pub fn of(subject: Subject, time_ms: u64, seed: u64) -> Self {
+        Self { subject, time_ms, seed, json: false, before: None, rounds: 3 }
+    }
+
     /// How long one operation is timed.
     #[must_use]
     pub fn time(&self) -> Duration {
@@ -112,7 +128,14 @@ mod tests {
 
     #[test]
     fn everything_is_timed() {
-        let arguments = BenchArguments { subject: Subject::All, time_ms: 1, seed: 1, json: false };
+        let arguments = BenchArguments {
+            subject: Subject::All,
+            time_ms: 1,
+            seed: 1,
+            json: false,
+            before: None,
+            rounds: 1,
+        };
         let measured = run(&arguments, &|_| {});
         for scheme in crate::schemes::ALL.iter().filter(|scheme| scheme.slowness == 1) {
             let operations = measured.iter().filter(|line| line.subject == scheme.title).count();

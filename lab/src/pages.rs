@@ -264,6 +264,14 @@ impl<T: Write> Write for PagedTransaction<T> {
         Ok(removed)
     }
 
+    fn savepoint(&mut self) {
+        self.transaction.savepoint();
+    }
+
+    fn roll_back(&mut self) {
+        self.transaction.roll_back();
+    }
+
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
         self.transaction.commit(durability)
     }

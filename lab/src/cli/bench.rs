@@ -1,11 +1,16 @@
 //! `arras lab bench`.
 
 use super::{Failure, print, table};
-use crate::bench::{self, BenchArguments};
+use crate::bench::service::{self, ServiceBench};
+use crate::bench::{self, BenchArguments, Subject};
 use indicatif::ProgressBar;
+use std::path::Path;
 use std::time::Duration;
 
 pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
+    if arguments.subject == Subject::Service {
+        return service(arguments);
+    }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
     let measured = bench::run(arguments, &|what| spinner.set_message(what.to_owned()));
@@ -29,5 +34,44 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
         environment.machine,
         environment.commit,
         arguments.seed
+    ))
+}
+
+/// Rates of the whole system, with the executables beside this one.
+fn service(arguments: &BenchArguments) -> Result<(), Failure> {
+    let own = std::env::current_exe()?;
+    let bench = ServiceBench {
+        directory: own.parent().unwrap_or(Path::new(".")).to_path_buf(),
+        before: arguments.before.clone(),
+        time: arguments.time() * 10,
+        rounds: arguments.rounds.max(1),
+    };
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let measured = service::run(&bench, &|what| spinner.set_message(what.to_owned()));
+    spinner.finish_and_clear();
+    let rates = measured.map_err(|error| Failure::Run(error.to_string()))?;
+    let environment = crate::run::environment();
+    if arguments.json {
+        let line = |rate| serde_json::json!({ "environment": environment, "rate": rate }).to_string();
+        return print(&rates.iter().map(line).collect::<Vec<_>>().join("\n"));
+    }
+    let rows: Vec<Vec<String>> = rates
+        .iter()
+        .map(|rate| {
+            let load = format!("{:?}", rate.load);
+            vec![rate.system.clone(), load, rate.clients.to_string(), format!("{:.0}", rate.per_second)]
+        })
+        .collect();
+    let ratios: Vec<Vec<String>> = service::ratios(&rates)
+        .into_iter()
+        .map(|(name, ratio)| vec![name.to_owned(), format!("{ratio:.2}")])
+        .collect();
+    print(&format!(
+        "{}\n{}\n{}, commit {}\n",
+        table::render(&["system", "load", "clients", "a second"], &rows),
+        table::render(&["of these", "ratio"], &ratios),
+        environment.machine,
+        environment.commit
     ))
 }

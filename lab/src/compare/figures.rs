@@ -31,8 +31,7 @@ const TRACED: usize = 100;
 /// # Errors
 /// [`PlotError`].
 pub fn figure1(seed: u64) -> Result<(Figure, Vec<Measured>), PlotError> {
-    let measured =
-        bench::run(&BenchArguments { subject: Subject::All, time_ms: 200, seed, json: false }, &|_| {});
+    let measured = bench::run(&BenchArguments::of(Subject::All, 200, seed), &|_| {});
     let panel = |title: &str, lines: &dyn Fn(&&Measured) -> bool, named_by: &dyn Fn(&Measured) -> String| {
         let rows = measured.iter().filter(lines).map(|line| BarRow {
             label: named_by(line),

@@ -3,6 +3,7 @@
 //! After each: every acknowledged write is there, by scan and through every index; the write that was under way is
 //! wholly there or wholly not; unique values are. Over all starts: nothing that must be used once was used twice.
 
+use super::crowd::Crowd;
 use super::definitions::Definer;
 use super::dice::Dice;
 use super::model::{DUPLICATE, Model, Operation};
@@ -70,6 +71,7 @@ struct Run {
     dice: Dice,
     models: [Model; 2],
     definer: Definer,
+    crowd: Crowd,
     uses: Uses,
     kills: usize,
 }
@@ -86,7 +88,8 @@ impl Run {
             model.check_plans(&mut client);
             model.check(&mut client).unwrap();
         }
-        Self { system, dice, models, definer: Definer::new(), uses: Uses::default(), kills: 0 }
+        let crowd = Crowd::new(&mut dice);
+        Self { system, dice, models, definer: Definer::new(), crowd, uses: Uses::default(), kills: 0 }
     }
 
     fn kill_proxy(&mut self) {
@@ -141,7 +144,7 @@ impl Run {
         }
     }
 
-    /// Writers in two collections, one that makes and drops a third, a kill, and what is left.
+    /// Writers in two collections, many of one, one that makes and drops a third, a kill, and what is left.
     fn round(&mut self) {
         let stop = AtomicBool::new(false);
         let mut models = std::mem::replace(&mut self.models, ["", ""].map(|name| Model::new(name, 0)));
@@ -151,10 +154,23 @@ impl Run {
         let in_doubt = thread::scope(|scope| {
             let defining = scope.spawn(|| definer.run(client, || stop.load(Ordering::SeqCst)));
             let writers = models.each_mut().map(|model| scope.spawn(|| write(model, &address, &stop)));
+            let crowd = std::mem::take(&mut self.crowd.writers);
+            let crowd: Vec<_> = crowd
+                .into_iter()
+                .map(|mut writer| {
+                    let (address, stop) = (&address, &stop);
+                    scope.spawn(move || (writer.write(address, stop), writer))
+                })
+                .collect();
             pause(&mut self.dice, WRITING_MS);
             self.kill_at_random();
             stop.store(true, Ordering::SeqCst);
             defining.join().expect("its own message is above");
+            for writer in crowd {
+                let (acknowledged, writer) = writer.join().expect("its own message is above");
+                self.crowd.acknowledged += acknowledged;
+                self.crowd.writers.push(writer);
+            }
             writers.map(|writer| writer.join().expect("its own message is above"))
         });
         (self.models, self.definer) = (models, definer);
@@ -168,6 +184,7 @@ impl Run {
         for (model, in_doubt) in self.models.iter_mut().zip(in_doubt) {
             resolve(model, in_doubt, &mut client);
         }
+        self.crowd.check(&mut client);
         self.definer.check(&mut client);
         for model in &mut self.models {
             model.check(&mut client).unwrap_or_else(|error| panic!("{error}; {} kills", self.kills));
@@ -184,13 +201,15 @@ fn acknowledged_writes_survive_kills_and_no_write_is_half_there() {
     }
     run.kill_server();
     eprintln!(
-        "{} kills, {} writes seen by the server, {} circuits opened, {} blobs sealed, {} and {} documents",
+        "{} kills, {} writes seen by the server, {} acknowledged to the crowd, {} circuits opened, {} blobs sealed, {} and {} documents",
         run.kills,
         run.uses.writes(),
+        run.crowd.acknowledged,
         run.uses.circuits_opened(),
         run.uses.sealed(),
         run.models[0].state.len(),
         run.models[1].state.len(),
     );
     assert!(run.uses.writes() > 100 && run.uses.circuits_opened() > 1000 && run.uses.sealed() > 1000);
+    assert!(run.crowd.acknowledged > 100);
 }

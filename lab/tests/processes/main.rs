@@ -9,6 +9,7 @@ mod auditor;
 mod canaries;
 mod canary;
 mod crash;
+mod crowd;
 mod definitions;
 mod dice;
 mod faults;

@@ -39,6 +39,13 @@ pub enum Request {
         /// Which, in the order in which they are to come.
         rows: Vec<RowId>,
     },
+    /// Which rows exist, without their documents.
+    Exist {
+        /// Where.
+        collection: CollectionId,
+        /// Which.
+        rows: Vec<RowId>,
+    },
     /// Documents in row order (which is pseudorandom).
     Scan {
         /// Where.
@@ -55,6 +62,8 @@ pub enum Request {
 pub enum Response {
     /// To `Count`.
     Count(u64),
+    /// To `Exist`: of each row, in the order asked for, whether it is there.
+    Exist(Vec<bool>),
     /// To `Read` and `Scan`.
     Documents {
         /// The documents.

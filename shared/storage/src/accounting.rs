@@ -16,9 +16,9 @@ pub struct Counts {
     pub scans: u64,
     /// Entries visited by scans.
     pub scanned: u64,
-    /// Calls of [`Write::put`].
+    /// Calls of [`Write::put`], those rolled back too.
     pub puts: u64,
-    /// Keys removed by [`Write::delete`] and [`Write::delete_prefix`].
+    /// Keys removed by [`Write::delete`] and [`Write::delete_prefix`], those rolled back too.
     pub deletes: u64,
     /// Durable commits.
     pub durable_commits: u64,
@@ -161,6 +161,14 @@ impl<T: Write> Write for AccountedTransaction<T> {
         let removed = self.transaction.delete_prefix(table, prefix)?;
         self.tally.0.deletes.fetch_add(removed, Ordering::Relaxed);
         Ok(removed)
+    }
+
+    fn savepoint(&mut self) {
+        self.transaction.savepoint();
+    }
+
+    fn roll_back(&mut self) {
+        self.transaction.roll_back();
     }
 
     fn commit(self, durability: Durability) -> Result<(), StorageError> {

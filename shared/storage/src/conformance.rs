@@ -15,7 +15,7 @@ const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
 /// Runs every check, each on a store that `empty` makes.
 pub fn all<S: Storage>(mut empty: impl FnMut() -> S) {
-    let checks: [fn(&S); 14] = [
+    let checks: [fn(&S); 16] = [
         values_are_what_was_put,
         empty_keys_and_values_are_kept,
         scans_visit_every_kind_of_range,
@@ -28,6 +28,8 @@ pub fn all<S: Storage>(mut empty: impl FnMut() -> S) {
         writers_see_their_own_changes,
         snapshots_stand_still,
         dropped_writers_leave_nothing,
+        what_is_rolled_back_leaves_nothing,
+        roll_backs_end_at_the_last_savepoint,
         writers_take_turns,
         large_values_survive,
     ];
@@ -286,6 +288,50 @@ fn dropped_writers_leave_nothing<S: Storage>(store: &S) {
     let reader = store.read().expect("read");
     assert_eq!(value(&reader, LEFT, b"a").as_deref(), Some(&b"kept"[..]));
     assert_eq!(value(&reader, RIGHT, b"b"), None);
+}
+
+fn what_is_rolled_back_leaves_nothing<S: Storage>(store: &S) {
+    load(store, LEFT, &[(b"a", b"stored"), (b"b", b"stored"), (b"pa", b"stored"), (b"pb", b"stored")]);
+    let mut writer = store.write().expect("write");
+    writer.put(LEFT, b"a", b"kept").expect("put");
+    assert!(writer.delete(LEFT, b"pa").expect("delete"));
+    writer.put(LEFT, b"c", b"kept").expect("put");
+    let kept = entries(&writer, LEFT, EVERYTHING, Direction::Ascending);
+    writer.savepoint();
+    writer.put(LEFT, b"a", b"taken back").expect("put");
+    writer.put(LEFT, b"a", b"taken back twice").expect("put");
+    assert!(writer.delete(LEFT, b"b").expect("delete"));
+    assert!(writer.delete(LEFT, b"c").expect("delete"));
+    writer.put(LEFT, b"pa", b"there again").expect("put");
+    writer.put(LEFT, b"d", b"new").expect("put");
+    writer.put(RIGHT, b"r", b"in a table of its own").expect("put");
+    assert_eq!(writer.delete_prefix(LEFT, b"p").expect("delete_prefix"), 2);
+    writer.roll_back();
+    assert_eq!(entries(&writer, LEFT, EVERYTHING, Direction::Ascending), kept);
+    assert!(keys(&writer, RIGHT, EVERYTHING).is_empty());
+    writer.commit(Durability::Durable).expect("commit");
+    let reader = store.read().expect("read");
+    assert_eq!(entries(&reader, LEFT, EVERYTHING, Direction::Ascending), kept);
+    assert!(keys(&reader, RIGHT, EVERYTHING).is_empty());
+}
+
+fn roll_backs_end_at_the_last_savepoint<S: Storage>(store: &S) {
+    let mut writer = store.write().expect("write");
+    writer.put(LEFT, b"before any", b"").expect("put");
+    writer.roll_back();
+    assert!(keys(&writer, LEFT, EVERYTHING).is_empty(), "without a savepoint nothing is left");
+    for name in [b"1", b"2", b"3"] {
+        writer.savepoint();
+        writer.put(LEFT, name, b"").expect("put");
+    }
+    writer.roll_back();
+    writer.roll_back();
+    assert_eq!(keys(&writer, LEFT, EVERYTHING), [b"1", b"2"], "a second time takes nothing more back");
+    writer.put(LEFT, b"4", b"").expect("put");
+    writer.roll_back();
+    writer.put(LEFT, b"5", b"").expect("put");
+    writer.commit(Durability::Relaxed).expect("commit");
+    assert_eq!(keys(&store.read().expect("read"), LEFT, EVERYTHING), [b"1", b"2", b"5"]);
 }
 
 /// Adds one to a counter from several threads, each read and write in one transaction: no addition may be lost.

@@ -144,6 +144,14 @@ impl<T: Write> Write for FailingTransaction<T> {
         self.transaction.delete_prefix(table, prefix)
     }
 
+    fn savepoint(&mut self) {
+        self.transaction.savepoint();
+    }
+
+    fn roll_back(&mut self) {
+        self.transaction.roll_back();
+    }
+
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
         self.faults.commit()?;
         self.transaction.commit(durability)

@@ -63,7 +63,7 @@ pub enum Direction {
 }
 
 /// What went wrong.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StorageError {
     /// The environment failed (disk full, permission, device).
     #[error("{0}")]
@@ -130,6 +130,13 @@ pub trait Write: Read {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     fn delete_prefix(&mut self, table: Table, prefix: &[u8]) -> Result<u64, StorageError>;
+
+    /// Marks what has been changed so far as what [`Write::roll_back`] leaves. A later mark takes the place of an
+    /// earlier one.
+    fn savepoint(&mut self);
+
+    /// Takes back every change since the last [`Write::savepoint`], or since the transaction began.
+    fn roll_back(&mut self);
 
     /// Makes the changes visible, all at once. Without changes, a durable commit still makes every earlier one
     /// durable.

@@ -75,11 +75,16 @@ impl Drop for Taken<'_> {
     }
 }
 
+/// A key that was changed since the savepoint, and the change of it that stood before, if the transaction had one.
+type Replaced = (Table, Vec<u8>, Option<Option<Bytes>>);
+
 /// A write transaction: a snapshot and the changes over it.
 pub struct Staged<'a, E: Engine> {
     engine: &'a E,
     snapshot: E::Snapshot<'a>,
     changes: Changes,
+    /// What was replaced since the savepoint, oldest first; none while there is no savepoint.
+    replaced: Option<Vec<Replaced>>,
     turn: Taken<'a>,
 }
 
@@ -90,11 +95,26 @@ impl<'a, E: Engine> Staged<'a, E> {
     /// [`StorageError`] if the engine fails.
     pub fn begin(engine: &'a E, turn: &'a Turn) -> Result<Self, StorageError> {
         let turn = turn.take();
-        Ok(Self { engine, snapshot: engine.snapshot()?, changes: Changes::new(), turn })
+        Ok(Self { engine, snapshot: engine.snapshot()?, changes: Changes::new(), replaced: None, turn })
     }
 
     fn stage(&mut self, table: Table, key: &[u8], value: Option<Bytes>) {
-        self.changes.entry(table).or_default().insert(key.to_vec(), value);
+        let before = self.changes.entry(table).or_default().insert(key.to_vec(), value);
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push((table, key.to_vec(), before));
+        }
+    }
+
+    /// Puts back how `key` stood before it was changed.
+    fn restore(&mut self, (table, key, before): Replaced) {
+        let Some(changes) = self.changes.get_mut(&table) else { return };
+        match before {
+            Some(value) => drop(changes.insert(key, value)),
+            None => drop(changes.remove(&key)),
+        }
+        if changes.is_empty() {
+            self.changes.remove(&table);
+        }
     }
 }
 
@@ -202,12 +222,29 @@ impl<E: Engine> Write for Staged<'_, E> {
             ControlFlow::Continue(())
         })?;
         let removed = keys.len() as u64;
-        self.changes.entry(table).or_default().extend(keys.into_iter().map(|key| (key, None)));
+        for key in keys {
+            self.stage(table, &key, None);
+        }
         Ok(removed)
     }
 
+    fn savepoint(&mut self) {
+        self.replaced.get_or_insert_default().clear();
+    }
+
+    fn roll_back(&mut self) {
+        match &mut self.replaced {
+            None => self.changes.clear(),
+            Some(replaced) => {
+                for change in std::mem::take(replaced).into_iter().rev() {
+                    self.restore(change);
+                }
+            }
+        }
+    }
+
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
-        let Self { engine, snapshot, changes, turn } = self;
+        let Self { engine, snapshot, changes, turn, replaced: _ } = self;
         // An open snapshot would make the engine keep what the changes replace.
         drop(snapshot);
         let applied = engine.apply(changes, durability);

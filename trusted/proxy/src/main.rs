@@ -5,6 +5,9 @@ use arras_proxy::cli;
 use clap::Parser;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match cli::run(cli::Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,7 @@ pub struct Backend<S> {
     store: S,
     identity: hello::Identity,
     lease: Lease,
+    writes: write::Queue,
 }
 
 /// A storage failure as the proxy hears of it.
@@ -61,7 +62,8 @@ impl<S: Storage> Backend<S> {
         let lease = Lease::open(&writer)?;
         writer.commit(Durability::Durable)?;
         let engine = store.engine();
-        Ok(Self { store, identity: hello::Identity { database, incarnation, engine }, lease })
+        let identity = hello::Identity { database, incarnation, engine };
+        Ok(Self { store, identity, lease, writes: write::Queue::default() })
     }
 
     /// The store, for measurements.
@@ -116,7 +118,8 @@ impl<S: Storage> Backend<S> {
             }
             Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
             WriteProtocol::ID => {
-                Ok(codec::encode(&write::answer(store, writer, request::<WriteProtocol>(body)?)?))
+                let write = request::<WriteProtocol>(body)?;
+                Ok(codec::encode(&self.writes.answer(store, writer, write, body.len())?))
             }
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),

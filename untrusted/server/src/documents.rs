@@ -22,6 +22,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     match request {
         Request::Count { collection } => Ok(Response::Count(count(&reader, collection)?)),
         Request::Read { collection, rows } => read(&reader, collection, &rows),
+        Request::Exist { collection, rows } => exist(&reader, collection, &rows),
         Request::Scan { collection, after, documents_max } => scan(&reader, collection, after, documents_max),
     }
 }
@@ -56,6 +57,15 @@ fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<
         served = served.saturating_add(1);
     }
     Ok(Response::Documents { documents, more: false, served })
+}
+
+fn exist(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Response, Refusal> {
+    count(reader, collection)?;
+    let is_there = |row: &RowId| {
+        let name = key(&[collection.as_bytes(), row.as_bytes()]);
+        reader.get(DOCUMENTS, &name).map(|stored| stored.is_some()).map_err(storage)
+    };
+    Ok(Response::Exist(rows.iter().map(is_there).collect::<Result<_, _>>()?))
 }
 
 fn scan(

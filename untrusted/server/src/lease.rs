@@ -134,13 +134,32 @@ pub(crate) enum Writer<'s> {
 }
 
 impl Writer<'_> {
-    /// Refuses a write inside its own transaction if its connection does not hold the lease there.
+    /// What a write that waits for its transaction takes along.
+    pub(crate) fn author(self) -> Result<Author, Refusal> {
+        match self {
+            Self::InProcess => Ok(Author::InProcess),
+            Self::Connected(session) => match session.granted.get() {
+                Some(granted) => Ok(Author::Holder(*granted)),
+                None => Err(Refusal::Malformed("a connection that only looks may not write".into())),
+            },
+        }
+    }
+}
+
+/// Who wrote a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Author {
+    /// A test or a measurement in one process.
+    InProcess,
+    /// A proxy that was granted the lease in this generation.
+    Holder(u64),
+}
+
+impl Author {
+    /// Refuses a write inside its own transaction if its author does not hold the lease there.
     pub(crate) fn check(self, transaction: &impl Read) -> Result<(), Refusal> {
-        let Self::Connected(session) = self else { return Ok(()) };
-        let Some(granted) = session.granted.get() else {
-            return Err(Refusal::Malformed("a connection that only looks may not write".into()));
-        };
+        let Self::Holder(granted) = self else { return Ok(()) };
         let holder = Holder::read(transaction).map_err(storage)?;
-        if holder.generation == *granted { Ok(()) } else { Err(Refusal::Fenced) }
+        if holder.generation == granted { Ok(()) } else { Err(Refusal::Fenced) }
     }
 }

@@ -53,6 +53,9 @@ impl Failure {
     }
 }
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match Configuration::new(Arguments::parse()).map_err(Failure::from).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,14 +1,19 @@
-//! The write path: steps of one write in one storage transaction, at most once.
+//! The write path: steps of one write in one storage transaction, at most once. Writes that come at the same time
+//! share a transaction ([`queue`]); each is there wholly or not at all, whatever becomes of the others.
+
+mod queue;
+
+pub(crate) use queue::Queue;
 
 mod parts;
 
 use crate::backend::storage;
-use crate::lease::Writer;
+use crate::lease::Author;
 use crate::{arx_eq, arx_range, documents, unique};
 use arras_protocol::limits::STEPS_MAX;
 use arras_protocol::write::{Request, Response, Step};
 use arras_protocol::{OperationId, Refusal, arx_range::Change};
-use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
+use arras_storage::{Direction, Read, Table, Write};
 use std::ops::{Bound, ControlFlow};
 
 /// Operation id (epoch and sequence, big endian) of every durable write the proxy may still replay.
@@ -26,8 +31,8 @@ fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
 }
 
-/// Applies a write, all or nothing.
-pub(crate) fn answer<S: Storage>(store: &S, by: Writer<'_>, request: Request) -> Result<Response, Refusal> {
+/// Applies a write in a transaction that may hold others. After a refusal the caller takes back what was changed.
+fn perform(writer: &mut impl Write, by: Author, request: Request) -> Result<Response, Refusal> {
     if request.steps.len() > STEPS_MAX {
         return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
     }
@@ -35,9 +40,8 @@ pub(crate) fn answer<S: Storage>(store: &S, by: Writer<'_>, request: Request) ->
     if relaxed && !request.steps.iter().all(may_be_lost) {
         return Err(Refusal::Malformed("a relaxed write may only store circuits and parts".into()));
     }
-    let mut writer = store.write().map_err(storage)?;
-    by.check(&writer)?;
-    let mut commits = commits(&writer)?;
+    by.check(writer)?;
+    let mut commits = commits(writer)?;
     if commits < request.acknowledged {
         return Err(Refusal::SetBack);
     }
@@ -45,12 +49,12 @@ pub(crate) fn answer<S: Storage>(store: &S, by: Writer<'_>, request: Request) ->
         if writer.get(OPERATIONS, &name(operation)).map_err(storage)?.is_some() {
             return Ok(Response { applied: false, commits });
         }
-        if mark(&writer, FINISHED)?.is_some_and(|finished| operation < finished) {
+        if mark(writer, FINISHED)?.is_some_and(|finished| operation < finished) {
             return Err(Refusal::Finished);
         }
-        forget(&mut writer, request.finished_below)?;
-        raise(&mut writer, FINISHED, request.finished_below)?;
-        raise(&mut writer, NEWEST, operation)?;
+        forget(writer, request.finished_below)?;
+        raise(writer, FINISHED, request.finished_below)?;
+        raise(writer, NEWEST, operation)?;
         commits = commits.saturating_add(1);
         writer.put(MARKS, COMMITS, &commits.to_be_bytes()).map_err(storage)?;
         writer.put(OPERATIONS, &name(operation), &[]).map_err(storage)?;
@@ -59,17 +63,15 @@ pub(crate) fn answer<S: Storage>(store: &S, by: Writer<'_>, request: Request) ->
     for step in request.steps {
         match (step, request.operation) {
             (Step::Parts { count }, Some(operation)) => {
-                parts::apply_all(&mut writer, operation, count, &mut position)?;
+                parts::apply_all(writer, operation, count, &mut position)?;
             }
             (Step::Upload { operation, part, steps }, None) => {
-                parts::keep(&mut writer, operation, part, &steps)?;
+                parts::keep(writer, operation, part, &steps)?;
             }
-            (step, _) => apply(&mut writer, position, step)?,
+            (step, _) => apply(writer, position, step)?,
         }
         position = position.saturating_add(1);
     }
-    let durability = if relaxed { Durability::Relaxed } else { Durability::Durable };
-    writer.commit(durability).map_err(storage)?;
     Ok(Response { applied: true, commits })
 }
 

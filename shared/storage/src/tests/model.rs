@@ -16,6 +16,8 @@ enum Operation {
     DeletePrefix { table: usize, prefix: Vec<u8> },
     Get { table: usize, key: Vec<u8> },
     Scan { table: usize, low: std::ops::Bound<Vec<u8>>, high: std::ops::Bound<Vec<u8>> },
+    Savepoint,
+    RollBack,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (table.clone(), key()).prop_map(|(table, prefix)| Operation::DeletePrefix { table, prefix }),
         2 => (table.clone(), key()).prop_map(|(table, key)| Operation::Get { table, key }),
         3 => (table, bound(), bound()).prop_map(|(table, low, high)| Operation::Scan { table, low, high }),
+        2 => Just(Operation::Savepoint),
+        1 => Just(Operation::RollBack),
     ]
 }
 
@@ -74,8 +78,16 @@ fn remove(model: &mut Model, table: usize, chosen: impl Fn(&[u8]) -> bool) -> us
     before - model.len()
 }
 
-fn perform(writer: &mut impl Write, model: &mut Model, operation: Operation) {
+fn perform(writer: &mut impl Write, model: &mut Model, marked: &mut Model, operation: Operation) {
     match operation {
+        Operation::Savepoint => {
+            writer.savepoint();
+            marked.clone_from(model);
+        }
+        Operation::RollBack => {
+            writer.roll_back();
+            model.clone_from(marked);
+        }
         Operation::Put { table, key, value } => {
             writer.put(TABLES[table], &key, &value).unwrap();
             remove(model, table, |other| other == key);
@@ -127,12 +139,12 @@ fn compare(view: &impl Read, model: &Model) {
 fn run<S: Storage>(mut store: S, mut reopen: impl FnMut(S) -> S, transactions: Vec<(Vec<Operation>, End)>) {
     let mut committed = Model::new();
     for (operations, end) in transactions {
-        let mut model = committed.clone();
+        let (mut model, mut marked) = (committed.clone(), committed.clone());
         {
             let before = store.read().unwrap();
             let mut writer = store.write().unwrap();
             for operation in operations {
-                perform(&mut writer, &mut model, operation);
+                perform(&mut writer, &mut model, &mut marked, operation);
             }
             match end {
                 End::Abort => drop(writer),

@@ -125,6 +125,16 @@ impl std::fmt::Debug for Suspended {
     }
 }
 
+/// An index held alone, for a change of it ([`ArxRange::hold`]). A write of several indexes holds them all, in an
+/// order that all its like keep, before it stages their changes side by side.
+pub struct Held(OwnedRwLockWriteGuard<Directory>);
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Held")
+    }
+}
+
 /// The client half of one index.
 pub struct ArxRange<C> {
     channel: Arc<C>,
@@ -199,6 +209,11 @@ impl<C> ArxRange<C> {
         directory.valid = false;
         directory.forget_trees();
         Suspended(directory)
+    }
+
+    /// Waits to have the index alone, for [`Self::stage_held`].
+    pub async fn hold(&self) -> Held {
+        Held(Arc::clone(&self.directory).write_owned().await)
     }
 
     fn generation(&self) -> Arc<Generation> {
@@ -277,7 +292,14 @@ impl<C: Channel<Protocol>> ArxRange<C> {
 
     /// The directory, alone; loaded anew if the outcome of a change is unknown.
     async fn lock_alone(&self) -> Result<OwnedRwLockWriteGuard<Directory>, IndexError> {
-        let mut directory = Arc::clone(&self.directory).write_owned().await;
+        self.loaded(self.hold().await).await
+    }
+
+    /// The directory as it is held, loaded anew if the outcome of a change is unknown.
+    async fn loaded(
+        &self,
+        Held(mut directory): Held,
+    ) -> Result<OwnedRwLockWriteGuard<Directory>, IndexError> {
         if !directory.valid {
             *directory = self.load_directory(&directory).await?;
         }

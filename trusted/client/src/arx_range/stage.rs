@@ -3,7 +3,6 @@
 //! One or two places are found by a walk, like a search's bounds. For more, the trees concerned are loaded, and
 //! no circuit is opened.
 
-use super::ArxRange;
 use super::aggregate::{Aggregate, PART_BYTES};
 use super::directory::{Directory, Gap, InHand, Readiness, Top, TreeLock};
 use super::entry::{Entry, RangeEntry};
@@ -13,6 +12,7 @@ use super::load::{Wanted, within};
 use super::locate::{Bounds, LockedTree, stub};
 use super::secrets::{Place, place_before};
 use super::treap::{Link, Node};
+use super::{ArxRange, Held};
 use crate::error::IndexError;
 use arras_protocol::arx_range::{ArxRange as Protocol, FoundBucket, Order};
 use arras_protocol::write::{Step, Write};
@@ -98,8 +98,22 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         insert: Vec<RangeEntry>,
         remove: Vec<RangeEntry>,
     ) -> Result<Staged, IndexError> {
+        let held = self.hold().await;
+        self.stage_held(held, insert, remove).await
+    }
+
+    /// The same, for an index that is held already.
+    ///
+    /// # Errors
+    /// Those of [`Self::stage`].
+    pub async fn stage_held(
+        self: &Arc<Self>,
+        held: Held,
+        insert: Vec<RangeEntry>,
+        remove: Vec<RangeEntry>,
+    ) -> Result<Staged, IndexError> {
         let batch = self.batch(insert, remove)?;
-        let mut directory = self.lock_alone().await?;
+        let mut directory = self.loaded(held).await?;
         let generation = self.generation();
         let points = self.points(&batch);
         if points.is_empty() {

@@ -8,7 +8,7 @@ use super::local::Change;
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_client::arx_eq::ArxEq;
-use arras_client::arx_range::RangeEntry;
+use arras_client::arx_range::{ArxRange, RangeEntry, Staged};
 use arras_client::{IndexTerms, OpenDocument};
 use arras_documents::limits;
 use arras_planner::store::StoreError;
@@ -19,6 +19,7 @@ use bson::Document;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::task::JoinSet;
 
 /// Index id and counter slot to the number of counters used.
 pub(super) const COUNTERS: Table = Table("counters");
@@ -72,7 +73,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn apply(
         &self,
         collection: &Collection<C>,
-        revisions: Vec<Revision>,
+        revisions: &[Revision],
     ) -> Result<(), StoreError> {
         self.apply_filling(collection, revisions, &[]).await
     }
@@ -81,36 +82,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn apply_filling(
         &self,
         collection: &Collection<C>,
-        revisions: Vec<Revision>,
+        revisions: &[Revision],
         filling: &[IndexId],
     ) -> Result<(), StoreError> {
         let parts = collection.parts();
         let mut steps = Steps::default();
         let mut counters = Counters::default();
         let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
-        let mut staged = Vec::new();
+        let mut changes_of_ranges = Vec::new();
         let mut raised = Vec::new();
         for part in &parts {
-            let differences = differences(part, &revisions, filling.contains(&part.id))?;
+            let differences = differences(part, revisions, filling.contains(&part.id))?;
             raised.extend(flags_to_raise(part, &differences));
             match &part.half {
                 Half::Unique(labels) => {
-                    unique_steps(part.id, labels, &revisions, &differences, &mut steps);
+                    unique_steps(part.id, labels, revisions, &differences, &mut steps);
                 }
                 Half::Eq(half) => {
-                    self.eq_steps(half, &revisions, &differences, &mut headers, &mut counters, &mut steps)?;
+                    self.eq_steps(half, revisions, &differences, &mut headers, &mut counters, &mut steps)?;
                 }
                 Half::Range(index) => {
-                    let (insert, remove) = range_entries(&revisions, differences);
+                    let (insert, remove) = range_entries(revisions, differences);
                     if !insert.is_empty() || !remove.is_empty() {
-                        let mut stage = index.stage(insert, remove).await.map_err(error::index)?;
-                        steps.entries.append(&mut stage.steps);
-                        staged.push(stage);
+                        changes_of_ranges.push((Arc::clone(index), insert, remove));
                     }
                 }
             }
         }
         document_steps(collection, revisions, headers, &mut steps)?;
+        let mut staged = stage(changes_of_ranges).await?;
+        steps.entries.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
         let mut changes = self.counter_changes(&counters);
         if !raised.is_empty() {
             raised.iter().for_each(|flag| flag.set(true));
@@ -184,6 +185,32 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let set = |(name, next): (&Vec<u8>, &u32)| self.local.set_as_named(COUNTERS, name.clone(), next);
         counters.next.iter().map(set).collect()
     }
+}
+
+/// A range index, and the entries to add to it and to take from it.
+type RangeChange<C> = (Arc<ArxRange<C>>, Vec<RangeEntry>, Vec<RangeEntry>);
+
+/// Stages the changes of range indexes side by side. All are held, in the order in which every write takes them,
+/// before the first is worked on: two that wait for each other's would wait for ever.
+async fn stage<C: ServerChannel>(changes: Vec<RangeChange<C>>) -> Result<Vec<Staged>, StoreError> {
+    let mut held = Vec::with_capacity(changes.len());
+    for (index, insert, remove) in changes {
+        held.push((index.hold().await, index, insert, remove));
+    }
+    if held.len() <= 1 {
+        let Some((held, index, insert, remove)) = held.pop() else { return Ok(Vec::new()) };
+        return Ok(vec![index.stage_held(held, insert, remove).await.map_err(error::index)?]);
+    }
+    let mut staging = JoinSet::new();
+    for (position, (held, index, insert, remove)) in held.into_iter().enumerate() {
+        staging.spawn(async move { (position, index.stage_held(held, insert, remove).await) });
+    }
+    let mut staged = BTreeMap::new();
+    while let Some(ended) = staging.join_next().await {
+        let (position, stage) = ended.map_err(|error| error::of(8, "UnknownError", error.to_string()))?;
+        staged.insert(position, stage.map_err(error::index)?);
+    }
+    Ok(staged.into_values().collect())
 }
 
 fn differences<C>(
@@ -271,19 +298,19 @@ fn range_entries(revisions: &[Revision], differences: Vec<Difference>) -> (Vec<R
 
 fn document_steps<C: ServerChannel>(
     collection: &Collection<C>,
-    revisions: Vec<Revision>,
+    revisions: &[Revision],
     headers: Vec<IndexTerms>,
     steps: &mut Steps,
 ) -> Result<(), StoreError> {
     let mut rng = rand::rng();
     let id = collection.id;
-    for (revision, header) in revisions.into_iter().zip(headers) {
-        let change = match revision.new {
+    for (revision, header) in revisions.iter().zip(headers) {
+        let change = match &revision.new {
             Some(document) => {
-                limits::check_built(&document)?;
+                limits::check_built(document)?;
                 let insert = revision.old.is_none();
                 let sealed =
-                    collection.sealer.seal(revision.row, revision.sequence, header, &document, &mut rng);
+                    collection.sealer.seal(revision.row, revision.sequence, header, document, &mut rng);
                 let sealed = sealed.map_err(|error| error::of(2, "BadValue", error.to_string()))?;
                 documents::Change::Put { collection: id, document: sealed, insert }
             }

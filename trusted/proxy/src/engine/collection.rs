@@ -3,6 +3,7 @@
 use super::catalog::{CollectionRecord, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::index::{Half, LiveIndex, Part};
+use super::joined::Joining;
 use arras_client::DocumentSealer;
 use arras_keys::{Key, Purpose};
 use arras_planner::store::Namespace;
@@ -21,6 +22,8 @@ pub(super) struct Collection<C> {
     pub(super) sealer: Arc<DocumentSealer>,
     /// Held by the one writer: uniqueness checks, counters and index changes of a write belong together.
     pub(super) writes: tokio::sync::Mutex<()>,
+    /// The writes of single documents that wait for it.
+    pub(super) joining: Joining,
     indexes: RwLock<Arc<Vec<Arc<LiveIndex<C>>>>>,
 }
 
@@ -33,6 +36,7 @@ impl<C: ServerChannel> Collection<C> {
             key_version: record.key_version,
             sealer: Arc::new(DocumentSealer::new(record.id, key)),
             writes: tokio::sync::Mutex::default(),
+            joining: Joining::default(),
             indexes: RwLock::new(Arc::new(indexes.into_iter().map(Arc::new).collect())),
         }
     }

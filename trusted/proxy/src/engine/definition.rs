@@ -262,7 +262,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 if let Some(error) = self.conflicts(collection, &chunk).await?.into_iter().flatten().next() {
                     return Err(error);
                 }
-                self.apply_filling(collection, chunk, filling).await?;
+                self.apply_filling(collection, &chunk, filling).await?;
             }
         }
     }

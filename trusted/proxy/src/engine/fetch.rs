@@ -54,33 +54,41 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut found = Vec::with_capacity(rows.len());
         let mut rest = rows.as_slice();
         while !rest.is_empty() {
-            let request = documents::Request::Read { collection: collection.id, rows: rest.to_vec() };
-            let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
-            let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)?
-            else {
-                return Err(error::not_of_protocol());
-            };
-            let served = usize::try_from(served).unwrap_or(usize::MAX);
-            let (Some(asked), true) = (rest.get(..served), served > 0) else {
-                return Err(error::not_of_protocol());
-            };
-            let missing = missing(asked, documents.iter().map(|document| document.row));
-            let missing = missing.ok_or_else(|| {
-                error::lying(
-                    &collection.ns,
-                    "documents come repeated, out of order or without being asked for",
-                )
-            })?;
-            if let Absent::Named(watch) = absent {
-                for row in missing {
-                    let explained = watch.deleted(collection.id, row);
-                    explain(collection, explained, "an index names a document that is withheld")?;
-                }
-            }
+            let (documents, served) = self.read_some(collection, rest, absent).await?;
             rest = rest.get(served..).unwrap_or_default();
-            found.extend(collection.open_all(documents).await?);
+            found.extend(documents);
         }
         Ok(found)
+    }
+
+    /// The documents of the first of some rows, as many as one reply holds: in the order asked for, and of how many
+    /// rows (one at least) they are.
+    pub(super) async fn read_some(
+        &self,
+        collection: &Collection<C>,
+        rows: &[RowId],
+        absent: Absent<'_>,
+    ) -> Result<(Vec<OpenDocument>, usize), StoreError> {
+        let request = documents::Request::Read { collection: collection.id, rows: rows.to_vec() };
+        let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
+        let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)? else {
+            return Err(error::not_of_protocol());
+        };
+        let served = usize::try_from(served).unwrap_or(usize::MAX);
+        let (Some(asked), true) = (rows.get(..served), served > 0) else {
+            return Err(error::not_of_protocol());
+        };
+        let missing = missing(asked, documents.iter().map(|document| document.row));
+        let missing = missing.ok_or_else(|| {
+            error::lying(&collection.ns, "documents come repeated, out of order or without being asked for")
+        })?;
+        if let Absent::Named(watch) = absent {
+            for row in missing {
+                let explained = watch.deleted(collection.id, row);
+                explain(collection, explained, "an index names a document that is withheld")?;
+            }
+        }
+        Ok((collection.open_all(documents).await?, served))
     }
 }
 

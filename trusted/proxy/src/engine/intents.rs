@@ -6,14 +6,14 @@
 //! acknowledged is wholly there or wholly not, and no counter serves two entries.
 
 use super::apply::COUNTERS;
+use super::commits::Commits;
 use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore};
 use super::upload::{self, Heading, TooLarge};
-use super::{NEWEST, STATE};
 use crate::history::History;
 use arras_protocol::write::{Response, Step, Write};
-use arras_protocol::{Channel, ChannelError, OperationId, Refusal};
-use arras_storage::{Durability, Storage, Table};
+use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Refusal};
+use arras_storage::{Storage, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,14 +86,13 @@ struct Open {
 
 /// The intent log.
 #[derive(Debug)]
-pub struct Intents<S> {
+pub struct Intents<S: Storage> {
     local: Arc<LocalStore<S>>,
     /// Told of every write before it is recorded, and when its outcome is known.
     pub ledger: Arc<Ledger>,
+    commits: Commits<S>,
     epoch: u64,
     open: Mutex<Open>,
-    /// Held from the choice of a write's name until it is recorded.
-    recording: tokio::sync::Mutex<()>,
     /// One settling at a time.
     settling: tokio::sync::Mutex<()>,
     /// When the server was last waited for in vain, and why.
@@ -132,8 +131,9 @@ impl<S: Storage> Intents<S> {
         left.iter().for_each(|(operation, steps)| ledger.begin(*operation, steps, &[]));
         let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
-        let (recording, settling, failed) = Default::default();
-        Ok(Self { local, ledger, epoch, open, recording, settling, failed, patience, request_bytes, history })
+        let (settling, failed) = Default::default();
+        let commits = Commits::new(Arc::clone(&local));
+        Ok(Self { local, ledger, commits, epoch, open, settling, failed, patience, request_bytes, history })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -157,7 +157,7 @@ impl<S: Storage> Intents<S> {
         if matches!(outcome, Err(WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
         } else {
-            self.finish(operation, outcome.is_ok()).await;
+            self.finish(operation, outcome.is_ok());
         }
         outcome
     }
@@ -177,21 +177,18 @@ impl<S: Storage> Intents<S> {
         mut changes: Vec<Change>,
         in_doubt: bool,
     ) -> Result<(OperationId, OperationId), LocalError> {
-        // One after the other, so that what is recorded as the newest is: the store takes one writer at a time anyway.
-        let _in_order = self.recording.lock().await;
         let (operation, finished_below) = {
             let mut open = self.open_writes();
             let operation = OperationId { epoch: self.epoch, sequence: open.next };
             open.next += 1;
             open.operations.insert(operation, false);
-            // Everything below was struck before the durable commit that follows, so its strike is durable too
-            // when the server hears of it: the server may forget what this log can no longer replay.
+            // The strike of everything below is durable no later than this write's record, so before the server
+            // hears of it: the server may forget what this log can no longer replay.
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
         self.ledger.begin(operation, steps, &changes);
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, steps)));
-        changes.push(self.local.set(STATE, NEWEST, &operation));
-        if let Err(error) = self.apply(changes, Durability::Durable).await {
+        if let Err(error) = self.commits.record(operation, changes).await {
             self.open_writes().operations.remove(&operation);
             self.ledger.end(operation, false, &self.local);
             return Err(error);
@@ -240,7 +237,7 @@ impl<S: Storage> Intents<S> {
         for operation in &in_doubt {
             let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
             let Some((_, steps)) = intent else {
-                self.finish(*operation, false).await;
+                self.finish(*operation, false);
                 continue;
             };
             let _held = hold(&steps).await;
@@ -261,7 +258,7 @@ impl<S: Storage> Intents<S> {
                 Err(WriteError::HaltedInDoubt(why)) => return Err(WriteError::Halted(why)),
                 Err(error) => return Err(error),
             }
-            self.finish(*operation, applied).await;
+            self.finish(*operation, applied);
         }
         Ok(in_doubt.len())
     }
@@ -313,27 +310,23 @@ impl<S: Storage> Intents<S> {
         }
     }
 
-    /// Strikes a write whose outcome is known. Relaxed: if the strike is lost, the replay changes nothing. If it
-    /// fails, the write stays among those that the server must know.
-    async fn finish(&self, operation: OperationId, applied: bool) {
-        let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
-        let (counts, counted) = self.ledger.end(operation, applied, &self.local);
-        strike.extend(counts);
-        match self.apply(strike, Durability::Relaxed).await {
-            Ok(()) => drop(self.open_writes().operations.remove(&operation)),
-            Err(error) => {
-                self.ledger.not_recorded(&counted);
-                self.open_writes().operations.insert(operation, false);
-                tracing::error!(%error, ?operation, "a write that is done cannot be struck off the log");
-            }
-        }
+    /// Takes a collection's count from a scan beside which nothing was written. If the record of it is lost with the
+    /// process, the next start counts again.
+    pub(super) fn counted(&self, collection: CollectionId, documents: u64) {
+        // In the order of the counts that writes record.
+        let _no_strike = self.open_writes();
+        self.commits.send_along(vec![self.ledger.counted(collection, documents, &self.local)]);
     }
 
-    async fn apply(&self, changes: Vec<Change>, durability: Durability) -> Result<(), LocalError> {
-        let local = Arc::clone(&self.local);
-        let written = tokio::task::spawn_blocking(move || local.apply(&changes, durability)).await;
-        written.unwrap_or_else(|error| {
-            Err(arras_storage::StorageError::Environment(format!("the writing task failed: {error}")).into())
-        })
+    /// Strikes a write whose outcome is known, durably before the next one is recorded: if the strike is lost with
+    /// the process, the replay changes nothing.
+    fn finish(&self, operation: OperationId, applied: bool) {
+        let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
+        // Together, so that the counts are recorded in the order in which they came about.
+        let mut open = self.open_writes();
+        strike.extend(self.ledger.end(operation, applied, &self.local));
+        self.commits.send_along(strike);
+        // Only now: what is finished below must have its strike under way.
+        open.operations.remove(&operation);
     }
 }

@@ -45,8 +45,6 @@ struct Tally {
     begun: Moved,
     /// By writes that ended, whatever became of them.
     ended: Moved,
-    /// The record of the count is not to be trusted: it goes with the next write, and the next start counts.
-    unrecorded: bool,
 }
 
 /// What one write does.
@@ -167,20 +165,19 @@ impl Ledger {
         state.under_way.insert(operation, effects);
     }
 
-    /// Notes that the outcome of a write is known; the changes that record the counts it leaves, and of which
-    /// collections, to be applied with its strike or, if that fails, given up with [`Self::not_recorded`].
+    /// Notes that the outcome of a write is known; the changes that record the counts it leaves, to be applied with
+    /// its strike and in the order of these calls.
     pub fn end<S: Storage>(
         &self,
         operation: OperationId,
         applied: bool,
         local: &LocalStore<S>,
-    ) -> (Vec<Change>, Vec<CollectionId>) {
+    ) -> Vec<Change> {
         let mut state = self.state();
         let Some(effects) = state.under_way.remove(&operation) else {
             return Default::default();
         };
         let mut changes = Vec::new();
-        let counted = effects.moved.keys().copied().collect();
         if let Some(made) = effects.made.filter(|_| applied) {
             let tally = state.tallies.entry(made).or_default();
             tally.documents = Some(0);
@@ -207,15 +204,7 @@ impl Ledger {
             state.ended.push_back((number, effects));
             state.prune();
         }
-        (changes, counted)
-    }
-
-    /// The strike of a write failed: it will be counted again at the next start, on whatever is recorded then.
-    pub fn not_recorded(&self, collections: &[CollectionId]) {
-        let mut state = self.state();
-        for collection in collections {
-            state.tallies.entry(*collection).or_default().unrecorded = true;
-        }
+        changes
     }
 
     /// Documents of a collection by all writes that ended; none if nobody has counted them.
@@ -269,7 +258,7 @@ impl Ledger {
 }
 
 fn record<S: Storage>(local: &LocalStore<S>, collection: CollectionId, tally: &Tally) -> Change {
-    match tally.documents.filter(|_| !tally.unrecorded) {
+    match tally.documents {
         Some(documents) => local.set(COUNTS, collection.as_bytes(), &(collection, documents)),
         None => local.unset(COUNTS, collection.as_bytes()),
     }

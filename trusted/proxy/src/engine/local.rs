@@ -7,14 +7,14 @@ use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::codec;
-use arras_storage::{Direction, Durability, Read, Storage, StorageError, Table, Write};
+use arras_storage::{Bytes, Direction, Durability, Read, Storage, StorageError, Table, Write};
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What keeps the proxy's store from being used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum LocalError {
     /// The engine failed.
     #[error("the proxy's data directory: {0}")]
@@ -39,7 +39,7 @@ const ACKNOWLEDGED: &[u8] = b"acknowledged";
 pub struct Change {
     table: Table,
     name: Vec<u8>,
-    sealed: Option<Vec<u8>>,
+    sealed: Option<Bytes>,
 }
 
 impl Change {
@@ -94,8 +94,7 @@ impl<S: Storage> LocalStore<S> {
     /// A change that sets a record.
     pub fn set<T: Serialize>(&self, table: Table, name: &[u8], value: &T) -> Change {
         let name = self.label(table, name);
-        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
-        Change { table, name, sealed: Some(sealed) }
+        self.set_as_named(table, name, value)
     }
 
     /// A change that removes a record.
@@ -106,7 +105,7 @@ impl<S: Storage> LocalStore<S> {
     /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
     pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
         let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
-        Change { table, name, sealed: Some(sealed) }
+        Change { table, name, sealed: Some(sealed.into()) }
     }
 
     /// A record set by [`Self::set_as_named`].
@@ -150,7 +149,11 @@ impl<S: Storage> LocalStore<S> {
     ///
     /// # Errors
     /// [`LocalError::Storage`]; nothing changed.
-    pub fn apply(&self, changes: &[Change], durability: Durability) -> Result<(), LocalError> {
+    pub fn apply<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c Change>,
+        durability: Durability,
+    ) -> Result<(), LocalError> {
         let mut writer = self.store.write()?;
         // Read while this is the only writer: strikes of writes that were under way together never lower it.
         let acknowledged = self.acknowledged.load(Ordering::Acquire);
@@ -160,7 +163,7 @@ impl<S: Storage> LocalStore<S> {
         }
         for change in changes {
             match &change.sealed {
-                Some(sealed) => writer.put(change.table, &change.name, sealed)?,
+                Some(sealed) => writer.put_owned(change.table, &change.name, sealed.clone())?,
                 None => drop(writer.delete(change.table, &change.name)?),
             }
         }

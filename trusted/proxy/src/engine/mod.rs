@@ -5,12 +5,14 @@ mod apply;
 pub mod catalog;
 pub mod channel;
 mod collection;
+mod commits;
 mod cutting;
 mod definition;
 mod error;
 mod fetch;
 pub mod index;
 pub mod intents;
+mod joined;
 pub mod ledger;
 pub mod local;
 mod planning;
@@ -128,7 +130,7 @@ impl<S: Storage, C: ServerChannel> std::fmt::Debug for Engine<S, C> {
 }
 
 /// What every operation shares.
-struct Shared<S, C> {
+struct Shared<S: Storage, C> {
     keyring: Keyring,
     local: Arc<LocalStore<S>>,
     intents: Intents<S>,

@@ -101,7 +101,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let mut scan = Scan::new(self, collection, u32::MAX);
         while !scan.next(&*self.channel).await?.is_empty() {}
-        let record = self.intents.ledger.counted(collection.id, scan.documents, &self.local);
-        self.local.apply(&[record], arras_storage::Durability::Durable).map_err(error::local)
+        self.intents.counted(collection.id, scan.documents);
+        Ok(())
     }
 }

@@ -4,7 +4,6 @@ use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
-use super::fetch::Absent;
 use super::index::Half;
 use super::read::Selection;
 use super::{Shared, error, terms};
@@ -17,7 +16,7 @@ use arras_planner::store::{
     FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement, Updated,
     WriteFailure,
 };
-use arras_protocol::{Channel, IndexId, RowId, unique};
+use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_storage::Storage;
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
@@ -39,6 +38,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         documents: Vec<Document>,
         ordered: bool,
     ) -> Result<Inserted, StoreError> {
+        let documents = match <[Document; 1]>::try_from(documents) {
+            Ok([document]) => return self.insert_one(collection, document).await,
+            Err(documents) => documents,
+        };
         let _one_writer = self.writer(collection).await?;
         let mut outcome = Inserted::default();
         let parts = collection.parts();
@@ -107,7 +110,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let count = accepted.len() as u64;
         if count > 0 {
-            self.apply(collection, accepted).await?;
+            self.apply(collection, &accepted).await?;
         }
         outcome.count += count;
         Ok(go_on)
@@ -121,8 +124,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         revisions: &[Revision],
     ) -> Result<Vec<Option<StoreError>>, StoreError> {
         let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
-        let mut claims =
-            Claims { rows: self.existing_rows(collection, new_rows).await?, ..Claims::default() };
         let mut conflicts: Vec<Option<StoreError>> = Vec::with_capacity(revisions.len());
         let mut labelled = Vec::new();
         for index in collection.indexes().iter() {
@@ -144,10 +145,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
                     of_revisions.push(Labels { taken, freed });
                 }
-                self.claim_stored(part.id, &of_revisions, &mut claims).await?;
                 labelled.push((Arc::clone(index), part.id, of_revisions));
             }
         }
+        let (rows, labels) =
+            tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled))?;
+        let mut claims = Claims { rows, labels };
         for (position, revision) in revisions.iter().enumerate() {
             conflicts.push(conflict(collection, position, revision, &labelled, &mut claims));
         }
@@ -158,34 +161,56 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn existing_rows(
         &self,
         collection: &Collection<C>,
-        rows: Vec<RowId>,
+        mut rows: Vec<RowId>,
     ) -> Result<HashSet<RowId>, StoreError> {
-        let existing = self.read_rows(collection, &rows, Absent::Allowed).await?;
-        Ok(existing.into_iter().map(|document| document.row).collect())
+        if rows.is_empty() {
+            return Ok(HashSet::new());
+        }
+        // In an order that says nothing of that of the documents.
+        rows.sort_unstable();
+        let request = documents::Request::Exist { collection: collection.id, rows: rows.clone() };
+        let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
+        match reply.map_err(error::channel)? {
+            documents::Response::Exist(exist) if exist.len() == rows.len() => {
+                Ok(rows.into_iter().zip(exist).filter_map(|(row, exists)| exists.then_some(row)).collect())
+            }
+            documents::Response::Exist(_)
+            | documents::Response::Count(_)
+            | documents::Response::Documents { .. } => Err(error::not_of_protocol()),
+        }
     }
 
-    /// Notes which rows hold the labels on the server.
-    async fn claim_stored(
+    /// Which rows hold the labels on the server. The indexes are asked side by side.
+    async fn taken_labels(
         &self,
-        index: IndexId,
-        labels: &[Labels],
-        claims: &mut Claims,
-    ) -> Result<(), StoreError> {
-        let labels: Vec<unique::Label> = labels.iter().flat_map(|labels| &labels.taken).copied().collect();
-        if labels.is_empty() {
-            return Ok(());
-        }
-        let request = unique::Request { index, labels: labels.clone() };
-        let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
-        if reply.rows.len() != labels.len() {
-            return Err(error::not_of_protocol());
-        }
-        for (label, row) in labels.into_iter().zip(reply.rows) {
-            if let Some(row) = row {
-                claims.labels.insert((index, label), row);
+        labelled: &[Labelled<C>],
+    ) -> Result<HashMap<(IndexId, unique::Label), RowId>, StoreError> {
+        let mut asking = tokio::task::JoinSet::new();
+        for (_, index, labels) in labelled {
+            let mut labels: Vec<unique::Label> =
+                labels.iter().flat_map(|labels| &labels.taken).copied().collect();
+            if labels.is_empty() {
+                continue;
             }
+            labels.sort_unstable();
+            let (index, channel) = (*index, Arc::clone(&self.channel));
+            asking.spawn(async move {
+                let request = unique::Request { index, labels: labels.clone() };
+                let reply = Channel::<unique::Unique>::call(&*channel, request).await;
+                reply.map(|reply| (index, labels, reply.rows))
+            });
         }
-        Ok(())
+        let mut taken = HashMap::new();
+        while let Some(asked) = asking.join_next().await {
+            let asked = asked.map_err(|error| error::of(8, "UnknownError", error.to_string()))?;
+            let (index, labels, rows) = asked.map_err(error::channel)?;
+            if rows.len() != labels.len() {
+                return Err(error::not_of_protocol());
+            }
+            let held = labels.into_iter().zip(rows);
+            taken.extend(held.filter_map(|(label, row)| Some(((index, label), row?))));
+        }
+        Ok(taken)
     }
 
     /// Changes the documents that match.
@@ -194,6 +219,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         statement: UpdateStatement,
     ) -> Result<Updated, StoreError> {
+        if !statement.multi
+            && !statement.upsert
+            && let Some(row) = self.only_row(collection, &statement.filter)?
+        {
+            return self.update_one(collection, row, statement).await;
+        }
         let _one_writer = self.writer(collection).await?;
         let limit = (!statement.multi).then_some(1);
         let selection =
@@ -237,7 +268,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 None => chunk,
             };
             if !accepted.is_empty() {
-                self.apply(collection, accepted).await?;
+                self.apply(collection, &accepted).await?;
             }
             if let Some(error) = conflicts.into_iter().flatten().next() {
                 return Err(error);
@@ -275,6 +306,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         filter: &Filter,
         multi: bool,
     ) -> Result<u64, StoreError> {
+        if !multi && let Some(row) = self.only_row(collection, filter)? {
+            return self.delete_one(collection, row, filter.clone()).await;
+        }
         let _one_writer = self.writer(collection).await?;
         let limit = (!multi).then_some(1);
         let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None };

@@ -328,8 +328,15 @@ impl<H: Handler> Connection<H> {
         body: Vec<u8>,
         received: Instant,
     ) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
-        let Ok(_worker) = self.serving.workers.acquire().await else {
-            return (Some(Err(Refusal::Stopping)), Duration::ZERO);
+        // Writes wait for each other, to share a commit: one of them works at a time, and those that wait must not
+        // take the places of readers.
+        let _worker = if header.protocol == write::Write::ID {
+            None
+        } else {
+            let Ok(worker) = self.serving.workers.acquire().await else {
+                return (Some(Err(Refusal::Stopping)), Duration::ZERO);
+            };
+            Some(worker)
         };
         let deadline = Duration::from_millis(u64::from(header.deadline_ms));
         if !deadline.is_zero() && received.elapsed() > deadline {

@@ -1,0 +1,373 @@
+//! Rates of single writes and point reads of the whole system: real processes, TLS between them, durable commits.
+//!
+//! Each installation (this build's, and another build's if one is named) has a server and a proxy with data of its own,
+//! and beside them the plaintext store serves the same front end from memory. The loads run in turns over all of them,
+//! a few rounds, so that what else the machine does meets all alike; the median of the rounds is what is printed.
+
+use crate::wire_client::{ClientError, WireClient};
+use bson::{Document, doc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a process may take to listen, and a reply to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Fields of a document, as YCSB has them.
+const FIELDS: usize = 10;
+/// Bytes of each.
+const FIELD_BYTES: usize = 100;
+/// Documents that are read and updated.
+const LOADED: u64 = 10_000;
+const DATABASE: &str = "bench";
+const LOADED_COLLECTION: &str = "loaded";
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct ServiceBench {
+    /// Executables of this build: `arras`, `arras-server`, `plain_mongo`.
+    pub directory: PathBuf,
+    /// Executables of another build to compare with: `arras`, `arras-server`.
+    pub before: Option<PathBuf>,
+    /// How long each load runs in each round.
+    pub time: Duration,
+    /// How often.
+    pub rounds: usize,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// A process cannot be started, or ends.
+    #[error("{what}: {source}")]
+    Process {
+        /// Which.
+        what: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error("a command failed: {0}")]
+    Client(#[from] ClientError),
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// One new document of 1 KB after the other.
+    Inserts,
+    /// A document by `_id`, or one field of it set, at even odds.
+    ReadsAndUpdates,
+    /// A document by `_id`.
+    PointReads,
+}
+
+/// A rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// `before`, `arras` or `plaintext`.
+    pub system: String,
+    /// What its clients did.
+    pub load: Load,
+    /// How many there were.
+    pub clients: usize,
+    /// Operations a second of all of them together: the median of the rounds.
+    pub per_second: f64,
+}
+
+/// A process that ends with its handle.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends on where a process says that it listens, and reads on so that it never waits for a reader.
+fn watch(stream: impl io::Read + Send + 'static, send: mpsc::Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let marked =
+                line.strip_prefix("listening on ").or_else(|| Some(line.split_once("listens on ")?.1));
+            if let Some(address) = marked {
+                let _ = send.send(address.trim_start_matches("mongodb://").to_owned());
+            }
+        }
+    });
+}
+
+fn named(command: &Command) -> impl Fn(io::Error) -> ServiceError + use<> {
+    let what = command.get_program().to_string_lossy().into_owned();
+    move |source| ServiceError::Process { what: what.clone(), source }
+}
+
+impl Process {
+    fn start(mut command: Command) -> Result<Self, ServiceError> {
+        let failed = named(&command);
+        command.env("RUST_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(&failed)?;
+        let mut process = Self { child, address: String::new() };
+        let (send, address) = mpsc::channel();
+        if let (Some(stdout), Some(stderr)) = (process.child.stdout.take(), process.child.stderr.take()) {
+            watch(stdout, send.clone());
+            watch(stderr, send);
+        }
+        let silent = |_| failed(io::Error::other("it does not listen"));
+        process.address = address.recv_timeout(PATIENCE).map_err(silent)?;
+        Ok(process)
+    }
+}
+
+/// A front end under load, and the processes behind it.
+struct System {
+    name: &'static str,
+    front: Process,
+    _server: Option<Process>,
+    _directory: Option<TempDir>,
+    /// Collections that inserts have been made into.
+    inserted: u64,
+}
+
+impl System {
+    /// Sets up and starts a proxy and a server.
+    fn encrypted(name: &'static str, executables: &Path) -> Result<Self, ServiceError> {
+        let of_directory = |source| ServiceError::Process { what: "a temporary directory".into(), source };
+        let directory = tempfile::tempdir().map_err(of_directory)?;
+        let path = |name: &str| directory.path().join(name);
+        // The configuration names the server's port before the server has it.
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let listen = free.map_err(of_directory)?.to_string();
+        let mut init = Command::new(executables.join("arras"));
+        init.arg("init").arg(path("config")).arg("--key-file").arg(path("keyring.key"));
+        init.args(["--listen", "127.0.0.1:0", "--data-dir", "../proxy", "--server", &listen]);
+        init.stdout(Stdio::null());
+        let failed = named(&init);
+        if !init.status().map_err(&failed)?.success() {
+            return Err(failed(io::Error::other("arras init failed")));
+        }
+        let mut server = Command::new(executables.join("arras-server"));
+        server.args(["--listen", &listen, "--data-dir"]).arg(path("server"));
+        server.arg("--certificates").arg(path("config/server"));
+        let server = Process::start(server)?;
+        let mut proxy = Command::new(executables.join("arras"));
+        proxy.arg("proxy").arg("--config").arg(path("config/arras.toml"));
+        let front = Process::start(proxy)?;
+        Ok(Self { name, front, _server: Some(server), _directory: Some(directory), inserted: 0 })
+    }
+
+    /// Starts the plaintext store behind the same front end.
+    fn plaintext(executables: &Path) -> Result<Self, ServiceError> {
+        let mut command = Command::new(executables.join("plain_mongo"));
+        command.args(["--listen", "127.0.0.1:0"]);
+        let front = Process::start(command)?;
+        Ok(Self { name: "plaintext", front, _server: None, _directory: None, inserted: 0 })
+    }
+
+    fn client(&self) -> Result<WireClient, ServiceError> {
+        Ok(WireClient::connect(&self.front.address, PATIENCE)?)
+    }
+
+    fn load(&self) -> Result<(), ServiceError> {
+        let mut client = self.client()?;
+        for first in (0..LOADED).step_by(1000) {
+            let documents: Vec<Document> =
+                (first..LOADED.min(first + 1000)).map(|number| document(number as i64)).collect();
+            client.command(&insertion(LOADED_COLLECTION, documents))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a load; operations a second.
+    fn run(&mut self, load: Load, clients: usize, time: Duration) -> Result<f64, ServiceError> {
+        self.inserted += 1;
+        let inserts = format!("inserts{}", self.inserted);
+        let mut connected = (0..clients).map(|_| self.client()).collect::<Result<Vec<_>, _>>()?;
+        if load == Load::Inserts {
+            // Making the collection is not what is measured.
+            connected[0].command(&insertion(&inserts, vec![document(-1)]))?;
+        }
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (next, began) = (AtomicU64::new(0), Instant::now());
+        thread::scope(|scope| {
+            let workers: Vec<_> = connected
+                .into_iter()
+                .zip(1_u64..)
+                .map(|(mut client, seed)| {
+                    let (inserts, stop, done, next) = (&inserts, &stop, &done, &next);
+                    scope.spawn(move || {
+                        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                        while !stop.load(Ordering::Relaxed) {
+                            let number = next.fetch_add(1, Ordering::Relaxed);
+                            client.command(&operation(load, number, inserts, &mut dice))?;
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            thread::sleep(time);
+            stop.store(true, Ordering::Relaxed);
+            workers.into_iter().try_for_each(|worker| {
+                worker.join().unwrap_or_else(|_| Err(ClientError::Wire("a client panicked".into())))
+            })
+        })?;
+        Ok(done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
+    }
+}
+
+/// Numbers without a pattern (SplitMix64), the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+fn field(number: i64, position: usize) -> String {
+    format!("{number:020}-{position:02}").repeat(FIELD_BYTES / 20 + 1)[..FIELD_BYTES].to_owned()
+}
+
+fn document(number: i64) -> Document {
+    let mut document = doc! { "_id": number };
+    document.extend((0..FIELDS).map(|position| (format!("field{position}"), field(number, position).into())));
+    document
+}
+
+fn insertion(collection: &str, documents: Vec<Document>) -> Document {
+    doc! { "insert": collection, "documents": documents, "$db": DATABASE }
+}
+
+fn operation(load: Load, number: u64, inserts: &str, dice: &mut Dice) -> Document {
+    let id = (dice.next() % LOADED) as i64;
+    let read = || doc! { "find": LOADED_COLLECTION, "filter": { "_id": id }, "limit": 1, "$db": DATABASE };
+    match load {
+        Load::Inserts => insertion(inserts, vec![document(number as i64)]),
+        Load::PointReads => read(),
+        Load::ReadsAndUpdates if dice.next().is_multiple_of(2) => read(),
+        Load::ReadsAndUpdates => {
+            let position = (dice.next() % FIELDS as u64) as usize;
+            let set = doc! { format!("field{position}"): field(number as i64, position) };
+            let update = doc! { "q": { "_id": id }, "u": { "$set": set } };
+            doc! { "update": LOADED_COLLECTION, "updates": [update], "$db": DATABASE }
+        }
+    }
+}
+
+/// What is measured of each system, and with how many clients.
+const LOADS: [(Load, usize); 4] =
+    [(Load::Inserts, 1), (Load::Inserts, 16), (Load::ReadsAndUpdates, 8), (Load::PointReads, 8)];
+
+/// Measures, telling `tell` what comes next.
+///
+/// # Errors
+/// [`ServiceError`].
+pub fn run(bench: &ServiceBench, tell: &dyn Fn(&str)) -> Result<Vec<Rate>, ServiceError> {
+    tell("starting");
+    let mut systems =
+        vec![System::encrypted("arras", &bench.directory)?, System::plaintext(&bench.directory)?];
+    if let Some(before) = &bench.before {
+        systems.insert(0, System::encrypted("before", before)?);
+    }
+    systems.iter().try_for_each(System::load)?;
+    let mut rates: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+    for round in 1..=bench.rounds {
+        for (position, (load, clients)) in LOADS.into_iter().enumerate() {
+            for (number, system) in systems.iter_mut().enumerate() {
+                tell(&format!(
+                    "round {round} of {}: {load:?}, {clients} clients, {}",
+                    bench.rounds, system.name
+                ));
+                let rate = system.run(load, clients, bench.time)?;
+                rates.entry((position, number)).or_default().push(rate);
+            }
+        }
+    }
+    Ok(rates
+        .into_iter()
+        .map(|((position, number), mut rates)| {
+            rates.sort_by(f64::total_cmp);
+            let (load, clients) = LOADS[position];
+            let system = systems[number].name.to_owned();
+            Rate { system, load, clients, per_second: rates[rates.len() / 2] }
+        })
+        .collect())
+}
+
+/// The rate of `system` under a load; none if it was not measured.
+fn rate(rates: &[Rate], system: &str, load: Load, clients: usize) -> Option<f64> {
+    let found =
+        rates.iter().find(|rate| (rate.system.as_str(), rate.load, rate.clients) == (system, load, clients));
+    found.map(|rate| rate.per_second)
+}
+
+/// What the rates are to be judged by: each a name and a ratio.
+#[must_use]
+pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64)> {
+    use Load::{Inserts, PointReads, ReadsAndUpdates};
+    let ratio = |over: (&str, Load, usize), under: (&str, Load, usize)| {
+        Some(rate(rates, over.0, over.1, over.2)? / rate(rates, under.0, under.1, under.2)?)
+    };
+    [
+        ("inserts, 16 clients against one", ratio(("arras", Inserts, 16), ("arras", Inserts, 1))),
+        ("inserts, 16 clients against before", ratio(("arras", Inserts, 16), ("before", Inserts, 16))),
+        ("inserts, one client against before", ratio(("arras", Inserts, 1), ("before", Inserts, 1))),
+        (
+            "reads and updates, 8 clients against before",
+            ratio(("arras", ReadsAndUpdates, 8), ("before", ReadsAndUpdates, 8)),
+        ),
+        (
+            "point reads, 8 clients against plaintext",
+            ratio(("arras", PointReads, 8), ("plaintext", PointReads, 8)),
+        ),
+        (
+            "point reads before, 8 clients against plaintext",
+            ratio(("before", PointReads, 8), ("plaintext", PointReads, 8)),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, ratio)| Some((name, ratio?)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_of_a_kilobyte_and_different() {
+        let bytes = bson::serialize_to_vec(&document(7)).unwrap().len();
+        assert!((1000..1300).contains(&bytes), "{bytes} bytes");
+        assert_ne!(document(7), document(8));
+    }
+
+    #[test]
+    fn ratios_are_of_what_was_measured() {
+        let rate = |system: &str, clients, per_second| Rate {
+            system: system.to_owned(),
+            load: Load::Inserts,
+            clients,
+            per_second,
+        };
+        let rates = [rate("arras", 1, 100.0), rate("arras", 16, 600.0), rate("before", 1, 50.0)];
+        let expected =
+            [("inserts, 16 clients against one", 6.0), ("inserts, one client against before", 2.0)];
+        assert_eq!(ratios(&rates), expected);
+    }
+}

@@ -1,0 +1,184 @@
+//! Writers of one collection that wait for each other share one write; what each is told, and finds, is its own.
+
+mod world;
+
+use arras_documents::filter::Filter;
+use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::store::{Inserted, StoreError, UpdateStatement};
+use arras_protocol::Refusal;
+use arras_protocol::documents::Change;
+use arras_protocol::write::{Request, Step};
+use bson::{Bson, doc};
+use world::World;
+
+type Inserting = tokio::task::JoinHandle<Result<Inserted, StoreError>>;
+
+fn id_is(id: i32) -> Filter {
+    Filter::parse(&doc! { "_id": id }).expect("a filter")
+}
+
+fn update(filter: Filter, update: bson::Document) -> UpdateStatement {
+    UpdateStatement {
+        filter,
+        update: Update::parse(&Bson::Document(update)).expect("an update"),
+        array_filters: ArrayFilters::default(),
+        multi: false,
+        upsert: false,
+    }
+}
+
+/// The code of what an insert of one document was refused with.
+async fn refused(inserting: Inserting) -> Option<i32> {
+    match inserting.await.expect("no panic") {
+        Ok(inserted) => inserted.failures.first().map(|failure| failure.error.code),
+        Err(error) => Some(error.code),
+    }
+}
+
+#[tokio::test]
+async fn writers_that_wait_share_one_write_and_one_commit_on_both_sides() {
+    let world = World::new().await;
+    world.insert(doc! { "_id": -1 }).await;
+    let first = world.hold_up(doc! { "_id": 0 }).await;
+    let (server_before, local_before) = world.commits();
+    let before = world.channel.writes().len();
+    let mut others = Vec::new();
+    for id in 1..=15 {
+        others.push(world.begin_insert(doc! { "_id": id }).await);
+    }
+    world.channel.open_gate();
+    for inserting in std::iter::once(first).chain(others) {
+        assert_eq!(refused(inserting).await, None);
+    }
+    // The first one was recorded and under way already.
+    assert_eq!(world.channel.writes().len() - before, 1, "requests for the fifteen");
+    let (server, local) = world.commits();
+    assert_eq!((server - server_before, local - local_before), (2, 1));
+    assert_eq!(world.ids().await, (-1..=15).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_duplicate_among_joined_writes_is_refused_alone() {
+    let world = World::new().await;
+    world.create_index(doc! { "u": 1 }, true).await;
+    world.insert(doc! { "_id": 1, "u": 1 }).await;
+    let first = world.hold_up(doc! { "_id": 2, "u": 2 }).await;
+    let before = world.channel.writes().len();
+    let others = [
+        (doc! { "_id": 3, "u": 3 }, None),
+        (doc! { "_id": 1, "u": 4 }, Some(11000)),
+        (doc! { "_id": 5, "u": 2 }, Some(11000)),
+        (doc! { "_id": 6, "u": 6 }, None),
+        // Of the same write.
+        (doc! { "_id": 7, "u": 6 }, Some(11000)),
+        (doc! { "_id": 6, "u": 8 }, Some(11000)),
+        (doc! { "_id": 9, "u": 9 }, None),
+    ];
+    let mut inserting = Vec::new();
+    for (document, code) in others {
+        inserting.push((world.begin_insert(document).await, code));
+    }
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    for (position, (inserting, code)) in inserting.into_iter().enumerate() {
+        assert_eq!(refused(inserting).await, code, "number {position}");
+    }
+    assert_eq!(world.channel.writes().len() - before, 1);
+    assert_eq!(world.ids().await, [1, 2, 3, 6, 9]);
+}
+
+#[tokio::test]
+async fn writes_of_one_document_see_each_other() {
+    let world = World::new().await;
+    world.insert(doc! { "_id": 1, "n": 0 }).await;
+    world.insert(doc! { "_id": 2, "n": 0 }).await;
+    let first = world.hold_up(doc! { "_id": 3, "n": 0 }).await;
+    let mut updating = Vec::new();
+    for _ in 0..5 {
+        for id in [1, 2] {
+            updating.push(world.begin_update(update(id_is(id), doc! { "$inc": { "n": 1 } })).await);
+        }
+    }
+    // Deleted, inserted anew and updated: each as the one before left it.
+    let deleting = world.begin_delete(id_is(1)).await;
+    let again = world.begin_insert(doc! { "_id": 1, "n": 100 }).await;
+    let last = world.begin_update(update(id_is(1), doc! { "$inc": { "n": 1 } })).await;
+    // Those that match nothing.
+    let no_match = Filter::parse(&doc! { "_id": 2, "n": -1 }).expect("a filter");
+    let missed = world.begin_update(update(no_match.clone(), doc! { "$set": { "n": 7 } })).await;
+    let not_deleted = world.begin_delete(no_match).await;
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    for updating in updating {
+        let updated = updating.await.expect("no panic").expect("an update");
+        assert_eq!((updated.matched, updated.modified), (1, 1));
+    }
+    assert_eq!(deleting.await.expect("no panic"), Ok(1));
+    assert_eq!(refused(again).await, None);
+    assert_eq!(last.await.expect("no panic").expect("an update").modified, 1);
+    assert_eq!(missed.await.expect("no panic").expect("an update").matched, 0);
+    assert_eq!(not_deleted.await.expect("no panic"), Ok(0));
+    let found = world.documents().await;
+    let n = |id: i32| {
+        let document = found.iter().find(|d| d.get_i32("_id").is_ok_and(|found| found == id)).expect("there");
+        document.get_i32("n").expect("a number")
+    };
+    assert_eq!((n(1), n(2), n(3)), (101, 5, 0));
+}
+
+/// What the indexes cannot take is known only when the whole write is put together.
+#[tokio::test]
+async fn a_document_that_an_index_cannot_take_is_refused_alone() {
+    let world = World::new().await;
+    world.create_index(doc! { "a": 1, "b": 1 }, false).await;
+    let first = world.hold_up(doc! { "_id": 0 }).await;
+    let before = world.begin_insert(doc! { "_id": 1, "a": 1 }).await;
+    let many: Vec<i32> = (0..1000).collect();
+    let too_many = world.begin_insert(doc! { "_id": 2, "a": many.clone(), "b": many }).await;
+    let after = world.begin_insert(doc! { "_id": 3, "a": [1, 2], "b": 3 }).await;
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    assert_eq!(refused(before).await, None);
+    assert_eq!(refused(too_many).await, Some(171));
+    assert_eq!(refused(after).await, None);
+    assert_eq!(world.ids().await, [0, 1, 3]);
+}
+
+/// A joined write that the server refuses whole is tried write by write.
+#[tokio::test]
+async fn what_the_server_refuses_is_the_writers_own() {
+    fn inserts(request: &Request) -> usize {
+        let is_insert = |step: &&Step| matches!(step, Step::Documents(Change::Put { insert: true, .. }));
+        request.steps.iter().filter(is_insert).count()
+    }
+    fn too_large(request: &Request) -> bool {
+        let large = |step: &Step| match step {
+            Step::Documents(Change::Put { document, .. }) => {
+                document.fields.iter().any(|(_, sealed)| sealed.0.len() > 10_000)
+            }
+            _ => false,
+        };
+        request.steps.iter().any(large)
+    }
+    let world = World::new().await;
+    world.insert(doc! { "_id": -1 }).await;
+    world
+        .channel
+        .refuse(|request| (inserts(request) > 1 || too_large(request)).then(|| Refusal::Limit("one".into())));
+    let first = world.hold_up(doc! { "_id": 0 }).await;
+    let mut inserting = Vec::new();
+    for id in 1..=4 {
+        let text = if id == 2 { "x".repeat(20_000) } else { "x".to_owned() };
+        inserting.push(world.begin_insert(doc! { "_id": id, "text": text }).await);
+    }
+    // Taken by one that is tried before it.
+    inserting.push(world.begin_insert(doc! { "_id": 4, "text": "again" }).await);
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    let mut codes = Vec::new();
+    for inserting in inserting {
+        codes.push(refused(inserting).await);
+    }
+    assert_eq!(codes, [None, Some(8), None, None, Some(11000)]);
+    assert_eq!(world.ids().await, [-1, 0, 1, 3, 4]);
+}

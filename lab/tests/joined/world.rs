@@ -1,0 +1,190 @@
+//! An engine over a server's half in this process, behind a gate that holds writes back.
+
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_lab::channel::Direct;
+use arras_lab::one_process;
+use arras_planner::store::{
+    Cursor, IndexRequest, Inserted, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
+};
+use arras_protocol::write::{Request, Write};
+use arras_protocol::{Channel, ChannelError, Refusal, hello};
+use arras_proxy::engine::{Engine, Settings};
+use arras_server::Backend;
+use arras_storage::{Accounted, Memory, Tally};
+use bson::{Document, doc};
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+type Counted = Accounted<Memory>;
+type Refuse = fn(&Request) -> Option<Refusal>;
+
+/// Carries everything at once but writes, which wait until the gate is open.
+pub(crate) struct Gated {
+    server: Direct<Counted>,
+    is_open: watch::Sender<bool>,
+    writes: Mutex<Vec<usize>>,
+    refuse: Mutex<Option<Refuse>>,
+}
+
+impl Gated {
+    pub(crate) fn open_gate(&self) {
+        self.is_open.send_replace(true);
+    }
+
+    /// The number of steps of each durable write so far.
+    pub(crate) fn writes(&self) -> Vec<usize> {
+        self.writes.lock().expect("no panic").clone()
+    }
+
+    /// Refuses some writes in the server's place.
+    pub(crate) fn refuse(&self, refuse: Refuse) {
+        *self.refuse.lock().expect("no panic") = Some(refuse);
+    }
+}
+
+impl Channel<Write> for Gated {
+    async fn call(
+        &self,
+        request: Request,
+    ) -> Result<<Write as arras_protocol::Protocol>::Response, ChannelError> {
+        if request.operation.is_some() {
+            self.writes.lock().expect("no panic").push(request.steps.len());
+        }
+        let _ = self.is_open.subscribe().wait_for(|is_open| *is_open).await;
+        let refuse = *self.refuse.lock().expect("no panic");
+        if let Some(refusal) = refuse.and_then(|refuse| refuse(&request)) {
+            return Err(ChannelError::Refused(refusal));
+        }
+        Channel::<Write>::call(&self.server, request).await
+    }
+}
+
+macro_rules! carried {
+    ($($protocol:ty),*) => {$(
+        impl Channel<$protocol> for Gated {
+            async fn call(
+                &self,
+                request: <$protocol as arras_protocol::Protocol>::Request,
+            ) -> Result<<$protocol as arras_protocol::Protocol>::Response, ChannelError> {
+                Channel::<$protocol>::call(&self.server, request).await
+            }
+        }
+    )*};
+}
+
+carried!(
+    hello::Hello,
+    arras_protocol::documents::Documents,
+    arras_protocol::unique::Unique,
+    arras_protocol::arx_eq::ArxEq,
+    arras_protocol::arx_range::ArxRange
+);
+
+pub(crate) fn namespace() -> Namespace {
+    Namespace { database: "lab".into(), collection: "things".into() }
+}
+
+pub(crate) struct World {
+    pub(crate) channel: Arc<Gated>,
+    server: Tally,
+    local: Tally,
+    engine: Engine<Counted, Gated>,
+}
+
+fn counted() -> (Counted, Tally) {
+    let store = Accounted::new(Memory::new());
+    let tally = store.tally();
+    (store, tally)
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let (server, server_tally) = counted();
+        let (local, local_tally) = counted();
+        let server = Direct::new(Arc::new(Backend::open(server, [1; 16]).expect("memory does not fail")));
+        let (is_open, _) = watch::channel(true);
+        let (writes, refuse) = Default::default();
+        let channel = Arc::new(Gated { server, is_open, writes, refuse });
+        let directory = tempfile::tempdir().expect("a folder");
+        let settings = Settings::default();
+        let engine = one_process::open(directory.path(), local, Arc::clone(&channel), settings).await;
+        let engine = engine.expect("both halves are new");
+        Self { channel, server: server_tally, local: local_tally, engine }
+    }
+
+    /// Begins an operation and lets it come as far as it can: one thread runs everything.
+    async fn begin<T: Send + 'static>(
+        &self,
+        operation: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let begun = tokio::spawn(operation);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        begun
+    }
+
+    /// Closes the gate and begins an insert that waits there, holding the collection's lock.
+    pub(crate) async fn hold_up(&self, document: Document) -> JoinHandle<Result<Inserted, StoreError>> {
+        self.channel.is_open.send_replace(false);
+        let before = self.channel.writes().len();
+        let begun = self.begin_insert(document).await;
+        while self.channel.writes().len() == before {
+            // Its record is written on another thread.
+            tokio::task::yield_now().await;
+        }
+        begun
+    }
+
+    pub(crate) async fn begin_insert(&self, document: Document) -> JoinHandle<Result<Inserted, StoreError>> {
+        let engine = self.engine.clone();
+        self.begin(async move { engine.insert(&namespace(), vec![document], true).await }).await
+    }
+
+    pub(crate) async fn begin_update(
+        &self,
+        statement: UpdateStatement,
+    ) -> JoinHandle<Result<Updated, StoreError>> {
+        let engine = self.engine.clone();
+        self.begin(async move { engine.update(&namespace(), statement).await }).await
+    }
+
+    pub(crate) async fn begin_delete(&self, filter: Filter) -> JoinHandle<Result<u64, StoreError>> {
+        let engine = self.engine.clone();
+        self.begin(async move { engine.delete(&namespace(), filter, false).await }).await
+    }
+
+    pub(crate) async fn insert(&self, document: Document) {
+        let inserted = self.engine.insert(&namespace(), vec![document], true).await.expect("an insert");
+        assert_eq!(inserted.count, 1);
+    }
+
+    pub(crate) async fn create_index(&self, key: Document, unique: bool) {
+        let name = key.keys().cloned().collect::<Vec<_>>().join("_");
+        let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
+        self.engine.create_indexes(&namespace(), vec![request]).await.expect("an index");
+    }
+
+    /// Durable commits so far: the server's, the proxy's.
+    pub(crate) fn commits(&self) -> (u64, u64) {
+        (self.server.counts().durable_commits, self.local.counts().durable_commits)
+    }
+
+    /// Every document.
+    pub(crate) async fn documents(&self) -> Vec<Document> {
+        let filter = Filter::parse(&doc! {}).expect("a filter");
+        let query = Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None };
+        let mut cursor = self.engine.find(&namespace(), query).await.expect("a cursor");
+        cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents")
+    }
+
+    /// Their `_id`s, in order.
+    pub(crate) async fn ids(&self) -> Vec<i32> {
+        let mut ids: Vec<i32> =
+            self.documents().await.iter().map(|d| d.get_i32("_id").expect("an id")).collect();
+        ids.sort_unstable();
+        ids
+    }
+}

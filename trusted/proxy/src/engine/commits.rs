@@ -1,0 +1,153 @@
+//! Durable commits of the proxy's own store, each shared by all writes that wait for one: the device takes no longer
+//! for many records than for one.
+
+use super::local::{Change, LocalError, LocalStore};
+use super::{NEWEST, STATE};
+use arras_protocol::OperationId;
+use arras_storage::{Durability, Storage};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// A write that waits until it is recorded.
+struct Waiting {
+    operation: OperationId,
+    changes: Vec<Change>,
+    recorded: oneshot::Sender<Result<(), LocalError>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Waiting>,
+    /// Changes that nobody waits for: they go with the next commit.
+    along: Vec<Change>,
+    /// The newest write recorded.
+    newest: Option<OperationId>,
+    /// A thread is at work on the queue.
+    is_served: bool,
+}
+
+/// The queue before the proxy's own store.
+pub(super) struct Commits<S: Storage> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S: Storage> {
+    local: Arc<LocalStore<S>>,
+    queue: Mutex<Queue>,
+}
+
+impl<S: Storage> std::fmt::Debug for Commits<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Commits")
+    }
+}
+
+impl<S: Storage> Commits<S> {
+    pub(super) fn new(local: Arc<LocalStore<S>>) -> Self {
+        Self { shared: Arc::new(Shared { local, queue: Mutex::default() }) }
+    }
+
+    /// Records `operation` with its changes; durable once it returns. That it is the newest, if it is, is recorded
+    /// with it.
+    ///
+    /// # Errors
+    /// [`LocalError`]; nothing changed.
+    pub(super) async fn record(
+        &self,
+        operation: OperationId,
+        changes: Vec<Change>,
+    ) -> Result<(), LocalError> {
+        let (recorded, outcome) = oneshot::channel();
+        let is_served = {
+            let mut queue = self.shared.queue();
+            queue.waiting.push(Waiting { operation, changes, recorded });
+            std::mem::replace(&mut queue.is_served, true)
+        };
+        if !is_served {
+            let serving = Serving { shared: Arc::clone(&self.shared) };
+            tokio::task::spawn_blocking(move || serving.run());
+        }
+        outcome.await.unwrap_or_else(|_| {
+            Err(arras_storage::StorageError::Environment("the thread that writes it failed".into()).into())
+        })
+    }
+
+    /// Adds a change to the next commit. A crash before it loses the change.
+    pub(super) fn send_along(&self, changes: Vec<Change>) {
+        self.shared.queue().along.extend(changes);
+    }
+}
+
+impl<S: Storage> Shared<S> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing panics while it is held.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits what is queued; false if nothing waits any more.
+    fn commit_next(&self) -> bool {
+        let (waiting, along, newest) = {
+            let mut queue = self.queue();
+            if queue.waiting.is_empty() {
+                queue.is_served = false;
+                return false;
+            }
+            let waiting = std::mem::take(&mut queue.waiting);
+            let newest = waiting.iter().map(|waiting| waiting.operation).max().max(queue.newest);
+            (waiting, std::mem::take(&mut queue.along), newest)
+        };
+        let mark = newest.map(|newest| self.local.set(STATE, NEWEST, &newest));
+        let all = along.iter().chain(waiting.iter().flat_map(|waiting| &waiting.changes)).chain(&mark);
+        let outcome = self.local.apply(all, Durability::Durable);
+        {
+            let mut queue = self.queue();
+            if outcome.is_ok() {
+                queue.newest = newest;
+            } else {
+                // What goes along is tried again with the next commit, before what came meanwhile.
+                let later = std::mem::replace(&mut queue.along, along);
+                queue.along.extend(later);
+            }
+        }
+        for waiting in waiting {
+            // One that has gone away finds its write recorded.
+            let _ = waiting.recorded.send(outcome.clone());
+        }
+        true
+    }
+}
+
+/// The thread at work on a queue.
+struct Serving<S: Storage> {
+    shared: Arc<Shared<S>>,
+}
+
+impl<S: Storage> Serving<S> {
+    fn run(&self) {
+        while self.shared.commit_next() {}
+    }
+}
+
+impl<S: Storage> Drop for Serving<S> {
+    /// After a panic, those that wait are told and the next one finds the queue unserved.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut queue = self.shared.queue();
+            queue.is_served = false;
+            queue.waiting.clear();
+        }
+    }
+}
+
+impl<S: Storage> Drop for Commits<S> {
+    /// A proxy that stops leaves nothing for its next start to send again.
+    fn drop(&mut self) {
+        let along = std::mem::take(&mut self.shared.queue().along);
+        if let Err(error) = self.shared.local.apply(&along, Durability::Relaxed) {
+            tracing::warn!(%error, "writes that are done cannot be struck off the log");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
