@@ -15,6 +15,8 @@ const complaints = [];
 /** A page that notes what it should not do: fetch from elsewhere, complain in the console. */
 async function open(address = url, settings = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...settings });
+  // Ample: a busy machine must not fail the test.
+  context.setDefaultTimeout(120000);
   const page = await context.newPage();
   page.on("request", (request) => {
     if (!request.url().startsWith(`${origin}/`) && !request.url().startsWith("data:")) strangers.push(request.url());
@@ -40,7 +42,19 @@ async function step(name, action) {
 
 const picture = (page, name) => (pictures ? page.screenshot({ path: `${pictures}/${name}.png`, fullPage: true }) : undefined);
 const status = (page) => page.locator("#status").textContent();
-const ended = (page) => page.waitForFunction(() => /^(Done|Ended)/.test(document.getElementById("status").textContent), null, { timeout: 120000 });
+
+/** The end of the run that is being followed, or of the one with that number. */
+const ended = (page, id) => page.waitForFunction((wanted) => {
+  const [title, status] = ["current-title", "status"].map((name) => document.getElementById(name).textContent);
+  return /^(Done|Ended)/.test(status) && (wanted === undefined || title === `Run ${wanted}`);
+}, id, { timeout: 120000 });
+
+/** Sends the form with `send`; the number of the run that the server made of it. */
+async function sent(page, send) {
+  const accepted = page.waitForResponse((response) => response.request().method() === "POST" && response.url().endsWith("/api/runs"));
+  await send();
+  return (await (await accepted).json()).id;
+}
 
 async function choose(page, protocols, fields = {}) {
   await page.getByRole("button", { name: "None" }).click();
@@ -50,7 +64,7 @@ async function choose(page, protocols, fields = {}) {
 
 async function start(page, protocols, fields) {
   await choose(page, protocols, fields);
-  await page.locator("#run").click();
+  return sent(page, () => page.locator("#run").click());
 }
 
 /** The numbers of the tables but the times, which differ from run to run. */
@@ -76,29 +90,64 @@ await step("the form shows every protocol with what it leaks", async () => {
 await step("a run of 10,000 records shows progress within a second and is done in five", async () => {
   await choose(page, ["bplus_clww"], { records: 10000, queries: 100, seed: 42 });
   const began = Date.now();
-  await page.locator("#run").click();
+  const id = await sent(page, () => page.locator("#run").click());
   await page.waitForFunction(() => document.getElementById("progress").value > 0, null, { timeout: 60000, polling: 20 });
   const shown = Date.now() - began;
-  await ended(page);
+  await ended(page, id);
   const done = Date.now() - began;
   assert.match(await status(page), /every answer was right/);
   // Reported, not judged: a busy machine must not fail the test.
   console.error(`first progress after ${shown} ms, done after ${done} ms`);
 });
 
+await step("a new run takes what the one before showed off the page at once", async () => {
+  assert.ok((await page.locator("#tables table").count()) >= 1 && (await page.locator("#plots img").count()) === 1);
+  let go;
+  const held = new Promise((resolve) => { go = resolve; });
+  await page.route("**/api/runs", async (route) => {
+    if (route.request().method() === "POST") await held;
+    await route.continue();
+  });
+  await choose(page, ["plain"], { records: 200, queries: 5 });
+  await page.locator("#run").click();
+  // The server has not even been asked yet.
+  const seen = await page.evaluate(() => ({
+    status: document.getElementById("status").textContent,
+    shown: document.querySelectorAll("#plots *, #tables *").length,
+    links: [...document.querySelectorAll("#download, #permalink")].filter((link) => !link.hidden).length,
+    progress: document.getElementById("progress").value,
+  }));
+  const accepted = sent(page, async () => go());
+  await ended(page, await accepted);
+  await page.unroute("**/api/runs");
+  assert.deepEqual(seen, { status: "Sending it.", shown: 0, links: 0, progress: 0 });
+  assert.match(await page.locator("#tables .hint").first().textContent(), /200 records/);
+});
+
+await step("a refused form leaves what the run before showed", async () => {
+  const before = await numbers(page);
+  await page.locator("[name=queries]").fill("a few");
+  await page.locator("#run").click();
+  await page.locator("#error-queries").waitFor();
+  await ended(page);
+  assert.deepEqual(await numbers(page), before);
+});
+
 await step("progress moves while a run goes on", async () => {
-  await start(page, ["bplus_clww"], { records: 3000, queries: 20, round_trip_ms: 1 });
+  const id = await start(page, ["bplus_clww"], { records: 3000, queries: 20, round_trip_ms: 1 });
   const seen = new Set();
-  while (!/^(Done|Ended)/.test(await status(page)) || seen.size === 0) {
+  const going = { yet: true };
+  const over = ended(page, id).finally(() => { going.yet = false; });
+  while (going.yet) {
     seen.add(await page.locator("#progress").evaluate((bar) => bar.value));
     await page.waitForTimeout(50);
   }
+  await over;
   assert.ok(seen.size >= 4, `${[...seen]}`);
 });
 
 await step("the plot is an image with bars for each part of the run", async () => {
-  await start(page, ["plain", "bplus_clww"], { records: 1000, queries: 10, round_trip_ms: 0, seed: 5 });
-  await ended(page);
+  await ended(page, await start(page, ["plain", "bplus_clww"], { records: 1000, queries: 10, round_trip_ms: 0, seed: 5 }));
   const image = page.locator("#plots img").first();
   await page.waitForFunction(() => [...document.querySelectorAll("#plots img")].every((one) => one.complete && one.naturalWidth > 200));
   assert.ok((await image.getAttribute("alt")).length > 20);
@@ -164,8 +213,7 @@ await step("pasted data runs", async () => {
   await page.locator("[name=cache_pages]").fill("128");
   await page.locator("[name=page_bytes]").fill("4096");
   await page.locator("[name=queries]").fill("10");
-  await page.locator("#run").click();
-  await ended(page);
+  await ended(page, await sent(page, () => page.locator("#run").click()));
   assert.match(await status(page), /every answer was right/);
   assert.match(await page.locator("#tables .hint").first().textContent(), /300 records \(supplied\)/);
   await page.locator("[name=dataset]").selectOption("uniform");
@@ -173,15 +221,15 @@ await step("pasted data runs", async () => {
 
 await step("a second run waits for the first, and a stopped run keeps what it finished", async () => {
   const slow = await open();
-  await start(slow, ["plain", "bplus_clww"], { records: 20000, queries: 10, round_trip_ms: 10 });
+  const stopped = await start(slow, ["plain", "bplus_clww"], { records: 20000, queries: 10, round_trip_ms: 10 });
   await slow.waitForFunction(() => /of 2\)/.test(document.getElementById("status").textContent), null, { timeout: 60000 });
-  await start(page, ["plain"], { records: 500, queries: 5, round_trip_ms: 0 });
+  const second = await start(page, ["plain"], { records: 500, queries: 5, round_trip_ms: 0 });
   await page.waitForFunction(() => /Next in the queue|Waiting: 1/.test(document.getElementById("status").textContent));
   await slow.locator("#stop").click();
-  await ended(slow);
+  await ended(slow, stopped);
   assert.match(await status(slow), /Ended early: stopped; what was finished is here/);
   assert.ok((await slow.locator("#tables table").count()) >= 1);
-  await ended(page);
+  await ended(page, second);
   await slow.context().close();
 });
 
@@ -214,16 +262,14 @@ await step("the keyboard is enough", async () => {
   await keys.keyboard.press("Control+A");
   await keys.keyboard.type("400");
   await reach("#run");
-  await keys.keyboard.press("Enter");
-  await ended(keys);
+  await ended(keys, await sent(keys, () => keys.keyboard.press("Enter")));
   assert.match(await status(keys), /every answer was right/);
   await keys.context().close();
 });
 
 await step("a phone needs no sideways scrolling, and dark is dark", async () => {
   const phone = await open(url, { viewport: { width: 375, height: 740 }, colorScheme: "dark", isMobile: true, hasTouch: true });
-  await start(phone, ["plain"], { records: 300, queries: 5 });
-  await ended(phone);
+  await ended(phone, await start(phone, ["plain"], { records: 300, queries: 5 }));
   await phone.waitForFunction(() => [...document.querySelectorAll("#plots img")].every((one) => one.complete));
   const [wide, screen, ground] = await phone.evaluate(() => [document.documentElement.scrollWidth, innerWidth, getComputedStyle(document.body).backgroundColor]);
   assert.ok(wide <= screen, `${wide} > ${screen}`);

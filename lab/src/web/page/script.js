@@ -9,6 +9,7 @@ const NUMBERS = ["records", "queries", "seed", "page_bytes", "cache_pages", "dec
 const LINK_CHARACTERS_MAX = 30000;
 let options;
 let following = 0;
+let follower = 0;
 const chosenRuns = new Set();
 
 /** An element with text or children. */
@@ -135,10 +136,26 @@ function showErrors(errors) {
   first?.focus();
 }
 
+/** Takes what was shown of a run off the page, at once: none of it is to be taken for the next run's. */
+function clearRun(title, status) {
+  get("current-title").textContent = title;
+  get("status").textContent = status;
+  get("plots").replaceChildren();
+  get("tables").replaceChildren();
+  get("progress").value = 0;
+  for (const id of ["download", "progress", "stop"]) get(id).hidden = true;
+}
+
 async function submit(event) {
   event?.preventDefault();
   clearErrors();
   const values = readForm();
+  const before = following;
+  following = 0;
+  clearRun("New run", "Sending it.");
+  get("permalink").hidden = true;
+  get("link-note").hidden = true;
+  let accepted = false;
   get("run").disabled = true;
   try {
     const { ok, body } = await ask("/api/runs", {
@@ -147,6 +164,7 @@ async function submit(event) {
       body: JSON.stringify(values),
     });
     if (ok) {
+      accepted = true;
       linkTo(values);
       get("current-title").focus({ preventScroll: true });
       get("current").hidden = false;
@@ -161,6 +179,9 @@ async function submit(event) {
     showErrors([{ field: "Not started", message: "the server does not answer" }]);
   } finally {
     get("run").disabled = false;
+    // A form that was refused is no run: what was there before it is shown again.
+    if (!accepted && before) follow(before);
+    else if (!accepted) get("current").hidden = true;
   }
 }
 
@@ -211,21 +232,21 @@ function share(state) {
 
 async function follow(id) {
   following = id;
+  follower += 1;
+  const self = follower;
+  const current = () => following === id && follower === self;
+  clearRun(`Run ${id}`, "Asking for it.");
   get("current").hidden = false;
-  get("current-title").textContent = `Run ${id}`;
-  get("plots").replaceChildren();
-  get("tables").replaceChildren();
-  get("download").hidden = true;
   get("progress").hidden = false;
-  for (let wait = ""; following === id; wait = "?wait=true") {
+  for (let wait = ""; current(); wait = "?wait=true") {
     let answer;
     try {
       answer = await ask(`/api/runs/${id}${wait}`);
     } catch {
-      get("status").textContent = "The server does not answer.";
+      if (current()) get("status").textContent = "The server does not answer.";
       return;
     }
-    if (following !== id) return;
+    if (!current()) return;
     if (!answer.ok) {
       get("status").textContent = answer.body.message;
       get("progress").hidden = true;
