@@ -11,6 +11,7 @@
 
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
+use crate::text::decode_line;
 use serde::{Deserialize, Serialize};
 
 /// The handshake.
@@ -56,6 +57,7 @@ pub struct Response {
     /// changes, that means what a new incarnation does.
     pub setbacks: u64,
     /// The storage engine's name and version, for `doctor` and logs.
+    #[serde(deserialize_with = "decode_line")]
     pub engine: String,
     /// The newest durable write that was applied: a proxy that knows less was set back (a restored backup), one
     /// that knows of a later acknowledged one sees that the server was.

@@ -25,6 +25,7 @@ pub mod ore;
 pub mod path_oram;
 pub mod pope;
 pub mod refusal;
+pub mod text;
 pub mod unique;
 pub mod write;
 

@@ -1,6 +1,8 @@
-//! Why the server declined a request. Carries no plaintext: the server has none.
+//! Why the server declined a request. Carries no plaintext: the server has none. Its words are cut to a line when they
+//! are decoded ([`crate::text`]).
 
 use crate::ids::NodeId;
+use crate::text::decode_line;
 use serde::{Deserialize, Serialize};
 
 /// The server's refusal, assigning blame.
@@ -16,10 +18,10 @@ pub enum Refusal {
     },
     /// The request does not parse or breaks a rule of its protocol.
     #[error("malformed request: {0}")]
-    Malformed(String),
+    Malformed(#[serde(deserialize_with = "decode_line")] String),
     /// A bound of [`crate::limits`] is exceeded.
     #[error("over a limit: {0}")]
-    Limit(String),
+    Limit(#[serde(deserialize_with = "decode_line")] String),
     /// No such collection.
     #[error("unknown collection")]
     UnknownCollection,
@@ -40,7 +42,7 @@ pub enum Refusal {
     },
     /// The index's stored structure contradicts itself.
     #[error("damaged index: {0}")]
-    Damaged(String),
+    Damaged(#[serde(deserialize_with = "decode_line")] String),
     /// The write's id is below what the proxy has finished with: a late duplicate, or a proxy that was set back.
     #[error("a write of this name was finished with before")]
     Finished,
@@ -49,7 +51,7 @@ pub enum Refusal {
     Incomplete,
     /// The store failed; the write was not applied.
     #[error("storage: {0}")]
-    Storage(String),
+    Storage(#[serde(deserialize_with = "decode_line")] String),
     /// Another proxy holds the database and is connected.
     #[error("another proxy holds this database and is connected")]
     Leased,
