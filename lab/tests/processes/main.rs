@@ -15,6 +15,7 @@ mod dice;
 mod faults;
 mod forwarder;
 mod history;
+mod local_users;
 mod model;
 mod outages;
 mod process;

@@ -21,6 +21,7 @@ use opening::Source;
 pub use recovering::Scrubbed;
 use recovering::{Origin, Recovering};
 
+use crate::private;
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
 use bytes::Bytes;
@@ -69,7 +70,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store in `directory`, which is made if it does not exist.
+    /// Opens the store in `directory`, which is made if it does not exist, and closed to other users of the machine.
     ///
     /// After an unclean end this reads the whole file once and checks it.
     ///
@@ -78,9 +79,11 @@ impl Embedded {
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        std::fs::create_dir_all(directory).map_err(|error| environment(&error))?;
+        private::close_directory(directory, &[FILE, LOCK, SUMS, UNFINISHED])
+            .map_err(|error| environment(&error))?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
+        private::close_file(&path).map_err(|error| environment(&error))?;
         if !path.try_exists().map_err(|error| environment(&error))? {
             create(directory, &path)?;
         }
@@ -195,7 +198,9 @@ fn checked<'v>(table: Table, key: &[u8], stored: &'v [u8]) -> Result<&'v [u8], r
 
 /// Locks `directory` for this store alone.
 fn lock(directory: &Path) -> Result<File, StorageError> {
-    let lock = File::options().write(true).create(true).truncate(false).open(directory.join(LOCK));
+    let path = directory.join(LOCK);
+    private::close_file(&path).map_err(|error| environment(&error))?;
+    let lock = private::file_options().write(true).create(true).truncate(false).open(path);
     let lock = lock.map_err(|error| environment(&error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -211,6 +216,11 @@ fn create(directory: &Path, path: &Path) -> Result<(), StorageError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(environment(&error)),
         _ => {}
     }
+    private::file_options()
+        .write(true)
+        .create_new(true)
+        .open(&unfinished)
+        .map_err(|error| environment(&error))?;
     contained(|| opening::builder().create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
     std::fs::rename(&unfinished, path).map_err(|error| environment(&error))?;
     // The file's entry in the directory, and the directory's own.

@@ -23,6 +23,7 @@ pub mod conformance;
 mod embedded;
 mod failing;
 mod memory;
+pub mod private;
 mod range;
 mod staged;
 #[cfg(test)]

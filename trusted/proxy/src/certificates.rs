@@ -11,13 +11,13 @@
 //! no plaintext.
 
 use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
+use arras_storage::private;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -75,7 +75,7 @@ pub fn create(proxy_directory: &Path, server_directory: &Path, now: u64) -> Resu
     let authority = authority_params(now).self_signed(&private)?;
     let place = |path: PathBuf, text: &str| write_new(&path, text).map(|()| path);
     for directory in [proxy_directory, server_directory] {
-        fs::create_dir_all(directory).map_err(io_error(directory))?;
+        private::make_directory(directory).map_err(io_error(directory))?;
         place(directory.join("ca.pem"), &authority.pem())?;
     }
     place(proxy_directory.join("ca.key"), &pem_of(&private))?;
@@ -95,12 +95,13 @@ pub fn create(proxy_directory: &Path, server_directory: &Path, now: u64) -> Resu
 /// [`CertificateError`]; each file holds its old content or its new one.
 pub fn renew(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<(), CertificateError> {
     let path = proxy_directory.join("ca.key");
+    private::require_closed(&path).map_err(io_error(&path))?;
     let text = Zeroizing::new(fs::read_to_string(&path).map_err(io_error(&path))?);
     let private = KeyPair::from_pem(&text)
         .map_err(|error| CertificateError::Authority { path: path.clone(), what: error.to_string() })?;
     let authority = proxy_directory.join("ca.pem");
     let authority = fs::read_to_string(&authority).map_err(io_error(&authority))?;
-    fs::create_dir_all(server_directory).map_err(io_error(server_directory))?;
+    private::make_directory(server_directory).map_err(io_error(server_directory))?;
     replace(&server_directory.join("ca.pem"), &authority)?;
     // Name and key are what an issuer consists of; its dates do not appear in what it signs.
     let issuer = Issuer::new(authority_params(now), private);
@@ -195,7 +196,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> CertificateError + '_ {
 
 /// Writes a file, readable by its owner only, that must not exist yet.
 fn write_new(path: &Path, text: &str) -> Result<(), CertificateError> {
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    let mut file = match private::file_options().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(CertificateError::Exists(path.to_path_buf()));
         }

@@ -11,9 +11,9 @@
 use crate::certificates::{self, CertificateError};
 use crate::configuration;
 use arras_keys::{Keyring, KeyringError, Unlock};
-use std::fs::{self, OpenOptions};
+use arras_storage::private;
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where things are in a configuration directory.
@@ -80,13 +80,15 @@ pub enum InitError {
 /// Makes the configuration directory and returns where things are in it. `now` is in seconds since 1970.
 ///
 /// # Errors
-/// [`InitError`]. The directory may exist but must be empty; after an error it is empty again.
+/// [`InitError`]. The directory may exist but must be empty; it is closed to other users. After an error it is empty again.
 pub fn init(directory: &Path, choices: Choices, now: u64) -> Result<Layout, InitError> {
     let io_error = |source| InitError::Io { path: directory.to_path_buf(), source };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io_error)?;
+    private::make_directory(directory).map_err(io_error)?;
     if fs::read_dir(directory).map_err(io_error)?.next().is_some() {
         return Err(InitError::NotEmpty(directory.to_path_buf()));
     }
+    // What was put into it between the two looks is noticed: a directory is closed only if it is still empty.
+    private::close_directory(directory, &[]).map_err(io_error)?;
     let layout = Layout::new(directory);
     let made = fill(&layout, choices, now);
     if made.is_err() {
@@ -111,8 +113,7 @@ fn fill(layout: &Layout, choices: Choices, now: u64) -> Result<(), InitError> {
     });
     let path = &layout.configuration;
     let io_error = |source| InitError::Io { path: path.clone(), source };
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
+    let mut file = private::file_options().write(true).create_new(true).open(path).map_err(io_error)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io_error)
 }
 

@@ -5,6 +5,7 @@
 //! [`PROXY_NAME`]. So the server's own certificate, stolen from here, opens no connection to another server.
 
 use arras_protocol::hello::PROXY_NAME;
+use arras_protocol::text;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
@@ -53,6 +54,14 @@ pub enum TlsError {
         /// What is wrong with it.
         what: String,
     },
+    /// The private key's file is not there, or others may read it.
+    #[error("{path}: {what}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to run.
+        what: String,
+    },
     /// The parts do not fit together.
     #[error("the certificates do not fit together ({0}); copy all files of one `arras init` run")]
     Unfit(String),
@@ -68,6 +77,8 @@ pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsE
         authority.add(certificate).map_err(|error| unusable(&paths.authority, &error))?;
     }
     let chain = certificates(&paths.certificate)?;
+    arras_storage::private::require_closed(&paths.private)
+        .map_err(|error| TlsError::Key { path: paths.private.clone(), what: error.to_string() })?;
     let private =
         PrivateKeyDer::from_pem_file(&paths.private).map_err(|error| unusable(&paths.private, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -154,7 +165,7 @@ pub(crate) fn describe_handshake_failure(error: &io::Error) -> String {
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
         return match error.kind() {
             io::ErrorKind::UnexpectedEof => "the client closed the connection during the handshake".into(),
-            _ => error.to_string(),
+            _ => text::line(&error.to_string()),
         };
     };
     match tls {
@@ -180,6 +191,7 @@ pub(crate) fn describe_handshake_failure(error: &io::Error) -> String {
             | AlertDescription::CertificateUnknown
             | AlertDescription::DecryptError,
         ) => format!("the client does not accept this server's certificate ({tls})"),
-        other => other.to_string(),
+        // It may quote what the certificate says.
+        other => text::line(&other.to_string()),
     }
 }

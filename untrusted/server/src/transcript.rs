@@ -6,9 +6,10 @@
 use crate::Session;
 use crate::listener::Handler;
 use arras_protocol::{ProtocolId, Refusal};
+use arras_storage::private;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -44,12 +45,13 @@ fn hexadecimal(bytes: &[u8], bytes_max: usize) -> String {
 }
 
 impl<H: Handler> Transcript<H> {
-    /// Appends to the file at `path`, which is made if need be; keeps `bytes_max` bytes of each message.
+    /// Appends to the file at `path`, which is made if need be and is its owner's only; keeps `bytes_max` bytes of each message.
     ///
     /// # Errors
     /// If the file cannot be opened.
     pub fn append(inner: H, path: &Path, bytes_max: usize) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        private::close_file(path)?;
+        let file = private::file_options().create(true).append(true).open(path)?;
         Ok(Self { inner, file: Mutex::new(BufWriter::new(file)), bytes_max })
     }
 

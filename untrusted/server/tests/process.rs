@@ -5,6 +5,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -32,7 +33,9 @@ impl Place {
         for (name, text) in
             [("ca.pem", authority_pem), ("server.pem", server_pem), ("server.key", private.serialize_pem())]
         {
-            fs::write(certificates.join(name), text).unwrap();
+            let path = certificates.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
         }
         Self { directory }
     }
@@ -159,6 +162,24 @@ fn two_servers_do_not_share_a_data_directory() {
     assert_eq!(code, 4, "{said}");
     assert!(said.contains("another arras-server uses this data directory"), "{said}");
     assert_eq!(running.stop("TERM").0, Some(0));
+}
+
+#[test]
+fn a_key_or_a_directory_that_others_may_use_is_refused_with_the_command_to_run() {
+    let place = Place::new();
+    let (key, data) = (place.path("c/server.key"), place.path("d"));
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    open(&key, 0o644);
+    let (code, said) = fails(place.command());
+    assert_eq!(code, 3, "{said}");
+    assert!(said.ends_with(&format!("chmod 600 {}", key.display())), "{said}");
+    open(&key, 0o600);
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("somebody's"), "").unwrap();
+    open(&data, 0o777);
+    let (code, said) = fails(place.command());
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains(&format!("chmod 700 {}", data.display())), "{said}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Files that are not what the engine wrote.
 
+use std::fs::Permissions;
 use std::ops::{Bound, ControlFlow};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::history;
@@ -178,6 +180,29 @@ fn a_directory_is_open_once() {
         1,
         "closing keeps relaxed commits"
     );
+}
+
+#[test]
+fn nobody_else_may_read_a_store_or_hold_its_lock() {
+    let place = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let directory = place.path().join("made/here");
+    drop(Embedded::open(&directory).unwrap());
+    // What an earlier version left open.
+    for open in [false, true] {
+        if open {
+            for (name, mode) in [("", 0o755), ("LOCK", 0o644), ("arras.redb", 0o644)] {
+                set(&directory.join(name), mode);
+            }
+        }
+        let store = Embedded::open(&directory).unwrap();
+        assert_eq!(mode(&directory), 0o700);
+        for name in ["LOCK", "arras.redb"] {
+            assert_eq!(mode(&directory.join(name)), 0o600, "{name}");
+        }
+        drop(store);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::configuration::{Configuration, LogFormat};
 use crate::history::History;
 use crate::init::{self, Choices, Layout};
 use arras_keys::{Keyring, Unlock};
+use arras_storage::private;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -37,7 +38,7 @@ impl Directory {
         if self.layout.configuration.is_file() {
             return Ok(());
         }
-        std::fs::create_dir_all(directory)
+        private::make_directory(directory)
             .map_err(|source| Failure::Io { path: directory.into(), source })?;
         if !self.key_file.exists() {
             arras_keys::create_key_file(&self.key_file)?;

@@ -1,6 +1,7 @@
 //! The other executables of this repository, which this one starts.
 
 use super::Failure;
+use super::unlock::PASSPHRASE;
 use std::path::{Path, PathBuf};
 
 /// An executable: beside this one, or on the path. A checkout run by cargo builds it first, from `package`.
@@ -36,6 +37,7 @@ fn build(cargo: &Path, own: &Path, name: &str, package: &str) -> Result<(), Fail
             command.env_remove(&variable);
         }
     }
+    command.env_remove(PASSPHRASE);
     if release {
         command.arg("--release");
     }

@@ -1,5 +1,6 @@
 //! `arras lab`: becomes `arras-lab`. The lab holds both halves, so it is not part of this executable.
 
+use super::unlock::PASSPHRASE;
 use super::{Failure, executable};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,6 +13,6 @@ pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     }
     let program = executable::find("arras-lab", "arras-lab")?;
     // Comes back only if it fails: the lab's exit code is this process's.
-    let error = Command::new(&program).args(arguments).exec();
+    let error = Command::new(&program).args(arguments).env_remove(PASSPHRASE).exec();
     Err(Failure::ServerProcess(format!("{}: {error}", program.display())))
 }

@@ -1,5 +1,6 @@
 //! `arras-server` as a child process, for `arras dev`.
 
+use super::unlock::PASSPHRASE;
 use super::{Failure, executable};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,7 +11,7 @@ use tokio::process::{Child, ChildStdin, Command};
 /// How long the server may take to start.
 const START: Duration = Duration::from_secs(30);
 /// How long it may take to stop.
-const STOP: Duration = Duration::from_secs(35);
+const STOP: Duration = Duration::from_secs(15);
 
 /// How to run the server.
 #[derive(Clone, Debug)]
@@ -51,6 +52,7 @@ impl ServerCommand {
         // A ctrl-C at the terminal is for the proxy, which then stops the server; and the server is not to outlive a
         // proxy that was killed.
         command
+            .env_remove(PASSPHRASE)
             .arg("--stop-with-stdin")
             .process_group(0)
             .stdin(Stdio::piped())

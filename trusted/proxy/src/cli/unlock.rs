@@ -5,8 +5,8 @@ use arras_keys::{Passphrase, Unlock};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Environment variable with the passphrase.
-const PASSPHRASE: &str = "ARRAS_PASSPHRASE";
+/// Environment variable with the passphrase. Handed on to no other process.
+pub(crate) const PASSPHRASE: &str = "ARRAS_PASSPHRASE";
 
 fn typed(prompt: &str) -> Result<String, Failure> {
     if !std::io::stdin().is_terminal() {

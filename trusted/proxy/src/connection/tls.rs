@@ -5,6 +5,7 @@
 //! public authority is trusted.
 
 use arras_protocol::hello::SERVER_NAME;
+use arras_protocol::text;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -62,6 +63,8 @@ pub fn client_config(paths: &CertificatePaths) -> Result<Arc<ClientConfig>, TlsE
         authority.add(certificate).map_err(|error| unusable(&paths.authority, &error))?;
     }
     let chain = certificates(&paths.certificate)?;
+    arras_storage::private::require_closed(&paths.private)
+        .map_err(|error| unusable(&paths.private, &error))?;
     let private =
         PrivateKeyDer::from_pem_file(&paths.private).map_err(|error| unusable(&paths.private, &error))?;
     let unfit = |error: rustls::Error| TlsError::Unfit(error.to_string());
@@ -91,6 +94,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(certificates)
 }
 
+/// True if TLS itself failed (a certificate, a peer that speaks something else), not the stream below it.
+pub(super) fn is_of_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+}
+
 /// What went wrong between TCP and the greeting, and what to do about it.
 pub(super) fn describe_failure(error: &io::Error) -> String {
     use rustls::Error;
@@ -99,7 +107,7 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
                 "the server closed the connection before it was established; its log says why".into()
             }
-            _ => error.to_string(),
+            _ => text::line(&error.to_string()),
         };
     };
     match tls {
@@ -138,6 +146,7 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
             "the server does not accept this proxy's certificate ({tls}); copy the server's files of this \
              proxy's `arras init` run to it"
         ),
-        other => other.to_string(),
+        // It may quote what the certificate says.
+        other => text::line(&other.to_string()),
     }
 }

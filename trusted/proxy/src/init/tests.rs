@@ -55,6 +55,32 @@ fn a_directory_with_something_in_it_is_left_alone() {
 }
 
 #[test]
+fn an_open_directory_is_closed() {
+    let place = tempfile::tempdir().unwrap();
+    let key_file = place.path().join("unlock.key");
+    create_key_file(&key_file).unwrap();
+    let directory = place.path().join("arras");
+    fs::create_dir(&directory).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+    let layout = init(&directory, choices(&key_file), NOW).unwrap();
+    for made in [&directory, &layout.certificates, &layout.server] {
+        assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700, "{}", made.display());
+    }
+}
+
+#[test]
+fn a_key_that_others_may_read_is_refused_with_the_command_to_run() {
+    let place = tempfile::tempdir().unwrap();
+    let key_file = place.path().join("unlock.key");
+    create_key_file(&key_file).unwrap();
+    let layout = init(&place.path().join("arras"), choices(&key_file), NOW).unwrap();
+    let private = layout.certificates.join("proxy.key");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o640)).unwrap();
+    let refused = client_config(&CertificatePaths::in_directory(&layout.certificates)).unwrap_err();
+    assert!(refused.to_string().contains(&format!("chmod 600 {}", private.display())), "{refused}");
+}
+
+#[test]
 fn a_failed_init_leaves_nothing_behind() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("arras");
