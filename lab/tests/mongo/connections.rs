@@ -37,15 +37,42 @@ async fn many_connections_share_one_store() {
 }
 
 #[tokio::test]
-async fn connections_over_the_limit_are_closed() {
+async fn a_newcomer_takes_the_place_of_the_connection_idle_for_longest() {
     let server = Running::plain(Options { connections_max: 2, ..Options::default() }).await;
     let mut first = server.connect().await;
     let mut second = server.connect().await;
     first.ok(doc! { "ping": 1 }).await;
     second.ok(doc! { "ping": 1 }).await;
     let mut third = server.connect().await;
-    assert!(third.receive().await.is_none());
-    first.ok(doc! { "ping": 1 }).await;
+    third.ok(doc! { "ping": 1 }).await;
+    assert!(first.receive().await.is_none(), "the first was idle for longest");
+    second.ok(doc! { "ping": 1 }).await;
+    // Silent sockets push each other out, not those that speak.
+    let mut silent = Vec::new();
+    for _ in 0..10 {
+        silent.push(server.connect().await);
+    }
+    let mut last = server.connect().await;
+    last.ok(doc! { "ping": 1 }).await;
+    second.ok(doc! { "ping": 1 }).await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_reply_does_not_hold_a_stop_up() {
+    let options = Options { stop_grace: Duration::from_millis(50), ..Options::default() };
+    let server = Running::plain(options).await;
+    let mut client = server.connect().await;
+    let text = "x".repeat(1 << 20);
+    for id in 0..15 {
+        client.ok(doc! { "insert": "c", "documents": [{ "_id": id, "text": &text }] }).await;
+    }
+    // Far more than two sockets hold.
+    for _ in 0..10 {
+        client.send(doc! { "find": "c" }).await;
+    }
+    // The first reply is on its way.
+    client.stream.peek(&mut [0]).await.unwrap();
+    server.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -45,6 +45,36 @@ fn answered(result: Result<Vec<Document>, ClientError>, expected: usize) {
     }
 }
 
+/// Waits until a log says something.
+fn said(log: &Path, words: &str) {
+    let began = std::time::Instant::now();
+    while !std::fs::read_to_string(log).unwrap_or_default().contains(words) {
+        assert!(began.elapsed() < PATIENCE, "{words:?} is not said");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_proxy_waits_for_its_server_and_stops_when_told_to() {
+    let mut system = System::make(Making::default());
+    // Nothing listens at all.
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = system.proxy_command();
+    command.args(["--server", &nowhere.to_string()]);
+    let log = system.path("waiting.log");
+    let (mut alone, _) = Process::begin(command, &log);
+    said(&log, "is arras-server running there?");
+    alone.signal("TERM");
+    assert_eq!(alone.ended(STOP).and_then(|status| status.code()), Some(0));
+    // Something listens and hangs up; then the server is there.
+    let listening = system.begin_proxy();
+    said(&system.proxy_log(), "waiting for the server");
+    system.start_server();
+    let address = listening.recv_timeout(PATIENCE).expect("the proxy listens");
+    WireClient::connect(&address, PATIENCE).unwrap().command(&insert([thing(1)])).unwrap();
+    system.assert_no_panic();
+}
+
 #[test]
 fn queries_end_when_the_server_is_killed_under_them() {
     let mut system = System::start(Making::default());

@@ -127,6 +127,24 @@ async fn handshakes_that_are_not_finished_are_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn half_open_handshakes_do_not_keep_a_proxy_from_its_server() {
+    let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
+    let limits = Limits { handshake: AMPLE, handshakes_max: 8, ..Limits::default() };
+    let served = world.serve(&handler, limits).await;
+    let mut half_open = Vec::new();
+    for _ in 0..50 {
+        let mut silent = TcpStream::connect(served.address).await.unwrap();
+        silent.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+        half_open.push(silent);
+    }
+    world.connect(&served).await;
+    // The oldest gave way, the youngest is still there.
+    assert_eq!(read_to_close(&mut half_open[0]).await, b"");
+    let youngest = half_open.last().unwrap();
+    assert!(youngest.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plaintext_client_is_turned_away() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits::default()).await;

@@ -7,6 +7,7 @@ use arras_server::listener::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -192,15 +193,37 @@ async fn another_version_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_over_the_limit_is_closed_and_a_later_one_served() {
+async fn a_connection_over_the_limit_takes_the_place_of_an_idle_one_and_of_no_other() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits { connections_max: 1, ..Limits::default() }).await;
+    let mut idle = world.raw(served.address).await;
+    idle.write_all(&hello_frame()).await.unwrap();
+    read_frame(&mut idle).await.unwrap();
     let first = world.connect(&served).await;
+    assert!(read_frame(&mut idle).await.is_err(), "the idle one was closed");
+    let under_way = tokio::spawn(async move { (call(&first, gated(1)).await, first) });
+    until(|| handler.waiting.load(Ordering::SeqCst) == 1).await;
     let second = Connection::open(world.settings(served.address)).await;
-    assert!(matches!(second, Err(ConnectError::Tls { .. })), "{second:?}");
-    call(&first, ask(1)).await.unwrap();
-    drop(first);
+    assert!(matches!(second, Err(ConnectError::Interrupted { .. })), "{second:?}");
+    handler.open_gate();
+    let (answered, _first) = under_way.await.unwrap();
+    answered.unwrap();
     while Connection::open(world.settings(served.address)).await.is_err() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_waits_for_a_server_that_is_not_there_yet_and_for_no_other_reason() {
+    let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let waiting = tokio::spawn(Connection::open_when_there(world.settings(free)));
+    logged_about(free, "waiting for the server").await;
+    let _served = world.serve_at(free, &handler, Limits::default()).await;
+    let connection = waiting.await.unwrap().unwrap();
+    call(&connection, ask(1)).await.unwrap();
+    // A certificate of another deployment does not mend itself.
+    let stranger = World::new();
+    let refused = Connection::open_when_there(stranger.settings(free)).await;
+    assert!(matches!(refused, Err(ConnectError::Tls { .. })), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use crate::dispatch;
 use crate::error::CommandError;
+use crate::roster::Place;
 use crate::server::Shared;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
 use arras_planner::store::Store;
@@ -31,6 +32,8 @@ pub(crate) enum ConnectionFailure {
     Io(#[from] io::Error),
     #[error("no message, or reply not taken, for {} s", .0.as_secs())]
     Idle(Duration),
+    #[error("its place was given to another: it was idle for longest, and there are too many connections")]
+    GaveWay,
     #[error("protocol violation: {0}")]
     Protocol(WireError),
 }
@@ -40,7 +43,7 @@ pub(crate) async fn run<S: Store, IO>(
     shared: &Shared<S>,
     mut stream: IO,
     peer: &Peer,
-    mut stop: watch::Receiver<bool>,
+    (place, mut stop): (&Place<'_>, watch::Receiver<bool>),
 ) -> Result<(), ConnectionFailure>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
@@ -52,23 +55,33 @@ where
         let received = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            () = place.given_up() => return Err(ConnectionFailure::GaveWay),
             received = timeout(idle, read_message(&mut stream)) => received,
         };
         let Some(bytes) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else {
             return Ok(());
         };
+        if !place.work() {
+            return Err(ConnectionFailure::GaveWay);
+        }
         reply_number = reply_number.wrapping_add(1);
         let (reply, form) = answer(shared, peer, &bytes).await?;
         drop(bytes);
-        let Some(encoded) = encode(reply_number, &reply, form)? else {
+        let encoded = encode(reply_number, &reply, form)?;
+        place.wait();
+        let Some(encoded) = encoded else {
             continue;
         };
-        timeout(idle, async {
+        let written = timeout(idle, async {
             stream.write_all(&encoded).await?;
             stream.flush().await
-        })
-        .await
-        .map_err(|_| ConnectionFailure::Idle(idle))??;
+        });
+        let written = tokio::select! {
+            biased;
+            written = written => written,
+            () = place.given_up() => return Err(ConnectionFailure::GaveWay),
+        };
+        written.map_err(|_| ConnectionFailure::Idle(idle))??;
     }
 }
 

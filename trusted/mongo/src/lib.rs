@@ -11,6 +11,7 @@ mod cursors;
 mod deadline;
 mod dispatch;
 mod error;
+mod roster;
 mod server;
 pub mod wire;
 

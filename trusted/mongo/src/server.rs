@@ -3,6 +3,7 @@
 use crate::commands::{self, Registry};
 use crate::connection::{self, Peer};
 use crate::cursors::{CursorLimits, CursorTable};
+use crate::roster::Roster;
 use arras_planner::store::Store;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -11,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
 
 /// How long to wait after `accept` failed (out of file descriptors, say) before trying again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -20,7 +22,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bounds of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most connections at a time; further ones are closed at once.
+    /// Most connections at a time. One more takes the place of the one that was idle for longest, and is closed only if
+    /// commands of all others are being worked on.
     pub connections_max: usize,
     /// A connection that sent nothing, or did not take a reply, for so long is closed. MongoDB itself never
     /// does; drivers reconnect.
@@ -29,6 +32,8 @@ pub struct Options {
     pub cursors_max: usize,
     /// A cursor not used for so long is closed; MongoDB's own value is ten minutes.
     pub cursor_idle: Duration,
+    /// How long a stop waits for commands under way and for clients to take their replies.
+    pub stop_grace: Duration,
 }
 
 impl Default for Options {
@@ -38,6 +43,7 @@ impl Default for Options {
             connection_idle: Duration::from_secs(3600),
             cursors_max: 10_000,
             cursor_idle: Duration::from_secs(600),
+            stop_grace: Duration::from_secs(10),
         }
     }
 }
@@ -45,14 +51,12 @@ impl Default for Options {
 /// A MongoDB server in front of a store.
 pub struct Server<S: Store> {
     shared: Arc<Shared<S>>,
-    /// Permits are connections that may still be opened.
-    permits: Arc<Semaphore>,
     stop: watch::Sender<bool>,
 }
 
 impl<S: Store> Clone for Server<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), permits: Arc::clone(&self.permits), stop: self.stop.clone() }
+        Self { shared: Arc::clone(&self.shared), stop: self.stop.clone() }
     }
 }
 
@@ -62,20 +66,20 @@ impl<S: Store> Server<S> {
     pub fn new(store: Arc<S>, options: Options) -> Self {
         let cursors =
             CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
-        let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         let shared = Shared {
             store,
             cursors,
+            roster: Roster::new(options.connections_max),
             options,
             registry: commands::registry(),
             counters: Counters::default(),
             started: Instant::now(),
         };
-        Self { shared: Arc::new(shared), permits, stop: watch::Sender::new(false) }
+        Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }
     }
 
-    /// Serves plain TCP connections until `shutdown` completes; then lets commands under way finish, closes all
-    /// connections and returns.
+    /// Serves plain TCP connections until `shutdown` completes; then lets commands under way finish, for
+    /// [`Options::stop_grace`] at most, closes all connections and returns.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_period());
@@ -101,8 +105,17 @@ impl<S: Store> Server<S> {
         }
         drop(listener);
         self.stop();
-        while let Some(ended) = connections.join_next().await {
-            report_failure(ended);
+        let drained = async {
+            while let Some(ended) = connections.join_next().await {
+                report_failure(ended);
+            }
+        };
+        if timeout(self.shared.options.stop_grace, drained).await.is_err() {
+            tracing::warn!(
+                connections = connections.len(),
+                "cutting off connections: their commands are not done, or their replies not taken"
+            );
+            connections.shutdown().await;
         }
     }
 
@@ -111,16 +124,16 @@ impl<S: Store> Server<S> {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let Some(_permit) = self.permit() else {
+        let number = self.shared.counters.connections_made.fetch_add(1, Ordering::Relaxed) + 1;
+        let Some(place) = self.shared.roster.admit(number) else {
             tracing::warn!(peer = %address, limit = self.shared.options.connections_max,
-                "MongoDB connection refused: too many connections");
+                "MongoDB connection refused: commands of as many others are under way");
             return;
         };
-        let number = self.shared.counters.connections_made.fetch_add(1, Ordering::Relaxed) + 1;
         self.shared.counters.connections_open.fetch_add(1, Ordering::Relaxed);
         let _open = OpenConnection(&self.shared.counters);
         let peer = Peer { address, number };
-        match connection::run(&self.shared, stream, &peer, self.stop.subscribe()).await {
+        match connection::run(&self.shared, stream, &peer, (&place, self.stop.subscribe())).await {
             Ok(()) => tracing::debug!(peer = %address, "MongoDB connection closed"),
             Err(error) => tracing::info!(peer = %address, %error, "MongoDB connection closed"),
         }
@@ -135,10 +148,6 @@ impl<S: Store> Server<S> {
     /// Closes cursors that were not used for too long. [`Server::serve`] does so by itself.
     pub fn sweep_cursors(&self) {
         self.shared.cursors.sweep(Instant::now());
-    }
-
-    fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
     fn sweep_period(&self) -> Duration {
@@ -157,6 +166,7 @@ fn report_failure(ended: Result<(), JoinError>) {
 pub(crate) struct Shared<S: Store> {
     pub(crate) store: Arc<S>,
     pub(crate) cursors: CursorTable<S::Cursor>,
+    roster: Roster,
     pub(crate) options: Options,
     pub(crate) registry: Registry<S>,
     pub(crate) counters: Counters,

@@ -16,6 +16,9 @@ pub struct Configuration {
     pub listen: String,
     /// The proxy's own data directory (counters, intents, sealed under the keyring).
     pub data_dir: PathBuf,
+    /// Most connections of applications at a time; one more takes the place of the one idle for longest.
+    #[serde(default = "default_connections_max")]
+    pub connections_max: usize,
     /// The schema file; every field is sensitive and stored if there is none.
     pub schema: Option<PathBuf>,
     /// Form of the log.
@@ -64,6 +67,10 @@ pub enum LogFormat {
     Text,
 }
 
+fn default_connections_max() -> usize {
+    arras_mongo::Options::default().connections_max
+}
+
 fn default_deadline_seconds() -> u64 {
     30
 }
@@ -89,6 +96,9 @@ impl Configuration {
         let mut read: Self = toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
         if read.server.deadline_seconds == 0 {
             return Err(wrong("server.deadline_seconds is 0: no call could ever be answered".into()));
+        }
+        if read.connections_max == 0 {
+            return Err(wrong("connections_max is 0: nobody could ever connect".into()));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -146,6 +156,9 @@ pub fn template(values: &Values<'_>) -> String {
          # The proxy's own state: counters and unfinished writes, sealed under the keyring. Back it up together\n\
          # with the keyring and the server's data directory, the proxy stopped; after restoring them run `arras restore`.\n\
          data_dir = {data_dir}\n\
+         \n\
+         # Most connections of applications at a time. One more takes the place of the one idle for longest.\n\
+         # connections_max = 1000\n\
          \n\
          # What may be asked of which field. Without it every field is sensitive: stored, not searchable.\n\
          # schema = \"schema.toml\"\n\

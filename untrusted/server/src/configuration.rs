@@ -22,10 +22,11 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
     after_help = "Example:\n  arras-server --data-dir /var/lib/arras --listen 0.0.0.0:7411 --certificates \
         /etc/arras/server\n\n\
         Configuration file (all optional, flags win):\n  data_dir = \"/var/lib/arras\"\n  \
-        listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  log_format = \"json\"\n\n\
+        listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  connections_max = 64\n  \
+        log_format = \"json\"\n\n\
         Log: to standard error; RUST_LOG sets the level (error, warn, info, debug). Neither names nor values \
         of the data are ever logged.\n\n\
-        Stop: SIGTERM or ctrl-C finishes what is under way (at most 30 s); a second one stops at once.\n\n\
+        Stop: SIGTERM or ctrl-C finishes what is under way (at most 10 s); a second one stops at once.\n\n\
         Exit codes: 0 stopped, 2 usage or configuration, 3 certificates, 4 data directory, 5 network."
 )]
 pub struct Arguments {
@@ -56,6 +57,10 @@ pub struct Arguments {
     /// Configuration file.
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
+
+    /// Most connections of proxies at a time; one more takes the place of the one unused for longest [default: 64]
+    #[arg(long, value_name = "N")]
+    pub connections_max: Option<usize>,
 
     /// Form of the log [default: text]
     #[arg(long, value_name = "FORM")]
@@ -96,6 +101,7 @@ struct File {
     cert: Option<PathBuf>,
     #[serde(rename = "key")]
     private: Option<PathBuf>,
+    connections_max: Option<usize>,
     log_format: Option<LogFormat>,
 }
 
@@ -108,6 +114,8 @@ pub struct Configuration {
     pub listen: String,
     /// Certificates.
     pub certificates: CertificatePaths,
+    /// Most connections at a time; the listener's own limit if `None`.
+    pub connections_max: Option<usize>,
     /// Form of the log.
     pub log_format: LogFormat,
     /// Where to write down what this side sees, and how many bytes of each message.
@@ -130,6 +138,9 @@ pub enum ConfigurationError {
     /// Something needed was given nowhere.
     #[error("{0} is needed: give {1} or set it in the --config file (see --help)")]
     Missing(&'static str, &'static str),
+    /// A server that nobody may connect to.
+    #[error("connections_max is 0: no proxy could ever connect")]
+    NoConnections,
     /// Certificates were given in both ways.
     #[error("certificates are given twice: name either a directory or ca, cert and key")]
     Twice,
@@ -151,7 +162,12 @@ impl Configuration {
         } else {
             certificate_paths(file.certificates, [file.ca, file.cert, file.private])?
         };
+        let connections_max = arguments.connections_max.or(file.connections_max);
+        if connections_max == Some(0) {
+            return Err(ConfigurationError::NoConnections);
+        }
         Ok(Self {
+            connections_max,
             data_dir: arguments
                 .data_dir
                 .or(file.data_dir)

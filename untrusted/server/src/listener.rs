@@ -2,13 +2,16 @@
 //!
 //! *What is bounded.* Connections, handshakes under way and their duration, requests in flight a connection,
 //! bytes held for a connection, requests being worked on in all, and how long a reader may stall. A
-//! connection over a bound is made to wait (its socket is not read), never served less correctly.
+//! connection over a bound is made to wait (its socket is not read), never served less correctly. When there are too
+//! many handshakes or connections, those that keep the server waiting give way (`admission`).
 //!
 //! *Log.* Connections, protocol names, sizes, times and refusals; never what a message holds.
 
+mod admission;
 mod connection;
 mod frames;
 
+use self::admission::{Handshake, Handshakes, Seats};
 use crate::Session;
 use crate::tls::describe_handshake_failure;
 use arras_protocol::limits::IN_FLIGHT_MAX;
@@ -20,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
@@ -59,9 +62,10 @@ pub trait Handler: Send + Sync + 'static {
 /// Bounds of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections served at once; a further one is closed.
+    /// Connections served at once; a further one takes the place of the one unused for longest, and is closed if all
+    /// have requests under way.
     pub connections_max: usize,
-    /// Handshakes under way at once; a further connection is closed.
+    /// Handshakes under way at once; for a further one, the oldest of the address that has most of them is dropped.
     pub handshakes_max: usize,
     /// Time from accepting a connection to its accepted `hello`.
     pub handshake: Duration,
@@ -89,7 +93,7 @@ impl Default for Limits {
             held_bytes_max: 64 * 1024 * 1024,
             workers: (cores * 4).max(8),
             write_stall: Duration::from_secs(60),
-            stop_grace: Duration::from_secs(30),
+            stop_grace: Duration::from_secs(10),
         }
     }
 }
@@ -100,7 +104,7 @@ struct Serving<H> {
     acceptor: TlsAcceptor,
     limits: Limits,
     workers: Arc<Semaphore>,
-    connections: Arc<Semaphore>,
+    seats: Arc<Seats>,
     stop: watch::Receiver<bool>,
 }
 
@@ -146,12 +150,12 @@ impl Listener {
     /// [`Refusal::Stopping`], answers those under way, and returns.
     pub async fn serve<H: Handler>(self, handler: Arc<H>, stop: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
-        let handshakes = Arc::new(Semaphore::new(self.limits.handshakes_max));
+        let handshakes = Handshakes::new(self.limits.handshakes_max);
         let serving = Arc::new(Serving {
             handler,
             acceptor: self.acceptor,
             workers: Arc::new(Semaphore::new(self.limits.workers)),
-            connections: Arc::new(Semaphore::new(self.limits.connections_max)),
+            seats: Seats::new(self.limits.connections_max, self.limits.in_flight_max),
             limits: self.limits,
             stop: stopped,
         });
@@ -162,12 +166,10 @@ impl Listener {
                 () = &mut stop => break,
                 Some(_) = tasks.join_next() => {}
                 accepted = self.tcp.accept() => match accepted {
-                    Ok((stream, peer)) => match Arc::clone(&handshakes).try_acquire_owned() {
-                        Ok(slot) => {
-                            tasks.spawn(admit(Arc::clone(&serving), stream, peer, slot));
-                        }
-                        Err(_) => warn!(%peer, "connection closed: too many handshakes are under way"),
-                    },
+                    Ok((stream, peer)) => {
+                        let handshake = handshakes.begin(peer.ip());
+                        tasks.spawn(admit(Arc::clone(&serving), stream, peer, handshake));
+                    }
                     Err(error) => {
                         // Out of file descriptors, mostly: wait for some to come free.
                         warn!(%error, "cannot accept a connection");
@@ -191,7 +193,7 @@ async fn admit<H: Handler>(
     serving: Arc<Serving<H>>,
     stream: TcpStream,
     peer: SocketAddr,
-    slot: OwnedSemaphorePermit,
+    handshake: Handshake,
 ) {
     let until = Instant::now() + serving.limits.handshake;
     if let Err(error) = connection::tune(&stream) {
@@ -200,6 +202,9 @@ async fn admit<H: Handler>(
     let mut stop = serving.stop.clone();
     let shaken = tokio::select! {
         shaken = timeout_at(until, serving.acceptor.accept(stream)) => shaken,
+        () = handshake.dropped() => {
+            return warn!(%peer, "connection closed: too many handshakes, and this was the oldest of its address");
+        }
         _ = stop.wait_for(|stop| *stop) => return,
     };
     let stream = match shaken {
@@ -209,10 +214,11 @@ async fn admit<H: Handler>(
         }
         Err(_) => return warn!(%peer, "connection closed: the TLS handshake took too long"),
     };
-    let Ok(_connection) = Arc::clone(&serving.connections).try_acquire_owned() else {
-        return warn!(%peer, "connection closed: there are already {} ones", serving.limits.connections_max);
+    let Some(seat) = serving.seats.take() else {
+        let limit = serving.limits.connections_max;
+        return warn!(%peer, limit, "connection closed: as many others have requests under way");
     };
-    connection::serve(serving, stream, peer, until, slot).await;
+    connection::serve(serving, stream, peer, (handshake, until), &seat).await;
 }
 
 impl<S: arras_storage::Storage> Handler for crate::Backend<S> {

@@ -88,7 +88,10 @@ fn serve<H: Handler>(
     runtime.block_on(async {
         let address = &configuration.listen;
         let listening = async {
-            let listener = Listener::bind(address, tls, Limits::default()).await?;
+            let usual = Limits::default();
+            let connections_max = configuration.connections_max.unwrap_or(usual.connections_max);
+            let limits = Limits { connections_max, ..usual };
+            let listener = Listener::bind(address, tls, limits).await?;
             Ok((listener.local_addr()?, listener))
         };
         let (bound, listener) =

@@ -14,6 +14,7 @@ mod server_process;
 mod unlock;
 
 pub use failure::Failure;
+pub(crate) use unlock::PASSPHRASE;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -153,6 +154,9 @@ pub struct ProxyArguments {
     /// In place of the configuration's server address.
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<String>,
+    /// In place of the configuration's `connections_max`.
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub connections_max: Option<usize>,
     /// In place of the configuration's schema.
     #[arg(long, value_name = "FILE.toml")]
     pub schema: Option<PathBuf>,

@@ -24,6 +24,7 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     let mut configuration = Configuration::read(&arguments.config)?;
     configuration.listen = arguments.listen.unwrap_or(configuration.listen);
     configuration.server.address = arguments.server.unwrap_or(configuration.server.address);
+    configuration.connections_max = arguments.connections_max.unwrap_or(configuration.connections_max);
     configuration.schema = arguments.schema.or(configuration.schema);
     logging::start(configuration.log_format, "info");
     let schema = configuration.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
@@ -50,7 +51,11 @@ pub(super) async fn serve(
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let history = Arc::new(history);
     settings.history = Arc::clone(&history);
-    let connection = Connection::open(settings).await?;
+    let mut stop = std::pin::pin!(stop);
+    let connection = tokio::select! {
+        connected = Connection::open_when_there(settings) => connected?,
+        () = &mut stop => return Ok(()),
+    };
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     let server = connection.server();
@@ -75,7 +80,8 @@ pub(super) async fn serve(
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    Server::new(Arc::new(engine), Options::default())
+    let options = Options { connections_max: configuration.connections_max, ..Options::default() };
+    Server::new(Arc::new(engine), options)
         .serve(listener, async {
             tokio::select! {
                 () = stop => {}

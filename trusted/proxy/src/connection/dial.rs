@@ -3,7 +3,7 @@
 use super::Settings;
 use super::frames::{self, ReadError};
 use super::link::Link;
-use super::tls::describe_failure;
+use super::tls::{describe_failure, is_of_tls};
 use crate::history::Halt;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
@@ -45,6 +45,14 @@ pub enum ConnectError {
         address: String,
         /// How long it was waited.
         limit_ms: u64,
+    },
+    /// Something listens, and the connection to it broke before the greeting was over.
+    #[error("{address}: {what}")]
+    Interrupted {
+        /// Where.
+        address: String,
+        /// What happened.
+        what: String,
     },
     /// One side does not accept the other's certificate, or it is no TLS server.
     #[error("{address}: {what}")]
@@ -102,6 +110,26 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// True if waiting may help: the server is not there yet, starting, stopping or overwhelmed. False for what only a
+    /// person can mend.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            // A name that is no address stays none.
+            Self::Unreachable { source, .. } => source.kind() != io::ErrorKind::InvalidInput,
+            Self::Silent { .. } | Self::Interrupted { .. } => true,
+            Self::Refused { refusal, .. } => matches!(refusal, Refusal::Stopping),
+            Self::Tls { .. }
+            | Self::Version { .. }
+            | Self::Leased { .. }
+            | Self::Halted(_)
+            | Self::OtherDatabase { .. }
+            | Self::Malformed { .. } => false,
+        }
+    }
+}
+
 /// Connects and greets. A server with another database than `database` is refused.
 pub(super) async fn dial(
     settings: &Settings,
@@ -133,7 +161,14 @@ pub(super) async fn dial(
 async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Response), ConnectError> {
     let address = || settings.address.clone();
     let unreachable = |source| ConnectError::Unreachable { address: address(), source };
-    let failed = |error: &io::Error| ConnectError::Tls { address: address(), what: describe_failure(error) };
+    let failed = |error: &io::Error| {
+        let what = describe_failure(error);
+        if is_of_tls(error) {
+            ConnectError::Tls { address: address(), what }
+        } else {
+            ConnectError::Interrupted { address: address(), what }
+        }
+    };
     let tcp = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
     tune(&tcp).map_err(unreachable)?;
     let name = ServerName::try_from(SERVER_NAME)

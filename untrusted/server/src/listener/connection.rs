@@ -1,5 +1,6 @@
 //! One connection: a reader that dispatches requests, the requests at work, and a writer of their replies.
 
+use super::admission::{Handshake, Seat};
 use super::frames::{self, ReadError};
 use super::{Handler, Limits, Serving};
 use crate::Session;
@@ -126,6 +127,8 @@ impl<H> Clone for Connection<H> {
 enum Broken {
     #[error("no hello in time")]
     NoHello,
+    #[error("too many handshakes, and this was the oldest of its address")]
+    Dropped,
     #[error("hello was refused: {0}")]
     Refused(Refusal),
     #[error("the peer broke the protocol: {0}")]
@@ -146,19 +149,19 @@ impl<H: Handler> Drop for Ended<H> {
     }
 }
 
-/// Serves a connection to its end. `slot` is given up once the peer has said hello, which it must `until` then.
+/// Serves a connection to its end. The handshake is over once the peer has said hello, which it must `until` then.
 pub(super) async fn serve<H: Handler>(
     serving: Arc<Serving<H>>,
     stream: TlsStream<TcpStream>,
     peer: SocketAddr,
-    until: Instant,
-    slot: OwnedSemaphorePermit,
+    handshake: (Handshake, Instant),
+    seat: &Seat,
 ) {
     let opened = Instant::now();
     let (mut reader, writer) = tokio::io::split(stream);
     let (replies, outgoing) = mpsc::channel(serving.limits.in_flight_max.max(1));
     let connection = Connection {
-        in_flight: Arc::new(Semaphore::new(serving.limits.in_flight_max)),
+        in_flight: seat.in_flight(),
         account: Arc::default(),
         tally: Arc::default(),
         setbacks: serving.handler.setbacks(),
@@ -177,7 +180,7 @@ pub(super) async fn serve<H: Handler>(
     info!(%peer, "connection opened");
     let mut cut = false;
     tokio::select! {
-        ended = connection.read_requests(&mut reader, until, slot) => {
+        ended = connection.read_requests(&mut reader, handshake, seat) => {
             match ended {
                 Ok(()) => cut = true,
                 // What was queued for the peer (the refusal of its hello) still goes out.
@@ -195,6 +198,10 @@ pub(super) async fn serve<H: Handler>(
             warn!(%peer, "closing the connection: the store was set back");
         }
         () = connection.drained_after_stop() => {}
+        () = seat.given_up() => {
+            cut = true;
+            warn!(%peer, "closing the connection: there are too many, and it was unused for longest");
+        }
     }
     drop(connection);
     if cut {
@@ -220,15 +227,18 @@ impl<H: Handler> Connection<H> {
     async fn read_requests<R: AsyncRead + Unpin>(
         &self,
         stream: &mut R,
-        until: Instant,
-        slot: OwnedSemaphorePermit,
+        (handshake, until): (Handshake, Instant),
+        seat: &Seat,
     ) -> Result<(), Broken> {
-        let first = timeout_at(until, frames::read(stream)).await.map_err(|_| Broken::NoHello)??;
+        let first = tokio::select! {
+            first = timeout_at(until, frames::read(stream)) => first.map_err(|_| Broken::NoHello)??,
+            () = handshake.dropped() => return Err(Broken::Dropped),
+        };
         let Some((header, body)) = first else {
             return Ok(());
         };
         self.greet(header, body).await?;
-        drop(slot);
+        drop(handshake);
         loop {
             self.account.below(self.limits().held_bytes_max).await;
             let Some((header, body)) = frames::read(stream).await? else {
@@ -238,6 +248,7 @@ impl<H: Handler> Connection<H> {
                 return Err(Broken::Peer("a reply where a request was expected"));
             }
             let received = Instant::now();
+            seat.touch();
             self.count(&body);
             if *self.serving.stop.borrow() {
                 self.refuse(header, &Refusal::Stopping).await;

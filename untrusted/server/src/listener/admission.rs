@@ -1,0 +1,201 @@
+//! Who gives way when there are too many: of handshakes and of connections.
+//!
+//! *Handshakes.* Anybody who reaches the port can begin one and leave it at that. A newcomer at the limit is never
+//! turned away: the oldest handshake of the address that has the most of them is dropped in its favour. So whoever opens
+//! half a handshake after another drops their own, and a proxy, whose handshake takes milliseconds, comes through.
+//!
+//! *Connections.* Only who has shown a certificate has one. A newcomer at the limit takes the place of the one that has
+//! been unused for longest, and is turned away if all have requests under way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, Semaphore};
+
+/// Things under way, by the order in which they began.
+type Numbered<T> = Mutex<BTreeMap<u64, T>>;
+
+fn lock<T>(numbered: &Numbered<T>) -> MutexGuard<'_, BTreeMap<u64, T>> {
+    // Nothing panics while it is held, and the map is consistent between any two statements.
+    numbered.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The handshakes under way.
+pub(super) struct Handshakes {
+    count_max: usize,
+    begun: AtomicU64,
+    under_way: Numbered<(IpAddr, Arc<Notify>)>,
+}
+
+/// One handshake; over when this is dropped.
+pub(super) struct Handshake {
+    all: Arc<Handshakes>,
+    number: u64,
+    dropped: Arc<Notify>,
+}
+
+impl Handshakes {
+    pub(super) fn new(count_max: usize) -> Arc<Self> {
+        Arc::new(Self { count_max, begun: AtomicU64::new(0), under_way: Mutex::default() })
+    }
+
+    /// Begins a handshake with `address`, dropping another if there are too many.
+    pub(super) fn begin(self: &Arc<Self>, address: IpAddr) -> Handshake {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let dropped = Arc::new(Notify::new());
+        let mut under_way = lock(&self.under_way);
+        if under_way.len() >= self.count_max.max(1)
+            && let Some((_, other)) =
+                Self::least_entitled(&under_way).and_then(|it| under_way.remove_entry(&it))
+        {
+            other.1.notify_one();
+        }
+        under_way.insert(number, (address, Arc::clone(&dropped)));
+        drop(under_way);
+        Handshake { all: Arc::clone(self), number, dropped }
+    }
+
+    /// The oldest of the address that has the most.
+    fn least_entitled(under_way: &BTreeMap<u64, (IpAddr, Arc<Notify>)>) -> Option<u64> {
+        // How many, and the oldest.
+        let mut addresses: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (number, (address, _)) in under_way {
+            addresses.entry(*address).or_insert((0, *number)).0 += 1;
+        }
+        let most = addresses.into_values().max_by_key(|(count, oldest)| (*count, u64::MAX - *oldest));
+        most.map(|(_, oldest)| oldest)
+    }
+}
+
+impl Handshake {
+    /// Completes when this handshake was dropped in favour of another.
+    pub(super) async fn dropped(&self) {
+        self.dropped.notified().await;
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        lock(&self.all.under_way).remove(&self.number);
+    }
+}
+
+/// The connections of peers that have shown a certificate.
+pub(super) struct Seats {
+    count_max: usize,
+    in_flight_max: usize,
+    /// Counts admissions and requests: a clock that orders them.
+    clock: AtomicU64,
+    taken: Numbered<Arc<Use>>,
+}
+
+/// How a connection is used.
+struct Use {
+    in_flight: Arc<Semaphore>,
+    last: AtomicU64,
+    given_up: Notify,
+}
+
+/// A connection's seat; free when this is dropped.
+pub(super) struct Seat {
+    all: Arc<Seats>,
+    number: u64,
+    used: Arc<Use>,
+}
+
+impl Seats {
+    pub(super) fn new(count_max: usize, in_flight_max: usize) -> Arc<Self> {
+        Arc::new(Self { count_max, in_flight_max, clock: AtomicU64::new(0), taken: Mutex::default() })
+    }
+
+    /// Takes a seat, another's if need be; `None` if all have requests under way.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Seat> {
+        let number = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut taken = lock(&self.taken);
+        if taken.len() >= self.count_max {
+            let unused = |used: &Use| used.in_flight.available_permits() >= self.in_flight_max;
+            let (_, longest) = taken
+                .iter()
+                .filter(|(_, used)| unused(used))
+                .map(|(number, used)| (used.last.load(Ordering::Relaxed), *number))
+                .min()?;
+            if let Some(used) = taken.remove(&longest) {
+                used.given_up.notify_one();
+            }
+        }
+        let used = Arc::new(Use {
+            in_flight: Arc::new(Semaphore::new(self.in_flight_max)),
+            last: AtomicU64::new(number),
+            given_up: Notify::new(),
+        });
+        taken.insert(number, Arc::clone(&used));
+        drop(taken);
+        Some(Seat { all: Arc::clone(self), number, used })
+    }
+}
+
+impl Seat {
+    /// Permits for requests in flight.
+    pub(super) fn in_flight(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.used.in_flight)
+    }
+
+    /// A request has come.
+    pub(super) fn touch(&self) {
+        self.used.last.store(self.all.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Completes when the seat was given to another connection.
+    pub(super) async fn given_up(&self) {
+        self.used.given_up.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.all.taken).remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used)]
+
+    use super::*;
+
+    fn numbers<T>(numbered: &Numbered<T>) -> Vec<u64> {
+        lock(numbered).keys().copied().collect()
+    }
+
+    #[test]
+    fn who_has_most_handshakes_drops_the_oldest_of_them() {
+        let all = Handshakes::new(3);
+        let (crowd, proxy) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let first = all.begin(proxy);
+        let crowded: Vec<Handshake> = (0..50).map(|_| all.begin(crowd)).collect();
+        assert_eq!(numbers(&all.under_way), [0, 49, 50], "the proxy's is the oldest, and stays");
+        drop(first);
+        let again = all.begin(proxy);
+        assert_eq!(numbers(&all.under_way), [49, 50, 51]);
+        drop(crowded);
+        assert_eq!(numbers(&all.under_way), [51]);
+        drop(again);
+    }
+
+    #[test]
+    fn the_connection_unused_for_longest_gives_its_seat_and_none_in_use_does() {
+        let all = Seats::new(2, 1);
+        let first = all.take().expect("room");
+        let second = all.take().expect("room");
+        first.touch();
+        let third = all.take().expect("the second's");
+        assert_eq!(numbers(&all.taken), [first.number, third.number]);
+        let busy = first.in_flight().try_acquire_owned().expect("a permit");
+        let fourth = all.take().expect("the third's");
+        let also_busy = fourth.in_flight().try_acquire_owned().expect("a permit");
+        assert!(all.take().is_none());
+        drop((busy, also_busy, second));
+        assert!(all.take().is_some());
+    }
+}
