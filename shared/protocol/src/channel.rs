@@ -15,6 +15,8 @@ pub trait Protocol: Send + Sync + 'static {
     const ID: ProtocolId;
     /// Its name in logs and reports.
     const NAME: &'static str;
+    /// How many times its size the lists of a request may take in memory: [`crate::codec::memory_max`].
+    const REQUEST_EXPANSION: usize = crate::codec::EXPANSION;
     /// What crosses towards the server.
     type Request: Serialize + DeserializeOwned + Send + Sync + 'static;
     /// What comes back.

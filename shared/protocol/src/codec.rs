@@ -1,7 +1,27 @@
-//! Messages as bytes: postcard, compact and self-bounded (a length can never exceed the bytes at hand).
+//! Messages as bytes: postcard, compact. What decoding may take in memory follows from the bytes at hand, not from the
+//! lengths that are written in them: [`memory_max`].
 
+mod counting;
+
+use counting::Counting;
 use postcard::ser_flavors::Size;
 use serde::{Serialize, de::DeserializeOwned};
+use std::cell::Cell;
+
+/// How many times the size of a message its lists may take in memory, usually. Their elements are sealed values,
+/// identifiers and labels, which are no smaller in a message.
+pub const EXPANSION: usize = 2;
+
+/// What the lists of a message may take in memory however short it is, in bytes: some elements are short (an absent
+/// row, a value without matches), and a message of many such is still a small one.
+pub const MEMORY_FLOOR_BYTES: usize = 16 * 1024 * 1024;
+
+/// Most bytes of memory that the lists of a message of `encoded` bytes may take; strings of bytes take what they take in
+/// the message, beside it.
+#[must_use]
+pub const fn memory_max(encoded: usize, expansion: usize) -> usize {
+    encoded.saturating_mul(expansion).saturating_add(MEMORY_FLOOR_BYTES)
+}
 
 /// The bytes are not a message of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,13 +43,23 @@ pub fn encoded_bytes<T: Serialize>(message: &T) -> usize {
     postcard::serialize_with_flavor(message, Size::default()).unwrap_or_default()
 }
 
-/// Decodes a message that must span all of `bytes`.
+/// Decodes a message that must span all of `bytes`, within [`memory_max`] at the usual [`EXPANSION`].
 ///
 /// # Errors
-/// [`DecodeError`] if it does not parse or bytes are left over.
+/// [`DecodeError`] if it does not parse, would take too much memory, or bytes are left over.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    match postcard::take_from_bytes(bytes) {
-        Ok((message, [])) => Ok(message),
+    decode_expanding(bytes, EXPANSION)
+}
+
+/// [`decode`] at another expansion, for messages whose elements are larger in memory than their bytes are many.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_expanding<T: DeserializeOwned>(bytes: &[u8], expansion: usize) -> Result<T, DecodeError> {
+    let left = Cell::new(memory_max(bytes.len(), expansion));
+    let mut deserializer = postcard::Deserializer::from_bytes(bytes);
+    match T::deserialize(Counting::new(&mut deserializer, &left)) {
+        Ok(message) if deserializer.finalize().is_ok_and(<[u8]>::is_empty) => Ok(message),
         _ => Err(DecodeError(std::any::type_name::<T>())),
     }
 }

@@ -104,8 +104,11 @@ mod tests {
             protocol_version: 1,
             database: [1; 16],
             incarnation: 1,
+            setbacks: 0,
             engine: long.clone(),
             newest: None,
+            commits: 0,
+            generation: 1,
         };
         let decoded: hello::Response = codec::decode(&codec::encode(&greeting)).expect("decodes");
         assert_eq!(decoded.engine, line(&long));

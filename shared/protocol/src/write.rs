@@ -73,6 +73,8 @@ pub struct Response {
 impl Protocol for Write {
     const ID: ProtocolId = ProtocolId(3);
     const NAME: &'static str = "write";
+    // Every step takes the memory of the largest, a circuit's; a removal is a fifth of that as bytes.
+    const REQUEST_EXPANSION: usize = 8;
     type Request = Request;
     type Response = Response;
 }

@@ -79,7 +79,7 @@ impl Embedded {
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        private::close_directory(directory, &[FILE, LOCK, SUMS, UNFINISHED])
+        private::close_directory(directory, &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED])
             .map_err(|error| environment(&error))?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);

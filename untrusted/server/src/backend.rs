@@ -29,7 +29,8 @@ pub(crate) fn storage(error: StorageError) -> Refusal {
 
 /// Decodes a request, or refuses it as malformed.
 fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
-    codec::decode(body).map_err(|_| Refusal::Malformed(format!("not a request of {}", P::NAME)))
+    codec::decode_expanding(body, P::REQUEST_EXPANSION)
+        .map_err(|_| Refusal::Malformed(format!("not a request of {}", P::NAME)))
 }
 
 impl<S: Storage> Backend<S> {

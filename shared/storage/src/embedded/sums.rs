@@ -1,6 +1,7 @@
 //! A checksum for each block of the engine's file: in memory while it is open, in a file beside it while it is
 //! closed.
 
+use crate::private;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -77,7 +78,7 @@ impl Sums {
         let unfinished = path.with_extension("sums.new");
         // Made anew, so that it has the permissions of a file made now.
         remove(&unfinished)?;
-        let mut file = File::create_new(&unfinished)?;
+        let mut file = private::file_options().write(true).create_new(true).open(&unfinished)?;
         file.write_all(&stored)?;
         file.sync_all()?;
         std::fs::rename(&unfinished, path)?;

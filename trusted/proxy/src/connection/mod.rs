@@ -23,6 +23,7 @@ use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};
 use link::{Link, Unsent};
 use rustls::ClientConfig;
+use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -31,6 +32,9 @@ use tracing::{info, warn};
 
 /// Bytes of requests waiting to be written, at most.
 const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Largest message that is decoded on the thread that serves its call, in bytes: a few tens of microseconds' work.
+const DECODED_AT_ONCE_BYTES: usize = 64 * 1024;
 
 /// Longest pause before another attempt to connect.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -138,6 +142,27 @@ impl Connection {
         Ok(Self { deadline: shared.settings.deadline, shared: Arc::new(shared) })
     }
 
+    /// Connects; while the server is not there, tries again with growing pauses. What waiting does not mend (a
+    /// certificate, another version) is an error at once.
+    ///
+    /// # Errors
+    /// [`ConnectError`] for which [`ConnectError::may_pass`] is false.
+    pub async fn open_when_there(settings: Settings) -> Result<Self, ConnectError> {
+        let mut failures: u32 = 0;
+        loop {
+            let error = match Self::open(settings.clone()).await {
+                Err(error) if error.may_pass() => error,
+                ended => return ended,
+            };
+            failures = failures.saturating_add(1);
+            // Said ever more seldom: the first lines tell all there is to tell.
+            if failures.is_power_of_two() {
+                warn!(address = settings.address, failures, "waiting for the server: {error}");
+            }
+            sleep(pause_after(failures)).await;
+        }
+    }
+
     /// The same connection with another deadline for its calls.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
@@ -187,11 +212,11 @@ impl Connection {
             };
             return match answered {
                 (FrameKind::Refusal, body) => {
-                    let refusal = decoded::<Refusal>(&body)?;
+                    let refusal = decoded::<Refusal>(body).await?;
                     self.shared.settings.history.refused(&refusal);
                     Err(ChannelError::Refused(refusal))
                 }
-                (_, body) => decoded(&body),
+                (_, body) => decoded(body).await,
             };
         }
     }
@@ -201,8 +226,15 @@ fn halted(halt: Halt) -> ChannelError {
     ChannelError::Halted(halt.to_string())
 }
 
-fn decoded<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, ChannelError> {
-    codec::decode(body).map_err(|error| ChannelError::Malformed(error.to_string()))
+/// A message, decoded where that does not hold other calls up.
+async fn decoded<T: DeserializeOwned + Send + 'static>(body: Vec<u8>) -> Result<T, ChannelError> {
+    let decoded = if body.len() <= DECODED_AT_ONCE_BYTES {
+        codec::decode(&body)
+    } else {
+        let elsewhere = tokio::task::spawn_blocking(move || codec::decode(&body));
+        elsewhere.await.map_err(|_| ChannelError::Malformed("its reply could not be decoded".into()))?
+    };
+    decoded.map_err(|error| ChannelError::Malformed(error.to_string()))
 }
 
 impl<P: Protocol> Channel<P> for Connection {

@@ -6,7 +6,7 @@
 use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
-use arras_protocol::codec;
+use arras_protocol::{Protocol, codec, write};
 use arras_storage::{Bytes, Direction, Durability, Read, Storage, StorageError, Table, Write};
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
@@ -206,7 +206,8 @@ impl<S: Storage> LocalStore<S> {
     ) -> Result<T, LocalError> {
         let damaged = || LocalError::Damaged(table.0);
         let value = self.values.open(&associated(table, name), sealed).map_err(|_| damaged())?;
-        codec::decode(&value).map_err(|_| damaged())
+        // This proxy's own record, sealed: it may be a whole write.
+        codec::decode_expanding(&value, write::Write::REQUEST_EXPANSION).map_err(|_| damaged())
     }
 
     fn label(&self, table: Table, name: &[u8]) -> Vec<u8> {

@@ -3,8 +3,8 @@
 use super::{FINISHED, OPERATIONS, apply, mark, name};
 use crate::backend::storage;
 use arras_protocol::limits::{STEPS_MAX, WRITE_BYTES_MAX};
-use arras_protocol::write::Step;
-use arras_protocol::{Blob, OperationId, Refusal, codec};
+use arras_protocol::write::{self, Step};
+use arras_protocol::{Blob, OperationId, Protocol, Refusal, codec};
 use arras_storage::{Direction, Table, Write};
 use std::ops::{Bound, ControlFlow};
 
@@ -45,8 +45,8 @@ pub(super) fn apply_all(
         if bytes > WRITE_BYTES_MAX {
             return Err(Refusal::Limit(format!("a write of more than {WRITE_BYTES_MAX} bytes")));
         }
-        let steps: Vec<Step> =
-            codec::decode(&steps).map_err(|error| Refusal::Malformed(error.to_string()))?;
+        let steps: Vec<Step> = codec::decode_expanding(&steps, write::Write::REQUEST_EXPANSION)
+            .map_err(|error| Refusal::Malformed(error.to_string()))?;
         let most = u32::try_from(STEPS_MAX).unwrap_or(u32::MAX);
         for step in steps {
             if *position >= most {
