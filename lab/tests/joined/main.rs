@@ -11,6 +11,9 @@ use arras_protocol::write::{Request, Step};
 use bson::{Bson, doc};
 use world::World;
 
+/// MongoDB's code for a write that is not confirmed.
+const IN_DOUBT: i32 = 64;
+
 type Inserting = tokio::task::JoinHandle<Result<Inserted, StoreError>>;
 
 fn id_is(id: i32) -> Filter {
@@ -181,4 +184,34 @@ async fn what_the_server_refuses_is_the_writers_own() {
     }
     assert_eq!(codes, [None, Some(8), None, None, Some(11000)]);
     assert_eq!(world.ids().await, [-1, 0, 1, 3, 4]);
+}
+
+/// One whose outcome is not known is completed as it was recorded: none of its writes is tried again.
+#[tokio::test]
+async fn a_joined_write_in_doubt_is_applied_once() {
+    let world = World::new().await;
+    for id in 1..=3 {
+        world.insert(doc! { "_id": id, "n": 0 }).await;
+    }
+    let first = world.hold_up(doc! { "_id": 0, "n": 0 }).await;
+    let mut updating = Vec::new();
+    for id in 1..=3 {
+        updating.push(world.begin_update(update(id_is(id), doc! { "$inc": { "n": 1 } })).await);
+    }
+    let inserting = world.begin_insert(doc! { "_id": 4, "n": 0 }).await;
+    let before = world.channel.writes().len();
+    // The first one's reply comes, the joined write's does not.
+    world.channel.lose_all_replies_but(1);
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    for updating in updating {
+        assert_eq!(updating.await.expect("no panic").expect_err("not known").code, IN_DOUBT);
+    }
+    assert_eq!(refused(inserting).await, Some(IN_DOUBT));
+    world.channel.keep_replies();
+    let found = world.documents().await;
+    let n: Vec<_> = found.iter().map(|d| (d.get_i32("_id").ok(), d.get_i32("n").ok())).collect();
+    assert_eq!(n, [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)].map(|(id, n)| (Some(id), Some(n))));
+    // Sent once, and once again to learn its outcome.
+    assert_eq!(world.channel.writes().len() - before, 2);
 }

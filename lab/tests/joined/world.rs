@@ -13,7 +13,9 @@ use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
 use arras_storage::{Accounted, Memory, Tally};
 use bson::{Document, doc};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -26,11 +28,22 @@ pub(crate) struct Gated {
     is_open: watch::Sender<bool>,
     writes: Mutex<Vec<usize>>,
     refuse: Mutex<Option<Refuse>>,
+    /// How many replies to writes still come.
+    replies: AtomicUsize,
 }
 
 impl Gated {
     pub(crate) fn open_gate(&self) {
         self.is_open.send_replace(true);
+    }
+
+    /// The server applies what it is sent, but only so many further replies come.
+    pub(crate) fn lose_all_replies_but(&self, number: usize) {
+        self.replies.store(number, Ordering::SeqCst);
+    }
+
+    pub(crate) fn keep_replies(&self) {
+        self.replies.store(usize::MAX, Ordering::SeqCst);
     }
 
     /// The number of steps of each durable write so far.
@@ -57,7 +70,12 @@ impl Channel<Write> for Gated {
         if let Some(refusal) = refuse.and_then(|refuse| refuse(&request)) {
             return Err(ChannelError::Refused(refusal));
         }
-        Channel::<Write>::call(&self.server, request).await
+        let reply = Channel::<Write>::call(&self.server, request).await;
+        let comes = self.replies.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if comes.is_err() {
+            return Err(ChannelError::Lost("a test".into()));
+        }
+        reply
     }
 }
 
@@ -106,9 +124,11 @@ impl World {
         let server = Direct::new(Arc::new(Backend::open(server, [1; 16]).expect("memory does not fail")));
         let (is_open, _) = watch::channel(true);
         let (writes, refuse) = Default::default();
-        let channel = Arc::new(Gated { server, is_open, writes, refuse });
+        let replies = AtomicUsize::new(usize::MAX);
+        let channel = Arc::new(Gated { server, is_open, writes, refuse, replies });
         let directory = tempfile::tempdir().expect("a folder");
-        let settings = Settings::default();
+        // What is not answered at once is in doubt.
+        let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
         let engine = one_process::open(directory.path(), local, Arc::clone(&channel), settings).await;
         let engine = engine.expect("both halves are new");
         Self { channel, server: server_tally, local: local_tally, engine }

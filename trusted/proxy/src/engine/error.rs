@@ -29,6 +29,8 @@ pub(super) fn lying(ns: &Namespace, what: &str) -> StoreError {
 
 /// MongoDB's code for a server that cannot be reached: nothing was applied, and a driver may try again.
 pub(super) const HOST_UNREACHABLE: i32 = 6;
+/// MongoDB's code for an answer that did not come in time.
+pub(super) const NETWORK_TIMEOUT: i32 = 89;
 /// A write whose outcome nobody knows yet, and which will be completed: MongoDB's code for one that is not confirmed.
 /// Drivers do not send such a write again by themselves; it could be applied twice.
 pub(super) const IN_DOUBT: i32 = 64;
@@ -63,7 +65,7 @@ pub(super) fn channel(error: ChannelError) -> StoreError {
         ChannelError::Lost(_) | ChannelError::Refused(Refusal::Stopping) => {
             of(HOST_UNREACHABLE, "HostUnreachable", error.to_string())
         }
-        ChannelError::Deadline(_) => of(89, "NetworkTimeout", error.to_string()),
+        ChannelError::Deadline(_) => of(NETWORK_TIMEOUT, "NetworkTimeout", error.to_string()),
         ChannelError::TooLarge { .. } => of(10334, "BSONObjectTooLarge", error.to_string()),
         ChannelError::Refused(_) | ChannelError::Malformed(_) => of(8, "UnknownError", error.to_string()),
     }

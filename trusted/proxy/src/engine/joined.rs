@@ -125,9 +125,10 @@ fn tell(done: oneshot::Sender<Result<Outcome, StoreError>>, outcome: Result<Outc
     let _ = done.send(outcome);
 }
 
-/// True if the server cannot be reached, or a write's outcome is not known: no use in trying each by itself.
+/// True if the server cannot be reached: no use in trying each by itself. And if the outcome of the joined write is not
+/// known: it is recorded and will be completed, so that trying its writes again would apply them twice.
 fn is_everybodys(error: &StoreError) -> bool {
-    matches!(error.code, 6 | 89)
+    matches!(error.code, error::IN_DOUBT | error::HOST_UNREACHABLE | error::NETWORK_TIMEOUT)
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
