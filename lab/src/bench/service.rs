@@ -347,6 +347,7 @@ pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64)> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

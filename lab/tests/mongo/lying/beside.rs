@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Changes documents of its own numbers until stopped; how many there are of them then.
 async fn write(mut client: Client, own: i32, stop: Arc<AtomicBool>) -> i32 {
-    let mut there = vec![false; 20];
+    let mut there = [false; 20];
     while !stop.load(Ordering::SeqCst) {
         let place = rand_below(there.len());
         let number = own * 1000 + i32::try_from(place).unwrap();
@@ -34,7 +34,7 @@ async fn write(mut client: Client, own: i32, stop: Arc<AtomicBool>) -> i32 {
 async fn read(mut client: Client, done: Arc<AtomicUsize>) {
     let find = |filter: Document| doc! { "find": "c", "filter": filter };
     for turn in 0..120 {
-        let value = i32::try_from(turn % 5).unwrap();
+        let value = turn % 5;
         client.ok(find(doc! {})).await;
         client.ok(find(doc! { "a": value })).await;
         client.ok(find(doc! { "a": { "$gte": value } })).await;

@@ -35,6 +35,15 @@ pub(super) fn builder() -> Builder {
 }
 
 impl Source {
+    /// The directory, if it is one.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            #[cfg(test)]
+            Self::Device(_) => None,
+        }
+    }
+
     /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file.
     pub(super) fn open(&self) -> Result<Opened, StorageError> {
         match self {

@@ -205,10 +205,8 @@ impl Recovering {
     /// Refuses a commit for which the device has no room, before the engine meets that.
     pub(super) fn check_room(&self, changes: &Changes, durability: Durability) -> Result<(), StorageError> {
         self.check_pause()?;
-        let directory = match &self.source {
-            Source::Directory(directory) => directory,
-            #[cfg(test)]
-            Source::Device(_) => return Ok(()),
+        let Some(directory) = self.source.directory() else {
+            return Ok(());
         };
         if durability == Durability::Relaxed && self.trouble().told.is_none() {
             return Ok(());

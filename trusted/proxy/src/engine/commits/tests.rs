@@ -1,4 +1,5 @@
 //! Commits that several writes share.
+#![allow(clippy::unwrap_used)]
 
 use super::*;
 use arras_keys::Key;
@@ -31,11 +32,9 @@ impl World {
     async fn gather(&self, sequences: &[u64]) -> Vec<JoinHandle<Result<(), LocalError>>> {
         loop {
             // The thread that served the last one may still be looking for more.
-            let mut queue = self.commits.shared.queue();
-            if !std::mem::replace(&mut queue.is_served, true) {
+            if !std::mem::replace(&mut self.commits.shared.queue().is_served, true) {
                 break;
             }
-            drop(queue);
             tokio::task::yield_now().await;
         }
         let mut recorded = Vec::new();

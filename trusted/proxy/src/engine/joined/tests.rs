@@ -1,4 +1,5 @@
 //! Which of the writes that wait are joined.
+#![allow(clippy::unwrap_used)]
 
 use super::*;
 use bson::doc;

@@ -1,4 +1,5 @@
 //! Writes that share a commit.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::*;
 use crate::documents;
