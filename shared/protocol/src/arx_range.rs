@@ -16,7 +16,8 @@
 //! ([`Links`]). The client knows the roots' garblings; so a path reported from a root is authenticated down to
 //! the garblings of the siblings it passes, and no server can make the client lead two walks into one circuit.
 //!
-//! *Leakage.* Snapshot: number of buckets and their padded sizes, treap shape. Search: bucket ranks of the
+//! *Leakage.* Snapshot: number of buckets, their padded sizes and their order, which is that of the keys and in which
+//! every node has its place, treap shape. Search: bucket ranks of the
 //! bounds, the buckets returned. Insert and remove: rank of the bucket.
 
 use crate::bytes::Blob;
@@ -108,7 +109,7 @@ pub struct TreeNode {
     pub sealed: Blob,
 }
 
-/// A top node: durable. Its place among the others is known to the client only.
+/// A top node: durable. Its place among the others is not recorded here; the list of buckets shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopNode {
     /// Root of the tree right after it.
@@ -124,7 +125,7 @@ pub struct Bucket {
     pub previous: Option<NodeId>,
     /// The bucket after.
     pub next: Option<NodeId>,
-    /// Sealed entries, padded in steps.
+    /// Sealed entries, padded in steps of 256 bytes or of eight entries, whichever is more.
     pub sealed: Blob,
 }
 

@@ -60,11 +60,13 @@ impl NodeId {
 }
 
 /// A write of the proxy. `epoch` rises durably with every start of the proxy, `sequence` within it, so an
-/// operation id never names two writes; ordered by time.
+/// operation id never names two writes; ordered by time. Of one length, whatever it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperationId {
     /// Start of the proxy that made it.
+    #[serde(with = "postcard::fixint::be")]
     pub epoch: u64,
     /// Its place among that start's writes.
+    #[serde(with = "postcard::fixint::be")]
     pub sequence: u64,
 }

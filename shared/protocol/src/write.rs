@@ -56,6 +56,7 @@ pub struct Request {
     pub finished_below: OperationId,
     /// The greatest [`Response::commits`] this proxy was told; 0 in a relaxed write. A server that counts fewer was
     /// set back and applies nothing: [`crate::Refusal::SetBack`].
+    #[serde(with = "postcard::fixint::be")]
     pub acknowledged: u64,
     /// What to do, in order; all or nothing.
     pub steps: Vec<Step>,
@@ -67,6 +68,7 @@ pub struct Response {
     /// False if this operation id had been applied before and nothing was done now.
     pub applied: bool,
     /// Durable writes the server has applied since the database was made, this one included.
+    #[serde(with = "postcard::fixint::be")]
     pub commits: u64,
 }
 

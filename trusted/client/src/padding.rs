@@ -5,25 +5,22 @@ use crate::error::OpenFailed;
 /// Marks where the plaintext ends; what follows is zeros.
 const END: u8 = 0x80;
 
-/// Length of a plaintext of `bytes` bytes, padded to a multiple of `step` bytes. Beyond eight steps the step grows
-/// with the length, to a power of two that is an eighth of it at most: long plaintexts show as little of their
-/// lengths, in proportion, as short ones.
-///
-/// At least one byte is added, so that padding can always be told from content.
-#[must_use]
-pub fn padded_bytes(bytes: usize, step: usize) -> usize {
-    let least = bytes.saturating_add(1);
-    let eighth = 1_usize << (least / 8).max(1).ilog2();
-    least.next_multiple_of(step.max(1)).next_multiple_of(step.max(1).max(eighth))
-}
-
-/// Pads a plaintext to [`padded_bytes`].
+/// Pads a plaintext to a multiple of `step` bytes. At least one byte is added, so that padding can always be told from
+/// content.
 #[must_use]
 pub fn pad(mut plaintext: Vec<u8>, step: usize) -> Vec<u8> {
-    let bytes = padded_bytes(plaintext.len(), step);
     plaintext.push(END);
-    plaintext.resize(bytes, 0);
+    plaintext.resize(plaintext.len().next_multiple_of(step.max(1)), 0);
     plaintext
+}
+
+/// Pads like [`pad`], in a step that grows with the length beyond eight steps: to a power of two that is an eighth of
+/// the length at most. Long plaintexts show as little of their lengths, in proportion, as short ones. `step` is a
+/// power of two.
+#[must_use]
+pub fn pad_in_proportion(plaintext: Vec<u8>, step: usize) -> Vec<u8> {
+    let eighth = 1_usize << (plaintext.len().saturating_add(1) / 8).max(1).ilog2();
+    pad(plaintext, step.max(eighth))
 }
 
 /// The plaintext without its padding.
@@ -48,14 +45,16 @@ mod tests {
             for fill in [0, END, 7] {
                 let plaintext = vec![fill; bytes];
                 let padded = pad(plaintext.clone(), 64);
-                assert_eq!(padded.len(), padded_bytes(bytes, 64));
-                assert_eq!(padded.len() % 64, 0);
-                assert!(padded.len() > bytes && padded.len() <= bytes + 64 + bytes / 8, "{bytes}");
+                assert_eq!(padded.len(), bytes / 64 * 64 + 64);
+                assert_eq!(unpad(&padded).expect("padded"), plaintext);
+                let padded = pad_in_proportion(plaintext.clone(), 64);
+                assert!(padded.len() > bytes && padded.len() <= bytes + 64.max(bytes / 8 + 1), "{bytes}");
                 assert_eq!(unpad(&padded).expect("padded"), plaintext);
             }
         }
-        assert!([0, 1, 62, 63].iter().all(|bytes| padded_bytes(*bytes, 64) == 64));
-        assert_eq!(padded_bytes(64, 64), 128);
+        let lengths: std::collections::BTreeSet<usize> =
+            (0..100_000).map(|bytes| pad_in_proportion(vec![0; bytes], 64).len()).collect();
+        assert!(lengths.len() < 8 + 8 * 9, "{} lengths", lengths.len());
     }
 
     #[test]

@@ -95,6 +95,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
     fn emit_buckets(&mut self, changes: &mut Vec<Change>) -> bool {
         let index = self.index.secrets.index;
         let mut relinked = !self.removed.is_empty();
+        self.removed.sort_unstable();
         changes.extend(self.removed.iter().map(|node| Change::RemoveNode { index, node: *node }));
         let mut buckets: Vec<_> = self.buckets.iter().collect();
         // In an order that replays.

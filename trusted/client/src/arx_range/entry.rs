@@ -1,5 +1,5 @@
 //! Entries, and how buckets and node records are laid out before they are sealed. Lengths are functions of the
-//! schema and of the number of entries.
+//! schema and, in steps of eight entries or more, of the number of entries; a sum has one length whatever it is.
 
 use super::ArxRangeParameters;
 use super::aggregate::{Aggregate, PART_BYTES, decode_sum, encode_sum};
@@ -8,8 +8,11 @@ use crate::error::OpenFailed;
 use arras_documents::accumulate::NumberSum;
 use arras_protocol::RowId;
 
-/// Buckets are padded to a multiple of this many bytes, so that their lengths show little of their counts.
+/// Buckets are padded to a multiple of this many bytes at least, so that their lengths show little of their counts.
 const BUCKET_STEP_BYTES: usize = 256;
+
+/// And to a multiple of so many entries' bytes: entries that carry sums are long, and fewer would fit in a step.
+const BUCKET_STEP_ENTRIES: usize = 8;
 
 /// Bytes of a bucket's entry count.
 const COUNT_BYTES: usize = 4;
@@ -50,9 +53,15 @@ fn entry_bytes(parameters: &ArxRangeParameters) -> usize {
     parameters.place_bytes() + RowId::BYTES + parameters.sums * PART_BYTES
 }
 
+/// What the lengths of buckets are multiples of.
+fn bucket_step_bytes(parameters: &ArxRangeParameters) -> usize {
+    BUCKET_STEP_BYTES.max(BUCKET_STEP_ENTRIES * entry_bytes(parameters))
+}
+
 /// Lays out a bucket.
 pub(super) fn encode_bucket(parameters: &ArxRangeParameters, entries: &[Entry]) -> Vec<u8> {
-    let bytes = (COUNT_BYTES + entries.len() * entry_bytes(parameters)).next_multiple_of(BUCKET_STEP_BYTES);
+    let content_bytes = COUNT_BYTES + entries.len() * entry_bytes(parameters);
+    let bytes = content_bytes.next_multiple_of(bucket_step_bytes(parameters));
     let mut output = Vec::with_capacity(bytes);
     output.extend_from_slice(&u32::try_from(entries.len()).unwrap_or(u32::MAX).to_be_bytes());
     for entry in entries {

@@ -4,7 +4,7 @@
 //! *Lengths.* Every number has a fixed width, so that neither a value's counter (how common it is) nor the place in
 //! insertion order (how often the proxy was started) makes a header longer. What is left, the lengths of the field
 //! names and how many values the equality indexes hold for the document, is padded in steps of
-//! [`HEADER_STEP_BYTES`] ([`crate::padding`]).
+//! [`HEADER_STEP_BYTES`], or of about an eighth of a long header ([`padding::pad_in_proportion`]).
 
 use super::IndexTerms;
 use crate::error::OpenFailed;
@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// Headers are padded in steps of this many bytes.
 pub(super) const HEADER_STEP_BYTES: usize = 64;
+
+/// How many times its bytes a list of short names takes in memory, at most.
+const NAMES_EXPANSION: usize = 32;
 
 /// The header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Header {
             names: self.names,
             counters: self.terms.counters.into_iter().map(|(id, counters)| (id, fixed(counters))).collect(),
         };
-        padding::pad(codec::encode(&layout), HEADER_STEP_BYTES)
+        padding::pad_in_proportion(codec::encode(&layout), HEADER_STEP_BYTES)
     }
 
     /// Reads a header.
@@ -55,7 +58,9 @@ impl Header {
     /// # Errors
     /// [`OpenFailed`] if it is none.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, OpenFailed> {
-        let layout: Layout = codec::decode(padding::unpad(bytes)?).map_err(|_| OpenFailed)?;
+        // This proxy's own record, sealed: names take many times their bytes in memory.
+        let layout: Layout =
+            codec::decode_expanding(padding::unpad(bytes)?, NAMES_EXPANSION).map_err(|_| OpenFailed)?;
         let numbers = |counters: Vec<[u8; 4]>| counters.into_iter().map(u32::from_be_bytes).collect();
         let counters = layout.counters.into_iter().map(|(id, counters)| (id, numbers(counters))).collect();
         Ok(Self {

@@ -16,6 +16,7 @@ use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId, documents, unique};
 use arras_storage::{Storage, Table};
 use bson::Document;
+use rand::seq::SliceRandom;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,13 +48,21 @@ struct Difference {
 struct Steps {
     freed: Vec<Step>,
     entries: Vec<Step>,
+    /// Of range indexes: each index's in the order it gave them, which follows from its shape.
+    ranges: Vec<Step>,
     documents: Vec<Step>,
     removed: Vec<Step>,
 }
 
 impl Steps {
-    fn in_order(self) -> Vec<Step> {
-        [self.freed, self.entries, self.documents, self.removed].into_iter().flatten().collect()
+    /// All of them. What takes effect together is permuted: an array's elements, the values of an index and the
+    /// documents of a write would otherwise come in the order of their plaintexts, and entries beside the documents
+    /// they are for.
+    fn in_order(mut self) -> Vec<Step> {
+        for set in [&mut self.freed, &mut self.entries, &mut self.documents, &mut self.removed] {
+            set.shuffle(&mut rand::rng());
+        }
+        [self.freed, self.entries, self.ranges, self.documents, self.removed].into_iter().flatten().collect()
     }
 }
 
@@ -111,7 +120,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         document_steps(collection, revisions, headers, &mut steps)?;
         let mut staged = stage(changes_of_ranges).await?;
-        steps.entries.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
+        steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
         let mut changes = self.counter_changes(&counters);
         if !raised.is_empty() {
             raised.iter().for_each(|flag| flag.set(true));

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Operation id to steps.
+/// Operation id to [`Recorded`].
 const INTENTS: Table = Table("intents");
 /// Waits between attempts grow to this.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -108,6 +108,10 @@ fn halted(why: String, first: bool) -> WriteError {
     if first { WriteError::Halted(why) } else { WriteError::HaltedInDoubt(why) }
 }
 
+/// A write as it is recorded: its name, what was finished with when it was named, and its steps. All that is sent, so
+/// that it is the same bytes however often it is sent.
+type Recorded = (OperationId, OperationId, Vec<Step>);
+
 fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
 }
@@ -127,9 +131,9 @@ impl<S: Storage> Intents<S> {
         request_bytes: usize,
     ) -> Result<Self, LocalError> {
         let ledger = Arc::new(Ledger::open(&local, COUNTERS)?);
-        let left: Vec<(OperationId, Vec<Step>)> = local.all(INTENTS)?;
-        left.iter().for_each(|(operation, steps)| ledger.begin(*operation, steps, &[]));
-        let operations = left.into_iter().map(|(operation, _)| (operation, true)).collect();
+        let left: Vec<Recorded> = local.all(INTENTS)?;
+        left.iter().for_each(|(operation, _, steps)| ledger.begin(*operation, steps, &[]));
+        let operations = left.into_iter().map(|(operation, _, _)| (operation, true)).collect();
         let open = Mutex::new(Open { next: 0, operations });
         let (settling, failed) = Default::default();
         let commits = Commits::new(Arc::clone(&local));
@@ -187,7 +191,7 @@ impl<S: Storage> Intents<S> {
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
         self.ledger.begin(operation, steps, &changes);
-        changes.push(self.local.set(INTENTS, &name(operation), &(operation, steps)));
+        changes.push(self.local.set(INTENTS, &name(operation), &(operation, finished_below, steps)));
         if let Err(error) = self.commits.record(operation, changes).await {
             self.open_writes().operations.remove(&operation);
             self.ledger.end(operation, false, &self.local);
@@ -235,14 +239,13 @@ impl<S: Storage> Intents<S> {
         let in_doubt: Vec<OperationId> =
             self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
         for operation in &in_doubt {
-            let intent: Option<(OperationId, Vec<Step>)> = self.local.get(INTENTS, &name(*operation))?;
-            let Some((_, steps)) = intent else {
+            let intent: Option<Recorded> = self.local.get(INTENTS, &name(*operation))?;
+            let Some((_, finished_below, steps)) = intent else {
                 self.finish(*operation, false);
                 continue;
             };
             let _held = hold(&steps).await;
-            let outcome =
-                self.send(channel, *operation, OperationId { epoch: 0, sequence: 0 }, steps, false).await;
+            let outcome = self.send(channel, *operation, finished_below, steps, false).await;
             let applied = outcome.is_ok();
             match outcome {
                 Ok(()) => {}

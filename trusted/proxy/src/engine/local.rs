@@ -1,8 +1,9 @@
 //! The proxy's own store: catalog, counters, intents and epoch, durable and sealed under the keyring.
 //!
 //! Names are labels (deterministic AEAD tags), values AEAD ciphertexts bound to their table and name, so a
-//! copy of the directory shows sizes only.
+//! copy of the directory shows sizes only, in steps of 16 bytes.
 
+use arras_client::padding;
 use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
@@ -26,6 +27,9 @@ pub enum LocalError {
     #[error("the proxy's data directory is damaged: a record of {0} does not open")]
     Damaged(&'static str),
 }
+
+/// Records are padded to a multiple of this many bytes: a counter's size says nothing of its value.
+const RECORD_STEP_BYTES: usize = 16;
 
 /// Facts about the store itself.
 const META: Table = Table("meta");
@@ -104,7 +108,8 @@ impl<S: Storage> LocalStore<S> {
 
     /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
     pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
-        let sealed = self.values.seal(&nonce(), &associated(table, &name), &codec::encode(value));
+        let value = padding::pad(codec::encode(value), RECORD_STEP_BYTES);
+        let sealed = self.values.seal(&nonce(), &associated(table, &name), &value);
         Change { table, name, sealed: Some(sealed.into()) }
     }
 
@@ -206,8 +211,9 @@ impl<S: Storage> LocalStore<S> {
     ) -> Result<T, LocalError> {
         let damaged = || LocalError::Damaged(table.0);
         let value = self.values.open(&associated(table, name), sealed).map_err(|_| damaged())?;
+        let value = padding::unpad(&value).map_err(|_| damaged())?;
         // This proxy's own record, sealed: it may be a whole write.
-        codec::decode_expanding(&value, write::Write::REQUEST_EXPANSION).map_err(|_| damaged())
+        codec::decode_expanding(value, write::Write::REQUEST_EXPANSION).map_err(|_| damaged())
     }
 
     fn label(&self, table: Table, name: &[u8]) -> Vec<u8> {

@@ -18,6 +18,7 @@ use arras_protocol::arx_range::Order;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_storage::Storage;
 use bson::{Bson, Document};
+use rand::seq::SliceRandom;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -186,6 +187,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
             }
             Access::Union(branches) => {
+                // Not in the order of the query, which may be that of its values.
+                let mut branches: Vec<&Access> = branches.iter().collect();
+                branches.shuffle(&mut rand::rng());
                 for branch in branches {
                     Box::pin(self.collect(collection, branch, filter, held)).await?;
                 }

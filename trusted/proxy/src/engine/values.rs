@@ -16,6 +16,7 @@ use arras_planner::terms::equality_bytes;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, unique};
 use arras_storage::Storage;
 use bson::Bson;
+use rand::seq::SliceRandom;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -48,6 +49,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let mut seen = HashSet::with_capacity(rows.len());
         rows.retain(|row| seen.insert(*row));
+        // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
+        // together.
+        rows.sort_unstable();
         Ok(Found { rows, part, values, watch })
     }
 
@@ -82,7 +86,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         half: &UniqueLabels,
         values: &HashSet<Vec<u8>>,
     ) -> Result<Vec<RowId>, StoreError> {
-        let labels: Vec<unique::Label> = values.iter().map(|value| half.label(value)).collect();
+        let mut labels: Vec<unique::Label> = values.iter().map(|value| half.label(value)).collect();
+        // In their own order, which is pseudorandom.
+        labels.sort_unstable();
         let asked = labels.len();
         let request = unique::Request { index, labels };
         let reply = Channel::<unique::Unique>::call(&*self.channel, request).await.map_err(error::channel)?;
@@ -103,6 +109,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let count: Option<u32> = self.local.get_as_named(COUNTERS, &name).map_err(error::local)?;
             tokens.extend(count.map(|count| half.tokens(value, count)));
         }
+        // Over all searches: neither one search's values nor all of them come in an order that says something.
+        tokens.shuffle(&mut rand::rng());
         let mut rows: Vec<RowId> = Vec::new();
         for values in searches(tokens) {
             let request = arx_eq::Request { index, values };

@@ -20,6 +20,7 @@ use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_storage::Storage;
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
+use rand::seq::SliceRandom;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -192,7 +193,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             if labels.is_empty() {
                 continue;
             }
+            // In their own order, which is pseudorandom: not in that of their values, nor document by document.
             labels.sort_unstable();
+            labels.dedup();
             let (index, channel) = (*index, Arc::clone(&self.channel));
             asking.spawn(async move {
                 let request = unique::Request { index, labels: labels.clone() };
@@ -256,7 +259,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Applies revisions of existing documents in as many intents as they need.
-    async fn revise(&self, collection: &Collection<C>, revisions: Vec<Revision>) -> Result<(), StoreError> {
+    async fn revise(
+        &self,
+        collection: &Collection<C>,
+        mut revisions: Vec<Revision>,
+    ) -> Result<(), StoreError> {
+        if !may_conflict(collection, &revisions) {
+            // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
+            revisions.shuffle(&mut rand::rng());
+        }
         let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
@@ -354,6 +365,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
     }
+}
+
+/// True if it may depend on the order of these revisions which of them break a uniqueness.
+fn may_conflict<C: ServerChannel>(collection: &Collection<C>, revisions: &[Revision]) -> bool {
+    let parts = collection.parts();
+    let changes = |revision: &Revision| {
+        let Some(new) = &revision.new else { return false };
+        let Some(old) = &revision.old else { return true };
+        let differ = |part| match (terms::of(part, &old.document), terms::of(part, new)) {
+            (Ok(old), Ok(new)) => old.values != new.values,
+            (Err(_), _) | (_, Err(_)) => true,
+        };
+        parts.iter().filter(|part| matches!(part.half, Half::Unique(_))).any(|part| differ(part))
+    };
+    revisions.iter().any(changes)
 }
 
 fn removal(old: OpenDocument) -> Revision {
