@@ -3,6 +3,7 @@
 
 mod beside;
 mod channel;
+mod equality;
 mod world;
 
 use bson::{Bson, Document, doc};

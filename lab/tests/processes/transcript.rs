@@ -133,6 +133,9 @@ fn sealed_under(step: &Step) -> Vec<(Vec<u8>, &Blob)> {
             let fields = document.fields.iter().map(|(field, sealed)| (named(field.as_bytes()), sealed));
             fields.chain([(named(b"header"), &document.header)]).collect()
         }
+        Step::Documents(documents::Change::PutHeader { collection, header, .. }) => {
+            vec![([collection.as_bytes(), b"header".as_slice()].concat(), header)]
+        }
         Step::ArxRange(
             Change::PutHead { index, sealed, .. }
             | Change::PutBucket { index, sealed, .. }

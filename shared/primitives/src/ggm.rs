@@ -82,6 +82,41 @@ pub fn cover(root: &Block, height: u8, count: u64) -> Vec<(Block, u8)> {
     nodes
 }
 
+/// The fewest nodes whose leaves are exactly the leaves of `counters`, from left to right, each with its height above
+/// the leaves: fewer than twice `height` of them.
+///
+/// # Panics
+///
+/// If the tree has not all these leaves, or is higher than [`HEIGHT_MAX`].
+#[must_use]
+pub fn cover_range(root: &Block, height: u8, counters: std::ops::Range<u64>) -> Vec<(Block, u8)> {
+    assert!(counters.end <= leaf_count(height), "more leaves than the tree has");
+    let mut nodes = Vec::new();
+    cover_below(root, height, 0, &counters, &mut nodes);
+    nodes
+}
+
+/// [`cover_range`] of the leaves below `node`, whose first is leaf `first`.
+fn cover_below(
+    node: &Block,
+    height: u8,
+    first: u64,
+    counters: &std::ops::Range<u64>,
+    nodes: &mut Vec<(Block, u8)>,
+) {
+    let end = first + leaf_count(height);
+    if counters.start >= end || first >= counters.end || counters.is_empty() {
+        return;
+    }
+    if counters.start <= first && end <= counters.end {
+        nodes.push((*node, height));
+        return;
+    }
+    let (left, right) = both(node);
+    cover_below(&left, height - 1, first, counters, nodes);
+    cover_below(&right, height - 1, first + leaf_count(height - 1), counters, nodes);
+}
+
 fn leaf_count(height: u8) -> u64 {
     assert!(height <= HEIGHT_MAX, "tree too high");
     1 << height

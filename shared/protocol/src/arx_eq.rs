@@ -1,12 +1,13 @@
 //! ArxEq: equality index with forward privacy (Arx, VLDB'19, §5).
 //!
 //! A value's occurrences are numbered by counters. Counter `c` has the leaf `c` of a 32-level tree of
-//! one-way steps below the value's root (figure 3); a search sends the covering set of `[0, count)`, and the
-//! server expands it. An entry is stored under a label derived from its leaf, and its row id is masked by a
+//! one-way steps below the value's root (figure 3); a search sends the covering set of the counters that may have
+//! entries, and the server expands it. An entry is stored under a label derived from its leaf, and its row id is masked by a
 //! second derivation, so a snapshot shows neither equality nor which document an entry is for.
 //!
 //! *Leakage.* Snapshot: number of entries. Search: search pattern, matching rows, and which past writes they
-//! were (write history of the searched value). Insert and remove: nothing about the value.
+//! were (write history of the searched value: also how many removed entries lie between those that are left). Insert
+//! and remove: nothing about the value. Cleanup: the entries of one value; behind a search those it has shown already.
 
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::{IndexId, RowId};

@@ -98,6 +98,15 @@ pub enum Change {
         /// True: the row must not exist ([`crate::Refusal::Conflict`] if it does). False: replace or insert.
         insert: bool,
     },
+    /// Replaces the header of a document, which must be there ([`crate::Refusal::Conflict`] if it is not).
+    PutHeader {
+        /// Where.
+        collection: CollectionId,
+        /// Which.
+        row: RowId,
+        /// The sealed header.
+        header: Blob,
+    },
     /// Removes a document; no effect if there is none.
     Delete {
         /// Where.

@@ -1,16 +1,21 @@
 //! Keyed half of ArxEq (Arx, VLDB'19, §5): equality with forward privacy.
 //!
-//! *Scheme.* The occurrences of a value `v` are numbered by counters. `T = PRF(k_index, v)` is the root of a
+//! *Scheme.* The occurrences of a value `v` are numbered by counters. `T = PRF(k_index, salt || v)` is the root of a
 //! tree of 2^32 leaves whose children are one-way derivations (`primitives::ggm`, figure 3 of the paper). The
 //! entry of counter `c` stands under a label derived from leaf `c`, its row masked by another. A search for `v`
-//! with `count` occurrences sends the covering set of `[0, count)`: O(log count) tokens, which say nothing of
-//! entries added later.
+//! sends the covering set of the counters that may have entries: O(log) tokens, which say nothing of entries added
+//! later.
 //!
-//! *State.* One counter a distinct value, kept by the caller under [`ArxEq::slot`]. A counter must be durable
-//! before its entry is sent: then a lost insert wastes a counter, and none is ever used twice.
+//! *State.* One record a value that has entries ([`Occurrences`]), kept by the caller under [`ArxEq::slot`]; a value
+//! without entries needs none, and gets another salt when it comes back. A counter must be durable before its entry
+//! is sent: then a lost insert wastes a counter, and none is ever used twice.
 //!
-//! *Deviations.* Deletions leave holes (the paper's cleanup of §5.3 is not done yet): answers stay right, a
-//! later search shows how many occurrences were removed.
+//! *Cleanup* (§5.3). Removed entries leave holes, which a search shows and pays for. Entries are numbered anew by
+//! removing them and entering them, in a random order, under counters or a salt that no token has told of. The paper
+//! re-keys all entries of a value; here those of a part of the counters may move alone, since counters not yet taken
+//! are as fresh as another key.
+
+pub mod occurrences;
 
 use arras_keys::{Key, Purpose};
 use arras_primitives::ggm;
@@ -18,6 +23,8 @@ use arras_primitives::prf::Prf;
 use arras_protocol::arx_eq::{Change, Label, MaskedRow, SearchToken};
 use arras_protocol::limits::{ARX_EQ_LEVELS, STEPS_MAX};
 use arras_protocol::{IndexId, RowId};
+use occurrences::{Occurrences, Salt};
+use std::ops::Range;
 
 /// Height of the highest token: what it covers is within a search's limit of counters.
 const TOKEN_HEIGHT_MAX: u32 = STEPS_MAX.ilog2();
@@ -62,14 +69,18 @@ impl ArxEq {
         CounterSlot(self.slots.mac(canonical))
     }
 
-    fn leaf(&self, canonical: &[u8], counter: u32) -> [u8; 16] {
-        ggm::leaf(&self.roots.mac(canonical), ARX_EQ_LEVELS, u64::from(counter))
+    fn root(&self, canonical: &[u8], salt: Salt) -> [u8; 16] {
+        self.roots.mac(&[&salt.0, canonical].concat())
+    }
+
+    fn leaf(&self, canonical: &[u8], salt: Salt, counter: u32) -> [u8; 16] {
+        ggm::leaf(&self.root(canonical, salt), ARX_EQ_LEVELS, u64::from(counter))
     }
 
     /// The step that enters `row` as occurrence `counter` of a value.
     #[must_use]
-    pub fn insert(&self, canonical: &[u8], counter: u32, row: RowId) -> Change {
-        let leaf = self.leaf(canonical, counter);
+    pub fn insert(&self, canonical: &[u8], salt: Salt, counter: u32, row: RowId) -> Change {
+        let leaf = self.leaf(canonical, salt, counter);
         let mut masked = row.0;
         masked.iter_mut().zip(ggm::leaf_mask(&leaf)).for_each(|(byte, mask)| *byte ^= mask);
         Change::Insert { index: self.index, label: Label(ggm::leaf_label(&leaf)), row: MaskedRow(masked) }
@@ -77,21 +88,36 @@ impl ArxEq {
 
     /// The step that removes occurrence `counter` of a value.
     #[must_use]
-    pub fn remove(&self, canonical: &[u8], counter: u32) -> Change {
-        let label = Label(ggm::leaf_label(&self.leaf(canonical, counter)));
+    pub fn remove(&self, canonical: &[u8], salt: Salt, counter: u32) -> Change {
+        let label = Label(ggm::leaf_label(&self.leaf(canonical, salt, counter)));
         Change::Remove { index: self.index, label }
     }
 
-    /// The search token of a value with `count` occurrences: its covering set, empty for none. Nodes that cover
-    /// more counters than one search may are given as those below them.
+    /// The search token of a value: the covering set of its runs, from left to right. Nodes that cover more counters
+    /// than one search may are given as those below them.
     #[must_use]
-    pub fn tokens(&self, canonical: &[u8], count: u32) -> Vec<SearchToken> {
+    pub fn tokens(&self, canonical: &[u8], occurrences: &Occurrences) -> Vec<SearchToken> {
+        let runs = occurrences.runs().iter();
+        runs.flat_map(|run| self.tokens_of(canonical, occurrences.salt(), run.start..run.end)).collect()
+    }
+
+    /// The same for some of a value's counters.
+    #[must_use]
+    pub fn tokens_of(&self, canonical: &[u8], salt: Salt, counters: Range<u32>) -> Vec<SearchToken> {
+        let root = self.root(canonical, salt);
+        let counters = u64::from(counters.start)..u64::from(counters.end);
         let mut tokens = Vec::new();
-        for (node, height) in ggm::cover(&self.roots.mac(canonical), ARX_EQ_LEVELS, u64::from(count)) {
+        for (node, height) in ggm::cover_range(&root, ARX_EQ_LEVELS, counters) {
             push_below(SearchToken { node, height }, &mut tokens);
         }
         tokens
     }
+}
+
+/// Counters that tokens cover.
+#[must_use]
+pub fn covered(tokens: &[SearchToken]) -> u64 {
+    tokens.iter().map(|token| 1 << token.height).sum()
 }
 
 /// Adds a token, or those below it that are not too high.
@@ -138,44 +164,67 @@ pub fn searches(values: Vec<Vec<SearchToken>>) -> Vec<Vec<Vec<SearchToken>>> {
 mod tests {
     use super::*;
 
+    fn occurrences(count: u32) -> Occurrences {
+        let mut occurrences = Occurrences::new(&mut rand::rng());
+        (0..count).for_each(|_| assert!(occurrences.take().is_some()));
+        occurrences
+    }
+
     #[test]
     fn tokens_are_logarithmic_and_name_no_later_entry() {
         let index = ArxEq::new(IndexId([1; 8]), &Key::generate());
         for count in [0_u32, 1, 2, 3, 7, 8, 100, 1000] {
-            let tokens = index.tokens(b"flu", count);
+            let tokens = index.tokens(b"flu", &occurrences(count));
             assert_eq!(tokens.len(), count.count_ones() as usize);
-            assert_eq!(tokens.iter().map(|token| 1_u64 << token.height).sum::<u64>(), u64::from(count));
+            assert_eq!(covered(&tokens), u64::from(count));
         }
+    }
+
+    #[test]
+    fn tokens_cover_the_runs_and_nothing_else() {
+        let index = ArxEq::new(IndexId([1; 8]), &Key::generate());
+        let mut occurrences = occurrences(1000);
+        (0..300).chain([500, 999]).for_each(|counter| assert!(occurrences.release(counter)));
+        let found: Vec<Label> = index
+            .tokens(b"flu", &occurrences)
+            .iter()
+            .flat_map(|token| ggm::expand(&token.node, token.height, 1 << token.height))
+            .map(|leaf| Label(ggm::leaf_label(&leaf)))
+            .collect();
+        let label = |counter| match index.insert(b"flu", occurrences.salt(), counter, RowId([0; 16])) {
+            Change::Insert { label, .. } => label,
+            other => unreachable!("insert makes an insert: {other:?}"),
+        };
+        let expected: Vec<Label> = (300..500).chain(501..999).map(label).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn a_value_of_many_occurrences_is_searched_in_parts() {
         let index = ArxEq::new(IndexId([1; 8]), &Key::generate());
-        let counts = [2_600_000_u32, 1, 0, 999_999, 700_000];
-        let values: Vec<Vec<SearchToken>> =
-            counts.iter().map(|count| index.tokens(&count.to_be_bytes(), *count)).collect();
-        for (count, tokens) in counts.iter().zip(&values).filter(|(count, _)| **count > 0) {
-            let ends = [(tokens.first(), 0), (tokens.last(), count - 1)];
+        let values: Vec<Occurrences> = [2_600_000_u32, 1, 0, 999_999, 700_000].map(occurrences).into();
+        let tokens: Vec<Vec<SearchToken>> =
+            values.iter().map(|occurrences| index.tokens(b"flu", occurrences)).collect();
+        for (occurrences, tokens) in values.iter().zip(&tokens).filter(|(value, _)| value.live() > 0) {
+            let ends = [(tokens.first(), 0), (tokens.last(), occurrences.next() - 1)];
             for (token, counter) in ends {
                 let token = token.expect("there are tokens");
                 let mut leaves = ggm::expand(&token.node, token.height, 1 << token.height);
                 let leaf = if counter == 0 { leaves.next() } else { leaves.last() }.expect("covers a leaf");
                 let Change::Insert { label, .. } =
-                    index.insert(&count.to_be_bytes(), counter, RowId([0; 16]))
+                    index.insert(b"flu", occurrences.salt(), counter, RowId([0; 16]))
                 else {
                     unreachable!("insert makes an insert");
                 };
                 assert_eq!(label, Label(ggm::leaf_label(&leaf)));
             }
         }
-        let searches = searches(values.clone());
-        let counters =
-            |tokens: &[SearchToken]| tokens.iter().map(|token| 1_usize << token.height).sum::<usize>();
+        let searches = searches(tokens.clone());
         for search in &searches {
-            let all: usize = search.iter().map(|tokens| counters(tokens)).sum();
-            assert!(all > 0 && all <= STEPS_MAX);
+            let all: u64 = search.iter().map(|tokens| covered(tokens)).sum();
+            assert!(all > 0 && all <= STEPS_MAX as u64);
         }
-        assert_eq!(searches.concat().concat(), values.concat());
+        assert_eq!(searches.concat().concat(), tokens.concat());
         assert!(searches.len() >= 5, "4.3 million counters");
     }
 
@@ -183,13 +232,17 @@ mod tests {
     fn every_occurrence_has_its_own_label_and_removal_finds_it() {
         let index = ArxEq::new(IndexId([1; 8]), &Key::generate());
         let mut labels = std::collections::BTreeSet::new();
-        for value in [b"flu".as_slice(), b"gout"] {
+        // A value that comes back has another salt: it shares no label with what it was.
+        for (value, salt) in
+            [(b"flu".as_slice(), Salt([1; 8])), (b"gout", Salt([1; 8])), (b"flu", Salt([2; 8]))]
+        {
             for counter in 0..50 {
-                let Change::Insert { label, .. } = index.insert(value, counter, RowId([0; 16])) else {
+                let Change::Insert { label, .. } = index.insert(value, salt, counter, RowId([0; 16])) else {
                     unreachable!("insert makes an insert");
                 };
                 assert!(labels.insert(label));
-                assert_eq!(index.remove(value, counter), Change::Remove { index: IndexId([1; 8]), label });
+                let removal = Change::Remove { index: IndexId([1; 8]), label };
+                assert_eq!(index.remove(value, salt, counter), removal);
             }
         }
     }

@@ -51,6 +51,8 @@ impl IndexTerms {
 pub struct OpenDocument {
     /// Its name there.
     pub row: RowId,
+    /// Of its sealing: its header may be replaced alone ([`DocumentSealer::header`]), but not its fields.
+    pub version: [u8; 8],
     /// Its place in insertion order.
     pub sequence: u64,
     /// What the indexes hold for it.
@@ -134,9 +136,22 @@ impl DocumentSealer {
             .collect::<Result<_, _>>()?;
         fields.sort_unstable_by_key(|(label, _)| *label);
         let header = Header { version, sequence, names: document.keys().cloned().collect(), terms };
-        let associated = self.associated(row, b"header", [0; 8]);
-        let header = self.header.seal(&nonce(rng), &associated, &header.encode()).into();
+        let header = self.seal_header(row, header, rng);
         Ok(SealedDocument { row, header, fields })
+    }
+
+    /// Seals a document's header again, with other terms, to stand with the fields that are stored: of the same
+    /// length if there are as many of them.
+    #[must_use]
+    pub fn header(&self, document: &OpenDocument, terms: IndexTerms, rng: &mut impl CryptoRng) -> Blob {
+        let OpenDocument { row, version, sequence, terms: _, document } = document;
+        let names = document.keys().cloned().collect();
+        self.seal_header(*row, Header { version: *version, sequence: *sequence, names, terms }, rng)
+    }
+
+    fn seal_header(&self, row: RowId, header: Header, rng: &mut impl CryptoRng) -> Blob {
+        let associated = self.associated(row, b"header", [0; 8]);
+        self.header.seal(&nonce(rng), &associated, &header.encode()).into()
     }
 
     /// Opens a document.
@@ -159,7 +174,8 @@ impl DocumentSealer {
             let value = cipher.aead.open(&associated, value.as_slice()).map_err(|_| OpenFailed)?;
             document.insert(name.clone(), value_from_bytes(&value)?);
         }
-        Ok(OpenDocument { row: sealed.row, sequence: header.sequence, terms: header.terms, document })
+        let Header { version, sequence, names: _, terms } = header;
+        Ok(OpenDocument { row: sealed.row, version, sequence, terms, document })
     }
 
     fn associated(&self, row: RowId, field: &[u8], version: [u8; 8]) -> Vec<u8> {

@@ -18,7 +18,25 @@ fn a_sealed_document_opens_to_itself_in_field_order() {
     let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![3, 4])] };
     let sealed = sealer.seal(row, 42, terms.clone(), &sample(), &mut rng).expect("seals");
     let opened = sealer.open(&sealed).expect("opens");
-    assert_eq!(opened, OpenDocument { row, sequence: 42, terms, document: sample() });
+    let version = opened.version;
+    assert_eq!(opened, OpenDocument { row, version, sequence: 42, terms, document: sample() });
+}
+
+#[test]
+fn a_header_is_replaced_without_the_fields() {
+    let (sealer, mut rng) = sealer();
+    let row = sealer.row_id(&Bson::Int32(1));
+    let terms = |counter| IndexTerms { counters: vec![(IndexId([1; 8]), vec![counter])] };
+    let mut sealed = sealer.seal(row, 42, terms(3), &sample(), &mut rng).expect("seals");
+    let opened = sealer.open(&sealed).expect("opens");
+    let header = sealer.header(&opened, terms(4_000_000_000), &mut rng);
+    assert_eq!(header.as_slice().len(), sealed.header.as_slice().len());
+    sealed.header = header;
+    assert_eq!(sealer.open(&sealed), Ok(OpenDocument { terms: terms(4_000_000_000), ..opened.clone() }));
+    // Not beside the fields of another sealing of the same document.
+    let mut later = sealer.seal(row, 42, terms(3), &sample(), &mut rng).expect("seals");
+    later.header = sealed.header;
+    assert_eq!(sealer.open(&later), Err(OpenFailed));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The proxy's configuration file, `arras.toml`.
 
+use crate::engine::cleanup::Cleanup;
 use crate::engine::index::RangeSettings;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -31,6 +32,17 @@ pub struct Configuration {
     /// Parameters of range indexes.
     #[serde(default)]
     pub range_indexes: RangeSettings,
+    /// Parameters of equality indexes.
+    #[serde(default)]
+    pub equality_indexes: EqualityIndexes,
+}
+
+/// Parameters of equality indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EqualityIndexes {
+    /// When the entries of a value are numbered anew.
+    pub cleanup: Cleanup,
 }
 
 /// Where the server is and how it is known.
@@ -186,7 +198,12 @@ pub fn template(values: &Values<'_>) -> String {
          # learns and the more a search reads.\n\
          # bucket_factor = 16\n\
          # Separators of each index that the proxy keeps in memory.\n\
-         # top_nodes = 1024\n",
+         # top_nodes = 1024\n\
+         \n\
+         # [equality_indexes]\n\
+         # When entries that are gone are cleaned away: \"threshold\" behind a search that met more of them than of\n\
+         # others, \"each_delete\" with every deletion, which then shows the server the value's other entries.\n\
+         # cleanup = \"threshold\"\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
         server = quoted(values.server),

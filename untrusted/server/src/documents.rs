@@ -117,6 +117,12 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: Change) -> Resul
             writer.delete_prefix(DOCUMENTS, collection.as_bytes()).map_err(storage)?;
         }
         Change::Put { collection, document, insert } => put(writer, step, collection, document, insert)?,
+        Change::PutHeader { collection, row, header } => {
+            let name = key(&[collection.as_bytes(), row.as_bytes()]);
+            let stored = writer.get(DOCUMENTS, &name).map_err(storage)?;
+            let SealedDocument { fields, .. } = decode(row, &stored.ok_or(Refusal::Conflict { step })?)?;
+            put_stored(writer, &name, (header, fields))?;
+        }
         Change::Delete { collection, row } => {
             let documents = count(writer, collection)?;
             let name = key(&[collection.as_bytes(), row.as_bytes()]);
@@ -132,6 +138,14 @@ fn set_count(writer: &mut impl Write, collection: CollectionId, documents: u64) 
     writer.put(COLLECTIONS, collection.as_bytes(), &documents.to_be_bytes()).map_err(storage)
 }
 
+fn put_stored(writer: &mut impl Write, name: &[u8], stored: Stored) -> Result<(), Refusal> {
+    let bytes = codec::encode(&stored);
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        return Err(Refusal::Limit(format!("a document of {} bytes", bytes.len())));
+    }
+    writer.put(DOCUMENTS, name, &bytes).map_err(storage)
+}
+
 fn put(
     writer: &mut impl Write,
     step: u32,
@@ -145,11 +159,6 @@ fn put(
     if insert && exists {
         return Err(Refusal::Conflict { step });
     }
-    let stored: Stored = (document.header, document.fields);
-    let bytes = codec::encode(&stored);
-    if bytes.len() > DOCUMENT_BYTES_MAX {
-        return Err(Refusal::Limit(format!("a document of {} bytes", bytes.len())));
-    }
-    writer.put(DOCUMENTS, &name, &bytes).map_err(storage)?;
+    put_stored(writer, &name, (document.header, document.fields))?;
     if exists { Ok(()) } else { set_count(writer, collection, documents.saturating_add(1)) }
 }

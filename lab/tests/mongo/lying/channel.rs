@@ -2,10 +2,12 @@
 
 use arras_lab::channel::Direct;
 use arras_protocol::documents::SealedDocument;
-use arras_protocol::{Channel, ChannelError, Protocol, arx_eq, arx_range, codec, documents, unique, write};
+use arras_protocol::{
+    Channel, ChannelError, Protocol, Refusal, arx_eq, arx_range, codec, documents, unique, write,
+};
 use arras_storage::Memory;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Documents of a reply: the server may cut replies where it likes.
 const PER_REPLY: usize = 7;
@@ -100,14 +102,20 @@ pub(super) struct Lying {
     /// The next durable write is lost on its way there, or its acknowledgement on the way back.
     pub(super) lose_write: AtomicBool,
     pub(super) lose_reply: AtomicBool,
+    /// The next durable write is refused.
+    pub(super) refuse_write: AtomicBool,
+    /// Counters and tokens of searches in equality indexes.
+    pub(super) covered: AtomicU64,
+    pub(super) tokens: AtomicUsize,
     /// Replies come in any order.
     pub(super) shuffled: AtomicBool,
 }
 
 impl Lying {
     pub(super) fn new(server: Direct<Memory>) -> Self {
-        let (armed, counts, lose_write, lose_reply, shuffled) = Default::default();
-        Self { server, armed, counts, lose_write, lose_reply, shuffled }
+        let (armed, counts, lose_write, lose_reply, refuse_write, covered, tokens, shuffled) =
+            Default::default();
+        Self { server, armed, counts, lose_write, lose_reply, refuse_write, covered, tokens, shuffled }
     }
 
     /// Lies in reply number `turn` from now on, of those that can be lied in; what is `deniable` is not denied.
@@ -189,9 +197,6 @@ impl Lying {
 
     fn of_values(&self, response: &mut arx_eq::Response) {
         let Some(lie) = self.lie() else { return };
-        if [Lie::Drop, Lie::DropLast, Lie::Withhold, Lie::Loop, Lie::Stall].contains(&lie) {
-            return;
-        }
         let before = response.clone();
         let stray = self.armed.lock().unwrap().seen.first().map(|seen| seen.row);
         if let Some(matches) = response.values.iter_mut().max_by_key(|matches| matches.rows.len()) {
@@ -252,9 +257,18 @@ impl<P: Protocol> Channel<P> for Lying {
             self.of_documents(&mut response);
             return Ok(same(&response));
         }
+        if P::ID == arx_eq::ArxEq::ID {
+            let request: arx_eq::Request = same(&request);
+            let tokens = request.values.concat();
+            self.covered.fetch_add(arras_client::arx_eq::covered(&tokens), Ordering::SeqCst);
+            self.tokens.store(tokens.len(), Ordering::SeqCst);
+        }
         let lost = || ChannelError::Lost("a test".into());
         if P::ID == write::Write::ID && self.lose_write.swap(false, Ordering::SeqCst) {
             return Err(lost());
+        }
+        if P::ID == write::Write::ID && self.refuse_write.swap(false, Ordering::SeqCst) {
+            return Err(ChannelError::Refused(Refusal::Storage("a test".into())));
         }
         let response = Channel::<P>::call(&self.server, request).await?;
         if P::ID == write::Write::ID && self.lose_reply.swap(false, Ordering::SeqCst) {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// A proxy's own store that outlives the proxy.
 #[derive(Clone)]
-struct Kept(Arc<Memory>);
+pub(super) struct Kept(Arc<Memory>);
 
 impl Storage for Kept {
     type Reader<'a> = <Memory as Storage>::Reader<'a>;
@@ -40,7 +40,8 @@ impl Storage for Kept {
 
 pub(super) struct World {
     directory: TempDir,
-    local: Kept,
+    pub(super) local: Kept,
+    settings: Settings,
     pub(super) channel: Arc<Lying>,
     running: Running,
 }
@@ -54,6 +55,11 @@ pub(super) fn insert(numbers: impl IntoIterator<Item = i32>) -> Document {
 impl World {
     /// A collection of so many documents, with an index of each kind.
     pub(super) async fn new(documents: i32) -> Self {
+        Self::with(documents, Settings { patience: Duration::ZERO, ..Settings::default() }).await
+    }
+
+    /// The same under other settings.
+    pub(super) async fn with(documents: i32, settings: Settings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
         create_key_file(&key).unwrap();
@@ -61,22 +67,24 @@ impl World {
         let backend = Backend::open(Memory::new(), [7; 16]).unwrap();
         let channel = Arc::new(Lying::new(Direct::new(Arc::new(backend))));
         let local = Kept(Arc::new(Memory::new()));
-        let running = start(&directory, &local, &channel).await;
-        let world = Self { directory, local, channel, running };
+        let running = start(&directory, &local, &channel, &settings).await;
+        let world = Self { directory, local, settings, channel, running };
         let mut client = world.connect().await;
         let unique = doc! { "key": { "u": 1 }, "name": "u", "unique": true };
         let indexes = [doc! { "key": { "a": 1 }, "name": "a" }, unique];
         client.ok(doc! { "createIndexes": "c", "indexes": indexes.to_vec() }).await;
-        client.ok(insert(0..documents)).await;
+        if documents > 0 {
+            client.ok(insert(0..documents)).await;
+        }
         world
     }
 
     /// Starts another proxy over the same stores.
     pub(super) async fn restart(self) -> Self {
-        let Self { directory, local, channel, running } = self;
+        let Self { directory, local, settings, channel, running } = self;
         running.stop().await.unwrap();
-        let running = start(&directory, &local, &channel).await;
-        Self { directory, local, channel, running }
+        let running = start(&directory, &local, &channel, &settings).await;
+        Self { directory, local, settings, channel, running }
     }
 
     pub(super) async fn connect(&self) -> Client {
@@ -97,18 +105,24 @@ impl World {
         batch.iter().map(|document| document.as_document().unwrap().clone()).collect()
     }
 
+    /// The same, once the proxy asks again after it waited for its server in vain.
+    pub(super) async fn all_in_the_end(&self, client: &mut Client) -> Vec<Document> {
+        while let Outcome::Error(_) = self.outcome(client, &doc! { "find": "c", "limit": 1 }).await {}
+        self.all(client).await
+    }
+
     /// The sum of a field over all documents, by an honest scan.
     pub(super) async fn sum(&self, client: &mut Client, field: &str) -> i32 {
         self.all(client).await.iter().map(|document| document.get_i32(field).unwrap()).sum()
     }
 }
 
-async fn start(directory: &TempDir, local: &Kept, channel: &Arc<Lying>) -> Running {
+async fn start(directory: &TempDir, local: &Kept, channel: &Arc<Lying>, settings: &Settings) -> Running {
     let key = directory.path().join("key");
     let keyring = Keyring::open(&directory.path().join("keyring"), Unlock::KeyFile(key)).unwrap();
     let request = hello::Request { protocol_version: PROTOCOL_VERSION, purpose: hello::Purpose::Observe };
     let server = Channel::<Hello>::call(&**channel, request).await.unwrap();
-    let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
-    let engine = Engine::open(local.clone(), keyring, Arc::clone(channel), &server, settings).await.unwrap();
+    let engine =
+        Engine::open(local.clone(), keyring, Arc::clone(channel), &server, settings.clone()).await.unwrap();
     Running::start(engine, Options::default()).await
 }

@@ -61,8 +61,10 @@ pub(super) async fn serve(
     let server = connection.server();
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
+    let cleanup = configuration.equality_indexes.cleanup;
+    let history_kept = Arc::clone(&history);
     let engine_settings =
-        engine::Settings { schema, range, history: Arc::clone(&history), ..engine::Settings::default() };
+        engine::Settings { schema, range, cleanup, history: history_kept, ..engine::Settings::default() };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();

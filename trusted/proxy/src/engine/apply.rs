@@ -1,13 +1,15 @@
 //! One write: what a set of document changes does to documents, indexes and counters, as one intent.
 
 use super::channel::ServerChannel;
+use super::cleanup::Cleanup;
 use super::collection::Collection;
 use super::index::{Half, Part};
 use super::intents::WriteError;
-use super::local::Change;
+use super::local::{Change, LocalError, LocalStore};
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_client::arx_eq::ArxEq;
+use arras_client::arx_eq::occurrences::Occurrences;
 use arras_client::arx_range::{ArxRange, RangeEntry, Staged};
 use arras_client::{IndexTerms, OpenDocument};
 use arras_documents::limits;
@@ -17,13 +19,18 @@ use arras_protocol::{IndexId, RowId, documents, unique};
 use arras_storage::{Storage, Table};
 use bson::Document;
 use rand::seq::SliceRandom;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::task::JoinSet;
 
-/// Index id and counter slot to the number of counters used.
+/// Index id and counter slot to the record of a value's entries ([`Occurrences::encode`]); none for a value without.
 pub(super) const COUNTERS: Table = Table("counters");
+
+/// Either the server showed an older state of a document, or the proxy's own store is damaged.
+const NOT_ON_RECORD: &str =
+    "a document's entry in an equality index is not among those on record for its value";
 
 /// A change of one document.
 pub(super) struct Revision {
@@ -66,10 +73,32 @@ impl Steps {
     }
 }
 
-/// Counters of one write: read once, recorded with the intent.
+/// Records of values that one write changes: read once, recorded with the intent.
 #[derive(Default)]
-struct Counters {
-    next: HashMap<Vec<u8>, u32>,
+pub(super) struct ValueRecords {
+    changed: HashMap<Vec<u8>, ValueRecord>,
+}
+
+/// The record of one value.
+struct ValueRecord {
+    before: Option<Occurrences>,
+    now: Occurrences,
+}
+
+impl ValueRecord {
+    /// The record as it becomes, and as it stays if the write is not applied: the counters it took have been shown
+    /// and are not taken again.
+    fn change<S: Storage>(&self, name: &[u8], local: &LocalStore<S>) -> Change {
+        let set = |occurrences: &Occurrences| {
+            if occurrences.live() == 0 {
+                return local.unset_as_named(COUNTERS, name.to_vec());
+            }
+            local.set_as_named(COUNTERS, name.to_vec(), &occurrences.encode())
+        };
+        let undo = self.before.clone().map(|before| before.without_those_of(&self.now));
+        set(&self.now)
+            .or_else(undo.map_or_else(|| local.unset_as_named(COUNTERS, name.to_vec()), |undo| set(&undo)))
+    }
 }
 
 pub(super) fn counter_name(index: IndexId, slot: &[u8; 16]) -> Vec<u8> {
@@ -96,10 +125,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), StoreError> {
         let parts = collection.parts();
         let mut steps = Steps::default();
-        let mut counters = Counters::default();
+        let mut values = ValueRecords::default();
         let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
         let mut changes_of_ranges = Vec::new();
         let mut raised = Vec::new();
+        let mut removed = Vec::new();
         for part in &parts {
             let differences = differences(part, revisions, filling.contains(&part.id))?;
             raised.extend(flags_to_raise(part, &differences));
@@ -108,7 +138,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     unique_steps(part.id, labels, revisions, &differences, &mut steps);
                 }
                 Half::Eq(half) => {
-                    self.eq_steps(half, revisions, &differences, &mut headers, &mut counters, &mut steps)?;
+                    removed.push((Arc::clone(part), removed_values(&differences)));
+                    self.eq_steps(half, revisions, &differences, &mut headers, &mut values, &mut steps)?;
                 }
                 Half::Range(index) => {
                     let (insert, remove) = range_entries(revisions, differences);
@@ -121,7 +152,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         document_steps(collection, revisions, headers, &mut steps)?;
         let mut staged = stage(changes_of_ranges).await?;
         steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
-        let mut changes = self.counter_changes(&counters);
+        let mut changes = self.value_changes(&values);
         if !raised.is_empty() {
             raised.iter().for_each(|flag| flag.set(true));
             changes.push(catalog::record(&self.local, &collection.record()));
@@ -136,6 +167,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for stage in staged {
             self.repair(stage.commit());
         }
+        if self.settings.cleanup == Cleanup::EachDelete {
+            for (part, values) in removed {
+                if let Half::Eq(half) = &part.half {
+                    // The write is done; a value that stays as it is is cleaned with the next one that goes.
+                    if let Err(error) = self.clean_removed(collection, &part, half, values).await {
+                        tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
+                    }
+                }
+            }
+        }
         Ok(())
     }
 
@@ -146,7 +187,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         revisions: &[Revision],
         differences: &[Difference],
         headers: &mut [IndexTerms],
-        counters: &mut Counters,
+        values: &mut ValueRecords,
         steps: &mut Steps,
     ) -> Result<(), StoreError> {
         for ((revision, difference), header) in revisions.iter().zip(differences).zip(headers) {
@@ -158,8 +199,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let counter = match held.get(value) {
                     Some(counter) => *counter,
                     None => {
-                        let counter = self.take_counter(half, value, counters)?;
-                        steps.entries.push(Step::ArxEq(half.insert(value, counter, revision.row)));
+                        let occurrences = self.value_record(half, value, values)?;
+                        let counter = occurrences.take().ok_or_else(|| {
+                            let message = "a value has used all its counters; rebuild the index";
+                            error::of(8, "UnknownError", message)
+                        })?;
+                        let salt = occurrences.salt();
+                        steps.entries.push(Step::ArxEq(half.insert(value, salt, counter, revision.row)));
                         counter
                     }
                 };
@@ -167,7 +213,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
             for (value, counter) in held {
                 if !difference.new.values.contains(value) {
-                    steps.removed.push(Step::ArxEq(half.remove(value, counter)));
+                    let occurrences = self.value_record(half, value, values)?;
+                    let salt = occurrences.salt();
+                    if !occurrences.release(counter) {
+                        return Err(error::of(8, "UnknownError", NOT_ON_RECORD));
+                    }
+                    steps.removed.push(Step::ArxEq(half.remove(value, salt, counter)));
                 }
             }
             if !now.is_empty() {
@@ -177,22 +228,33 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    fn take_counter(&self, half: &ArxEq, value: &[u8], counters: &mut Counters) -> Result<u32, StoreError> {
-        let name = counter_name(half.index(), &half.slot(value).0);
-        let next = match counters.next.get(&name) {
-            Some(next) => *next,
-            None => self.local.get_as_named(COUNTERS, &name).map_err(error::local)?.unwrap_or(0),
-        };
-        let after = next.checked_add(1).ok_or_else(|| {
-            error::of(8, "UnknownError", "a value has used all its counters; rebuild the index")
-        })?;
-        counters.next.insert(name, after);
-        Ok(next)
+    /// The record of a value as this write has made it so far.
+    pub(super) fn value_record<'v>(
+        &self,
+        half: &ArxEq,
+        value: &[u8],
+        values: &'v mut ValueRecords,
+    ) -> Result<&'v mut Occurrences, StoreError> {
+        Ok(match values.changed.entry(counter_name(half.index(), &half.slot(value).0)) {
+            Entry::Occupied(known) => &mut known.into_mut().now,
+            Entry::Vacant(place) => {
+                let before = self.occurrences(place.key())?;
+                let now = before.clone().unwrap_or_else(|| Occurrences::new(&mut rand::rng()));
+                &mut place.insert(ValueRecord { before, now }).now
+            }
+        })
     }
 
-    fn counter_changes(&self, counters: &Counters) -> Vec<Change> {
-        let set = |(name, next): (&Vec<u8>, &u32)| self.local.set_as_named(COUNTERS, name.clone(), next);
-        counters.next.iter().map(set).collect()
+    /// The record of a value, as it was last recorded; none if the value has no entries.
+    pub(super) fn occurrences(&self, name: &[u8]) -> Result<Option<Occurrences>, StoreError> {
+        let record: Option<Vec<u8>> = self.local.get_as_named(COUNTERS, name).map_err(error::local)?;
+        let record = record.map(|record| Occurrences::decode(&record)).transpose();
+        record.map_err(|_| error::local(LocalError::Damaged(COUNTERS.0)))
+    }
+
+    /// The changes that record the values' records.
+    pub(super) fn value_changes(&self, values: &ValueRecords) -> Vec<Change> {
+        values.changed.iter().map(|(name, record)| record.change(name, &self.local)).collect()
     }
 }
 
@@ -265,6 +327,15 @@ fn flags_to_raise<C>(part: &Arc<Part<C>>, differences: &[Difference]) -> Vec<Fla
         flags.push(Flag { part: Arc::clone(part), multikey: false });
     }
     flags
+}
+
+/// The values of which entries go.
+fn removed_values(differences: &[Difference]) -> HashSet<Vec<u8>> {
+    differences
+        .iter()
+        .flat_map(|Difference { old, new }| old.values.difference(&new.values))
+        .cloned()
+        .collect()
 }
 
 fn unique_steps(

@@ -8,12 +8,12 @@
 use super::apply::COUNTERS;
 use super::commits::Commits;
 use super::ledger::Ledger;
-use super::local::{Change, LocalError, LocalStore};
+use super::local::{Change, LocalError, LocalStore, Sealed};
 use super::upload::{self, Heading, TooLarge};
 use crate::history::History;
 use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Refusal};
-use arras_storage::{Storage, Table};
+use arras_storage::{Durability, Storage, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,9 +108,9 @@ fn halted(why: String, first: bool) -> WriteError {
     if first { WriteError::Halted(why) } else { WriteError::HaltedInDoubt(why) }
 }
 
-/// A write as it is recorded: its name, what was finished with when it was named, and its steps. All that is sent, so
-/// that it is the same bytes however often it is sent.
-type Recorded = (OperationId, OperationId, Vec<Step>);
+/// A write as it is recorded: its name, what was finished with when it was named, and its steps (all that is sent, so
+/// that it is the same bytes however often it is sent); and the records of values if it comes to nothing.
+type Recorded = (OperationId, OperationId, Vec<Step>, Sealed);
 
 fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
@@ -132,8 +132,8 @@ impl<S: Storage> Intents<S> {
     ) -> Result<Self, LocalError> {
         let ledger = Arc::new(Ledger::open(&local, COUNTERS)?);
         let left: Vec<Recorded> = local.all(INTENTS)?;
-        left.iter().for_each(|(operation, _, steps)| ledger.begin(*operation, steps, &[]));
-        let operations = left.into_iter().map(|(operation, _, _)| (operation, true)).collect();
+        let operations = left.iter().map(|(operation, ..)| (*operation, true)).collect();
+        left.into_iter().for_each(|(operation, _, steps, undo)| ledger.left(operation, &steps, undo));
         let open = Mutex::new(Open { next: 0, operations });
         let (settling, failed) = Default::default();
         let commits = Commits::new(Arc::clone(&local));
@@ -161,7 +161,7 @@ impl<S: Storage> Intents<S> {
         if matches!(outcome, Err(WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
         } else {
-            self.finish(operation, outcome.is_ok());
+            self.finish(operation, outcome.is_ok()).await;
         }
         outcome
     }
@@ -190,8 +190,8 @@ impl<S: Storage> Intents<S> {
             // hears of it: the server may forget what this log can no longer replay.
             (operation, open.operations.keys().next().copied().unwrap_or(operation))
         };
-        self.ledger.begin(operation, steps, &changes);
-        changes.push(self.local.set(INTENTS, &name(operation), &(operation, finished_below, steps)));
+        let undo = self.ledger.begin(operation, steps, &changes);
+        changes.push(self.local.set(INTENTS, &name(operation), &(operation, finished_below, steps, undo)));
         if let Err(error) = self.commits.record(operation, changes).await {
             self.open_writes().operations.remove(&operation);
             self.ledger.end(operation, false, &self.local);
@@ -240,8 +240,8 @@ impl<S: Storage> Intents<S> {
             self.open_writes().operations.iter().filter(|(_, doubt)| **doubt).map(|(id, _)| *id).collect();
         for operation in &in_doubt {
             let intent: Option<Recorded> = self.local.get(INTENTS, &name(*operation))?;
-            let Some((_, finished_below, steps)) = intent else {
-                self.finish(*operation, false);
+            let Some((_, finished_below, steps, _)) = intent else {
+                self.finish(*operation, false).await;
                 continue;
             };
             let _held = hold(&steps).await;
@@ -261,7 +261,7 @@ impl<S: Storage> Intents<S> {
                 Err(WriteError::HaltedInDoubt(why)) => return Err(WriteError::Halted(why)),
                 Err(error) => return Err(error),
             }
-            self.finish(*operation, applied);
+            self.finish(*operation, applied).await;
         }
         Ok(in_doubt.len())
     }
@@ -323,12 +323,32 @@ impl<S: Storage> Intents<S> {
 
     /// Strikes a write whose outcome is known, durably before the next one is recorded: if the strike is lost with
     /// the process, the replay changes nothing.
-    fn finish(&self, operation: OperationId, applied: bool) {
+    async fn finish(&self, operation: OperationId, applied: bool) {
         let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
+        let mut struck = false;
+        if !applied {
+            // At once, and with the strike: the next one goes by these records, and a replay is of those now there.
+            strike.extend(self.ledger.undo(operation));
+            let local = Arc::clone(&self.local);
+            let written = tokio::task::spawn_blocking(move || {
+                let outcome = local.apply(&strike, Durability::Relaxed);
+                (strike, outcome)
+            });
+            match written.await {
+                Ok((_, Ok(()))) => (strike, struck) = (Vec::new(), true),
+                Ok((changes, Err(error))) => {
+                    tracing::error!(%error, ?operation, "a write that was not applied cannot be struck off the log");
+                    strike = changes;
+                }
+                Err(_) => strike = Vec::new(),
+            }
+        }
         // Together, so that the counts are recorded in the order in which they came about.
         let mut open = self.open_writes();
         strike.extend(self.ledger.end(operation, applied, &self.local));
-        self.commits.send_along(strike);
+        if !struck || !strike.is_empty() {
+            self.commits.send_along(strike);
+        }
         // Only now: what is finished below must have its strike under way.
         open.operations.remove(&operation);
     }

@@ -138,7 +138,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         filter: &Filter,
     ) -> Result<Option<RowId>, StoreError> {
-        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit: Some(1), hint: None };
+        let selection =
+            Selection { filter, sort: &Sort::default(), skip: 0, limit: Some(1), hint: None, alone: false };
         Ok(match self.plan(collection, selection)?.access {
             Access::Rows { ids } => match ids.as_slice() {
                 [id] => Some(collection.sealer.row_id(id)),

@@ -9,7 +9,7 @@
 //! write came in between. A query watches from before its first request: every write that was under way then or
 //! began later may explain a difference, no other does.
 
-use super::local::{Change, LocalError, LocalStore};
+use super::local::{Change, LocalError, LocalStore, Sealed};
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, OperationId, RowId, documents};
 use arras_storage::{Storage, Table};
@@ -57,6 +57,8 @@ struct Effects {
     rows: HashMap<(CollectionId, RowId), bool>,
     /// Names of the records of values whose entries it adds or removes.
     values: Vec<Vec<u8>>,
+    /// These records, if it is not applied.
+    undo: Sealed,
 }
 
 impl Effects {
@@ -71,6 +73,9 @@ impl Effects {
                     effects.moved.entry(*collection).or_default().inserted += u64::from(*insert);
                     effects.rows.insert((*collection, document.row), false);
                 }
+                documents::Change::PutHeader { collection, row, .. } => {
+                    effects.rows.insert((*collection, *row), false);
+                }
                 documents::Change::Delete { collection, row } => {
                     effects.moved.entry(*collection).or_default().deleted += 1;
                     effects.rows.insert((*collection, *row), true);
@@ -79,6 +84,7 @@ impl Effects {
         }
         effects.values =
             changes.iter().filter_map(|change| change.name_in(value_records)).map(<[u8]>::to_vec).collect();
+        effects.undo = changes.iter().filter_map(|change| change.undo_in(value_records)).collect();
         effects
     }
 
@@ -155,14 +161,35 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a write before anything of it is recorded or sent.
-    pub fn begin(&self, operation: OperationId, steps: &[Step], changes: &[Change]) {
+    /// Notes a write before anything of it is recorded or sent; the records of values to go back to if it comes to
+    /// nothing.
+    pub fn begin(&self, operation: OperationId, steps: &[Step], changes: &[Change]) -> Sealed {
         let effects = Effects::of(steps, changes, self.value_records);
+        let undo = effects.undo.clone();
+        self.note(operation, effects);
+        undo
+    }
+
+    /// Notes a write that an earlier start left, and what takes it back.
+    pub fn left(&self, operation: OperationId, steps: &[Step], undo: Sealed) {
+        self.note(operation, Effects { undo, ..Effects::of(steps, &[], self.value_records) });
+    }
+
+    fn note(&self, operation: OperationId, effects: Effects) {
         let mut state = self.state();
         for (collection, moved) in &effects.moved {
             state.tallies.entry(*collection).or_default().begun.add(*moved);
         }
         state.under_way.insert(operation, effects);
+    }
+
+    /// What takes back the records of values that a write changed, which is not applied and has not ended yet.
+    pub fn undo(&self, operation: OperationId) -> Vec<Change> {
+        let state = self.state();
+        let undo = state.under_way.get(&operation).map(|effects| effects.undo.as_slice()).unwrap_or_default();
+        undo.iter()
+            .map(|(name, sealed)| Change::sealed(self.value_records, name.clone(), sealed.clone()))
+            .collect()
     }
 
     /// Notes that the outcome of a write is known; the changes that record the counts it leaves, to be applied with
@@ -296,6 +323,11 @@ impl Watch {
     /// Whether a write explains that a row an index named is not there.
     pub(super) fn deleted(&self, collection: CollectionId, row: RowId) -> Explained {
         self.any(|effects| effects.rows.get(&(collection, row)) == Some(&true))
+    }
+
+    /// Whether a write explains that a value's entries are not as many as its record says.
+    pub(super) fn entered(&self, value_record: &[u8]) -> Explained {
+        self.any(|effects| effects.values.iter().any(|value| value == value_record))
     }
 
     /// Whether a write explains that a document is not what an index said of it.

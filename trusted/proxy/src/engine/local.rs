@@ -44,9 +44,36 @@ pub struct Change {
     table: Table,
     name: Vec<u8>,
     sealed: Option<Bytes>,
+    /// What the record is to be if the write that this change goes with is not applied, where that is not what this
+    /// change makes of it.
+    undo: Option<Option<Bytes>>,
 }
 
+/// Records of one table as they are to be: names, and sealed values or none.
+pub type Sealed = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
 impl Change {
+    /// The same change, taken back by `undo`, of the same record, if the write it goes with is not applied.
+    #[must_use]
+    pub fn or_else(mut self, undo: Self) -> Self {
+        debug_assert!(self.table == undo.table && self.name == undo.name, "of the same record");
+        self.undo = Some(undo.sealed);
+        self
+    }
+
+    /// A change of a record that is sealed already.
+    #[must_use]
+    pub fn sealed(table: Table, name: Vec<u8>, sealed: Option<Vec<u8>>) -> Self {
+        Self { table, name, sealed: sealed.map(Into::into), undo: None }
+    }
+
+    /// What takes it back, if it is of a record of this table.
+    #[must_use]
+    pub fn undo_in(&self, table: Table) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let undo = self.undo.as_ref().filter(|_| self.table == table)?;
+        Some((self.name.clone(), undo.as_ref().map(|sealed| sealed.to_vec())))
+    }
+
     /// The name of the record, if it is one of this table.
     #[must_use]
     pub fn name_in(&self, table: Table) -> Option<&[u8]> {
@@ -103,14 +130,19 @@ impl<S: Storage> LocalStore<S> {
 
     /// A change that removes a record.
     pub fn unset(&self, table: Table, name: &[u8]) -> Change {
-        Change { table, name: self.label(table, name), sealed: None }
+        Change { table, name: self.label(table, name), sealed: None, undo: None }
     }
 
     /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
     pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
         let value = padding::pad(codec::encode(value), RECORD_STEP_BYTES);
         let sealed = self.values.seal(&nonce(), &associated(table, &name), &value);
-        Change { table, name, sealed: Some(sealed.into()) }
+        Change { table, name, sealed: Some(sealed.into()), undo: None }
+    }
+
+    /// A change that removes a record set by [`Self::set_as_named`].
+    pub fn unset_as_named(&self, table: Table, name: Vec<u8>) -> Change {
+        Change { table, name, sealed: None, undo: None }
     }
 
     /// A record set by [`Self::set_as_named`].

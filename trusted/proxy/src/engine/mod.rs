@@ -4,6 +4,7 @@
 mod apply;
 pub mod catalog;
 pub mod channel;
+pub mod cleanup;
 mod collection;
 mod commits;
 mod cutting;
@@ -37,6 +38,7 @@ use arras_protocol::{IndexId, arx_range};
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;
+use cleanup::Cleanup;
 use collection::Collection;
 use index::{Half, RangeSettings};
 use intents::Intents;
@@ -45,6 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 pub use service::EngineCursor;
 
@@ -66,6 +69,8 @@ pub struct Settings {
     pub schema: Schema,
     /// Parameters of range indexes.
     pub range: RangeSettings,
+    /// When entries of equality indexes are numbered anew.
+    pub cleanup: Cleanup,
     /// How long a write is tried before it is reported in doubt.
     pub patience: Duration,
     /// Bytes of a request above which a write is cut, about.
@@ -79,6 +84,7 @@ impl Default for Settings {
         Self {
             schema: Schema::default(),
             range: RangeSettings::default(),
+            cleanup: Cleanup::default(),
             patience: Duration::from_secs(10),
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
@@ -137,6 +143,8 @@ struct Shared<S: Storage, C> {
     channel: Arc<C>,
     epochs: Arc<Epochs>,
     settings: Settings,
+    /// Values of equality indexes to be cleaned.
+    cleanups: mpsc::Sender<cleanup::Job<C>>,
     collections: RwLock<BTreeMap<Namespace, Arc<Collection<C>>>>,
     /// One change of the catalog at a time.
     definitions: tokio::sync::Mutex<()>,
@@ -186,6 +194,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if completed > 0 {
             tracing::info!(writes = completed, "completed the writes an earlier start left");
         }
+        let (cleanups, jobs) = mpsc::channel(cleanup::WAITING_MAX);
         let shared = Arc::new(Shared {
             keyring,
             local,
@@ -193,6 +202,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             channel,
             epochs: Arc::new(Epochs::new(epoch)),
             settings,
+            cleanups,
             collections: RwLock::default(),
             definitions: tokio::sync::Mutex::default(),
             sequence: AtomicU64::new(starts << 40),
@@ -206,6 +216,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if restored {
             shared.make_anew().await?;
         }
+        tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         Ok(Self { shared })
     }
 

@@ -40,12 +40,14 @@ pub(super) struct Selection<'q> {
     pub(super) skip: u64,
     pub(super) limit: Option<u64>,
     pub(super) hint: Option<&'q Bson>,
+    /// The caller is the collection's writer.
+    pub(super) alone: bool,
 }
 
 impl<'q> Selection<'q> {
     pub(super) fn of(query: &'q Query) -> Self {
         let Query { filter, sort, skip, limit, hint } = query;
-        Self { filter, sort, skip: *skip, limit: *limit, hint: hint.as_ref() }
+        Self { filter, sort, skip: *skip, limit: *limit, hint: hint.as_ref(), alone: false }
     }
 
     /// Matches after which nothing more can be asked for.
@@ -130,7 +132,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.first_of_scan(collection, selection).await;
         }
         let mut held = Held::new();
-        self.collect(collection, &plan.access, selection.filter, &mut held).await?;
+        self.collect(collection, &plan.access, selection, &mut held).await?;
         let mut documents = held.documents;
         documents.sort_by_key(|document| document.sequence);
         if !selection.sort.is_empty() {
@@ -172,9 +174,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Arc<Collection<C>>,
         access: &Access,
-        filter: &Filter,
+        selection: Selection<'_>,
         held: &mut Held,
     ) -> Result<(), StoreError> {
+        let filter = selection.filter;
         match access {
             Access::Scan => {
                 let mut scan = Scan::new(self, collection, u32::MAX);
@@ -191,7 +194,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let mut branches: Vec<&Access> = branches.iter().collect();
                 branches.shuffle(&mut rand::rng());
                 for branch in branches {
-                    Box::pin(self.collect(collection, branch, filter, held)).await?;
+                    Box::pin(self.collect(collection, branch, selection, held)).await?;
                 }
                 Ok(())
             }
@@ -215,7 +218,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 held.add(self.read_rows(collection, &rows, Absent::Allowed).await?, filter)
             }
             Access::Unique { index, values } | Access::Eq { index, values } => {
-                let found = self.rows_of_values(collection, *index, values).await?;
+                let found = self.rows_of_values(collection, *index, values, selection.alone).await?;
                 for rows in found.rows.chunks(DOCUMENTS_PER_READ) {
                     held.add(self.read_found(collection, &found, rows).await?, filter)?;
                 }

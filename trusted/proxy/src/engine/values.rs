@@ -1,15 +1,16 @@
 //! Rows of values, from equality and unique indexes, and what a server's replies to that must be.
 
-use super::apply::{COUNTERS, counter_name};
+use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::{Absent, explain};
 use super::index::{Half, Part};
-use super::ledger::Watch;
+use super::ledger::{Explained, Watch};
 use super::read::{part, unknown_index};
 use super::{Shared, error, terms};
 use arras_client::OpenDocument;
-use arras_client::arx_eq::{ArxEq, searches};
+use arras_client::arx_eq::occurrences::Occurrences;
+use arras_client::arx_eq::{ArxEq, covered, searches};
 use arras_client::unique::UniqueLabels;
 use arras_planner::store::StoreError;
 use arras_planner::terms::equality_bytes;
@@ -31,20 +32,41 @@ pub(super) struct Found<C> {
     watch: Watch,
 }
 
+/// Answers beside writes of the same values before the next is waited for.
+const ANSWERS_BESIDE_WRITES: usize = 3;
+
+/// A value asked for, and the record of its entries.
+struct Asked<'v> {
+    value: &'v [u8],
+    record: Vec<u8>,
+    occurrences: Occurrences,
+}
+
+/// What an equality index answered.
+enum Equal {
+    /// Every entry on record, once.
+    Exact(Vec<RowId>),
+    /// Something else about the value of this record.
+    Differs(Vec<u8>),
+}
+
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    /// Asks an equality or unique index for the rows of `values`.
+    /// Asks an equality or unique index for the rows of `values`. `alone`: the caller is the collection's writer.
     pub(super) async fn rows_of_values(
         &self,
-        collection: &Collection<C>,
+        collection: &Arc<Collection<C>>,
         index: IndexId,
         values: &[Vec<Bson>],
+        alone: bool,
     ) -> Result<Found<C>, StoreError> {
-        let watch = self.intents.ledger.watch();
         let part = part(collection, index)?;
         let values: HashSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
-        let mut rows = match &part.half {
-            Half::Unique(half) => self.unique_rows(collection, index, half, &values).await?,
-            Half::Eq(half) => self.equal_rows(half, &values).await?,
+        let (mut rows, watch) = match &part.half {
+            Half::Unique(half) => {
+                let watch = self.intents.ledger.watch();
+                (self.unique_rows(collection, index, half, &values).await?, watch)
+            }
+            Half::Eq(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
             Half::Range(_) => return Err(unknown_index()),
         };
         let mut seen = HashSet::with_capacity(rows.len());
@@ -101,23 +123,97 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(reply.rows.into_iter().flatten().collect())
     }
 
-    async fn equal_rows(&self, half: &ArxEq, values: &HashSet<Vec<u8>>) -> Result<Vec<RowId>, StoreError> {
-        let index = half.index();
-        let mut tokens = Vec::with_capacity(values.len());
-        for value in values {
-            let name = counter_name(index, &half.slot(value).0);
-            let count: Option<u32> = self.local.get_as_named(COUNTERS, &name).map_err(error::local)?;
-            tokens.extend(count.map(|count| half.tokens(value, count)));
+    /// The rows of exactly the entries on record, asked for until no write comes in between, in the end as the
+    /// collection's writer; and a watch of writes since before they were.
+    async fn exact_rows(
+        &self,
+        collection: &Arc<Collection<C>>,
+        part: &Arc<Part<C>>,
+        half: &ArxEq,
+        values: &HashSet<Vec<u8>>,
+        alone: bool,
+    ) -> Result<(Vec<RowId>, Watch), StoreError> {
+        for answers in 0..=ANSWERS_BESIDE_WRITES {
+            let last = alone || answers == ANSWERS_BESIDE_WRITES;
+            let _one_writer = if last && !alone { Some(self.writer(collection).await?) } else { None };
+            let watch = self.intents.ledger.watch();
+            let asked = self.on_record(half, values)?;
+            match self.equal_rows(half, &asked).await? {
+                Equal::Exact(rows) => {
+                    for asked in asked
+                        .iter()
+                        .filter(|asked| self.settings.cleanup.due_after_search(&asked.occurrences))
+                    {
+                        self.clean_behind(collection, part, asked.value);
+                    }
+                    return Ok((rows, watch));
+                }
+                Equal::Differs(record) if last || watch.entered(&record) == Explained::No => {
+                    return Err(missing_entries(collection, half.index()));
+                }
+                Equal::Differs(_) => {}
+            }
         }
-        // Over all searches: neither one search's values nor all of them come in an order that says something.
-        tokens.shuffle(&mut rand::rng());
-        let mut rows: Vec<RowId> = Vec::new();
+        Err(missing_entries(collection, half.index()))
+    }
+
+    /// The values that have entries, in a random order: the server sees no other.
+    fn on_record<'v>(
+        &self,
+        half: &ArxEq,
+        values: &'v HashSet<Vec<u8>>,
+    ) -> Result<Vec<Asked<'v>>, StoreError> {
+        let mut asked = Vec::with_capacity(values.len());
+        for value in values {
+            let record = counter_name(half.index(), &half.slot(value).0);
+            if let Some(occurrences) = self.occurrences(&record)? {
+                asked.push(Asked { value, record, occurrences });
+            }
+        }
+        asked.shuffle(&mut rand::rng());
+        Ok(asked)
+    }
+
+    /// Searches for values, and compares the answer with what is on record.
+    async fn equal_rows(&self, half: &ArxEq, asked: &[Asked<'_>]) -> Result<Equal, StoreError> {
+        let tokens = asked.iter().map(|asked| half.tokens(asked.value, &asked.occurrences)).collect();
+        let mut found: Vec<RowId> = Vec::new();
+        let mut asked = asked.iter();
+        let mut of_one: HashSet<RowId> = HashSet::new();
+        let (mut current, mut left) = (None, 0);
         for values in searches(tokens) {
-            let request = arx_eq::Request { index, values };
+            let covered: Vec<u64> = values.iter().map(|tokens| covered(tokens)).collect();
+            let request = arx_eq::Request { index: half.index(), values };
             let reply =
                 Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
-            rows.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
+            if reply.values.len() != covered.len() {
+                return Err(error::not_of_protocol());
+            }
+            // A value of many entries may go on in the next reply.
+            for (covered, matches) in covered.into_iter().zip(reply.values) {
+                if left == 0 {
+                    current = asked.next();
+                    left = current.map_or(0, |asked| asked.occurrences.live() + asked.occurrences.holes());
+                    of_one.clear();
+                }
+                let Some(current) = current else { return Err(error::not_of_protocol()) };
+                let answered = matches.rows.len() as u64 + u64::from(matches.missing);
+                let once = matches.rows.iter().all(|row| of_one.insert(*row));
+                found.extend(matches.rows);
+                left = left.saturating_sub(covered);
+                let all = left > 0 || of_one.len() as u64 == current.occurrences.live();
+                if answered != covered || !once || !all {
+                    return Ok(Equal::Differs(current.record.clone()));
+                }
+            }
         }
-        Ok(rows)
+        Ok(Equal::Exact(found))
     }
+}
+
+fn missing_entries<C: ServerChannel>(collection: &Collection<C>, index: IndexId) -> StoreError {
+    let indexes = collection.indexes();
+    let named = indexes.iter().find(|named| named.parts.iter().any(|part| part.id == index));
+    let name = named.map_or("(dropped)", |named| named.request.name.as_str());
+    error::lying(&collection.ns, &format!("index {name} lacks or repeats entries of a value"))
 }

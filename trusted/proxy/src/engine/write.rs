@@ -230,8 +230,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let _one_writer = self.writer(collection).await?;
         let limit = (!statement.multi).then_some(1);
-        let selection =
-            Selection { filter: &statement.filter, sort: &Sort::default(), skip: 0, limit, hint: None };
+        let selection = Selection {
+            filter: &statement.filter,
+            sort: &Sort::default(),
+            skip: 0,
+            limit,
+            hint: None,
+            alone: true,
+        };
         let found = self.select(collection, selection).await?;
         if found.is_empty() && statement.upsert {
             let (upserted, _) = self
@@ -322,7 +328,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let _one_writer = self.writer(collection).await?;
         let limit = (!multi).then_some(1);
-        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None };
+        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None, alone: true };
         let found = self.select(collection, selection).await?;
         let count = found.len() as u64;
         self.revise(collection, found.into_iter().map(removal).collect()).await?;
@@ -337,7 +343,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
         let _one_writer = self.writer(collection).await?;
-        let selection = Selection { limit: Some(1), ..Selection::of(query) };
+        let selection = Selection { limit: Some(1), alone: true, ..Selection::of(query) };
         let found = self.select(collection, selection).await?.pop();
         match (found, modification) {
             (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {

@@ -1,0 +1,184 @@
+//! Equality indexes over time: what searches cover, what the proxy keeps, and that every entry is found.
+
+use super::channel::rand_below;
+use super::world::World;
+use crate::client::Client;
+use arras_proxy::engine::Settings;
+use arras_proxy::engine::cleanup::Cleanup;
+use arras_storage::{Direction, Read, Storage, Table};
+use bson::{Document, doc};
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Searches after which a cleanup behind them must have been done.
+const SEARCHES_MAX: usize = 20_000;
+
+fn settings(cleanup: Cleanup) -> Settings {
+    Settings { patience: Duration::ZERO, cleanup, ..Settings::default() }
+}
+
+async fn insert(client: &mut Client, ids: impl Iterator<Item = i32>, value: i32) {
+    let documents: Vec<Document> = ids.map(|id| doc! { "_id": id, "a": value, "u": id }).collect();
+    client.ok(doc! { "insert": "c", "documents": documents }).await;
+}
+
+async fn set(client: &mut Client, id: i32, value: i32) {
+    let update = doc! { "q": { "_id": id }, "u": { "$set": { "a": value } } };
+    client.ok(doc! { "update": "c", "updates": [update] }).await;
+}
+
+async fn delete(client: &mut Client, ids: Vec<i32>) {
+    client.ok(doc! { "delete": "c", "deletes": [{ "q": { "_id": { "$in": ids } }, "limit": 0 }] }).await;
+}
+
+/// How many documents have a value, by the index, and how many counters the search covered.
+async fn search(world: &World, client: &mut Client, value: i32) -> (usize, u64) {
+    world.channel.covered.store(0, Ordering::SeqCst);
+    let reply = client.ok(doc! { "find": "c", "filter": { "a": value }, "batchSize": 100_000 }).await;
+    let found = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len();
+    (found, world.channel.covered.load(Ordering::SeqCst))
+}
+
+/// Records of values in the proxy's own store.
+fn records(world: &World) -> usize {
+    let mut records = 0;
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let reader = world.local.read().unwrap();
+    let mut count = |_: &[u8], _: &[u8]| {
+        records += 1;
+        ControlFlow::Continue(())
+    };
+    reader.scan(Table("counters"), all, Direction::Ascending, &mut count).unwrap();
+    records
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_goes_and_comes_back_is_searched_like_a_new_one() {
+    let world = World::with(0, settings(Cleanup::Threshold)).await;
+    let mut client = world.connect().await;
+    insert(&mut client, [1, 2, 3].into_iter(), 7).await;
+    insert(&mut client, [4].into_iter(), 8).await;
+    for _ in 0..500 {
+        // The only document of its value, and one of several.
+        for (id, value) in [(4, 8), (2, 7)] {
+            set(&mut client, id, 9).await;
+            set(&mut client, id, value).await;
+        }
+    }
+    assert_eq!(search(&world, &mut client, 8).await, (1, 1));
+    assert_eq!(search(&world, &mut client, 7).await, (3, 3));
+    assert_eq!(search(&world, &mut client, 9).await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_that_are_gone_are_forgotten() {
+    let world = World::with(0, settings(Cleanup::Threshold)).await;
+    let mut client = world.connect().await;
+    for id in 0..20 {
+        insert(&mut client, [id].into_iter(), id).await;
+    }
+    let before = records(&world);
+    assert_eq!(before, 20);
+    for id in 20..400 {
+        insert(&mut client, [id].into_iter(), id).await;
+        delete(&mut client, vec![id - 20]).await;
+        assert_eq!(records(&world), before);
+    }
+}
+
+/// Deletes all but some of a value's documents in a random order, so that holes are everywhere.
+async fn thin_out(client: &mut Client, documents: i32, left: usize) {
+    let mut ids: Vec<i32> = (0..documents).collect();
+    while ids.len() > left {
+        let chosen = (0..100.min(ids.len() - left)).map(|_| ids.swap_remove(rand_below(ids.len()))).collect();
+        delete(client, chosen).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
+    // As a whole, and piece by piece.
+    for (documents, left) in [(300, 40), (2600, 1100)] {
+        let world = World::with(0, settings(Cleanup::Threshold)).await;
+        let mut client = world.connect().await;
+        for begin in (0..documents).step_by(1000) {
+            insert(&mut client, begin..documents.min(begin + 1000), 7).await;
+        }
+        thin_out(&mut client, documents, left).await;
+        let (found, at_first) = search(&world, &mut client, 7).await;
+        assert_eq!(found, left);
+        assert!(at_first > 2 * left as u64 + 16, "{at_first} covered: nothing is to be cleaned");
+        let mut searches = 0;
+        loop {
+            let (found, covered) = search(&world, &mut client, 7).await;
+            assert_eq!(found, left);
+            if covered == left as u64 {
+                break;
+            }
+            searches += 1;
+            assert!(searches < SEARCHES_MAX, "{covered} covered still, {at_first} at first");
+        }
+        let world = world.restart().await;
+        let mut client = world.connect().await;
+        assert_eq!(search(&world, &mut client, 7).await, (left, left as u64));
+        delete(&mut client, (0..documents).collect()).await;
+        assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_is_cleaned_with_each_deletion_if_asked_for() {
+    let world = World::with(0, settings(Cleanup::EachDelete)).await;
+    let mut client = world.connect().await;
+    insert(&mut client, 0..40, 7).await;
+    let mut ids: Vec<i32> = (0..40).collect();
+    while ids.len() > 1 {
+        let chosen = ids.swap_remove(rand_below(ids.len()));
+        if chosen % 2 == 0 {
+            delete(&mut client, vec![chosen]).await;
+        } else {
+            set(&mut client, chosen, 1000 + chosen).await;
+        }
+        let left = ids.len();
+        assert_eq!(search(&world, &mut client, 7).await, (left, left as u64));
+        // As if the values that went had never been: the covering set is that of so many from the first on.
+        assert_eq!(world.channel.tokens.load(Ordering::SeqCst), left.count_ones() as usize);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_right_after_refused_and_lost_writes_and_restarts() {
+    for cleanup in [Cleanup::Threshold, Cleanup::EachDelete] {
+        let mut world = World::with(0, settings(cleanup)).await;
+        let (mut ids, mut failures) = (Vec::new(), 0);
+        for turn in 0..24_i32 {
+            let mut client = world.connect().await;
+            let channel = &world.channel;
+            let faults =
+                [&channel.refuse_write, &channel.refuse_write, &channel.lose_write, &channel.lose_reply];
+            faults[rand_below(4)].store(rand_below(3) == 0, Ordering::SeqCst);
+            let document = doc! { "_id": turn, "a": turn % 3, "u": turn };
+            let command = match turn % 4 {
+                0 | 1 => doc! { "insert": "c", "documents": [document] },
+                2 => {
+                    doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "a": turn % 3 } }, "multi": true }] }
+                }
+                _ => doc! { "delete": "c", "deletes": [{ "q": { "_id": turn / 3 }, "limit": 1 }] },
+            };
+            ids.push(turn);
+            failures += usize::from(client.run(command).await.get_f64("ok").unwrap() != 1.0);
+            faults.iter().for_each(|fault| fault.store(false, Ordering::SeqCst));
+            if rand_below(3) == 0 {
+                world = world.restart().await;
+            }
+            let mut client = world.connect().await;
+            let all = world.all_in_the_end(&mut client).await;
+            for value in 0..3 {
+                let with = all.iter().filter(|document| document.get_i32("a").unwrap() == value).count();
+                assert_eq!(search(&world, &mut client, value).await.0, with, "turn {turn}");
+            }
+        }
+        assert!(failures > 0, "no write failed");
+    }
+}

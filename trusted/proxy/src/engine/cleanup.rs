@@ -1,0 +1,306 @@
+//! Cleanup of equality indexes (Arx, VLDB'19, §5.3): entries of a value are numbered anew, so that searches neither
+//! show nor pay for those that are gone.
+//!
+//! *A value of few entries* is numbered anew as a whole, under another salt, in a random order. *One of many* is cleaned
+//! piece by piece: the entries left in a stretch of counters move to counters not yet taken. Each piece is one write,
+//! recorded with the value's record: entries out and in, and the headers of their documents, which hold the counters.
+//! A crash leaves the state before it or after it; the tokens of both find every entry.
+//!
+//! *What it costs.* After a search a value is cleaned if it has more holes than entries (and more than a few): so each
+//! entry that moves is paid for by one that went. A value nobody searches for costs nothing but its record.
+
+use super::apply::{ValueRecords, counter_name};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::fetch::Absent;
+use super::index::{Half, Part};
+use super::{Shared, error, terms};
+use arras_client::arx_eq::occurrences::Occurrences;
+use arras_client::arx_eq::{ArxEq, covered};
+use arras_client::{IndexTerms, OpenDocument};
+use arras_planner::store::StoreError;
+use arras_protocol::write::Step;
+use arras_protocol::{Channel, RowId, arx_eq, documents};
+use arras_storage::Storage;
+use rand::seq::SliceRandom;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use tokio::sync::mpsc;
+
+/// Holes that are worth no cleanup, whatever the entries.
+const HOLES_MIN: u64 = 16;
+/// Most entries of a value that is numbered anew as a whole; and counters of a piece of one of more.
+const PIECE: u32 = 1024;
+/// Documents read at a time.
+const DOCUMENTS_PER_READ: usize = 64;
+/// Cleanups that wait; one that finds no place is asked for again by the next search.
+pub(super) const WAITING_MAX: usize = 1024;
+
+/// When the entries of a value are numbered anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cleanup {
+    /// Behind a search that met more holes than entries. Shows nothing that the search has not shown.
+    #[default]
+    Threshold,
+    /// With each deletion (and each change of an indexed value), which then shows the server the entries of the value;
+    /// later searches show nothing of it. Values of many entries are cleaned of their holes only.
+    EachDelete,
+}
+
+impl Cleanup {
+    /// True if a value is to be cleaned after a search.
+    pub(super) fn due_after_search(self, occurrences: &Occurrences) -> bool {
+        occurrences.holes() > occurrences.live().max(HOLES_MIN)
+    }
+
+    /// True if a value is to be cleaned after an entry went.
+    fn due_after_removal(self, occurrences: &Occurrences) -> bool {
+        match self {
+            Self::Threshold => false,
+            Self::EachDelete if occurrences.live() > u64::from(PIECE) => occurrences.holes() > 0,
+            Self::EachDelete => {
+                let as_new = |run: &arras_client::arx_eq::occurrences::Run| {
+                    run.start == 0 && u64::from(run.end) == occurrences.live()
+                };
+                occurrences.live() > 0 && !matches!(occurrences.runs(), [only] if as_new(only))
+            }
+        }
+    }
+}
+
+/// A value to be cleaned.
+pub(super) struct Job<C> {
+    collection: Arc<Collection<C>>,
+    part: Arc<Part<C>>,
+    value: Vec<u8>,
+}
+
+/// Cleans what is asked for, one after the other, until the engine is gone.
+pub(super) async fn run<S: Storage, C: ServerChannel>(
+    shared: Weak<Shared<S, C>>,
+    mut jobs: mpsc::Receiver<Job<C>>,
+) {
+    while let Some(Job { collection, part, value }) = jobs.recv().await {
+        let Some(shared) = shared.upgrade() else { return };
+        let Half::Eq(half) = &part.half else { continue };
+        if let Err(error) = shared.clean(&collection, &part, half, &value).await {
+            // The next search for the value asks again.
+            tracing::debug!(%error, "a value of an equality index was not cleaned");
+        }
+    }
+}
+
+/// A value of an index.
+struct Target<'t, C> {
+    collection: &'t Collection<C>,
+    part: &'t Part<C>,
+    half: &'t ArxEq,
+    value: &'t [u8],
+}
+
+impl<C> Clone for Target<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Target<'_, C> {}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Has a value cleaned behind the answer.
+    pub(super) fn clean_behind(&self, collection: &Arc<Collection<C>>, part: &Arc<Part<C>>, value: &[u8]) {
+        let job = Job { collection: Arc::clone(collection), part: Arc::clone(part), value: value.to_vec() };
+        // If there is no place, the next search asks again.
+        drop(self.cleanups.try_send(job));
+    }
+
+    /// Cleans a value, as the collection's writer for each piece.
+    async fn clean(
+        &self,
+        collection: &Collection<C>,
+        part: &Part<C>,
+        half: &ArxEq,
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let target = Target { collection, part, half, value };
+        let due = |occurrences: &Occurrences| self.settings.cleanup.due_after_search(occurrences);
+        let Some(pieces) = self.as_writer(target, due).await? else { return Ok(()) };
+        for piece in pieces {
+            let _one_writer = self.writer(collection).await?;
+            if !collection.parts().iter().any(|live| live.id == part.id) {
+                return Ok(());
+            }
+            self.clean_piece(target, piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn as_writer(
+        &self,
+        target: Target<'_, C>,
+        due: impl Fn(&Occurrences) -> bool,
+    ) -> Result<Option<Vec<Range<u32>>>, StoreError> {
+        let _one_writer = self.writer(target.collection).await?;
+        if !target.collection.parts().iter().any(|live| live.id == target.part.id) {
+            return Ok(None);
+        }
+        self.clean_or_cut(target, due).await
+    }
+
+    /// Cleans, after a write took entries away, the values whose policy is not to wait for a search. The caller holds
+    /// the collection's write lock.
+    pub(super) async fn clean_removed(
+        &self,
+        collection: &Collection<C>,
+        part: &Part<C>,
+        half: &ArxEq,
+        values: HashSet<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        for value in values {
+            let target = Target { collection, part, half, value: &value };
+            let due = |occurrences: &Occurrences| self.settings.cleanup.due_after_removal(occurrences);
+            for piece in self.clean_or_cut(target, due).await?.unwrap_or_default() {
+                self.clean_piece(target, piece).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cleans a value of few entries as a whole; the pieces of one of many; none if nothing is to be done. The caller
+    /// holds the collection's write lock.
+    async fn clean_or_cut(
+        &self,
+        target: Target<'_, C>,
+        due: impl Fn(&Occurrences) -> bool,
+    ) -> Result<Option<Vec<Range<u32>>>, StoreError> {
+        let Some(occurrences) = self.record_of(target)?.filter(due) else { return Ok(None) };
+        if occurrences.live() <= u64::from(PIECE) {
+            let counters = occurrences.runs().iter().map(|run| run.start..run.end).collect();
+            self.renumber(target, counters, true).await?;
+            return Ok(None);
+        }
+        let sparse = occurrences.runs().iter().filter(|run| run.live < run.end - run.start);
+        let pieces = sparse.flat_map(|run| {
+            let begins = (run.start..run.end).step_by(PIECE as usize);
+            begins.map(|begin| begin..run.end.min(begin.saturating_add(PIECE)))
+        });
+        Ok(Some(pieces.collect()))
+    }
+
+    /// Moves what is left in some counters of a value to counters not yet taken.
+    async fn clean_piece(&self, target: Target<'_, C>, piece: Range<u32>) -> Result<(), StoreError> {
+        self.renumber(target, vec![piece], false).await
+    }
+
+    fn record_of(&self, target: Target<'_, C>) -> Result<Option<Occurrences>, StoreError> {
+        self.occurrences(&counter_name(target.half.index(), &target.half.slot(target.value).0))
+    }
+
+    /// Numbers anew the entries at some counters: under another salt (they are all of the value's entries then), or
+    /// under counters not yet taken. One write. The caller holds the collection's write lock.
+    async fn renumber(
+        &self,
+        target: Target<'_, C>,
+        counters: Vec<Range<u32>>,
+        whole: bool,
+    ) -> Result<(), StoreError> {
+        let Target { collection, half, value, .. } = target;
+        let Some(before) = self.record_of(target)? else { return Ok(()) };
+        let mut rows = self.rows_at(target, &before, counters.clone()).await?;
+        if whole && rows.len() as u64 != before.live() {
+            return Err(error::lying(&collection.ns, "an equality index lacks entries of a value"));
+        }
+        rows.shuffle(&mut rand::rng());
+        let mut records = ValueRecords::default();
+        let mut fresh = whole.then(|| Occurrences::new(&mut rand::rng()));
+        let (mut entries, mut headers, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        for rows in rows.chunks(DOCUMENTS_PER_READ) {
+            let watch = self.intents.ledger.watch();
+            for document in self.read_rows(collection, rows, Absent::Named(&watch)).await? {
+                let record = self.value_record(half, value, &mut records)?;
+                let (place, held) = self.held(target, &document)?;
+                if !counters.iter().any(|piece| piece.contains(&held)) || !record.release(held) {
+                    return Err(error::lying(
+                        &collection.ns,
+                        "an equality index names documents under other counters than theirs",
+                    ));
+                }
+                removed.push(Step::ArxEq(half.remove(value, before.salt(), held)));
+                let to = fresh.as_mut().unwrap_or(record);
+                let counter = to
+                    .take()
+                    .ok_or_else(|| error::of(8, "UnknownError", "a value has used all its counters"))?;
+                entries.push(Step::ArxEq(half.insert(value, to.salt(), counter, document.row)));
+                let header = renumbered(&document.terms, half.index(), place, counter);
+                let header = collection.sealer.header(&document, header, &mut rand::rng());
+                let (collection, row) = (collection.id, document.row);
+                headers.push(Step::Documents(documents::Change::PutHeader { collection, row, header }));
+            }
+        }
+        if let Some(fresh) = fresh {
+            *self.value_record(half, value, &mut records)? = fresh;
+        }
+        // Each kind in an order of its own: what is new is not to be told by its place.
+        for steps in [&mut entries, &mut headers, &mut removed] {
+            steps.shuffle(&mut rand::rng());
+        }
+        let steps = [entries, headers, removed].concat();
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let changes = self.value_changes(&records);
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
+    }
+
+    /// The rows of a value's entries at some counters, each once.
+    async fn rows_at(
+        &self,
+        target: Target<'_, C>,
+        occurrences: &Occurrences,
+        counters: Vec<Range<u32>>,
+    ) -> Result<Vec<RowId>, StoreError> {
+        let Target { collection, half, value, .. } = target;
+        let tokens = counters.into_iter().flat_map(|piece| half.tokens_of(value, occurrences.salt(), piece));
+        let mut rows = Vec::new();
+        for values in arras_client::arx_eq::searches(vec![tokens.collect()]) {
+            let asked: u64 = values.iter().map(|tokens| covered(tokens)).sum();
+            let request = arx_eq::Request { index: half.index(), values };
+            let reply =
+                Channel::<arx_eq::ArxEq>::call(&*self.channel, request).await.map_err(error::channel)?;
+            rows.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
+            if rows.len() as u64 > asked.saturating_add(occurrences.live()) {
+                return Err(error::not_of_protocol());
+            }
+        }
+        let mut seen = HashSet::with_capacity(rows.len());
+        if !rows.iter().all(|row| seen.insert(*row)) {
+            return Err(error::lying(&collection.ns, "an equality index repeats entries of a value"));
+        }
+        Ok(rows)
+    }
+
+    /// Where a document's header holds the counter of the value, and the counter.
+    fn held(&self, target: Target<'_, C>, document: &OpenDocument) -> Result<(usize, u32), StoreError> {
+        let values = terms::of(target.part, &document.document);
+        let values = values.map_err(|error| error::too_many_entries(&error))?.values;
+        let place = values.iter().position(|value| value.as_slice() == target.value);
+        let counter = place.and_then(|place| document.terms.of(target.half.index()).get(place).copied());
+        place.zip(counter).ok_or_else(|| {
+            error::lying(&target.collection.ns, "an index names a document for a value that it does not hold")
+        })
+    }
+}
+
+/// The terms of a document with another counter for one value of one index.
+fn renumbered(terms: &IndexTerms, index: arras_protocol::IndexId, place: usize, counter: u32) -> IndexTerms {
+    let mut terms = terms.clone();
+    for (_, counters) in terms.counters.iter_mut().filter(|(id, _)| *id == index) {
+        if let Some(held) = counters.get_mut(place) {
+            *held = counter;
+        }
+    }
+    terms
+}
