@@ -147,7 +147,14 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         for _ in 0..arguments.searches {
             let from = random_number(&mut random).saturating_sub(width).max(0);
             let filter = Filter::parse(&doc! { "number": { "$gte": from, "$lt": from + width } })?;
-            let query = Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None };
+            let query = Query {
+                filter,
+                sort: Sort::default(),
+                skip: 0,
+                limit: None,
+                hint: None,
+                allow_disk_use: true,
+            };
             engine.find(&namespace(), query).await?.next_batch(1000, 1 << 24).await?;
         }
         let traffic = tally.traffic() - before.0;

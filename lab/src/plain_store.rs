@@ -8,8 +8,8 @@ use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
-    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace,
-    Query, Store, StoreError, UpdateStatement, Updated, WriteFailure,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
+    Modification, Namespace, Query, Store, StoreError, UpdateStatement, Updated, WriteFailure,
 };
 use bson::Document;
 use collection::Collection;
@@ -170,9 +170,9 @@ impl Store for PlainStore {
         collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns))).update(&statement)
     }
 
-    async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Result<u64, StoreError> {
+    async fn delete(&self, ns: &Namespace, statement: DeleteStatement) -> Result<u64, StoreError> {
         match self.lock().get_mut(ns) {
-            Some(collection) => collection.delete(&filter, multi),
+            Some(collection) => collection.delete(&statement.filter, statement.multi),
             None => Ok(0),
         }
     }

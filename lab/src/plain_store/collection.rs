@@ -215,7 +215,7 @@ impl Collection {
     }
 
     pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, StoreError> {
-        let UpdateStatement { filter, update, array_filters, multi, upsert } = statement;
+        let UpdateStatement { filter, update, array_filters, multi, upsert, .. } = statement;
         let numbers = self.matching(filter, if *multi { usize::MAX } else { 1 })?;
         if numbers.is_empty() && *upsert {
             let id = self.upsert(filter, update, array_filters)?;

@@ -73,6 +73,7 @@ impl World {
             skip: 0,
             limit: None,
             hint: None,
+            allow_disk_use: true,
         };
         let mut cursor = self.engine.find(&namespace(), query).await.expect("a cursor");
         let documents = cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents");

@@ -4,6 +4,7 @@ mod world;
 
 use arras_documents::filter::Filter;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::interrupt::Interrupt;
 use arras_planner::store::{Inserted, StoreError, UpdateStatement};
 use arras_protocol::Refusal;
 use arras_protocol::documents::Change;
@@ -27,6 +28,7 @@ fn update(filter: Filter, update: bson::Document) -> UpdateStatement {
         array_filters: ArrayFilters::default(),
         multi: false,
         upsert: false,
+        interrupt: Interrupt::default(),
     }
 }
 

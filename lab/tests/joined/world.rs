@@ -4,6 +4,8 @@ use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
+use arras_planner::interrupt::Interrupt;
+use arras_planner::store::DeleteStatement;
 use arras_planner::store::{
     Cursor, IndexRequest, Inserted, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
 };
@@ -173,7 +175,8 @@ impl World {
 
     pub(crate) async fn begin_delete(&self, filter: Filter) -> JoinHandle<Result<u64, StoreError>> {
         let engine = self.engine.clone();
-        self.begin(async move { engine.delete(&namespace(), filter, false).await }).await
+        let statement = DeleteStatement { filter, multi: false, interrupt: Interrupt::default() };
+        self.begin(async move { engine.delete(&namespace(), statement).await }).await
     }
 
     pub(crate) async fn insert(&self, document: Document) {
@@ -195,7 +198,8 @@ impl World {
     /// Every document.
     pub(crate) async fn documents(&self) -> Vec<Document> {
         let filter = Filter::parse(&doc! {}).expect("a filter");
-        let query = Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None };
+        let query =
+            Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
         let mut cursor = self.engine.find(&namespace(), query).await.expect("a cursor");
         cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents")
     }

@@ -6,8 +6,8 @@ use arras_lab::plain_store::{PlainCursor, PlainStore};
 use arras_mongo::Options;
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
-    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace,
-    Query, Store, StoreError, UpdateStatement, Updated,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
+    Modification, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
 };
 use bson::{Document, doc};
 use std::sync::Arc;
@@ -96,8 +96,8 @@ impl Store for Slow {
     async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Answer<Updated> {
         self.inner.update(ns, statement).await
     }
-    async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Answer<u64> {
-        self.inner.delete(ns, filter, multi).await
+    async fn delete(&self, ns: &Namespace, statement: DeleteStatement) -> Answer<u64> {
+        self.inner.delete(ns, statement).await
     }
     async fn find_and_modify(
         &self,
@@ -186,4 +186,77 @@ async fn a_cursor_in_use_is_not_shared_and_may_be_killed() {
     open.add_permits(1);
     assert!(client.receive().await.is_some());
     assert_eq!(client.code(more).await, 43);
+}
+
+/// The numbers of the operations of a command under way.
+async fn under_way(client: &mut crate::client::Client, command: &str) -> Vec<i32> {
+    let filter = format!("command.{command}");
+    let reply = client.ok(doc! { "currentOp": 1, filter: { "$exists": true }, "$db": "admin" }).await;
+    let operations = reply.get_array("inprog").unwrap();
+    operations.iter().map(|found| found.as_document().unwrap().get_i32("opid").unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_operation_is_listed_and_killed() {
+    let (server, open, mut waits) = slow_server().await;
+    let mut client = server.connect().await;
+    open.add_permits(1);
+    client.ok(insert_numbers(3)).await;
+    waits.recv().await.unwrap();
+    client.send(doc! { "find": "c" }).await;
+    waits.recv().await.unwrap();
+    let mut other = server.connect().await;
+    let listed = under_way(&mut other, "find").await;
+    assert_eq!(listed.len(), 1);
+    other.ok(doc! { "killOp": 1, "op": listed[0], "$db": "admin" }).await;
+    assert_eq!(client.receive().await.unwrap().1.get_i32("code").unwrap(), 11601);
+    assert!(under_way(&mut other, "find").await.is_empty());
+    client.ok(doc! { "ping": 1 }).await;
+}
+
+#[tokio::test]
+async fn a_read_ends_with_its_client() {
+    let (server, open, mut waits) = slow_server().await;
+    let mut client = server.connect().await;
+    open.add_permits(1);
+    client.ok(insert_numbers(3)).await;
+    waits.recv().await.unwrap();
+    client.send(doc! { "find": "c" }).await;
+    waits.recv().await.unwrap();
+    let mut other = server.connect().await;
+    assert_eq!(under_way(&mut other, "find").await.len(), 1);
+    drop(client);
+    // Ends only if the read does: nothing opens the gate.
+    while !under_way(&mut other, "find").await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_read_ends_when_the_server_stops() {
+    let (server, open, mut waits) = slow_server().await;
+    let mut client = server.connect().await;
+    open.add_permits(1);
+    client.ok(insert_numbers(3)).await;
+    waits.recv().await.unwrap();
+    client.send(doc! { "find": "c" }).await;
+    waits.recv().await.unwrap();
+    let ended = server.stop();
+    assert_eq!(client.receive().await.unwrap().1.get_i32("code").unwrap(), 11600);
+    ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_sent_ahead_are_answered_in_turn() {
+    let (server, open, mut waits) = slow_server().await;
+    let mut client = server.connect().await;
+    let first = client.send(insert_numbers(3)).await;
+    waits.recv().await.unwrap();
+    let second = client.send(doc! { "ping": 1 }).await;
+    let third = client.send(doc! { "count": "c" }).await;
+    open.add_permits(1);
+    assert_eq!(client.receive().await.unwrap().0, first);
+    assert_eq!(client.receive().await.unwrap().0, second);
+    let (answered, reply) = client.receive().await.unwrap();
+    assert_eq!((answered, reply.get_i32("n").unwrap()), (third, 3));
 }

@@ -31,6 +31,7 @@ pub mod path;
 pub mod pipeline;
 pub mod projection;
 pub mod sort;
+pub mod spill;
 pub mod update;
 
 pub use error::QueryError;

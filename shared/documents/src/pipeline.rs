@@ -6,6 +6,7 @@ use crate::filter::Filter;
 use crate::limits;
 use crate::projection::Projection;
 use crate::sort::Sort;
+use crate::spill::{Spool, SpoolReader, Workspace};
 use bson::{Bson, Document};
 
 mod group;
@@ -135,8 +136,27 @@ impl Pipeline {
     /// # Errors
     /// Those of expressions; 292 when a blocking stage or the result holds more than [`MEMORY_BYTES_MAX`].
     pub fn run(&self, documents: impl IntoIterator<Item = Document>) -> Result<Vec<Document>, QueryError> {
-        let stream = self.stream(documents.into_iter().map(Ok));
-        stages::collect(stream, "the result of an aggregation", true)
+        let workspace = Workspace::default();
+        let mut result = self.run_in(documents.into_iter().map(Ok), &workspace)?;
+        std::iter::from_fn(|| result.next().transpose()).collect()
+    }
+
+    /// Runs over documents, holding and spilling what the workspace allows.
+    ///
+    /// # Errors
+    /// Those of expressions and of the documents; 292 when a blocking stage or the result does not fit.
+    pub fn run_in(
+        &self,
+        documents: impl IntoIterator<Item = Result<Document, QueryError>>,
+        workspace: &Workspace,
+    ) -> Result<SpoolReader, QueryError> {
+        let mut result = Spool::new(workspace.clone(), "the result of an aggregation");
+        for document in self.stream_in(documents, workspace) {
+            let document = document?;
+            limits::check_built(&document)?;
+            result.push(document)?;
+        }
+        result.finish()
     }
 
     /// Runs lazily: documents are taken and results made as they are asked for, save by stages that need all
@@ -147,18 +167,29 @@ impl Pipeline {
         I: IntoIterator<Item = Result<Document, QueryError>>,
         I::IntoIter: 'p,
     {
+        self.stream_in(documents, &Workspace::default())
+    }
+
+    /// The same in a workspace.
+    pub fn stream_in<'p, I>(&'p self, documents: I, workspace: &Workspace) -> Stream<'p>
+    where
+        I: IntoIterator<Item = Result<Document, QueryError>>,
+        I::IntoIter: 'p,
+    {
         let mut stream: Stream<'p> = Box::new(documents.into_iter());
         for (position, stage) in self.stages.iter().enumerate() {
             let following = self.stages.get(position + 1..).unwrap_or_default();
-            stream = stages::apply(stage, following, stream);
+            stream = stages::apply(stage, following, stream, workspace);
         }
         stream
     }
 }
 
+/// Most bytes of a document made in a pipeline.
+const MADE_BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
+
 /// Checks a document a stage has made: it may exceed what can be stored, but not without end.
 fn check_made(document: Document) -> Result<Document, QueryError> {
-    const MADE_BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
     let bytes = limits::document_bytes(&document, limits::DEPTH_MAX)?;
     if bytes > MADE_BYTES_MAX {
         return Err(QueryError::new(

@@ -4,6 +4,8 @@ use crate::{QueryError, order, path};
 use bson::{Bson, Document};
 use std::cmp::Ordering;
 
+pub mod external;
+
 /// One key of a sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKey {

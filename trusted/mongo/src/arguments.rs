@@ -167,6 +167,11 @@ impl Arguments {
         }
     }
 
+    /// Takes whatever is left.
+    pub(crate) fn rest(self) -> Document {
+        self.fields
+    }
+
     /// Ends the taking: anything left is an unknown field.
     pub(crate) fn finish(self) -> Result<(), CommandError> {
         let left = self.fields.keys().next().or(self.sequences.first().map(|sequence| &sequence.identifier));

@@ -2,11 +2,15 @@
 
 use crate::dispatch;
 use crate::error::CommandError;
+use crate::memory::{Memory, Share};
+use crate::operations::Operation;
 use crate::roster::Place;
 use crate::server::Shared;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
+use arras_planner::interrupt::Reason;
 use arras_planner::store::Store;
 use bson::Document;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,6 +20,11 @@ use tokio::time::timeout;
 
 /// Memory taken for a message before any of it arrived, in bytes: an announced length costs its sender nothing.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
+
+/// Longest pause inside a large message.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Bytes read ahead of a command under way, to see whether its client is still there.
+const AHEAD_BYTES: usize = 4096;
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug)]
@@ -50,25 +59,33 @@ where
 {
     let idle = shared.options.connection_idle;
     let mut reply_number: i32 = 0;
+    let mut ahead = Vec::new();
     loop {
         // Only waiting for a message is cut short by a stop; a command that started gets its answer.
         let received = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
             () = place.given_up() => return Err(ConnectionFailure::GaveWay),
-            received = timeout(idle, read_message(&mut stream)) => received,
+            received = timeout(idle, read_message(&shared.memory, &mut ahead, &mut stream)) => received,
         };
-        let Some(bytes) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else {
+        let Some((bytes, share)) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else {
             return Ok(());
         };
         if !place.work() {
             return Err(ConnectionFailure::GaveWay);
         }
         reply_number = reply_number.wrapping_add(1);
-        let (reply, form) = answer(shared, peer, &bytes).await?;
-        drop(bytes);
+        let operation = shared.operations.begin(peer);
+        let answered = {
+            let answer = answer(shared, peer, &operation, bytes);
+            attended(answer, &operation, &mut stream, &mut ahead, &mut stop).await
+        };
+        drop(share);
+        let (reply, form) = answered?;
         let encoded = encode(reply_number, &reply, form)?;
         place.wait();
+        // While a client takes its time to read, only the bytes are held.
+        drop(reply);
         let Some(encoded) = encoded else {
             continue;
         };
@@ -85,8 +102,57 @@ where
     }
 }
 
-/// Reads one message; `None` if the peer closed the connection between two.
-async fn read_message<IO: AsyncRead + Unpin>(stream: &mut IO) -> Result<Option<Vec<u8>>, ConnectionFailure> {
+/// Waits for the answer to a command, and has the command end if its client goes away or the server stops.
+async fn attended<T, IO: AsyncRead + Unpin>(
+    answer: impl Future<Output = T>,
+    operation: &Operation<'_>,
+    stream: &mut IO,
+    ahead: &mut Vec<u8>,
+    stop: &mut watch::Receiver<bool>,
+) -> T {
+    let mut answer = std::pin::pin!(answer);
+    let mut buffer = [0; AHEAD_BYTES];
+    let (mut listening, mut stopping) = (ahead.is_empty(), false);
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            _ = stop.wait_for(|stop| *stop), if !stopping => {
+                stopping = true;
+                operation.raise(Reason::Stopping);
+            }
+            read = stream.read(&mut buffer), if listening => {
+                listening = false;
+                match read {
+                    Ok(0) | Err(_) => operation.raise(Reason::Gone),
+                    Ok(count) => ahead.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                }
+            }
+        }
+    }
+}
+
+/// Reads one message, the bytes `ahead` first; `None` if the peer closed the connection between two.
+async fn read_message<IO: AsyncRead + Unpin>(
+    memory: &Memory,
+    ahead: &mut Vec<u8>,
+    stream: &mut IO,
+) -> Result<Option<(Vec<u8>, Option<Share>)>, ConnectionFailure> {
+    if ahead.is_empty() {
+        return read_whole(memory, stream).await;
+    }
+    let before = std::mem::take(ahead);
+    let mut rest = before.as_slice();
+    let message = read_whole(memory, &mut (&mut rest).chain(stream)).await?;
+    *ahead = rest.to_vec();
+    Ok(message)
+}
+
+/// Reads one message, when there is room for it.
+async fn read_whole<IO: AsyncRead + Unpin>(
+    memory: &Memory,
+    stream: &mut IO,
+) -> Result<Option<(Vec<u8>, Option<Share>)>, ConnectionFailure> {
     let mut head = [0; HEADER_BYTES];
     let first = stream.read(&mut head).await?;
     let Some(rest) = head.get_mut(first..).filter(|_| first > 0) else {
@@ -94,15 +160,24 @@ async fn read_message<IO: AsyncRead + Unpin>(stream: &mut IO) -> Result<Option<V
     };
     stream.read_exact(rest).await?;
     let header = wire::parse_header(&head).map_err(ConnectionFailure::Protocol)?;
+    let share = memory.request(header.message_bytes).await;
     let mut bytes = Vec::with_capacity(header.message_bytes.min(READ_AHEAD_BYTES));
     bytes.extend_from_slice(&head);
     let rest_bytes = header.message_bytes.saturating_sub(HEADER_BYTES);
     let limit = u64::try_from(rest_bytes).unwrap_or(u64::MAX);
-    let got = stream.take(limit).read_to_end(&mut bytes).await?;
-    if got < rest_bytes {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    let mut rest = stream.take(limit);
+    while bytes.len() < header.message_bytes {
+        let read = rest.read_buf(&mut bytes);
+        let got = match &share {
+            None => read.await?,
+            // Others may be waiting for the room it takes.
+            Some(_) => timeout(PAUSE_MAX, read).await.map_err(|_| ConnectionFailure::Idle(PAUSE_MAX))??,
+        };
+        if got == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
     }
-    Ok(Some(bytes))
+    Ok(Some((bytes, share)))
 }
 
 /// A reply document and the number of the request it answers.
@@ -114,16 +189,19 @@ struct Reply {
 async fn answer<S: Store>(
     shared: &Shared<S>,
     peer: &Peer,
-    bytes: &[u8],
+    operation: &Operation<'_>,
+    bytes: Vec<u8>,
 ) -> Result<(Reply, ReplyForm), ConnectionFailure> {
-    let response_to = request_id(bytes);
-    let (document, form) = match wire::parse_message(bytes) {
+    let response_to = request_id(&bytes);
+    let parsed = wire::parse_message(&bytes);
+    drop(bytes);
+    let (document, form) = match parsed {
         Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
-            let document = dispatch::run(shared, peer, command, sequences).await;
+            let document = dispatch::run(shared, peer, operation, command, sequences).await;
             (document, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
         }
         Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
-            (dispatch::run_legacy(shared, peer, &database, command).await, ReplyForm::Legacy)
+            (dispatch::run_legacy(shared, peer, operation, &database, command).await, ReplyForm::Legacy)
         }
         Err(WireError::Refused { code, code_name, message, reply }) => {
             (CommandError::new(code, code_name, message).to_reply(), reply)

@@ -4,11 +4,11 @@
 //! exhausted, killed, or was not used for a while.
 
 use crate::error::CommandError;
-use crate::wire::DOCUMENT_BYTES_MAX;
 use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
 use arras_documents::projection::Projection;
+use arras_documents::spill::SpoolReader;
 use arras_planner::store::{Cursor, Namespace};
 use bson::Document;
 use std::collections::{HashMap, VecDeque};
@@ -23,18 +23,28 @@ const FETCH_DOCUMENTS_MAX: usize = 1000;
 pub(crate) struct Batch {
     /// Its documents.
     pub(crate) documents: Vec<Document>,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
     /// Nothing follows.
     pub(crate) last: bool,
 }
 
 /// A result, cut into batches as it is asked for.
 pub(crate) struct Batches<C> {
-    source: Option<C>,
+    source: Source<C>,
     shape: Shape,
     /// Documents fetched and not handed out yet.
     pending: VecDeque<Document>,
     /// Documents the client may still get.
     remaining: u64,
+}
+
+/// Where documents come from.
+enum Source<C> {
+    /// Nowhere: those fetched are all.
+    None,
+    Store(C),
+    Spool(SpoolReader),
 }
 
 /// What happens to each document on its way out.
@@ -50,48 +60,92 @@ pub(crate) enum Shape {
 impl<C: Cursor> Batches<C> {
     /// What a store returns, shaped, up to `limit` documents.
     pub(crate) fn of_store(source: C, shape: Shape, limit: Option<u64>) -> Self {
-        Self { source: Some(source), shape, pending: VecDeque::new(), remaining: limit.unwrap_or(u64::MAX) }
+        Self {
+            source: Source::Store(source),
+            shape,
+            pending: VecDeque::new(),
+            remaining: limit.unwrap_or(u64::MAX),
+        }
     }
 
     /// Documents at hand.
     pub(crate) fn of_list(documents: Vec<Document>) -> Self {
-        Self { source: None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
+        Self { source: Source::None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
     }
 
-    /// The next batch: at most `documents_max` documents and, after the first one, at most 16 MiB.
-    pub(crate) async fn next(&mut self, documents_max: Option<usize>) -> Result<Batch, CommandError> {
+    /// Documents that were put down.
+    pub(crate) fn of_spool(spool: SpoolReader) -> Self {
+        let (pending, remaining) = (VecDeque::new(), u64::MAX);
+        Self { source: Source::Spool(spool), shape: Shape::Whole, pending, remaining }
+    }
+
+    /// Further documents, some of them at most and about so many bytes, for use in the proxy; none at the end.
+    pub(crate) async fn next_documents(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Document>, CommandError> {
+        while self.pending.is_empty() && self.remaining > 0 {
+            if !self.fetch(documents_max, bytes_max).await? {
+                break;
+            }
+        }
+        let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        let documents: Vec<Document> = self.pending.drain(..self.pending.len().min(left)).collect();
+        self.remaining -= documents.len() as u64;
+        Ok(documents)
+    }
+
+    /// The next batch: at most `documents_max` documents and, after the first one, at most `bytes_max` bytes.
+    pub(crate) async fn next(
+        &mut self,
+        documents_max: Option<usize>,
+        bytes_max: usize,
+    ) -> Result<Batch, CommandError> {
         let mut batch = Batch::default();
         let mut bytes: usize = 0;
         let documents_max = documents_max.unwrap_or(usize::MAX);
         while batch.documents.len() < documents_max && self.remaining > 0 {
             let Some(document) = self.pending.pop_front() else {
                 let wanted = (documents_max - batch.documents.len()).min(FETCH_DOCUMENTS_MAX);
-                if !self.fetch(wanted, DOCUMENT_BYTES_MAX.saturating_sub(bytes)).await? {
+                if !self.fetch(wanted, bytes_max.saturating_sub(bytes)).await? {
                     break;
                 }
                 continue;
             };
             bytes = bytes.saturating_add(limits::check_built(&document)?);
-            if bytes > DOCUMENT_BYTES_MAX && !batch.documents.is_empty() {
+            if bytes > bytes_max && !batch.documents.is_empty() {
                 self.pending.push_front(document);
                 break;
             }
             self.remaining -= 1;
+            batch.bytes = bytes;
             batch.documents.push(document);
         }
-        batch.last = self.remaining == 0 || (self.source.is_none() && self.pending.is_empty());
+        batch.last = self.remaining == 0 || (matches!(self.source, Source::None) && self.pending.is_empty());
         Ok(batch)
     }
 
     /// Takes more documents from the store; false at its end.
     async fn fetch(&mut self, documents_max: usize, bytes_max: usize) -> Result<bool, CommandError> {
-        let Some(source) = self.source.as_mut() else {
-            return Ok(false);
-        };
         let wanted = documents_max.min(usize::try_from(self.remaining).unwrap_or(usize::MAX)).max(1);
-        let fetched = source.next_batch(wanted, bytes_max.max(1)).await?;
+        let fetched = match &mut self.source {
+            Source::None => Vec::new(),
+            Source::Store(store) => store.next_batch(wanted, bytes_max.max(1)).await?,
+            Source::Spool(spool) => {
+                let (mut taken, mut bytes) = (Vec::new(), 0);
+                while taken.len() < wanted
+                    && bytes < bytes_max.max(1)
+                    && let Some(document) = spool.next()?
+                {
+                    bytes += limits::check_built(&document)?;
+                    taken.push(document);
+                }
+                taken
+            }
+        };
         if fetched.is_empty() {
-            self.source = None;
+            self.source = Source::None;
             return Ok(false);
         }
         match &self.shape {

@@ -34,6 +34,14 @@ impl Deadline {
         }
     }
 
+    /// Completes when it has passed.
+    pub(crate) async fn passed(self) {
+        match self.at {
+            None => std::future::pending().await,
+            Some(at) => tokio::time::sleep_until(at).await,
+        }
+    }
+
     /// Fails once the deadline has passed. For writes, which are never abandoned half way: asked between two
     /// statements.
     pub(crate) fn check(self) -> Result<(), CommandError> {

@@ -1,13 +1,16 @@
 //! From a command document to its handler: the checks every command shares, a table lookup, the reply.
 
 use crate::arguments::{self, Arguments};
-use crate::commands::Command;
+use crate::commands::{Command, Running};
 use crate::connection::Peer;
+use crate::cursors::{Batch, Batches};
 use crate::deadline::Deadline;
 use crate::error::{CommandError, CommandResult};
+use crate::operations::Operation;
 use crate::server::Shared;
 use crate::wire::Sequence;
 use arras_documents::order::type_name;
+use arras_planner::interrupt::Reason;
 use arras_planner::store::{Namespace, Store};
 use bson::{Bson, Document};
 use std::sync::atomic::Ordering;
@@ -24,12 +27,33 @@ pub(crate) struct Context<'a, S: Store> {
     /// Database the command is addressed to.
     pub(crate) database: &'a str,
     pub(crate) deadline: Deadline,
+    /// The command as one of the operations under way.
+    pub(crate) operation: &'a Operation<'a>,
 }
 
 impl<S: Store> Context<'_, S> {
     /// The store.
     pub(crate) fn store(&self) -> &S {
         &self.server.store
+    }
+
+    /// Fails if the command is to end: past its deadline, or asked to. For writes, between two statements.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        self.deadline.check()?;
+        Ok(self.operation.interrupt().check()?)
+    }
+
+    /// The next batch of a result, as large as there is room for.
+    pub(crate) async fn next_batch(
+        &self,
+        batches: &mut Batches<S::Cursor>,
+        documents_max: Option<usize>,
+        deadline: Deadline,
+    ) -> Result<Batch, CommandError> {
+        let bytes_max = self.server.memory.batch_bytes();
+        let batch = deadline.read(batches.next(documents_max, bytes_max)).await?;
+        self.operation.hold(self.server.memory.reply(batch.bytes).await?);
+        Ok(batch)
     }
 
     /// Takes the collection the command names in its first field.
@@ -69,13 +93,15 @@ pub(crate) fn namespace(database: &str, collection: String) -> Result<Namespace,
 pub(crate) async fn run<S: Store>(
     server: &Shared<S>,
     peer: &Peer,
+    operation: &Operation<'_>,
     command: Document,
     sequences: Vec<Sequence>,
 ) -> Document {
     let outcome = match command.get("$db") {
         Some(Bson::String(database)) => {
             let database = database.clone();
-            execute(server, peer, &database, command, sequences).await
+            let caller = Caller { server, peer, database: &database, operation };
+            execute(caller, command, sequences).await
         }
         Some(_) => Err(CommandError::type_mismatch("$db must be a string")),
         None => Err(CommandError::new(40571, "Location40571", "OP_MSG requests require a $db argument")),
@@ -87,6 +113,7 @@ pub(crate) async fn run<S: Store>(
 pub(crate) async fn run_legacy<S: Store>(
     server: &Shared<S>,
     peer: &Peer,
+    operation: &Operation<'_>,
     database: &str,
     mut command: Document,
 ) -> Document {
@@ -96,7 +123,7 @@ pub(crate) async fn run_legacy<S: Store>(
     }
     let name = command.keys().next().cloned().unwrap_or_default();
     let outcome = if matches!(name.as_str(), "hello" | "isMaster" | "ismaster") {
-        execute(server, peer, database, command, Vec::new()).await
+        execute(Caller { server, peer, database, operation }, command, Vec::new()).await
     } else {
         let text = format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade.");
         Err(CommandError::new(352, "UnsupportedOpQueryCommand", text))
@@ -118,13 +145,20 @@ fn reply<S: Store>(server: &Shared<S>, outcome: CommandResult) -> Document {
     }
 }
 
+/// Where a command comes from and what it is addressed to.
+struct Caller<'a, S: Store> {
+    server: &'a Shared<S>,
+    peer: &'a Peer,
+    database: &'a str,
+    operation: &'a Operation<'a>,
+}
+
 async fn execute<S: Store>(
-    server: &Shared<S>,
-    peer: &Peer,
-    database: &str,
+    caller: Caller<'_, S>,
     fields: Document,
     sequences: Vec<Sequence>,
 ) -> CommandResult {
+    let Caller { server, peer, database, operation } = caller;
     let name = fields.keys().next().map(String::as_str).unwrap_or_default();
     let (name, command) = server
         .registry
@@ -141,8 +175,35 @@ async fn execute<S: Store>(
     } else {
         Deadline::within(arguments::time_limit(&fields)?)
     };
-    let context = Context { server, peer, database, deadline };
-    (command.run)(&context, Arguments::new(name, fields, sequences)).await
+    operation.describe(name, described(name, database, &fields));
+    let context = Context { server, peer, database, deadline, operation };
+    let running = (command.run)(&context, Arguments::new(name, fields, sequences));
+    if command.abandonable {
+        tokio::select! {
+            outcome = running => outcome,
+            reason = operation.interrupted() => Err(reason.error().into()),
+        }
+    } else {
+        run_whole(running, deadline, operation).await
+    }
+}
+
+/// Runs a command that is not to be abandoned half way: past its deadline it is asked to end where it can.
+async fn run_whole(mut running: Running<'_>, deadline: Deadline, operation: &Operation<'_>) -> CommandResult {
+    tokio::select! {
+        outcome = &mut running => return outcome,
+        () = deadline.passed() => operation.raise(Reason::Expired),
+    }
+    running.await
+}
+
+/// The namespace an operation is listed under.
+fn described(command: &str, database: &str, fields: &Document) -> String {
+    let named = if command == "getMore" { "collection" } else { command };
+    match fields.get(named) {
+        Some(Bson::String(collection)) => format!("{database}.{collection}"),
+        _ => format!("{database}.$cmd"),
+    }
 }
 
 fn check_database<S: Store>(name: &str, command: &Command<S>, database: &str) -> Result<(), CommandError> {

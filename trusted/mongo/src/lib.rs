@@ -11,6 +11,8 @@ mod cursors;
 mod deadline;
 mod dispatch;
 mod error;
+mod memory;
+mod operations;
 mod roster;
 mod server;
 pub mod wire;

@@ -3,6 +3,8 @@
 use crate::commands::{self, Registry};
 use crate::connection::{self, Peer};
 use crate::cursors::{CursorLimits, CursorTable};
+use crate::memory::Memory;
+use crate::operations::Operations;
 use crate::roster::Roster;
 use arras_planner::store::Store;
 use std::future::Future;
@@ -28,6 +30,8 @@ pub struct Options {
     /// A connection that sent nothing, or did not take a reply, for so long is closed. MongoDB itself never
     /// does; drivers reconnect.
     pub connection_idle: Duration,
+    /// What requests and replies may hold in memory, together with the store's queries, about, in bytes.
+    pub memory_bytes: usize,
     /// Most open cursors.
     pub cursors_max: usize,
     /// A cursor not used for so long is closed; MongoDB's own value is ten minutes.
@@ -41,6 +45,7 @@ impl Default for Options {
         Self {
             connections_max: 1000,
             connection_idle: Duration::from_secs(3600),
+            memory_bytes: 512 * 1024 * 1024,
             cursors_max: 10_000,
             cursor_idle: Duration::from_secs(600),
             stop_grace: Duration::from_secs(10),
@@ -66,6 +71,7 @@ impl<S: Store> Server<S> {
     pub fn new(store: Arc<S>, options: Options) -> Self {
         let cursors =
             CursorTable::new(CursorLimits { count_max: options.cursors_max, idle: options.cursor_idle });
+        let memory = Memory::new(options.memory_bytes);
         let shared = Shared {
             store,
             cursors,
@@ -73,6 +79,8 @@ impl<S: Store> Server<S> {
             options,
             registry: commands::registry(),
             counters: Counters::default(),
+            operations: Operations::default(),
+            memory,
             started: Instant::now(),
         };
         Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }
@@ -170,6 +178,8 @@ pub(crate) struct Shared<S: Store> {
     pub(crate) options: Options,
     pub(crate) registry: Registry<S>,
     pub(crate) counters: Counters,
+    pub(crate) operations: Operations,
+    pub(crate) memory: Memory,
     pub(crate) started: Instant,
 }
 

@@ -15,6 +15,7 @@ mod conditions;
 pub mod cost;
 pub mod explain;
 pub mod indexes;
+pub mod interrupt;
 pub mod interval;
 pub mod physical;
 pub mod plan;

@@ -3,8 +3,10 @@
 //! can; implemented by `trusted/proxy` over the encrypted indexes, and in plain memory as a baseline.
 
 use crate::explain::Explanation;
+use crate::interrupt::Interrupt;
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_documents::spill::Workspace;
 use arras_documents::update::{ArrayFilters, Update};
 use bson::{Bson, Document};
 use std::future::Future;
@@ -52,6 +54,8 @@ pub struct Query {
     pub limit: Option<u64>,
     /// Name or key pattern of the index to use; [`StoreError`] if there is none such.
     pub hint: Option<Bson>,
+    /// A sort that does not fit memory may use the disk; else it is an error (292).
+    pub allow_disk_use: bool,
 }
 
 /// An insert, update or delete that failed for one of its documents.
@@ -85,6 +89,19 @@ pub struct UpdateStatement {
     pub multi: bool,
     /// Insert one if there is none.
     pub upsert: bool,
+    /// Ends it early, between two of its atomic parts.
+    pub interrupt: Interrupt,
+}
+
+/// A delete statement.
+#[derive(Clone, Debug)]
+pub struct DeleteStatement {
+    /// Which documents.
+    pub filter: Filter,
+    /// All of them, not only the first.
+    pub multi: bool,
+    /// Ends it early, between two of its atomic parts.
+    pub interrupt: Interrupt,
 }
 
 /// Outcome of an update.
@@ -181,10 +198,18 @@ pub trait Cursor: Send + 'static {
 }
 
 /// The data service. A collection that does not exist reads as empty and is made by the first write.
+///
+/// Dropping the future of a read (`find`, `count`, `aggregate`, `explain`, [`Cursor::next_batch`]) ends the read
+/// soon; a write that has begun is ended by its [`Interrupt`] alone.
 pub trait Store: Send + Sync + 'static {
     /// Its cursors.
     type Cursor: Cursor;
 
+    /// What work on this store's documents may use: memory, and, if allowed and there is one, the disk.
+    fn workspace(&self, allow_disk_use: bool) -> Workspace {
+        let _ = allow_disk_use;
+        Workspace::default()
+    }
     /// Databases that have collections.
     fn databases(&self) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
     /// Collections of a database.
@@ -240,8 +265,7 @@ pub trait Store: Send + Sync + 'static {
     fn delete(
         &self,
         ns: &Namespace,
-        filter: Filter,
-        multi: bool,
+        statement: DeleteStatement,
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
     /// Finds the first document in the query's order and changes or removes it.
     fn find_and_modify(

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The file's name in a configuration directory.
 pub const FILE_NAME: &str = "arras.toml";
 
+/// Least [`Configuration::memory`]: room for the largest request beside some queries.
+const MEMORY_MIN: usize = 128;
+
 /// What the file says. Relative paths in it are relative to the file, and absolute once read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +25,9 @@ pub struct Configuration {
     pub connections_max: usize,
     /// The schema file; every field is sensitive and stored if there is none.
     pub schema: Option<PathBuf>,
+    /// What queries, cursors, requests and replies may hold in memory together, about, in MiB.
+    #[serde(default = "default_memory")]
+    pub memory: usize,
     /// Form of the log.
     #[serde(default)]
     pub log_format: LogFormat,
@@ -83,6 +89,10 @@ fn default_connections_max() -> usize {
     arras_mongo::Options::default().connections_max
 }
 
+fn default_memory() -> usize {
+    512
+}
+
 fn default_deadline_seconds() -> u64 {
     30
 }
@@ -111,6 +121,12 @@ impl Configuration {
         }
         if read.connections_max == 0 {
             return Err(wrong("connections_max is 0: nobody could ever connect".into()));
+        }
+        if read.memory < MEMORY_MIN {
+            return Err(wrong(format!(
+                "memory is {}: the proxy needs at least {MEMORY_MIN} (MiB)",
+                read.memory
+            )));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -174,6 +190,10 @@ pub fn template(values: &Values<'_>) -> String {
          \n\
          # What may be asked of which field. Without it every field is sensitive: stored, not searchable.\n\
          # schema = \"schema.toml\"\n\
+         \n\
+         # What queries, cursors, requests and replies may hold in memory together, about, in MiB. Sorts and groups\n\
+         # that do not fit use the data directory's disk, sealed under a key that dies with the process.\n\
+         # memory = 512\n\
          \n\
          # \"text\" or \"json\"; RUST_LOG sets the level.\n\
          log_format = \"text\"\n\

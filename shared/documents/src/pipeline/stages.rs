@@ -1,15 +1,23 @@
 //! Execution of stages.
 
-use super::{Group, MEMORY_BYTES_MAX, Pipeline, Stage, Stream, check_made, group, unwind};
+use super::{Group, Pipeline, Stage, Stream, check_made, group, unwind};
 use crate::error::location;
 use crate::expression::Expression;
+use crate::sort::external::{Sorted, Sorter};
 use crate::sort::{Sort, SortKey};
+use crate::spill::{Spool, Workspace};
 use crate::{QueryError, limits};
 use bson::{Bson, Document};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// The stream behind `stage`. `following` are the stages behind it.
-pub(super) fn apply<'p>(stage: &'p Stage, following: &[Stage], input: Stream<'p>) -> Stream<'p> {
+pub(super) fn apply<'p>(
+    stage: &'p Stage,
+    following: &[Stage],
+    input: Stream<'p>,
+    workspace: &Workspace,
+) -> Stream<'p> {
+    let workspace = workspace.clone();
     match stage {
         Stage::Match(filter) => Box::new(input.filter_map(move |document| match document {
             Ok(document) => match filter.matches(&document) {
@@ -31,14 +39,14 @@ pub(super) fn apply<'p>(stage: &'p Stage, following: &[Stage], input: Stream<'p>
         Stage::Skip(count) => Box::new(skip(input, *count)),
         Stage::Sort(sort) => {
             let kept = kept_by(following);
-            deferred(move || sorted(input, sort, kept))
+            lazy(move || sorted(input, sort, kept, workspace).map(documents_of))
         }
         Stage::Count(name) => deferred(move || count(input, name)),
-        Stage::Group(group) => deferred(move || group::group(input, group)),
-        Stage::Bucket(bucket) => deferred(move || group::bucket(input, bucket)),
-        Stage::SortByCount(expression) => deferred(move || sort_by_count(input, expression)),
-        Stage::Facet(facets) => deferred(move || facet(input, facets)),
-        Stage::Sample(count) => deferred(move || sample(input, *count)),
+        Stage::Group(group) => lazy(move || group::group(input, group, &workspace)),
+        Stage::Bucket(bucket) => deferred(move || group::bucket(input, bucket, &workspace)),
+        Stage::SortByCount(expression) => lazy(move || sort_by_count(input, expression, workspace)),
+        Stage::Facet(facets) => deferred(move || facet(input, facets, &workspace)),
+        Stage::Sample(count) => deferred(move || sample(input, *count, &workspace)),
     }
 }
 
@@ -69,29 +77,24 @@ fn deferred<'p>(run: impl FnOnce() -> Result<Vec<Document>, QueryError> + 'p) ->
     }))
 }
 
-/// Collects documents within the memory limit; `storable`: each must also fit the size of a stored document.
-pub(super) fn collect(input: Stream<'_>, what: &str, storable: bool) -> Result<Vec<Document>, QueryError> {
-    let mut documents = Vec::new();
-    let mut held_bytes = 0_usize;
-    for document in input {
-        let document = document?;
-        held_bytes = held_bytes.saturating_add(if storable {
-            limits::check_built(&document)?
-        } else {
-            limits::document_bytes(&document, limits::DEPTH_MAX)?
-        });
-        if held_bytes > MEMORY_BYTES_MAX {
-            return Err(over_limit(what));
-        }
-        documents.push(document);
-    }
-    Ok(documents)
+/// The same for results that are made one by one.
+fn lazy<'p>(run: impl FnOnce() -> Result<Stream<'p>, QueryError> + 'p) -> Stream<'p> {
+    Box::new(std::iter::once_with(run).flat_map(|result| match result {
+        Ok(documents) => documents,
+        Err(error) => Box::new(std::iter::once(Err(error))),
+    }))
 }
 
-pub(super) fn over_limit(what: &str) -> QueryError {
-    QueryError::memory(format!(
-        "Exceeded memory limit for {what}: more than {MEMORY_BYTES_MAX} bytes, and this layer does not use the disk"
-    ))
+/// The documents of a sort. After an error there are no more.
+fn documents_of<'p>(sorted: Sorted) -> Stream<'p> {
+    let mut sorted = Some(sorted);
+    Box::new(std::iter::from_fn(move || {
+        let next = sorted.as_mut()?.next();
+        if next.is_err() {
+            sorted = None;
+        }
+        next.transpose()
+    }))
 }
 
 fn replace_root(expression: &Expression, document: &Document) -> Result<Document, QueryError> {
@@ -118,30 +121,17 @@ fn kept_by(following: &[Stage]) -> Option<usize> {
     None
 }
 
-fn sorted(input: Stream<'_>, sort: &Sort, kept: Option<usize>) -> Result<Vec<Document>, QueryError> {
-    /// Documents beyond the limit that are gathered before the rest is cut off.
-    const SLACK: usize = 1024;
-    let mut keyed: Vec<(Vec<Bson>, usize, Document)> = Vec::new();
-    let mut held_bytes = 0_usize;
-    for document in input {
-        let document = document?;
-        let bytes = limits::document_bytes(&document, limits::DEPTH_MAX)?;
-        held_bytes = held_bytes.saturating_add(bytes);
-        keyed.push((sort.values(&document), bytes, document));
-        let full = held_bytes > MEMORY_BYTES_MAX;
-        if let Some(kept) = kept
-            && (full || keyed.len() >= kept.saturating_mul(2).saturating_add(SLACK))
-        {
-            keyed.sort_by(|left, right| sort.compare_values(&left.0, &right.0));
-            keyed.truncate(kept);
-            held_bytes = keyed.iter().map(|(_, bytes, _)| bytes).sum();
-        }
-        if held_bytes > MEMORY_BYTES_MAX {
-            return Err(over_limit("$sort"));
-        }
+fn sorted(
+    input: Stream<'_>,
+    sort: &Sort,
+    kept: Option<usize>,
+    workspace: Workspace,
+) -> Result<Sorted, QueryError> {
+    let mut sorter = Sorter::new(sort.clone(), kept, workspace);
+    for (place, document) in input.enumerate() {
+        sorter.push(document?, place as u64)?;
     }
-    keyed.sort_by(|left, right| sort.compare_values(&left.0, &right.0));
-    Ok(keyed.into_iter().map(|(_, _, document)| document).collect())
+    sorter.finish()
 }
 
 fn count(input: Stream<'_>, name: &str) -> Result<Vec<Document>, QueryError> {
@@ -158,7 +148,11 @@ fn count(input: Stream<'_>, name: &str) -> Result<Vec<Document>, QueryError> {
     Ok(vec![document])
 }
 
-fn sort_by_count(input: Stream<'_>, expression: &Expression) -> Result<Vec<Document>, QueryError> {
+fn sort_by_count<'p>(
+    input: Stream<'p>,
+    expression: &Expression,
+    workspace: Workspace,
+) -> Result<Stream<'p>, QueryError> {
     let counted = Group {
         id: expression.clone(),
         fields: vec![super::GroupField {
@@ -167,22 +161,40 @@ fn sort_by_count(input: Stream<'_>, expression: &Expression) -> Result<Vec<Docum
             argument: Expression::literal(Bson::Int32(1)),
         }],
     };
-    let groups = group::group(input, &counted)?;
-    Ok(Sort::by(vec![SortKey { path: "count".to_owned(), descending: true }]).sort(groups))
+    let by_count = Sort::by(vec![SortKey { path: "count".to_owned(), descending: true }]);
+    let groups = group::group(input, &counted, &workspace)?;
+    sorted(groups, &by_count, None, workspace).map(documents_of)
 }
 
-fn facet(input: Stream<'_>, facets: &[(String, Pipeline)]) -> Result<Vec<Document>, QueryError> {
-    let documents = collect(input, "$facet", false)?;
+fn facet(
+    input: Stream<'_>,
+    facets: &[(String, Pipeline)],
+    workspace: &Workspace,
+) -> Result<Vec<Document>, QueryError> {
+    let mut documents = Spool::new(workspace.clone(), "$facet");
+    for document in input {
+        documents.push(document?)?;
+    }
+    let documents = documents.finish_shared()?;
     let mut result = Document::new();
     for (name, pipeline) in facets {
-        let output = pipeline.run(documents.iter().cloned())?;
-        result.insert(name.clone(), output.into_iter().map(Bson::Document).collect::<Vec<_>>());
+        let mut output = Vec::new();
+        let mut bytes = 0_usize;
+        for made in pipeline.stream_in(documents.documents(), workspace) {
+            let made = made?;
+            bytes = bytes.saturating_add(limits::check_built(&made)?);
+            if bytes > super::MADE_BYTES_MAX {
+                return Err(workspace.over_limit("the result of a facet"));
+            }
+            output.push(Bson::Document(made));
+        }
+        result.insert(name.clone(), output);
     }
     check_made(result).map(|document| vec![document])
 }
 
 /// Reservoir sampling. The choice is not a secret, so the standard library's seed will do.
-fn sample(input: Stream<'_>, count: u64) -> Result<Vec<Document>, QueryError> {
+fn sample(input: Stream<'_>, count: u64, workspace: &Workspace) -> Result<Vec<Document>, QueryError> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let random = RandomState::new();
     let below = |limit: usize, draw: usize| -> usize {
@@ -203,8 +215,8 @@ fn sample(input: Stream<'_>, count: u64) -> Result<Vec<Document>, QueryError> {
             held_bytes = held_bytes.saturating_add(bytes).saturating_sub(old);
             *slot = document;
         }
-        if held_bytes > MEMORY_BYTES_MAX {
-            return Err(over_limit("$sample"));
+        if held_bytes > workspace.memory_bytes {
+            return Err(workspace.over_limit("$sample"));
         }
     }
     // A reservoir keeps early documents in their places: shuffle.

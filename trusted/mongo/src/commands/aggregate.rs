@@ -11,12 +11,17 @@ use crate::error::{CommandError, CommandResult};
 use arras_documents::QueryError;
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::pipeline::{Group, Pipeline, Stage};
+use arras_documents::spill::{SpoolReader, Workspace};
 use arras_planner::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
 use bson::{Bson, Document, doc};
 use tokio::sync::mpsc;
 
 /// Batches of documents on their way to a pipeline at a time.
-const BATCHES_AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 1;
+/// Most documents of such a batch.
+const DOCUMENTS_PER_BATCH: usize = 1000;
+/// Bytes of such a batch, about.
+const BYTES_PER_BATCH: usize = 4 * 1024 * 1024;
 /// Name, impossible for a field of a group, under which the store is asked how many documents there are.
 const GROUP_SIZE: &str = "$count";
 
@@ -50,7 +55,8 @@ pub(super) fn parse<S: Store>(
     mut arguments: Arguments,
 ) -> Result<Aggregation, CommandError> {
     arguments.refuse(&["collation", "exchange", "fromMongos", "let", "needsMerge", "resumeAfter"])?;
-    arguments.ignore(&["allowDiskUse", "bypassDocumentValidation"]);
+    arguments.ignore(&["bypassDocumentValidation"]);
+    let allow_disk_use = arguments.boolean("allowDiskUse")?.unwrap_or(true);
     let target = arguments.take("aggregate");
     let namespace = match target {
         Some(Bson::String(collection)) => crate::dispatch::namespace(context.database, collection)?,
@@ -75,6 +81,7 @@ pub(super) fn parse<S: Store>(
     arguments.finish()?;
     let pipeline = Pipeline::parse(&stages)?;
     let (query, rest) = push_down(pipeline.stages().to_vec(), hint);
+    let query = Query { allow_disk_use, ..query };
     Ok(Aggregation { namespace, query, rest, delivery, explain })
 }
 
@@ -91,6 +98,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
         return reads::first_batch(context, namespace, Batches::of_list(documents), delivery).await;
     }
     let limit = query.limit;
+    let workspace = context.store().workspace(query.allow_disk_use);
     let cursor = context.deadline.read(context.store().find(&namespace, query)).await?;
     let batches = if rest.is_empty() {
         Batches::of_store(cursor, Shape::Whole, limit)
@@ -99,7 +107,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
         Batches::of_store(cursor, Shape::Staged(Pipeline::from_stages(rest)), None)
     } else {
         let source = Batches::of_store(cursor, Shape::Whole, limit);
-        Batches::of_list(context.deadline.read(run_over(source, Pipeline::from_stages(rest))).await?)
+        Batches::of_spool(
+            context.deadline.read(run_over(source, Pipeline::from_stages(rest), workspace)).await?,
+        )
     };
     reads::first_batch(context, namespace, batches, delivery).await
 }
@@ -243,19 +253,39 @@ async fn count<S: Store>(
 async fn run_over<C: arras_planner::store::Cursor>(
     mut source: Batches<C>,
     pipeline: Pipeline,
-) -> Result<Vec<Document>, CommandError> {
-    let (sender, mut receiver) = mpsc::channel::<Vec<Document>>(BATCHES_AHEAD);
-    let computed = tokio::task::spawn_blocking(move || -> Result<Vec<Document>, QueryError> {
-        pipeline.run(std::iter::from_fn(|| receiver.blocking_recv()).flatten())
+    workspace: Workspace,
+) -> Result<SpoolReader, CommandError> {
+    let (sender, mut receiver) = mpsc::channel::<Option<Vec<Document>>>(BATCHES_AHEAD);
+    let computed = tokio::task::spawn_blocking(move || {
+        let mut ended = false;
+        let batches = std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            match receiver.blocking_recv() {
+                Some(Some(batch)) => Some(Ok(batch)),
+                Some(None) => None,
+                // Nobody waits for the result any more.
+                None => {
+                    ended = true;
+                    Some(Err(QueryError::new(11601, "Interrupted", "operation was interrupted")))
+                }
+            }
+        });
+        let documents = batches.flat_map(|batch: Result<Vec<Document>, QueryError>| match batch {
+            Ok(batch) => batch.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        });
+        pipeline.run_in(documents, &workspace)
     });
     loop {
-        let batch = source.next(None).await?;
+        let batch = source.next_documents(DOCUMENTS_PER_BATCH, BYTES_PER_BATCH).await?;
+        let last = batch.is_empty();
         // A pipeline that has seen enough, or failed, hangs up.
-        if batch.documents.is_empty() || sender.send(batch.documents).await.is_err() {
+        if sender.send((!last).then_some(batch)).await.is_err() || last {
             break;
         }
     }
-    drop(sender);
     match computed.await {
         Ok(result) => Ok(result?),
         Err(_) => Err(CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")),

@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
-use arras_planner::store::Store;
+use arras_planner::store::{DeleteStatement, Store};
 use bson::{Document, doc};
 
 /// Removes documents, statement by statement.
@@ -21,10 +21,12 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut errors = WriteErrors::default();
     let mut removed = 0_u64;
     for (index, fields) in sent.into_iter().enumerate() {
-        context.deadline.check()?;
+        context.check()?;
         let outcome = match statement(fields) {
             Ok((filter, multi)) => {
-                context.store().delete(&namespace, filter, multi).await.map_err(CommandError::from)
+                let interrupt = context.operation.interrupt();
+                let statement = DeleteStatement { filter, multi, interrupt };
+                context.store().delete(&namespace, statement).await.map_err(CommandError::from)
             }
             Err(error) => Err(error),
         };

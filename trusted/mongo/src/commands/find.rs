@@ -22,14 +22,8 @@ const REFUSED: &[&str] = &[
     "tailable",
 ];
 /// Options that change nothing here.
-const IGNORED: &[&str] = &[
-    "allowDiskUse",
-    "allowPartialResults",
-    "includeQueryStatsMetrics",
-    "maxScan",
-    "oplogReplay",
-    "readOnce",
-];
+const IGNORED: &[&str] =
+    &["allowPartialResults", "includeQueryStatsMetrics", "maxScan", "oplogReplay", "readOnce"];
 
 /// A parsed `find`.
 pub(super) struct Find {
@@ -53,6 +47,7 @@ pub(super) fn parse<S: Store>(
         skip: arguments.unsigned("skip")?.unwrap_or(0),
         limit: arguments.unsigned("limit")?.filter(|limit| *limit > 0),
         hint: reads::hint(&mut arguments)?,
+        allow_disk_use: arguments.boolean("allowDiskUse")?.unwrap_or(true),
     };
     let projection =
         arguments.document("projection")?.map(|fields| Projection::parse(&fields)).transpose()?;

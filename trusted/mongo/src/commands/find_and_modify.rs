@@ -23,8 +23,8 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     arguments.finish()?;
 
     let removes = matches!(modification, Modification::Remove);
-    let query = Query { filter: filter.clone(), sort, skip: 0, limit: Some(1), hint };
-    context.deadline.check()?;
+    let query = Query { filter: filter.clone(), sort, skip: 0, limit: Some(1), hint, allow_disk_use: true };
+    context.check()?;
     let found = context.store().find_and_modify(&namespace, query, modification).await?;
 
     let touched = found.existing || found.upserted.is_some();

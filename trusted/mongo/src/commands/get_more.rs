@@ -24,7 +24,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let cursor = checked_out.cursor()?;
     let deadline = Deadline::within(cursor.time_left);
     let size = size.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
-    let batch = deadline.read(cursor.batches.next(size)).await?;
+    let batch = context.next_batch(&mut cursor.batches, size, deadline).await?;
     cursor.time_left = deadline.time_left();
     let id = if batch.last {
         0

@@ -13,6 +13,7 @@ mod get_more;
 mod handshake;
 mod indexes;
 mod insert;
+mod operations;
 mod reads;
 mod sessions;
 mod statistics;
@@ -30,7 +31,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// What a handler returns until it is done.
-type Running<'a> = Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>;
+pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>;
 /// A handler: takes a command's fields, answers with its reply but for `ok`.
 type Handler<S> = for<'a> fn(&'a Context<'a, S>, Arguments) -> Running<'a>;
 
@@ -42,17 +43,24 @@ pub(crate) struct Command<S: Store> {
     pub(crate) admin_only: bool,
     /// Part of MongoDB's Stable API, version 1.
     pub(crate) versioned: bool,
+    /// Only reads: it may be given up at any moment.
+    pub(crate) abandonable: bool,
     /// What it does.
     pub(crate) run: Handler<S>,
 }
 
 impl<S: Store> Command<S> {
     const fn new(names: &'static [&'static str], run: Handler<S>) -> Self {
-        Self { names, admin_only: false, versioned: false, run }
+        Self { names, admin_only: false, versioned: false, abandonable: false, run }
     }
 
     const fn versioned(mut self) -> Self {
         self.versioned = true;
+        self
+    }
+
+    const fn abandonable(mut self) -> Self {
+        self.abandonable = true;
         self
     }
 
@@ -65,32 +73,34 @@ impl<S: Store> Command<S> {
 /// The table.
 fn table<S: Store>() -> Vec<Command<S>> {
     vec![
-        Command::new(&["aggregate"], |c, a| Box::pin(aggregate::run(c, a))).versioned(),
+        Command::new(&["aggregate"], |c, a| Box::pin(aggregate::run(c, a))).versioned().abandonable(),
         Command::new(&["buildInfo", "buildinfo"], |c, a| Box::pin(status::build_info(c, a))),
         Command::new(&["collStats", "collstats"], |c, a| Box::pin(statistics::collection(c, a))),
         Command::new(&["connectionStatus"], |c, a| Box::pin(status::connection_status(c, a))),
-        Command::new(&["count"], |c, a| Box::pin(count::run(c, a))).versioned(),
+        Command::new(&["count"], |c, a| Box::pin(count::run(c, a))).versioned().abandonable(),
         Command::new(&["create"], |c, a| Box::pin(collections::create(c, a))).versioned(),
         Command::new(&["createIndexes"], |c, a| Box::pin(indexes::create(c, a))).versioned(),
+        Command::new(&["currentOp"], |c, a| Box::pin(operations::current(c, a))).admin_only(),
         Command::new(&["dbStats", "dbstats"], |c, a| Box::pin(statistics::database(c, a))),
         Command::new(&["delete"], |c, a| Box::pin(delete::run(c, a))).versioned(),
-        Command::new(&["distinct"], |c, a| Box::pin(distinct::run(c, a))),
+        Command::new(&["distinct"], |c, a| Box::pin(distinct::run(c, a))).abandonable(),
         Command::new(&["drop"], |c, a| Box::pin(collections::drop(c, a))).versioned(),
         Command::new(&["dropDatabase"], |c, a| Box::pin(databases::drop(c, a))).versioned(),
         Command::new(&["dropIndexes", "deleteIndexes"], |c, a| Box::pin(indexes::drop(c, a))).versioned(),
         Command::new(&["endSessions"], |c, a| Box::pin(sessions::end(c, a))).versioned(),
-        Command::new(&["explain"], |c, a| Box::pin(explain::run(c, a))).versioned(),
-        Command::new(&["find"], |c, a| Box::pin(find::run(c, a))).versioned(),
+        Command::new(&["explain"], |c, a| Box::pin(explain::run(c, a))).versioned().abandonable(),
+        Command::new(&["find"], |c, a| Box::pin(find::run(c, a))).versioned().abandonable(),
         Command::new(&["findAndModify", "findandmodify"], |c, a| Box::pin(find_and_modify::run(c, a)))
             .versioned(),
         Command::new(&["getCmdLineOpts"], |c, a| Box::pin(status::command_line(c, a))).admin_only(),
         Command::new(&["getLog"], |c, a| Box::pin(status::log(c, a))).admin_only(),
-        Command::new(&["getMore"], |c, a| Box::pin(get_more::run(c, a))).versioned(),
+        Command::new(&["getMore"], |c, a| Box::pin(get_more::run(c, a))).versioned().abandonable(),
         Command::new(&["getParameter"], |c, a| Box::pin(status::parameter(c, a))).admin_only(),
         Command::new(&["hello", "isMaster", "ismaster"], |c, a| Box::pin(handshake::hello(c, a))).versioned(),
         Command::new(&["hostInfo", "hostinfo"], |c, a| Box::pin(status::host_info(c, a))),
         Command::new(&["insert"], |c, a| Box::pin(insert::run(c, a))).versioned(),
         Command::new(&["killCursors"], |c, a| Box::pin(get_more::kill(c, a))).versioned(),
+        Command::new(&["killOp"], |c, a| Box::pin(operations::kill(c, a))).admin_only(),
         Command::new(&["killSessions"], |c, a| Box::pin(sessions::kill(c, a))),
         Command::new(&["listCollections"], |c, a| Box::pin(collections::list(c, a))).versioned(),
         Command::new(&["listCommands"], |c, a| Box::pin(list(c, a))),

@@ -12,6 +12,11 @@ use bson::{Bson, Document, doc};
 /// Documents in the first batch when the client asked for no number; MongoDB's own value.
 const FIRST_BATCH: usize = 101;
 
+/// Documents taken at a time for use in the proxy.
+const DOCUMENTS_AT_A_TIME: usize = 1000;
+/// Bytes of them, about.
+const BYTES_AT_A_TIME: usize = 4 * 1024 * 1024;
+
 /// How the client wants the result handed out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
@@ -66,7 +71,7 @@ fn natural(document: &Document) -> Option<bool> {
 
 /// A query for every document that matches.
 pub(super) fn matching(filter: Filter, hint: Option<Bson>) -> Query {
-    Query { filter, sort: Sort::default(), skip: 0, limit: None, hint }
+    Query { filter, sort: Sort::default(), skip: 0, limit: None, hint, allow_disk_use: true }
 }
 
 /// Answers with the first batch, and keeps a cursor if there is more.
@@ -77,7 +82,7 @@ pub(super) async fn first_batch<S: Store>(
     delivery: Delivery,
 ) -> CommandResult {
     let size = delivery.batch_size.map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX));
-    let batch = context.deadline.read(batches.next(Some(size))).await?;
+    let batch = context.next_batch(&mut batches, Some(size), context.deadline).await?;
     let ns = format!("{}.{}", namespace.database, namespace.collection);
     let id = if batch.last || delivery.single_batch {
         0
@@ -92,11 +97,12 @@ pub(super) async fn first_batch<S: Store>(
     Ok(doc! { "cursor": { "firstBatch": batch.documents, "id": id, "ns": ns } })
 }
 
-/// The next documents, as many as fit a batch; `None` at the end.
+/// The next documents, for use in the proxy; `None` at the end.
 pub(super) async fn next_documents<S: Store>(
     context: &Context<'_, S>,
     batches: &mut Batches<S::Cursor>,
 ) -> Result<Option<Vec<Document>>, CommandError> {
-    let batch = context.deadline.read(batches.next(None)).await?;
-    Ok((!batch.documents.is_empty()).then_some(batch.documents))
+    let documents =
+        context.deadline.read(batches.next_documents(DOCUMENTS_AT_A_TIME, BYTES_AT_A_TIME)).await?;
+    Ok((!documents.is_empty()).then_some(documents))
 }

@@ -7,6 +7,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::interrupt::Interrupt;
 use arras_planner::store::{Store, UpdateStatement};
 use bson::{Bson, Document, doc};
 
@@ -22,9 +23,12 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut upserted = Vec::new();
     let (mut matched, mut modified) = (0_u64, 0_u64);
     for (index, fields) in sent.into_iter().enumerate() {
-        context.deadline.check()?;
+        context.check()?;
         let outcome = match statement(fields) {
-            Ok(statement) => context.store().update(&namespace, statement).await.map_err(CommandError::from),
+            Ok(statement) => {
+                let statement = UpdateStatement { interrupt: context.operation.interrupt(), ..statement };
+                context.store().update(&namespace, statement).await.map_err(CommandError::from)
+            }
             Err(error) => Err(error),
         };
         match outcome {
@@ -68,7 +72,7 @@ pub(super) fn statement(fields: Document) -> Result<UpdateStatement, CommandErro
             "multi update is not supported for replacement-style update",
         ));
     }
-    Ok(UpdateStatement { filter, update, array_filters, multi, upsert })
+    Ok(UpdateStatement { filter, update, array_filters, multi, upsert, interrupt: Interrupt::default() })
 }
 
 /// Reads an update: operators or a replacement.

@@ -39,7 +39,7 @@ fn batches(mut batches: Batches<Numbers>, size: Option<usize>) -> Vec<Vec<i32>> 
     block_on(async {
         let mut all = Vec::new();
         loop {
-            let batch = batches.next(size).await.unwrap();
+            let batch = batches.next(size, crate::wire::DOCUMENT_BYTES_MAX).await.unwrap();
             all.push(batch.documents.iter().map(|d| d.get_i32("_id").unwrap()).collect());
             if batch.last {
                 return all;
@@ -65,7 +65,7 @@ fn a_limit_ends_the_last_batch_without_another_fetch() {
 #[test]
 fn a_batch_of_zero_fetches_nothing_and_goes_on() {
     let mut source = Batches::of_store(numbers(3), Shape::Whole, None);
-    let first = block_on(source.next(Some(0))).unwrap();
+    let first = block_on(source.next(Some(0), crate::wire::DOCUMENT_BYTES_MAX)).unwrap();
     assert!(first.documents.is_empty() && !first.last);
     assert_eq!(batches(source, None), vec![vec![0, 1, 2]]);
 }

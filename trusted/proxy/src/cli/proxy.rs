@@ -61,10 +61,16 @@ pub(super) async fn serve(
     let server = connection.server();
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
-    let cleanup = configuration.equality_indexes.cleanup;
-    let history_kept = Arc::clone(&history);
-    let engine_settings =
-        engine::Settings { schema, range, cleanup, history: history_kept, ..engine::Settings::default() };
+    let memory_bytes = configuration.memory.saturating_mul(1024 * 1024);
+    let engine_settings = engine::Settings {
+        schema,
+        range,
+        cleanup: configuration.equality_indexes.cleanup,
+        memory_bytes,
+        spill_directory: configuration.data_dir.clone(),
+        history: Arc::clone(&history),
+        ..engine::Settings::default()
+    };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
@@ -82,7 +88,8 @@ pub(super) async fn serve(
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    let options = Options { connections_max: configuration.connections_max, ..Options::default() };
+    let connections_max = configuration.connections_max;
+    let options = Options { connections_max, memory_bytes, ..Options::default() };
     Server::new(Arc::new(engine), options)
         .serve(listener, async {
             tokio::select! {

@@ -12,6 +12,7 @@ use arras_client::OpenDocument;
 use arras_planner::store::StoreError;
 use arras_protocol::{Channel, RowId, documents};
 use arras_storage::Storage;
+use std::collections::HashMap;
 
 /// What it means that a row has no document.
 #[derive(Clone, Copy)]
@@ -40,8 +41,7 @@ pub(super) fn explain<C>(
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    /// Documents by row, in an order of its own. The order in which an index named them is the order of their values
-    /// and not for the server to see (Arx, §4.3): they are asked for in that of their rows, which are pseudorandom.
+    /// Documents by row, in an order of its own.
     pub(super) async fn read_rows(
         &self,
         collection: &Collection<C>,
@@ -62,7 +62,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// The documents of the first of some rows, as many as one reply holds: in the order asked for, and of how many
-    /// rows (one at least) they are.
+    /// rows (one at least) they are. The order in which an index named them is the order of their values and not for
+    /// the server to see (Arx, §4.3): callers ask in that of the rows, which are pseudorandom.
     pub(super) async fn read_some(
         &self,
         collection: &Collection<C>,
@@ -90,6 +91,35 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         Ok((collection.open_all(documents).await?, served))
     }
+
+    /// The documents of the first of `rows`, in their order, and how many rows those are: fewer than all if their
+    /// documents are more than one reply holds. They are asked for in an order of their own.
+    pub(super) async fn read_in_order(
+        &self,
+        collection: &Collection<C>,
+        rows: &[RowId],
+        absent: Absent<'_>,
+    ) -> Result<(Vec<OpenDocument>, usize), StoreError> {
+        let mut asked = rows;
+        while !asked.is_empty() {
+            let mut ascending = asked.to_vec();
+            ascending.sort_unstable();
+            ascending.dedup();
+            let (documents, served) = self.read_some(collection, &ascending, absent).await?;
+            if served == ascending.len() {
+                return Ok((in_order_of(asked, documents), asked.len()));
+            }
+            asked = asked.get(..asked.len() / 2).unwrap_or_default();
+        }
+        Err(error::not_of_protocol())
+    }
+}
+
+/// Documents in the order of `rows`.
+fn in_order_of(rows: &[RowId], documents: Vec<OpenDocument>) -> Vec<OpenDocument> {
+    let mut by_row: HashMap<RowId, OpenDocument> =
+        documents.into_iter().map(|document| (document.row, document)).collect();
+    rows.iter().filter_map(|row| by_row.remove(row)).collect()
 }
 
 /// The rows asked for that did not come; none if what came is not a part of them, in their order.

@@ -138,8 +138,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         filter: &Filter,
     ) -> Result<Option<RowId>, StoreError> {
+        let (sort, hint, alone) = (Sort::default(), None, false);
         let selection =
-            Selection { filter, sort: &Sort::default(), skip: 0, limit: Some(1), hint: None, alone: false };
+            Selection { filter, sort: &sort, skip: 0, limit: Some(1), hint, alone, allow_disk_use: true };
         Ok(match self.plan(collection, selection)?.access {
             Access::Rows { ids } => match ids.as_slice() {
                 [id] => Some(collection.sealer.row_id(id)),

@@ -2,11 +2,13 @@
 //! checks it again in plaintext, and writes through the intent log.
 
 mod apply;
+mod budget;
 pub mod catalog;
 pub mod channel;
 pub mod cleanup;
 mod collection;
 mod commits;
+mod cursor;
 mod cutting;
 mod definition;
 mod error;
@@ -16,14 +18,19 @@ pub mod intents;
 mod joined;
 pub mod ledger;
 pub mod local;
+mod matches;
+mod natural;
 mod planning;
 mod read;
 pub mod restore;
 mod scan;
 mod service;
+mod slices;
+mod spill;
 mod terms;
 pub mod upload;
 mod values;
+mod walk;
 mod write;
 
 use crate::history::{Halt, History};
@@ -44,12 +51,13 @@ use index::{Half, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-pub use service::EngineCursor;
+pub use cursor::EngineCursor;
 
 /// Facts about the proxy's own state.
 const STATE: Table = Table("state");
@@ -62,6 +70,9 @@ const DATABASE: &[u8] = b"database";
 /// The newest write recorded to be sent.
 const NEWEST: &[u8] = b"newest";
 
+/// What the memory that queries hold is bounded to unless the administrator says otherwise.
+const MEMORY_BYTES: usize = 512 * 1024 * 1024;
+
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -71,6 +82,10 @@ pub struct Settings {
     pub range: RangeSettings,
     /// When entries of equality indexes are numbered anew.
     pub cleanup: Cleanup,
+    /// Bytes that queries and cursors together may hold, about.
+    pub memory_bytes: usize,
+    /// Where a file for what does not fit memory is made.
+    pub spill_directory: PathBuf,
     /// How long a write is tried before it is reported in doubt.
     pub patience: Duration,
     /// Bytes of a request above which a write is cut, about.
@@ -85,6 +100,8 @@ impl Default for Settings {
             schema: Schema::default(),
             range: RangeSettings::default(),
             cleanup: Cleanup::default(),
+            memory_bytes: MEMORY_BYTES,
+            spill_directory: std::env::temp_dir(),
             patience: Duration::from_secs(10),
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
@@ -148,6 +165,10 @@ struct Shared<S: Storage, C> {
     collections: RwLock<BTreeMap<Namespace, Arc<Collection<C>>>>,
     /// One change of the catalog at a time.
     definitions: tokio::sync::Mutex<()>,
+    /// What queries hold between two steps.
+    budget: budget::Budget,
+    /// Where sorts and groups put what does not fit memory.
+    spill: Arc<spill::SpillFile>,
     /// Insertion order: the number of this start in the high bits, so that it rises across starts.
     sequence: AtomicU64,
 }
@@ -195,6 +216,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             tracing::info!(writes = completed, "completed the writes an earlier start left");
         }
         let (cleanups, jobs) = mpsc::channel(cleanup::WAITING_MAX);
+        let budget = budget::Budget::new(settings.memory_bytes);
+        let spill = spill::SpillFile::new(settings.spill_directory.clone());
         let shared = Arc::new(Shared {
             keyring,
             local,
@@ -205,6 +228,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             cleanups,
             collections: RwLock::default(),
             definitions: tokio::sync::Mutex::default(),
+            budget,
+            spill,
             sequence: AtomicU64::new(starts << 40),
         });
         for record in catalog::all(&shared.local)? {

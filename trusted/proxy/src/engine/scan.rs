@@ -39,6 +39,11 @@ impl<C: ServerChannel> Scan<C> {
         Self { collection, ledger, began, after: None, documents: 0, documents_max, ended: false }
     }
 
+    /// Sets how many documents the next step brings at most.
+    pub(super) fn set_step(&mut self, documents_max: usize) {
+        self.documents_max = u32::try_from(documents_max).unwrap_or(u32::MAX);
+    }
+
     /// The next documents; none at the end.
     pub(super) async fn next(&mut self, channel: &C) -> Result<Vec<OpenDocument>, StoreError> {
         if self.ended {

@@ -1,84 +1,20 @@
 //! The data service that front ends call, over the engine.
 
 use super::channel::ServerChannel;
-use super::collection::Collection;
+use super::cursor::EngineCursor;
 use super::definition::id_index;
-use super::read::{Selection, plain};
-use super::scan::Scan;
 use super::{Engine, Shared, error};
 use arras_documents::filter::{Expr, Filter};
-use arras_planner::access::Access;
+use arras_documents::spill::Workspace;
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
-    Aggregate, CollectionSize, Cursor, FoundAndModified, IndexRequest, Inserted, Modification, Namespace,
-    Query, Store, StoreError, UpdateStatement, Updated,
+    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexRequest, Inserted, Modification,
+    Namespace, Query, Store, StoreError, UpdateStatement, Updated,
 };
 use arras_storage::Storage;
 use bson::Document;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
-
-/// Documents of one step of a streamed scan.
-const DOCUMENTS_PER_STEP: u32 = 2000;
-/// A scan without order of a collection larger than this is streamed in the order of the server's store rather
-/// than held to be put in insertion order.
-const STREAMED_ABOVE: u64 = 200_000;
-
-/// Results of a query.
-pub struct EngineCursor<S: Storage, C: ServerChannel> {
-    shared: Arc<Shared<S, C>>,
-    ready: VecDeque<Document>,
-    /// Where a streamed scan stands, and its filter.
-    scan: Option<(Scan<C>, Filter)>,
-    /// Documents a streamed scan has yet to pass over.
-    skip: u64,
-}
-
-impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
-    async fn next_batch(
-        &mut self,
-        documents_max: usize,
-        bytes_max: usize,
-    ) -> Result<Vec<Document>, StoreError> {
-        self.shared.standing()?;
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while batch.len() < documents_max && bytes < bytes_max {
-            if let Some(document) = self.ready.pop_front() {
-                bytes += arras_documents::limits::check_built(&document)?;
-                batch.push(document);
-            } else if !self.advance().await? {
-                break;
-            }
-        }
-        Ok(batch)
-    }
-}
-
-impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
-    /// Reads on; false at the end.
-    async fn advance(&mut self) -> Result<bool, StoreError> {
-        let Some((scan, filter)) = &mut self.scan else {
-            return Ok(false);
-        };
-        let documents = scan.next(&*self.shared.channel).await?;
-        if documents.is_empty() {
-            self.scan = None;
-            return Ok(false);
-        }
-        for document in plain(documents) {
-            if !filter.matches(&document)? {
-                continue;
-            }
-            if self.skip > 0 {
-                self.skip -= 1;
-            } else {
-                self.ready.push_back(document);
-            }
-        }
-        Ok(true)
-    }
-}
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
     /// Runs an operation to its end even if the caller goes away: a write that is half done in memory would
@@ -102,35 +38,27 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
     }
 }
 
+impl<S: Storage, C: ServerChannel> Engine<S, C> {
+    /// Completes writes whose outcome is unknown, to their end even if the read that waits for it is given up.
+    async fn settled(&self) -> Result<(), StoreError> {
+        self.shared.standing()?;
+        if self.shared.intents.in_doubt() {
+            self.run(|_| async { Ok(()) }).await?;
+        }
+        Ok(())
+    }
+}
+
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Runs a query to a cursor.
     async fn find(self: &Arc<Self>, ns: &Namespace, query: &Query) -> Result<EngineCursor<S, C>, StoreError> {
-        let cursor = |ready: Vec<Document>| EngineCursor {
-            shared: Arc::clone(self),
-            ready: ready.into(),
-            scan: None,
-            skip: 0,
-        };
-        let Some(collection) = self.collection(ns) else {
-            return Ok(cursor(Vec::new()));
-        };
-        if self.is_streamed(&collection, query)? {
-            let scan = Some((Scan::new(self, &collection, DOCUMENTS_PER_STEP), query.filter.clone()));
-            return Ok(EngineCursor { scan, skip: query.skip, ..cursor(Vec::new()) });
+        match self.collection(ns) {
+            Some(collection) => EngineCursor::open(self, &collection, query).await,
+            None => Ok(EngineCursor::empty(self)),
         }
-        Ok(cursor(plain(self.select(&collection, Selection::of(query)).await?)))
     }
 
-    /// True for a scan whose results need no order and may be too many to hold.
-    fn is_streamed(&self, collection: &Arc<Collection<C>>, query: &Query) -> Result<bool, StoreError> {
-        if query.limit.is_some() || !query.sort.is_empty() {
-            return Ok(false);
-        }
-        let plan = self.plan(collection, Selection::of(query))?;
-        Ok(plan.access == Access::Scan && self.document_count(collection)? > STREAMED_ABOVE)
-    }
-
-    async fn count(&self, ns: &Namespace, query: &Query) -> Result<u64, StoreError> {
+    async fn count(self: &Arc<Self>, ns: &Namespace, query: &Query) -> Result<u64, StoreError> {
         let Some(collection) = self.collection(ns) else {
             return Ok(0);
         };
@@ -139,12 +67,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let left = all.saturating_sub(query.skip);
             return Ok(query.limit.map_or(left, |limit| left.min(limit)));
         }
-        Ok(self.select(&collection, Selection::of(query)).await?.len() as u64)
+        self.count_matches(&collection, query).await
     }
 }
 
 impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     type Cursor = EngineCursor<S, C>;
+
+    fn workspace(&self, allow_disk_use: bool) -> Workspace {
+        self.shared.workspace(allow_disk_use)
+    }
 
     async fn databases(&self) -> Result<Vec<String>, StoreError> {
         self.shared.standing()?;
@@ -221,13 +153,13 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     }
 
     async fn find(&self, ns: &Namespace, query: Query) -> Result<Self::Cursor, StoreError> {
-        let ns = ns.clone();
-        self.run(move |shared| async move { shared.find(&ns, &query).await }).await
+        self.settled().await?;
+        self.shared.find(ns, &query).await
     }
 
     async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
-        let ns = ns.clone();
-        self.run(move |shared| async move { shared.count(&ns, &query).await }).await
+        self.settled().await?;
+        self.shared.count(ns, &query).await
     }
 
     async fn aggregate(
@@ -259,13 +191,13 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         .await
     }
 
-    async fn delete(&self, ns: &Namespace, filter: Filter, multi: bool) -> Result<u64, StoreError> {
+    async fn delete(&self, ns: &Namespace, statement: DeleteStatement) -> Result<u64, StoreError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
             let Some(collection) = shared.collection(&ns) else {
                 return Ok(0);
             };
-            shared.delete(&collection, &filter, multi).await
+            shared.delete(&collection, &statement).await
         })
         .await
     }

@@ -3,7 +3,7 @@
 use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::fetch::{Absent, explain};
+use super::fetch::explain;
 use super::index::{Half, Part};
 use super::ledger::{Explained, Watch};
 use super::read::{part, unknown_index};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Rows that an index named for some values.
 pub(super) struct Found<C> {
-    /// The rows, each once.
+    /// The rows, each once, in their own order.
     pub(super) rows: Vec<RowId>,
     part: Arc<Part<C>>,
     /// The values, as the index holds them.
@@ -50,6 +50,33 @@ enum Equal {
     Differs(Vec<u8>),
 }
 
+impl<C: ServerChannel> Found<C> {
+    /// Looks at documents read since the index was asked: those of rows found hold one of the values each. A lie in an
+    /// answer of the index is met here if not before.
+    pub(super) fn check(
+        &self,
+        collection: &Collection<C>,
+        documents: &[OpenDocument],
+    ) -> Result<(), StoreError> {
+        for document in documents {
+            if self.rows.binary_search(&document.row).is_err() {
+                continue;
+            }
+            let held = terms::of(&self.part, &document.document);
+            let held = held.map_err(|error| error::too_many_entries(&error))?.values;
+            if held.iter().all(|value| !self.values.contains(value)) {
+                let explained = self.watch.written(collection.id, document.row);
+                explain(
+                    collection,
+                    explained,
+                    "an index names a document for a value that it does not hold",
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Asks an equality or unique index for the rows of `values`. `alone`: the caller is the collection's writer.
     pub(super) async fn rows_of_values(
@@ -69,36 +96,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Half::Eq(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
             Half::Range(_) => return Err(unknown_index()),
         };
-        let mut seen = HashSet::with_capacity(rows.len());
-        rows.retain(|row| seen.insert(*row));
         // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
         // together.
         rows.sort_unstable();
+        rows.dedup();
         Ok(Found { rows, part, values, watch })
-    }
-
-    /// The documents of some of the rows found, which hold one of the values each: a lie in an answer of the index is
-    /// met here if not before.
-    pub(super) async fn read_found(
-        &self,
-        collection: &Collection<C>,
-        found: &Found<C>,
-        rows: &[RowId],
-    ) -> Result<Vec<OpenDocument>, StoreError> {
-        let documents = self.read_rows(collection, rows, Absent::Named(&found.watch)).await?;
-        for document in &documents {
-            let held = terms::of(&found.part, &document.document);
-            let held = held.map_err(|error| error::too_many_entries(&error))?.values;
-            if held.iter().all(|value| !found.values.contains(value)) {
-                let explained = found.watch.written(collection.id, document.row);
-                explain(
-                    collection,
-                    explained,
-                    "an index names a document for a value that it does not hold",
-                )?;
-            }
-        }
-        Ok(documents)
     }
 
     async fn unique_rows(

@@ -5,6 +5,7 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
 use super::index::Half;
+use super::natural::Natural;
 use super::read::Selection;
 use super::{Shared, error, terms};
 use arras_client::OpenDocument;
@@ -13,8 +14,8 @@ use arras_documents::limits;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_planner::store::{
-    FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement, Updated,
-    WriteFailure,
+    DeleteStatement, FoundAndModified, Inserted, Modification, Namespace, Query, StoreError, UpdateStatement,
+    Updated, WriteFailure,
 };
 use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_storage::Storage;
@@ -23,6 +24,9 @@ use bson::{Bson, Document, doc};
 use rand::seq::SliceRandom;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// Documents a statement takes up at a time.
+const DOCUMENTS_PER_STEP: usize = 1000;
 
 /// Labels and rows that a write has claimed so far.
 #[derive(Default)]
@@ -218,7 +222,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Changes the documents that match.
     pub(super) async fn update(
-        &self,
+        self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
         statement: UpdateStatement,
     ) -> Result<Updated, StoreError> {
@@ -229,39 +233,54 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.update_one(collection, row, statement).await;
         }
         let _one_writer = self.writer(collection).await?;
-        let limit = (!statement.multi).then_some(1);
-        let selection = Selection {
-            filter: &statement.filter,
-            sort: &Sort::default(),
-            skip: 0,
-            limit,
-            hint: None,
-            alone: true,
-        };
-        let found = self.select(collection, selection).await?;
-        if found.is_empty() && statement.upsert {
-            let (upserted, _) = self
-                .upsert(collection, &statement.filter, &statement.update, &statement.array_filters)
-                .await?;
+        statement.interrupt.check()?;
+        let UpdateStatement { filter, update, array_filters, multi, .. } = &statement;
+        let mut found = self.subjects(collection, filter, *multi).await?;
+        let mut outcome = Updated::default();
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await? {
+            outcome.matched += documents.len() as u64;
+            let mut revisions = Vec::new();
+            for old in documents {
+                if let Some(new) = update.apply(&old.document, Some(filter), array_filters)? {
+                    let (row, sequence) = (old.row, old.sequence);
+                    revisions.push(Revision { row, sequence, old: Some(old), new: Some(new) });
+                }
+            }
+            outcome.modified += revisions.len() as u64;
+            self.revise(collection, revisions).await?;
+            statement.interrupt.check()?;
+        }
+        if outcome.matched == 0 && statement.upsert {
+            let (upserted, _) = self.upsert(collection, filter, update, array_filters).await?;
             return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
         }
-        let mut outcome = Updated { matched: found.len() as u64, ..Updated::default() };
-        let mut revisions = Vec::new();
-        for old in found {
-            if let Some(new) =
-                statement.update.apply(&old.document, Some(&statement.filter), &statement.array_filters)?
-            {
-                revisions.push(Revision {
-                    row: old.row,
-                    sequence: old.sequence,
-                    old: Some(old),
-                    new: Some(new),
-                });
-            }
-        }
-        outcome.modified = revisions.len() as u64;
-        self.revise(collection, revisions).await?;
         Ok(outcome)
+    }
+
+    /// The documents a statement is about, all of which are met before the first is changed.
+    async fn subjects(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        filter: &Filter,
+        multi: bool,
+    ) -> Result<Found<C>, StoreError> {
+        let sort = Sort::default();
+        let selection = Selection {
+            filter,
+            sort: &sort,
+            skip: 0,
+            limit: None,
+            hint: None,
+            alone: true,
+            allow_disk_use: true,
+        };
+        if !multi {
+            return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
+        }
+        let plan = self.plan_read(collection, selection)?;
+        let mut all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
+        all.meet_all(self).await?;
+        Ok(Found::All(Box::new(all)))
     }
 
     /// Applies revisions of existing documents in as many intents as they need.
@@ -318,33 +337,35 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Removes the documents that match, or the first of them.
     pub(super) async fn delete(
-        &self,
+        self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
-        filter: &Filter,
-        multi: bool,
+        statement: &DeleteStatement,
     ) -> Result<u64, StoreError> {
+        let DeleteStatement { filter, multi, .. } = statement;
         if !multi && let Some(row) = self.only_row(collection, filter)? {
             return self.delete_one(collection, row, filter.clone()).await;
         }
         let _one_writer = self.writer(collection).await?;
-        let limit = (!multi).then_some(1);
-        let selection = Selection { filter, sort: &Sort::default(), skip: 0, limit, hint: None, alone: true };
-        let found = self.select(collection, selection).await?;
-        let count = found.len() as u64;
-        self.revise(collection, found.into_iter().map(removal).collect()).await?;
+        statement.interrupt.check()?;
+        let mut found = self.subjects(collection, filter, *multi).await?;
+        let mut count = 0;
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await? {
+            count += documents.len() as u64;
+            self.revise(collection, documents.into_iter().map(removal).collect()).await?;
+            statement.interrupt.check()?;
+        }
         Ok(count)
     }
 
     /// Changes or removes the first document in the query's order.
     pub(super) async fn find_and_modify(
-        &self,
+        self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
         let _one_writer = self.writer(collection).await?;
-        let selection = Selection { limit: Some(1), alone: true, ..Selection::of(query) };
-        let found = self.select(collection, selection).await?.pop();
+        let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await?;
         match (found, modification) {
             (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
                 let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
@@ -386,6 +407,26 @@ fn may_conflict<C: ServerChannel>(collection: &Collection<C>, revisions: &[Revis
         parts.iter().filter(|part| matches!(part.half, Half::Unique(_))).any(|part| differ(part))
     };
     revisions.iter().any(changes)
+}
+
+/// What a statement is about.
+enum Found<C> {
+    One(Option<Box<OpenDocument>>),
+    All(Box<Natural<C>>),
+}
+
+impl<C: ServerChannel> Found<C> {
+    /// The next documents, as many as one intent takes at most; perhaps none although more follow. `None` at the end.
+    async fn next<S: Storage>(
+        &mut self,
+        shared: &Shared<S, C>,
+        documents_max: usize,
+    ) -> Result<Option<Vec<OpenDocument>>, StoreError> {
+        match self {
+            Self::One(one) => Ok(one.take().map(|one| vec![*one])),
+            Self::All(all) => all.next(shared, documents_max).await,
+        }
+    }
 }
 
 fn removal(old: OpenDocument) -> Revision {

@@ -1,0 +1,5 @@
+//! The engine over a server's half in this process: that it holds little, whatever the results.
+#![allow(clippy::unwrap_used)]
+
+mod results;
+mod world;

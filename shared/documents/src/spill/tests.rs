@@ -1,0 +1,126 @@
+use super::*;
+use crate::pipeline::Pipeline;
+use crate::sort::Sort;
+use crate::sort::external::Sorter;
+use bson::{Bson, doc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Runs in memory, counted.
+#[derive(Default)]
+pub(crate) struct Heap(pub(crate) AtomicUsize);
+
+#[derive(Default)]
+struct HeapRun(Vec<Vec<u8>>);
+
+struct HeapReader(Arc<HeapRun>, usize);
+
+pub(crate) struct Runs(pub(crate) Arc<Heap>);
+
+impl Spill for Runs {
+    fn run(&self) -> Result<Box<dyn RunWriter>, QueryError> {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::<HeapRun>::default())
+    }
+}
+
+impl RunWriter for HeapRun {
+    fn append(&mut self, record: &[u8]) -> Result<(), QueryError> {
+        self.0.push(record.to_vec());
+        Ok(())
+    }
+    fn finish(self: Box<Self>) -> Result<Arc<dyn Run>, QueryError> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Run for HeapRun {
+    fn reader(self: Arc<Self>) -> Box<dyn RunReader> {
+        Box::new(HeapReader(self, 0))
+    }
+}
+
+impl RunReader for HeapReader {
+    fn next(&mut self) -> Result<Option<Vec<u8>>, QueryError> {
+        self.1 += 1;
+        Ok(self.0.0.get(self.1 - 1).cloned())
+    }
+}
+
+pub(crate) fn small() -> (Workspace, Arc<Heap>) {
+    let heap = Arc::new(Heap::default());
+    let spill: Arc<dyn Spill> = Arc::new(Runs(Arc::clone(&heap)));
+    (Workspace { memory_bytes: 500, spill: Some(spill) }, heap)
+}
+
+fn documents(count: i32) -> Vec<Document> {
+    (0..count).map(|id| doc! { "_id": id, "a": id * 7919 % 31, "b": id % 3 }).collect()
+}
+
+#[test]
+fn spilled_sorts_equal_those_in_memory() {
+    for (count, kept) in [(0, None), (5, None), (3000, None), (3000, Some(100)), (700, Some(5)), (9, Some(0))]
+    {
+        let (workspace, heap) = small();
+        let sort = Sort::parse(&doc! { "a": -1, "b": 1 }).expect("a sort");
+        let mut sorter = Sorter::new(sort.clone(), kept, workspace);
+        for (place, document) in documents(count).into_iter().enumerate() {
+            sorter.push(document, place as u64).expect("room");
+        }
+        let mut sorted = sorter.finish().expect("room");
+        let mut found = Vec::new();
+        while let Some(document) = sorted.next().expect("read back") {
+            found.push(document);
+            if found.len() == 3 {
+                sorted.let_go().expect("room");
+                assert_eq!(sorted.held_bytes(), 0);
+            }
+        }
+        let mut wanted = sort.sort(documents(count));
+        wanted.truncate(kept.unwrap_or(usize::MAX));
+        assert_eq!(found, wanted, "{count} {kept:?}");
+        assert_eq!(heap.0.load(Ordering::SeqCst) > 128, count == 3000 && kept != Some(5), "{count} {kept:?}");
+    }
+}
+
+#[test]
+fn spilled_pipelines_equal_those_in_memory() {
+    for stages in [
+        vec![doc! { "$sort": { "a": 1 } }],
+        vec![doc! { "$group": { "_id": "$a", "n": { "$sum": "$b" }, "all": { "$push": "$_id" } } }],
+        vec![doc! { "$group": { "_id": "$_id", "n": { "$sum": "$missing" }, "l": { "$last": "$missing" } } }],
+        vec![doc! { "$group": { "_id": null, "n": { "$sum": 1 } } }],
+        vec![
+            doc! { "$sortByCount": "$_id" },
+            doc! { "$limit": 3 },
+            doc! { "$project": { "count": 1, "_id": 0 } },
+        ],
+        vec![
+            doc! { "$facet": { "n": [{ "$count": "n" }], "top": [{ "$sort": { "_id": -1 } }, { "$limit": 2 }] } },
+        ],
+        vec![doc! { "$match": { "b": { "$lt": 2 } } }],
+    ] {
+        let pipeline = Pipeline::parse(&stages).expect("a pipeline");
+        let whole = pipeline.run(documents(2000)).expect("room");
+        let (workspace, heap) = small();
+        let input = documents(2000).into_iter().map(Ok);
+        let mut spilled = pipeline.run_in(input, &workspace).expect("room");
+        let mut found = Vec::new();
+        while let Some(document) = spilled.next().expect("read back") {
+            found.push(document);
+        }
+        let key = |document: &Document| crate::order::canonical(&Bson::Document(document.clone()));
+        let (mut whole, mut found) = (whole, found);
+        if stages.iter().all(|stage| stage.contains_key("$group")) {
+            // Groups have no order.
+            whole.sort_by_key(key);
+            found.sort_by_key(key);
+        }
+        assert_eq!(found, whole, "{stages:?}");
+        let grouped_by_nothing = stages == [doc! { "$group": { "_id": null, "n": { "$sum": 1 } } }];
+        assert_eq!(heap.0.load(Ordering::SeqCst) == 0, grouped_by_nothing, "{stages:?}");
+        let alone = Workspace { memory_bytes: 500, spill: None };
+        let input = documents(2000).into_iter().map(Ok);
+        let refused = pipeline.run_in(input, &alone).err().map(|error| error.code);
+        assert_eq!(refused, (!grouped_by_nothing).then_some(292), "{stages:?}");
+    }
+}

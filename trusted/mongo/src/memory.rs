@@ -1,0 +1,98 @@
+//! The part of the budget for memory that is the front end's: messages under way, in and out.
+//!
+//! Messages that come in and replies that go out have an eighth of the budget each, or room for the largest two. They
+//! are waited for in turn. Whoever holds a share of the first waits for the second at most, and whoever holds one of
+//! the second waits for its client alone, for whom there is a time limit: so nobody waits in a circle.
+
+use crate::error::CommandError;
+use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Bytes of a permit.
+const PERMIT_BYTES: usize = 1024;
+/// Messages up to this size, in bytes, are not worth counting: a connection costs as much.
+pub(crate) const UNCOUNTED_BYTES: usize = 64 * 1024;
+/// How long a reply waits for a share.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes that messages may hold.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    requests: Arc<Semaphore>,
+    replies: Arc<Semaphore>,
+}
+
+/// A share of them; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    _permit: OwnedSemaphorePermit,
+}
+
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+impl Memory {
+    /// A budget of so many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let share = (bytes / 8).max(2 * MESSAGE_BYTES_MAX);
+        let semaphore = || Arc::new(Semaphore::new((share / PERMIT_BYTES).min(Semaphore::MAX_PERMITS)));
+        Self { requests: semaphore(), replies: semaphore() }
+    }
+
+    /// Waits for room for a request; `None` if it is too small to count.
+    pub(crate) async fn request(&self, bytes: usize) -> Option<Share> {
+        if bytes <= UNCOUNTED_BYTES {
+            return None;
+        }
+        // It is never closed.
+        let permit = Arc::clone(&self.requests).acquire_many_owned(permits(bytes)).await.ok()?;
+        Some(Share { _permit: permit })
+    }
+
+    /// How large a batch may be: the less is left for replies, the smaller.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        let left = self.replies.available_permits().saturating_mul(PERMIT_BYTES);
+        (left / 4).clamp(UNCOUNTED_BYTES, DOCUMENT_BYTES_MAX)
+    }
+
+    /// Waits for room for a reply of so many bytes; `None` if it is too small to count. Error 146 if there is none
+    /// for too long.
+    pub(crate) async fn reply(&self, bytes: usize) -> Result<Option<Share>, CommandError> {
+        if bytes <= UNCOUNTED_BYTES {
+            return Ok(None);
+        }
+        match timeout(PATIENCE, Arc::clone(&self.replies).acquire_many_owned(permits(bytes))).await {
+            Ok(Ok(permit)) => Ok(Some(Share { _permit: permit })),
+            Ok(Err(_)) => Ok(None),
+            Err(_) => {
+                let text = "the proxy's memory is full of replies that their clients do not read; try again";
+                Err(CommandError::new(146, "ExceededMemoryLimit", text))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn batches_shrink_as_replies_pile_up_and_grow_again() {
+        let memory = Memory::new(512 * 1024 * 1024);
+        let mut held = Vec::new();
+        let mut last = usize::MAX;
+        for _ in 0..30 {
+            let bytes = memory.batch_bytes();
+            assert!(bytes <= last);
+            last = bytes;
+            held.push(memory.reply(bytes).await.unwrap());
+        }
+        assert!(last < DOCUMENT_BYTES_MAX / 4, "{last}");
+        held.clear();
+        assert_eq!(memory.batch_bytes(), DOCUMENT_BYTES_MAX);
+    }
+}

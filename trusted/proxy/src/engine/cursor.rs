@@ -1,0 +1,285 @@
+//! Results of a query, fetched as they are asked for: a cursor holds where it stands and at most what is left of a
+//! batch.
+
+use super::Shared;
+use super::budget::Share;
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::matches::{DOCUMENTS_PER_STEP, Matches};
+use super::natural::Natural;
+use super::read::Selection;
+use super::slices;
+use super::spill::Spilling;
+use super::walk::Walk;
+use arras_client::OpenDocument;
+use arras_documents::filter::{Expr, Filter};
+use arras_documents::limits;
+use arras_documents::sort::external::{Sorted, Sorter};
+use arras_documents::spill::{Spill, Workspace};
+use arras_planner::access::Access;
+use arras_planner::plan::Plan;
+use arras_planner::store::{Cursor, Query, StoreError};
+use arras_storage::Storage;
+use bson::{Bson, Document};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A limited query without filter or order returns the first documents inserted in collections up to this size, and
+/// reads no further than its limit in larger ones.
+const SMALL_COLLECTION: u64 = 1000;
+/// Bytes of sorted documents taken at a time.
+const SORTED_PER_STEP: usize = 1024 * 1024;
+
+/// Where documents come from.
+enum Feed<C> {
+    Nothing,
+    Natural(Box<Natural<C>>),
+    Walk(Box<Walk<C>>),
+    Sorted(Box<Put>),
+}
+
+/// Sorted results, put down.
+struct Put {
+    sorted: Sorted,
+    /// For what of them is in memory while nobody asks for them.
+    share: Option<Share>,
+}
+
+/// Results of a query.
+pub struct EngineCursor<S: Storage, C: ServerChannel> {
+    shared: Arc<Shared<S, C>>,
+    feed: Feed<C>,
+    /// Fetched and not handed out yet.
+    ready: VecDeque<Document>,
+    /// Documents to pass over.
+    skip: u64,
+    /// Documents that may still be handed out.
+    left: u64,
+}
+
+impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
+    async fn next_batch(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        self.shared.standing()?;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < documents_max && bytes < bytes_max && self.left > 0 {
+            if let Some(document) = self.ready.pop_front() {
+                bytes += limits::check_built(&document)?;
+                batch.push(document);
+                self.left -= 1;
+            } else if !self.advance(documents_max - batch.len()).await? {
+                break;
+            }
+        }
+        match &mut self.feed {
+            Feed::Natural(natural) => natural.rest(&self.shared),
+            Feed::Sorted(put) => {
+                put.share = None;
+                put.share = self.shared.budget.share(put.sorted.held_bytes());
+                if put.share.is_none() {
+                    put.sorted.let_go()?;
+                }
+            }
+            Feed::Nothing | Feed::Walk(_) => {}
+        }
+        Ok(batch)
+    }
+}
+
+impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
+    /// A cursor over nothing.
+    pub(super) fn empty(shared: &Arc<Shared<S, C>>) -> Self {
+        let (shared, feed) = (Arc::clone(shared), Feed::Nothing);
+        Self { shared, feed, ready: VecDeque::new(), skip: 0, left: 0 }
+    }
+
+    /// Begins a query.
+    pub(super) async fn open(
+        shared: &Arc<Shared<S, C>>,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+    ) -> Result<Self, StoreError> {
+        let feed = shared.feed(collection, Selection::of(query)).await?;
+        let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
+        Ok(Self { shared: Arc::clone(shared), feed, ready: VecDeque::new(), skip, left })
+    }
+
+    /// Reads on; false at the end.
+    async fn advance(&mut self, wanted: usize) -> Result<bool, StoreError> {
+        let passed_over = usize::try_from(self.skip).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let wanted = wanted.min(left).saturating_add(passed_over);
+        let Some(mut documents) = self.feed.next(&self.shared, wanted).await? else {
+            self.feed = Feed::Nothing;
+            return Ok(false);
+        };
+        let skipped = passed_over.min(documents.len());
+        documents.drain(..skipped);
+        self.skip -= skipped as u64;
+        self.ready.extend(documents);
+        Ok(true)
+    }
+}
+
+impl<C: ServerChannel> Feed<C> {
+    async fn next<S: Storage>(
+        &mut self,
+        shared: &Shared<S, C>,
+        wanted: usize,
+    ) -> Result<Option<Vec<Document>>, StoreError> {
+        let plain = |found: Option<Vec<OpenDocument>>| {
+            found.map(|documents| documents.into_iter().map(|document| document.document).collect())
+        };
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Natural(natural) => natural.next(shared, wanted).await.map(plain),
+            Self::Walk(walk) => walk.next(shared, wanted).await.map(plain),
+            Self::Sorted(put) => {
+                let (mut documents, mut bytes) = (Vec::new(), 0);
+                while documents.len() < wanted
+                    && bytes < SORTED_PER_STEP
+                    && let Some(document) = put.sorted.next()?
+                {
+                    bytes += limits::check_built(&document)?;
+                    documents.push(document);
+                }
+                Ok((!documents.is_empty()).then_some(documents))
+            }
+        }
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Sets up where a selection's documents come from, in its order.
+    async fn feed(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        selection: Selection<'_>,
+    ) -> Result<Feed<C>, StoreError> {
+        let plan = self.plan_read(collection, selection)?;
+        let filter = Arc::new(selection.filter.clone());
+        if let Access::Range(range) = &plan.access
+            && range.order.is_some()
+            && selection.wanted().is_some()
+        {
+            return Ok(Feed::Walk(Box::new(Walk::begin(self, collection, range, selection, filter).await?)));
+        }
+        if selection.sort.is_empty() {
+            let natural = self.natural(collection, &plan, selection, filter).await?;
+            return Ok(Feed::Natural(Box::new(natural)));
+        }
+        let matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;
+        let sorted = self.sorted(matches, selection).await?;
+        Ok(Feed::Sorted(Box::new(Put { sorted, share: None })))
+    }
+
+    /// What work on documents may use.
+    pub(super) fn workspace(&self, allow_disk_use: bool) -> Workspace {
+        if !allow_disk_use {
+            return Workspace::default();
+        }
+        let spill: Arc<dyn Spill> = Arc::new(Spilling(Arc::clone(&self.spill)));
+        // Decoded documents are larger, and several operations do this at a time.
+        let memory_bytes = (self.settings.memory_bytes / 64).max(1024 * 1024);
+        Workspace { memory_bytes, spill: Some(spill) }
+    }
+
+    /// The matches of a selection without an order.
+    pub(super) async fn natural(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        plan: &Plan,
+        selection: Selection<'_>,
+        filter: Arc<Filter>,
+    ) -> Result<Natural<C>, StoreError> {
+        let matches =
+            Matches::open(self, collection, &plan.access, Arc::clone(&filter), selection.alone).await?;
+        let wanted = selection.wanted();
+        let whole = matches!(filter.expr(), Expr::Always);
+        if whole && wanted.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
+            return Ok(Natural::as_it_comes(collection, filter, matches));
+        }
+        Natural::gather(self, collection, filter, matches, wanted).await
+    }
+
+    /// Matches sorted; no more of them than are asked for.
+    async fn sorted(&self, mut matches: Matches<C>, selection: Selection<'_>) -> Result<Sorted, StoreError> {
+        let workspace = self.workspace(selection.allow_disk_use);
+        let mut sorter = Sorter::new(selection.sort.clone(), selection.wanted(), workspace);
+        while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
+            sorter = slices::whole(move || {
+                for document in found {
+                    sorter.push(document.document, document.sequence)?;
+                }
+                Ok(sorter)
+            })
+            .await?;
+        }
+        slices::whole(move || Ok(sorter.finish()?)).await
+    }
+
+    /// The first document of a selection, in its order.
+    pub(super) async fn first(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        selection: Selection<'_>,
+    ) -> Result<Option<OpenDocument>, StoreError> {
+        let selection = Selection { skip: 0, limit: Some(1), ..selection };
+        let plan = self.plan_read(collection, selection)?;
+        let filter = Arc::new(selection.filter.clone());
+        let first = |found: Vec<OpenDocument>| found.into_iter().next();
+        if let Access::Range(range) = &plan.access
+            && range.order.is_some()
+        {
+            let mut walk = Walk::begin(self, collection, range, selection, filter).await?;
+            return Ok(walk.next(self, 1).await?.and_then(first));
+        }
+        if selection.sort.is_empty() {
+            let mut natural = self.natural(collection, &plan, selection, filter).await?;
+            while let Some(found) = natural.next(self, 1).await? {
+                if let Some(first) = first(found) {
+                    return Ok(Some(first));
+                }
+            }
+            return Ok(None);
+        }
+        let mut matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;
+        let mut best: Option<(Vec<Bson>, OpenDocument)> = None;
+        while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
+            for document in found {
+                let values = selection.sort.values(&document.document);
+                let better = best.as_ref().is_none_or(|(others, other)| {
+                    let order = selection.sort.compare_values(&values, others);
+                    order.then_with(|| document.sequence.cmp(&other.sequence)).is_lt()
+                });
+                if better {
+                    best = Some((values, document));
+                }
+            }
+        }
+        Ok(best.map(|(_, document)| document))
+    }
+
+    /// How many documents match, counted as far as the query asks.
+    pub(super) async fn count_matches(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+    ) -> Result<u64, StoreError> {
+        let selection = Selection::of(query);
+        let plan = self.plan_read(collection, selection)?;
+        let filter = Arc::new(query.filter.clone());
+        let mut matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;
+        let wanted = selection.wanted().unwrap_or(usize::MAX);
+        let mut count: usize = 0;
+        while count < wanted
+            && let Some(found) = matches.next(self, wanted - count).await?
+        {
+            count += found.len();
+        }
+        Ok((count.min(wanted) as u64).saturating_sub(query.skip))
+    }
+}

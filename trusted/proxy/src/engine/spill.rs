@@ -1,0 +1,290 @@
+//! Where sorts and groups put what does not fit memory: a file without a name, sealed under a key that dies with the
+//! process.
+//!
+//! Records are cut into blocks, each sealed by itself and bound to its run and its place in it; a block's nonce is a
+//! count that never repeats under the key. The file is removed as soon as it is open, so that nothing is left when the
+//! process ends, however it ends.
+//!
+//! *Leakage.* To who reads the disk: how much was spilled and when.
+
+use arras_documents::QueryError;
+use arras_documents::spill::{Run, RunReader, RunWriter, Spill};
+use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES};
+use rand::Rng;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a whole block before it is sealed.
+const BLOCK_BYTES: usize = 32 * 1024;
+/// Bytes a block takes in the file.
+const SLOT_BYTES: u64 = (BLOCK_BYTES + OVERHEAD_BYTES) as u64;
+
+fn failed(error: &io::Error) -> QueryError {
+    QueryError::new(
+        14031,
+        "OutOfDiskSpace",
+        format!("what does not fit memory cannot be put on the disk: {error}"),
+    )
+}
+
+/// One file for everything that is spilled, made when it is first needed.
+pub(super) struct SpillFile {
+    directory: PathBuf,
+    aead: Aead,
+    /// Seals so far; no two have the same nonce.
+    seals: AtomicU64,
+    runs: AtomicU64,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    file: Option<Arc<File>>,
+    /// Slots that were used and are not.
+    free: Vec<u64>,
+    /// Slots the file has.
+    count: u64,
+}
+
+impl SpillFile {
+    /// A file in `directory`, under a key of its own.
+    pub(super) fn new(directory: PathBuf) -> Arc<Self> {
+        let mut key = zeroize::Zeroizing::new([0; 32]);
+        rand::rng().fill_bytes(&mut *key);
+        let aead = Aead::new(&key);
+        let (seals, runs, slots) = Default::default();
+        Arc::new(Self { directory, aead, seals, runs, slots })
+    }
+
+    fn take(&self) -> Result<(Arc<File>, u64), QueryError> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &slots.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                Arc::clone(slots.file.insert(Arc::new(nameless(&self.directory).map_err(|e| failed(&e))?)))
+            }
+        };
+        let slot = slots.free.pop().unwrap_or_else(|| {
+            slots.count += 1;
+            slots.count - 1
+        });
+        Ok((file, slot))
+    }
+
+    fn give_back(&self, unused: impl IntoIterator<Item = u64>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.free.extend(unused);
+        if slots.free.len() as u64 == slots.count {
+            // Nothing is in it: the disk has it back. If not, it is used again.
+            *slots = Slots::default();
+        }
+    }
+}
+
+/// Opens a new file and removes its name.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let path = directory.join(format!("spill-{:016x}", rand::random::<u64>()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// What a block belongs to: its run, and its place in it.
+fn place(run: u64, block: usize) -> [u8; 16] {
+    ((u128::from(run) << 64) | block as u128).to_be_bytes()
+}
+
+/// The spill file, as those who spill see it.
+pub(super) struct Spilling(pub(super) Arc<SpillFile>);
+
+impl Spill for Spilling {
+    fn run(&self) -> Result<Box<dyn RunWriter>, QueryError> {
+        let number = self.0.runs.fetch_add(1, Ordering::Relaxed);
+        let written = Written { spill: Arc::clone(&self.0), number, file: None, blocks: Vec::new() };
+        Ok(Box::new(Writer { written, open: Vec::new() }))
+    }
+}
+
+/// A slot of the file, and how many bytes of it are used.
+struct Block {
+    slot: u64,
+    bytes: usize,
+}
+
+/// Blocks of a run; free again when dropped.
+struct Written {
+    spill: Arc<SpillFile>,
+    number: u64,
+    file: Option<Arc<File>>,
+    blocks: Vec<Block>,
+}
+
+impl Written {
+    fn add(&mut self, plaintext: &[u8]) -> Result<(), QueryError> {
+        let mut nonce = [0; NONCE_BYTES];
+        let seal = self.spill.seals.fetch_add(1, Ordering::Relaxed);
+        nonce[NONCE_BYTES - 8..].copy_from_slice(&seal.to_be_bytes());
+        let sealed = self.spill.aead.seal(&nonce, &place(self.number, self.blocks.len()), plaintext);
+        let (file, slot) = self.spill.take()?;
+        // Noted first: a slot that could not be written is given back like the others.
+        self.blocks.push(Block { slot, bytes: sealed.len() });
+        self.file = Some(Arc::clone(&file));
+        file.write_all_at(&sealed, slot * SLOT_BYTES).map_err(|error| failed(&error))
+    }
+
+    /// The bytes of a block; none after the last.
+    fn read(&self, block: usize) -> Result<Option<Vec<u8>>, QueryError> {
+        let (Some(at), Some(file)) = (self.blocks.get(block), &self.file) else {
+            return Ok(None);
+        };
+        let mut sealed = vec![0; at.bytes];
+        file.read_exact_at(&mut sealed, at.slot * SLOT_BYTES).map_err(|error| failed(&error))?;
+        let opened = self.spill.aead.open(&place(self.number, block), &sealed);
+        opened.map(Some).map_err(|_| failed(&io::Error::from(io::ErrorKind::InvalidData)))
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        self.spill.give_back(self.blocks.iter().map(|block| block.slot));
+    }
+}
+
+struct Writer {
+    written: Written,
+    /// Bytes that do not make a block yet.
+    open: Vec<u8>,
+}
+
+impl RunWriter for Writer {
+    fn append(&mut self, record: &[u8]) -> Result<(), QueryError> {
+        let length = u32::try_from(record.len())
+            .map_err(|_| QueryError::new(15, "Overflow", "a record is too long"))?;
+        self.open.extend_from_slice(&length.to_le_bytes());
+        self.open.extend_from_slice(record);
+        let whole = self.open.len() / BLOCK_BYTES * BLOCK_BYTES;
+        for block in self.open.chunks_exact(BLOCK_BYTES) {
+            self.written.add(block)?;
+        }
+        self.open.drain(..whole);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Arc<dyn Run>, QueryError> {
+        if !self.open.is_empty() {
+            self.written.add(&self.open)?;
+        }
+        Ok(Arc::new(self.written))
+    }
+}
+
+impl Run for Written {
+    fn reader(self: Arc<Self>) -> Box<dyn RunReader> {
+        Box::new(Reader { written: self, block: 0, open: Vec::new(), taken: 0 })
+    }
+}
+
+struct Reader {
+    written: Arc<Written>,
+    block: usize,
+    /// Bytes read, of which so many are taken.
+    open: Vec<u8>,
+    taken: usize,
+}
+
+impl Reader {
+    /// Has at least `bytes` bytes at hand; false at the end.
+    fn fill(&mut self, bytes: usize) -> Result<bool, QueryError> {
+        while self.open.len() - self.taken < bytes {
+            self.open.drain(..self.taken);
+            self.taken = 0;
+            let Some(further) = self.written.read(self.block)? else {
+                return Ok(false);
+            };
+            self.block += 1;
+            self.open.extend(further);
+        }
+        Ok(true)
+    }
+}
+
+impl RunReader for Reader {
+    fn next(&mut self) -> Result<Option<Vec<u8>>, QueryError> {
+        if !self.fill(4)? {
+            return Ok(None);
+        }
+        let head = self.open.get(self.taken..).and_then(|rest| rest.first_chunk::<4>());
+        let length = head.map_or(0, |head| u32::from_le_bytes(*head)) as usize;
+        if !self.fill(4 + length)? {
+            return Err(failed(&io::Error::from(io::ErrorKind::UnexpectedEof)));
+        }
+        let start = self.taken + 4;
+        let record = self.open.get(start..start + length).unwrap_or_default().to_vec();
+        self.taken = start + length;
+        Ok(Some(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(spill: &Arc<SpillFile>, records: &[Vec<u8>]) -> Arc<dyn Run> {
+        let mut writer = Spilling(Arc::clone(spill)).run().unwrap();
+        for record in records {
+            writer.append(record).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn read(run: &Arc<dyn Run>) -> Vec<Vec<u8>> {
+        let mut reader = Arc::clone(run).reader();
+        std::iter::from_fn(|| reader.next().unwrap()).collect()
+    }
+
+    fn records(count: usize, seed: usize) -> Vec<Vec<u8>> {
+        (0..count)
+            .map(|i| vec![u8::try_from((i + seed) % 251).unwrap(); (i * 7919 + seed) % 90_000])
+            .collect()
+    }
+
+    #[test]
+    fn runs_are_read_back_side_by_side_and_their_room_is_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let spill = SpillFile::new(directory.path().to_path_buf());
+        let (first, second) = (records(40, 1), records(3, 2));
+        let (one, two) = (write(&spill, &first), write(&spill, &second));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file has no name");
+        assert_eq!((read(&one), read(&two)), (first.clone(), second.clone()));
+        assert_eq!(read(&one), first, "and again");
+        drop(one);
+        let count = spill.slots.lock().unwrap().count;
+        let third = write(&spill, &first);
+        assert_eq!(spill.slots.lock().unwrap().count, count);
+        assert_eq!((read(&third), read(&two)), (first, second));
+        drop((two, third));
+        assert!(spill.slots.lock().unwrap().file.is_none());
+        assert!(read(&write(&spill, &[])).is_empty());
+    }
+
+    #[test]
+    fn the_disk_has_no_plaintext_and_what_is_changed_there_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let spill = SpillFile::new(directory.path().to_path_buf());
+        let run = write(&spill, &[vec![b'x'; 100_000]]);
+        let file = Arc::clone(spill.slots.lock().unwrap().file.as_ref().unwrap());
+        let mut all = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+        file.read_exact_at(&mut all, 0).unwrap();
+        assert!(!all.windows(16).any(|window| window == [b'x'; 16]));
+        // Two blocks of one run in each other's place.
+        let slot = usize::try_from(SLOT_BYTES).unwrap();
+        file.write_all_at(&all[..slot], SLOT_BYTES).unwrap();
+        file.write_all_at(&all[slot..2 * slot], 0).unwrap();
+        assert_eq!(Arc::clone(&run).reader().next().unwrap_err().code, 14031);
+        drop(run);
+    }
+}

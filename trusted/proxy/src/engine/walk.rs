@@ -1,0 +1,135 @@
+//! A walk along a range index in the order of a sort.
+
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::fetch::Absent;
+use super::index::Part;
+use super::matches::matching;
+use super::read::{RangeRows, Selection, part};
+use super::{Shared, error};
+use arras_client::OpenDocument;
+use arras_documents::filter::Filter;
+use arras_documents::limits;
+use arras_documents::sort::Sort;
+use arras_planner::access::RangeAccess;
+use arras_planner::store::StoreError;
+use arras_protocol::RowId;
+use arras_storage::Storage;
+use bson::Bson;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Bytes of documents that may be held to sort them: MongoDB's own bound.
+const HELD_BYTES_MAX: usize = 100 * 1024 * 1024;
+/// Documents read at a time: as many as are wanted, and so many more that mostly the end of a run is seen.
+const BEYOND: usize = 16;
+
+/// Matches in the order of a sort that an index serves: documents of one run of equal keys are sorted among
+/// themselves, and handed on when the run is whole.
+pub(super) struct Walk<C> {
+    collection: Arc<Collection<C>>,
+    filter: Arc<Filter>,
+    sort: Sort,
+    range: RangeAccess,
+    part: Arc<Part<C>>,
+    rows: RangeRows<C>,
+    /// Rows the index named that are not read yet.
+    named: VecDeque<RowId>,
+    seen: HashSet<RowId>,
+    run: Vec<OpenDocument>,
+    run_key: Vec<u8>,
+    run_bytes: usize,
+    ended: bool,
+}
+
+impl<C: ServerChannel> Walk<C> {
+    /// Begins a walk for a selection.
+    pub(super) async fn begin<S: Storage>(
+        shared: &Arc<Shared<S, C>>,
+        collection: &Arc<Collection<C>>,
+        range: &RangeAccess,
+        selection: Selection<'_>,
+        filter: Arc<Filter>,
+    ) -> Result<Self, StoreError> {
+        let rows = RangeRows::begin(shared, collection, range, selection.wanted()).await?;
+        Ok(Self {
+            collection: Arc::clone(collection),
+            filter,
+            sort: selection.sort.clone(),
+            range: range.clone(),
+            part: part(collection, range.index)?,
+            rows,
+            named: VecDeque::new(),
+            seen: HashSet::new(),
+            run: Vec::new(),
+            run_key: Vec::new(),
+            run_bytes: 0,
+            ended: false,
+        })
+    }
+
+    /// The next runs, for somebody who wants about so many documents; `None` at the end.
+    pub(super) async fn next<S: Storage>(
+        &mut self,
+        shared: &Shared<S, C>,
+        wanted: usize,
+    ) -> Result<Option<Vec<OpenDocument>>, StoreError> {
+        let mut ordered = Vec::new();
+        while ordered.is_empty() && !self.ended {
+            if self.named.is_empty() {
+                match self.rows.next().await? {
+                    Some(rows) => self.named.extend(rows),
+                    None => {
+                        self.ended = true;
+                        ordered.append(&mut self.whole_run());
+                        break;
+                    }
+                }
+            }
+            let rows: Vec<RowId> = self.named.iter().take(wanted.saturating_add(BEYOND)).copied().collect();
+            let _step = shared.budget.step(rows.len()).await;
+            let (documents, dealt) =
+                shared.read_in_order(&self.collection, &rows, Absent::Named(&self.rows.watch)).await?;
+            self.named.drain(..dealt);
+            let seen = &mut self.seen;
+            let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
+            for document in matching(new, &self.filter).await? {
+                let key = self.range.run(&document.document, &self.part.physical);
+                if key != self.run_key {
+                    ordered.append(&mut self.whole_run());
+                    self.run_key = key;
+                }
+                self.run_bytes += limits::check_built(&document.document)?;
+                self.run.push(document);
+                if self.run_bytes > HELD_BYTES_MAX {
+                    return Err(too_much());
+                }
+            }
+        }
+        Ok((!ordered.is_empty()).then_some(ordered))
+    }
+
+    /// The documents of the run that has ended, sorted.
+    fn whole_run(&mut self) -> Vec<OpenDocument> {
+        self.run_bytes = 0;
+        let mut documents = std::mem::take(&mut self.run);
+        documents.sort_by_key(|document| document.sequence);
+        sort_by(documents, &self.sort)
+    }
+}
+
+fn too_much() -> StoreError {
+    let message = format!(
+        "the query holds more than {HELD_BYTES_MAX} bytes of documents in the proxy to sort them; narrow the filter, \
+         add a limit, or create an index that serves its order"
+    );
+    error::of(292, "QueryExceededMemoryLimitNoDiskUseAllowed", message)
+}
+
+/// A stable sort that computes each document's sort values once.
+fn sort_by(documents: Vec<OpenDocument>, sort: &Sort) -> Vec<OpenDocument> {
+    let mut keyed: Vec<(Vec<Bson>, OpenDocument)> =
+        documents.into_iter().map(|document| (sort.values(&document.document), document)).collect();
+    keyed.sort_by(|(left, _), (right, _)| sort.compare_values(left, right));
+    keyed.into_iter().map(|(_, document)| document).collect()
+}
