@@ -6,20 +6,20 @@ mod opening;
 mod recovering;
 mod sums;
 
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-#[cfg(test)]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
 use opening::Source;
-pub use recovering::Scrubbed;
 use recovering::{Origin, Recovering};
+pub use recovering::{ScrubPace, Scrubbed};
 
 use crate::private;
 use crate::staged::{Changes, Engine, Staged, Turn};
@@ -62,7 +62,7 @@ const CACHE_BYTES: usize = 256 << 20;
 /// Pages are copied on write, and freed pages are not wiped: see `docs/storage.md`.
 #[derive(Debug)]
 pub struct Embedded {
-    engine: Recovering,
+    engine: Arc<Recovering>,
     turn: Turn,
     broken: AtomicBool,
     /// Locked until the database is closed.
@@ -91,7 +91,7 @@ impl Embedded {
     }
 
     fn over(source: Source, lock: Option<File>) -> Result<Self, StorageError> {
-        let engine = Recovering::open(source)?;
+        let engine = Arc::new(Recovering::open(source)?);
         Ok(Self { engine, turn: Turn::default(), broken: AtomicBool::new(false), lock })
     }
 
@@ -101,17 +101,32 @@ impl Embedded {
         Self::over(Source::Device(Arc::new(backend)), None)
     }
 
-    /// Checks every block of the file against the sum it was written with, and every page in use against the
-    /// checksum that the page above it holds.
+    /// True if there is a store in `directory`.
     ///
     /// # Errors
-    /// [`StorageError::Damaged`] if one does not match, naming where.
-    pub fn verify(&mut self) -> Result<(), StorageError> {
+    /// [`StorageError::Environment`] if the directory cannot be looked into.
+    pub fn exists(directory: &Path) -> Result<bool, StorageError> {
+        directory.join(FILE).try_exists().map_err(|error| environment(&error))
+    }
+
+    /// Checks every block of the file against the sum it was written with, every page in use against the checksum
+    /// that the page above it holds, and every value against its own; how many entries each table has.
+    ///
+    /// # Errors
+    /// [`StorageError::Damaged`] if something does not match, naming where.
+    pub fn verify(&mut self) -> Result<BTreeMap<String, u64>, StorageError> {
         let scrubbed = self.scrub(&mut |_| ControlFlow::Continue(()))?;
         if let Some(damage) = scrubbed.describe_damage() {
             return Err(StorageError::Damaged(damage));
         }
-        opening::integrity(&mut self.engine.exclusive()?.database)
+        self.engine.with_alone(|opened| opening::integrity(&mut opened.database))?;
+        self.engine.with(|opened, origin| self.guarded(&origin, || entries_by_table(&opened.database)))
+    }
+
+    /// Has a thread read the whole file again and again at `pace`, and log the damage it finds, until the store is
+    /// closed.
+    pub fn scrub_in_background(&self, pace: ScrubPace) {
+        recovering::scrub_in_background(Arc::downgrade(&self.engine), pace);
     }
 
     /// Reads the whole file and compares it with the sums its blocks were written with, while the store is in use.
@@ -130,8 +145,9 @@ impl Embedded {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     pub fn compact(&mut self) -> Result<bool, StorageError> {
-        let opened = self.engine.exclusive()?;
-        contained(|| opened.database.compact().map_err(|error| failed(error.into())))
+        self.engine.with_alone(|opened| {
+            contained(|| opened.database.compact().map_err(|error| failed(error.into())))
+        })
     }
 
     /// Runs engine code that reads. A panic inside it is the engine's way of saying that the file contradicts itself:
@@ -180,19 +196,19 @@ impl Embedded {
 /// The checksum that follows a stored value. The engine checks its own only after an unclean end and on
 /// [`Embedded::verify`], so a bit that flips on the device would otherwise be handed out as data. It tells
 /// accidents, not attacks.
-fn checksum(table: Table, key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
+fn checksum(table: &str, key: &[u8], value: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
-    for part in [table.0.as_bytes(), &(key.len() as u64).to_le_bytes(), key, value] {
+    for part in [table.as_bytes(), &(key.len() as u64).to_le_bytes(), key, value] {
         hasher.update(part);
     }
     hasher.finalize().to_le_bytes()
 }
 
 /// The value in `stored`, if its checksum holds.
-fn checked<'v>(table: Table, key: &[u8], stored: &'v [u8]) -> Result<&'v [u8], redb::Error> {
+fn checked<'v>(table: &str, key: &[u8], stored: &'v [u8]) -> Result<&'v [u8], redb::Error> {
     match stored.split_last_chunk() {
         Some((value, sum)) if *sum == checksum(table, key, value) => Ok(value),
-        _ => Err(redb::Error::Corrupted(format!("a value in table {} fails its checksum", table.0))),
+        _ => Err(redb::Error::Corrupted(format!("a value in table {table} fails its checksum"))),
     }
 }
 
@@ -323,7 +339,7 @@ impl Read for EmbeddedSnapshot<'_> {
             let Some(stored) = ReadableTable::get(&entries, key)? else {
                 return Ok(None);
             };
-            Ok(Some(Bytes::copy_from_slice(checked(table, key, stored.value())?)))
+            Ok(Some(Bytes::copy_from_slice(checked(table.0, key, stored.value())?)))
         })
     }
 
@@ -351,7 +367,7 @@ impl Read for EmbeddedSnapshot<'_> {
         })? {
             let (key, value) = self.guarded(|| {
                 let key = key.value();
-                Ok((key, checked(table, key, value.value())?))
+                Ok((key, checked(table.0, key, value.value())?))
             })?;
             if visit(key, value).is_break() {
                 break;
@@ -407,6 +423,24 @@ impl Embedded {
     }
 }
 
+/// Reads every entry and checks its value; how many each table has.
+fn entries_by_table(database: &Database) -> Result<BTreeMap<String, u64>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let mut counts = BTreeMap::new();
+    for table in transaction.list_tables()? {
+        let name = table.name().to_owned();
+        let entries = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new(&name))?;
+        let mut count = 0;
+        for entry in ReadableTable::iter(&entries)? {
+            let (key, value) = entry?;
+            checked(&name, key.value(), value.value())?;
+            count += 1;
+        }
+        counts.insert(name, count);
+    }
+    Ok(counts)
+}
+
 fn commit(database: &Database, changes: &Changes, durability: Durability) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(match durability {
@@ -421,7 +455,7 @@ fn commit(database: &Database, changes: &Changes, durability: Durability) -> Res
                     let mut stored = entries.insert_reserve(key.as_slice(), value.len() + CHECKSUM_BYTES)?;
                     let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
                     bytes.copy_from_slice(value);
-                    sum.copy_from_slice(&checksum(*table, key, value));
+                    sum.copy_from_slice(&checksum(table.0, key, value));
                 }
                 None => drop(entries.remove(key.as_slice())?),
             }

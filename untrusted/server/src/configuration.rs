@@ -1,7 +1,7 @@
 //! The server's settings: command line over configuration file over defaults.
 
 use crate::tls::CertificatePaths;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
 #[command(
     name = "arras-server",
     version,
+    args_conflicts_with_subcommands = true,
     about = "The keyless half of Arras: stores ciphertext and answers queries on it",
     long_about = "The keyless half of Arras. It stores sealed documents and encrypted indexes in its data \
         directory and answers the queries of one proxy, which holds the keys. It needs no key of the data, \
@@ -30,6 +31,10 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
         Exit codes: 0 stopped, 2 usage or configuration, 3 certificates, 4 data directory, 5 network."
 )]
 pub struct Arguments {
+    /// In place of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Directory of the database; made if it does not exist. One server at a time.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -74,9 +79,24 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub transcript_bytes: usize,
 
+    /// MiB a second at which the database's file is read again, once a day, to find damage early; 0: not at all.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub scrub_rate: u64,
+
     /// Stop when standard input ends, as it does with the process that started the server and holds the other end.
     #[arg(long)]
     pub stop_with_stdin: bool,
+}
+
+/// What `arras-server` does in place of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check the files of a stopped server: every block, every page, every value. Exit code 4 if there is damage.
+    Verify {
+        /// Directory of the database.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
 }
 
 /// Form of the log.
@@ -120,6 +140,8 @@ pub struct Configuration {
     pub log_format: LogFormat,
     /// Where to write down what this side sees, and how many bytes of each message.
     pub transcript: Option<(PathBuf, usize)>,
+    /// MiB a second at which the file is read again; 0: not at all.
+    pub scrub_rate: u64,
     /// The end of standard input is a reason to stop.
     pub stop_with_stdin: bool,
 }
@@ -176,6 +198,7 @@ impl Configuration {
             certificates,
             log_format: arguments.log_format.or(file.log_format).unwrap_or_default(),
             transcript: arguments.transcript.map(|path| (path, arguments.transcript_bytes)),
+            scrub_rate: arguments.scrub_rate,
             stop_with_stdin: arguments.stop_with_stdin,
         })
     }

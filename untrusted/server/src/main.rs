@@ -3,11 +3,11 @@
 #![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 use arras_server::Backend;
-use arras_server::configuration::{Arguments, Configuration, ConfigurationError, LogFormat};
+use arras_server::configuration::{Arguments, Command, Configuration, ConfigurationError, LogFormat};
 use arras_server::listener::{Handler, Limits, Listener};
 use arras_server::tls::{self, TlsError};
 use arras_server::transcript::Transcript;
-use arras_storage::{Embedded, StorageError};
+use arras_storage::{Embedded, ScrubPace, StorageError};
 use clap::Parser;
 use rustls::ServerConfig;
 use std::future::Future;
@@ -57,7 +57,12 @@ impl Failure {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match Configuration::new(Arguments::parse()).map_err(Failure::from).and_then(run) {
+    let mut arguments = Arguments::parse();
+    let done = match arguments.command.take() {
+        Some(Command::Verify { data_dir }) => verify(&data_dir),
+        None => Configuration::new(arguments).map_err(Failure::from).and_then(run),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("arras-server: {failure}");
@@ -70,6 +75,10 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
     start_log(configuration.log_format);
     let tls = tls::server_config(&configuration.certificates)?;
     let backend = open(&configuration.data_dir)?;
+    if configuration.scrub_rate > 0 {
+        let bytes_per_second = configuration.scrub_rate.saturating_mul(1 << 20);
+        backend.store().scrub_in_background(ScrubPace { bytes_per_second, ..ScrubPace::default() });
+    }
     let Some((path, bytes)) = &configuration.transcript else {
         return serve(&configuration, tls, Arc::new(backend));
     };
@@ -109,6 +118,30 @@ fn serve<H: Handler>(
     Ok(())
 }
 
+/// Checks the files of a stopped server, and prints how many entries each table has.
+fn verify(path: &Path) -> Result<(), Failure> {
+    let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
+    let checked = Embedded::exists(path).and_then(|exists| match exists {
+        true => Embedded::open(path)?.verify().map(Some),
+        false => Ok(None),
+    });
+    let counts = checked.map_err(|error| failed(describe(error)))?;
+    let counts = counts.ok_or_else(|| failed("there is no database here".into()))?;
+    for (table, entries) in counts {
+        let _ = writeln!(io::stdout(), "ok    {table}: {entries} entries");
+    }
+    Ok(())
+}
+
+/// What is wrong with a data directory, and what to do about it.
+fn describe(error: StorageError) -> String {
+    match error {
+        StorageError::InUse => "another arras-server uses this data directory; stop it first".into(),
+        StorageError::Damaged(what) => format!("damaged ({what}); restore it from a backup"),
+        StorageError::Environment(what) => format!("{what}; check that it is a writable directory"),
+    }
+}
+
 /// Opens the data directory and counts this start.
 fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
     let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
@@ -121,11 +154,7 @@ fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
             opened => break opened,
         }
     };
-    store.and_then(|store| Backend::open(store, fresh_name)).map_err(|error| match error {
-        StorageError::InUse => failed("another arras-server uses this data directory; stop it first".into()),
-        StorageError::Damaged(what) => failed(format!("damaged ({what}); restore it from a backup")),
-        StorageError::Environment(what) => failed(format!("{what}; check that it is a writable directory")),
-    })
+    store.and_then(|store| Backend::open(store, fresh_name)).map_err(|error| failed(describe(error)))
 }
 
 fn start_log(format: LogFormat) {

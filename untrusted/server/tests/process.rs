@@ -228,3 +228,66 @@ fn help_names_every_flag_and_the_exit_codes() {
         assert!(help.contains(word), "{word}");
     }
 }
+
+/// Flips a bit in the middle of the `nth` block from the end that holds something; false if there are not so many.
+fn flip_bit_from_end(file: &Path, nth: usize) -> bool {
+    let mut bytes = fs::read(file).unwrap();
+    let used = |block: &usize| bytes[block * 4096..][..4096].iter().any(|byte| *byte != 0);
+    let Some(block) = (1..bytes.len() / 4096).rev().filter(used).nth(nth) else { return false };
+    bytes[block * 4096 + 2048] ^= 1;
+    fs::write(file, bytes).unwrap();
+    true
+}
+
+fn verify(place: &Place) -> Command {
+    let mut command = server();
+    command.arg("verify").arg("--data-dir").arg(place.path("d"));
+    command
+}
+
+#[test]
+fn verify_names_damage_and_exits_with_it() {
+    let place = Place::new();
+    let (code, said) = fails(verify(&place));
+    assert!(code == 4 && said.contains("no database"), "{code} {said}");
+    assert_eq!(Running::start(place.command()).stop("TERM").0, Some(0));
+    let output = verify(&place).output().unwrap();
+    let counts = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && counts.contains("ok    meta: 2 entries"), "{counts}");
+    let file = place.path("d").join("arras.redb");
+    assert!(flip_bit_from_end(&file, 0));
+    let (code, said) = fails(verify(&place));
+    assert!(
+        code == 4 && said.contains("checksum") && said.contains("restore it from a backup"),
+        "{code} {said}"
+    );
+}
+
+#[test]
+fn a_running_server_finds_damage_that_nothing_asked_for() {
+    let place = Place::new();
+    for _ in 0..3 {
+        assert_eq!(Running::start(place.command()).stop("TERM").0, Some(0));
+    }
+    let file = place.path("d").join("arras.redb");
+    let kept: Vec<_> =
+        ["arras.redb", "arras.sums"].map(|name| fs::read(place.path("d").join(name)).unwrap()).into();
+    let mut found = false;
+    for nth in 0.. {
+        fs::write(&file, &kept[0]).unwrap();
+        fs::write(place.path("d").join("arras.sums"), &kept[1]).unwrap();
+        if !flip_bit_from_end(&file, nth) {
+            break;
+        }
+        // Damage of what an opening needs is refused there; of what it does not, the server looks for it.
+        let mut child = place.command().args(["--scrub-rate", "1000"]).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        found = log.map_while(Result::ok).any(|line| line.contains("the store's file is damaged"));
+        let _ = child.kill();
+        let _ = child.wait();
+        if found {
+            break;
+        }
+    }
+    assert!(found, "no damage was found by a running server");
+}

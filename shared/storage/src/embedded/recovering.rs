@@ -6,12 +6,11 @@ use super::opening::{Opened, Source};
 use super::sums::BLOCK_BYTES;
 use super::{closed, contained};
 use crate::{Changes, Durability, StorageError};
-use redb::StorageBackend;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
-use tracing::{error, info};
+use tracing::{debug, error, info};
 
 /// After a failure, writes are refused for this many times as long as opening again took, so that a device that
 /// keeps failing leaves most of the time to those who read.
@@ -76,6 +75,7 @@ pub(super) struct Recovering {
     /// How often the device failed. What was opened at another count takes nothing more.
     setbacks: AtomicU64,
     trouble: Mutex<Trouble>,
+    closed: AtomicBool,
 }
 
 impl Recovering {
@@ -86,6 +86,7 @@ impl Recovering {
             current: RwLock::new(current),
             setbacks: AtomicU64::new(0),
             trouble: Mutex::default(),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -116,16 +117,20 @@ impl Recovering {
         }
     }
 
-    /// The engine, for one who has it alone.
-    pub(super) fn exclusive(&mut self) -> Result<&mut Opened, StorageError> {
+    /// Runs `run` on the engine while nobody else uses it.
+    pub(super) fn with_alone<T>(
+        &self,
+        run: impl FnOnce(&mut Opened) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
         self.with(|_, _| Ok(()))?;
-        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner);
-        current.as_mut().map(|current| &mut current.opened).ok_or_else(closed)
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        run(&mut current.as_mut().ok_or_else(closed)?.opened)
     }
 
     /// Closes the engine. Nobody is left to tell of a failure; the next opening finds what is wrong.
-    pub(super) fn close(&mut self) {
-        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let current = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
         let _closed = contained(|| {
             drop(current);
             Ok(())
@@ -161,6 +166,9 @@ impl Recovering {
 
     fn reopen(&self) -> Result<(), StorageError> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_used() {
+            return Err(closed());
+        }
         let generation = self.setbacks();
         if current.as_ref().is_some_and(|current| current.generation == generation) {
             return Ok(());
@@ -235,30 +243,105 @@ impl Recovering {
         }
     }
 
+    /// One step of a scrub. None at the end, and once the store was closed or opened anew.
+    fn scrub_step(&self, from: u64, damaged: &mut Vec<u64>) -> Result<Option<u64>, StorageError> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Current { opened, generation }) = &*current else {
+            return Ok(None);
+        };
+        if *generation != self.setbacks() {
+            return Ok(None);
+        }
+        let step = opened.state.scrub_step(&*opened.file, from, damaged);
+        step.map_err(|error| super::environment(&error))
+    }
+
     pub(super) fn scrub(
         &self,
         pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Scrubbed, StorageError> {
-        let (file, origin) = self.with(|opened, origin| Ok((Arc::clone(&opened.file), origin)))?;
         let (mut blocks, mut from) = (Vec::new(), 0);
-        while let Some(next) = step(&*file, &origin, from, &mut blocks)? {
+        while let Some(next) = self.scrub_step(from, &mut blocks)? {
             from = next;
-            if pace(from * BLOCK_BYTES as u64).is_break() || origin.generation != self.setbacks() {
+            if pace(from * BLOCK_BYTES as u64).is_break() {
                 break;
             }
         }
         let damaged = blocks.into_iter().map(|block| block * BLOCK_BYTES as u64).collect();
         Ok(Scrubbed { bytes: from * BLOCK_BYTES as u64, damaged })
     }
+
+    /// True if the store is open, or would be if its device worked.
+    fn is_used(&self) -> bool {
+        !self.closed.load(Ordering::Acquire)
+    }
 }
 
-fn step(
-    file: &dyn StorageBackend,
-    origin: &Origin,
-    from: u64,
-    damaged: &mut Vec<u64>,
-) -> Result<Option<u64>, StorageError> {
-    origin.state.scrub_step(file, from, damaged).map_err(|error| super::environment(&error))
+/// How a store's file is read again while it is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubPace {
+    /// Bytes read in a second, at most.
+    pub bytes_per_second: u64,
+    /// From the end of one pass to the beginning of the next.
+    pub rest: Duration,
+}
+
+impl Default for ScrubPace {
+    fn default() -> Self {
+        Self { bytes_per_second: 8 << 20, rest: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+/// Longest sleep of a scrub: it notices the end of the store after that.
+const NAP: Duration = Duration::from_millis(500);
+
+/// Reads the file again and again, at `pace`, until the store is closed, and logs the damage it finds.
+pub(super) fn scrub_in_background(engine: Weak<Recovering>, pace: ScrubPace) {
+    std::thread::spawn(move || {
+        while let Some(scrubbed) = scrub_once(&engine, pace) {
+            match scrubbed {
+                Ok(Scrubbed { bytes, damaged }) if damaged.is_empty() => {
+                    debug!(bytes, "the store's file was read again: no damage");
+                }
+                Ok(scrubbed) => error!(
+                    bytes = scrubbed.bytes,
+                    "the store's file is damaged: {}; what depends on it is refused: restore a backup",
+                    scrubbed.describe_damage().unwrap_or_default()
+                ),
+                Err(failure) => error!("the store's file cannot be read: {failure}"),
+            }
+            if !rest(&engine, pace.rest) {
+                break;
+            }
+        }
+    });
+}
+
+/// Sleeps, unless the store is closed meanwhile: then false.
+fn rest(engine: &Weak<Recovering>, time: Duration) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        if !engine.upgrade().is_some_and(|engine| engine.is_used()) {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(NAP));
+    }
+}
+
+/// One pass; none if the store was closed meanwhile.
+fn scrub_once(engine: &Weak<Recovering>, pace: ScrubPace) -> Option<Result<Scrubbed, StorageError>> {
+    let began = Instant::now();
+    let mut open = true;
+    let scrubbed = engine.upgrade()?.scrub(&mut |bytes| {
+        let due = Duration::from_millis(bytes.saturating_mul(1000) / pace.bytes_per_second.max(1));
+        open = rest(engine, due.saturating_sub(began.elapsed()));
+        if open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    open.then_some(scrubbed)
 }
 
 /// Bytes that writing `changes` may take.

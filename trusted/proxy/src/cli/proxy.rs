@@ -9,7 +9,7 @@ use crate::history::{Halt, History};
 use arras_keys::Keyring;
 use arras_mongo::{Options, Server};
 use arras_planner::schema::Schema;
-use arras_storage::Embedded;
+use arras_storage::{Embedded, ScrubPace};
 use std::future::Future;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub(super) async fn serve(
     };
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
+    local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
     let mut incarnation = connection.incarnation();
     let range = configuration.range_indexes;
