@@ -21,6 +21,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// MongoDB's code for a server that cannot be reached.
+const HOST_UNREACHABLE: i32 = 6;
+
 type Counted = Accounted<Memory>;
 type Refuse = fn(&Request) -> Option<Refusal>;
 
@@ -200,7 +203,15 @@ impl World {
         let filter = Filter::parse(&doc! {}).expect("a filter");
         let query =
             Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
-        let mut cursor = self.engine.find(&namespace(), query).await.expect("a cursor");
+        // A server that was waited for in vain is left alone for a moment.
+        let mut cursor = loop {
+            match self.engine.find(&namespace(), query.clone()).await {
+                Err(error) if error.code == HOST_UNREACHABLE => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                found => break found.expect("a cursor"),
+            }
+        };
         cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents")
     }
 

@@ -13,6 +13,9 @@ const META: Table = Table("meta");
 const DATABASE_KEY: &[u8] = b"database";
 const INCARNATION_KEY: &[u8] = b"incarnation";
 
+/// Largest request that may be quick: of ten rows or labels.
+const QUICK_BYTES_MAX: usize = 200;
+
 /// The server's state: a store, and who it is.
 #[derive(Debug)]
 pub struct Backend<S> {
@@ -78,6 +81,27 @@ impl<S: Storage> Backend<S> {
     /// [`Refusal`]; a refused write changed nothing.
     pub fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         self.answer(Writer::InProcess, protocol, body)
+    }
+
+    /// True for a look at single records: one document, or whether a few rows or labels are there.
+    pub fn is_quick(protocol: ProtocolId, body: &[u8]) -> bool {
+        type Documents = arras_protocol::documents::Documents;
+        type Unique = arras_protocol::unique::Unique;
+        if body.len() > QUICK_BYTES_MAX {
+            return false;
+        }
+        match protocol {
+            Documents::ID => match request::<Documents>(body) {
+                Ok(arras_protocol::documents::Request::Read { rows, .. }) => rows.len() <= 1,
+                Ok(
+                    arras_protocol::documents::Request::Exist { .. }
+                    | arras_protocol::documents::Request::Count { .. },
+                ) => true,
+                Ok(arras_protocol::documents::Request::Scan { .. }) | Err(_) => false,
+            },
+            Unique::ID => true,
+            _ => false,
+        }
     }
 
     /// Answers one request of a connection, as far as its hello goes.

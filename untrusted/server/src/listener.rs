@@ -38,6 +38,13 @@ pub trait Handler: Send + Sync + 'static {
     /// [`Refusal`], which is sent in place of the response.
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal>;
 
+    /// True for a request that is answered in less time than another thread takes to wake: it is handled where it was
+    /// read.
+    fn is_quick(&self, protocol: ProtocolId, body: &[u8]) -> bool {
+        let _ = (protocol, body);
+        false
+    }
+
     /// How often what is behind this went through what a crash does to it ([`arras_storage::Storage::setbacks`]). A
     /// connection that began before the last time gets no answer from after it: it ends, as with the process.
     fn setbacks(&self) -> u64 {
@@ -224,6 +231,10 @@ async fn admit<H: Handler>(
 impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
     fn handle(&self, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         Self::handle(self, protocol, body)
+    }
+
+    fn is_quick(&self, protocol: ProtocolId, body: &[u8]) -> bool {
+        Self::is_quick(protocol, body)
     }
 
     fn setbacks(&self) -> u64 {

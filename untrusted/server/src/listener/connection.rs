@@ -11,6 +11,7 @@ use arras_protocol::{Protocol, ProtocolId, Refusal, arx_eq, arx_range, codec, do
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -331,7 +332,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Runs the handler on a blocking thread; `None` if nobody waits for the answer any more. Also how long
+    /// Runs the handler, on a blocking thread unless it is quick; `None` if nobody waits for the answer any more. Also how long
     /// it ran.
     async fn work(
         &self,
@@ -341,7 +342,8 @@ impl<H: Handler> Connection<H> {
     ) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
         // Writes wait for each other, to share a commit: one of them works at a time, and those that wait must not
         // take the places of readers.
-        let _worker = if header.protocol == write::Write::ID {
+        let is_quick = self.serving.handler.is_quick(header.protocol, &body);
+        let _worker = if is_quick || header.protocol == write::Write::ID {
             None
         } else {
             let Ok(worker) = self.serving.workers.acquire().await else {
@@ -356,14 +358,18 @@ impl<H: Handler> Connection<H> {
         let started = Instant::now();
         let handler = Arc::clone(&self.serving.handler);
         let session = Arc::clone(&self.session);
-        let worked =
-            tokio::task::spawn_blocking(move || handler.handle_for(&session, header.protocol, &body)).await;
+        let handle = move || handler.handle_for(&session, header.protocol, &body);
+        let worked = if is_quick {
+            catch_unwind(AssertUnwindSafe(handle)).map_err(drop)
+        } else {
+            tokio::task::spawn_blocking(handle).await.map_err(drop)
+        };
         let answered = match worked {
             Ok(Ok(reply)) if reply.len() > FRAME_BYTES_MAX => {
                 Err(Refusal::Limit(format!("the reply would be {} bytes", reply.len())))
             }
             Ok(answered) => answered,
-            Err(_) => {
+            Err(()) => {
                 error!(peer = %self.peer, protocol = protocol_name(header.protocol), "the handler panicked");
                 Err(Refusal::Storage("the request failed inside the server; its log says more".into()))
             }
