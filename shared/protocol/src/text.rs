@@ -70,6 +70,7 @@ impl Visitor<'_> for Line {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used, reason = "a test may fail")]
 mod tests {
     use super::*;
     use crate::{Refusal, codec, hello};

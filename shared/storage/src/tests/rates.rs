@@ -203,9 +203,12 @@ fn stale(files: &mut Files, seed: &mut u64) {
     file.copy_within(from * BLOCK..(from + 1) * BLOCK, to * BLOCK);
 }
 
+/// Does one damage, drawn from the seed.
+type Damage = fn(&mut Files, &mut u64);
+
 fn all(rounds: u64) {
     let mut silent = 0;
-    let kinds: [(&str, fn(&mut Files, &mut u64)); 5] = [
+    let kinds: [(&str, Damage); 5] = [
         ("single bits", flip),
         ("exchanged pages", swap),
         ("single bits of the header", flip_header),

@@ -23,7 +23,7 @@ fn each_rows_first_write_is_taken_and_its_later_ones_keep_their_order() {
     assert_eq!(rows(&second), [1, 2, 4]);
     // Some that could not be dealt with come first again, before what was left.
     joining.put_back(second);
-    assert_eq!(rows(&joining.waiting().make_contiguous()), [1, 2, 4, 1]);
+    assert_eq!(rows(joining.waiting().make_contiguous()), [1, 2, 4, 1]);
     assert_eq!(rows(&joining.take()), [1, 2, 4]);
     assert_eq!(rows(&joining.take()), [1]);
     assert!(joining.take().is_empty());
