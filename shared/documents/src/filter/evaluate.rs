@@ -178,7 +178,9 @@ fn equals(candidate: Option<&Bson>, operand: &Bson) -> bool {
 
 fn contains(sorted: &[Bson], candidate: Option<&Bson>) -> bool {
     if is_nullish(candidate) {
-        return sorted.iter().any(|value| is_nullish(Some(value)));
+        // Nulls stand before the numbers: most lists are passed over at their first value.
+        let mut first = sorted.iter().take_while(|value| order::class(value) < Class::Number);
+        return first.any(|value| is_nullish(Some(value)));
     }
     candidate
         .is_some_and(|candidate| sorted.binary_search_by(|value| order::compare(value, candidate)).is_ok())
