@@ -37,6 +37,9 @@ struct Arguments {
     /// Documents of one line of the table.
     #[arg(long, default_value_t = 50_000)]
     window: u64,
+    /// Two fields with plain indexes (for equality and ranges) in place of one range index.
+    #[arg(long)]
+    plain: bool,
     /// Make the index when all documents are there.
     #[arg(long)]
     index_last: bool,
@@ -90,11 +93,23 @@ fn files(directory: &Path) -> (u64, u64) {
         .fold((0, 0), |(length, blocks), file| (length + file.len(), blocks + file.blocks() * 512))
 }
 
-async fn create_index<S: Storage, C: ServerChannel>(engine: &Engine<S, C>) -> Result<(), Box<dyn Error>> {
-    let key = doc! { "number": 1 };
-    let request =
-        IndexRequest { name: "number".into(), key, unique: false, sparse: false, options: Document::new() };
-    engine.create_indexes(&namespace(), vec![request]).await?;
+async fn create_index<S: Storage, C: ServerChannel>(
+    engine: &Engine<S, C>,
+    plain: bool,
+) -> Result<(), Box<dyn Error>> {
+    let request = |field: &str, options: Document| IndexRequest {
+        name: field.into(),
+        key: doc! { field: 1 },
+        unique: false,
+        sparse: false,
+        options,
+    };
+    let requests = if plain {
+        vec![request("number", Document::new()), request("name", Document::new())]
+    } else {
+        vec![request("number", doc! { "storageEngine": { "arras": { "operations": ["range"] } } })]
+    };
+    engine.create_indexes(&namespace(), requests).await?;
     Ok(())
 }
 
@@ -105,7 +120,7 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
     let tally = channel.tally();
     let engine = one_process::open(folder, local, channel, Settings::default()).await?;
     if !arguments.index_last {
-        create_index(&engine).await?;
+        create_index(&engine, arguments.plain).await?;
     }
     let mut random = Prg::new(&[1; 16]);
     println!(
@@ -137,7 +152,7 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
     }
     if arguments.index_last {
         let (began, before) = (Instant::now(), (tally.traffic(), written()));
-        create_index(&engine).await?;
+        create_index(&engine, arguments.plain).await?;
         println!("index:");
         line(done, done, began, before);
     }

@@ -1,7 +1,8 @@
 //! Writes of more bytes than a request may have.
 
-use crate::world::{World, run, with_array};
+use crate::world::{World, namespace, run, with_array};
 use arras_lab::channel::Direct;
+use arras_planner::store::Store;
 use arras_planner::terms::TERMS_MAX;
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Blob, Channel, CollectionId, OperationId, Refusal, codec, documents};
@@ -9,7 +10,7 @@ use arras_server::Backend;
 use arras_storage::{Direction, Memory, Read, Storage, Table};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Requests are cut here; what is refused is larger by what one step may be.
 const REQUEST_BYTES: usize = 64 * 1024;
@@ -40,6 +41,26 @@ fn an_index_over_long_arrays_is_made_in_requests_that_can_be_sent() {
         let range = doc! { "values": { "$gte": 0, "$lt": 100 } };
         assert_eq!(world.ids(range).await, (0..20).collect::<Vec<_>>());
         assert_eq!(parts_kept(&world.server), 0);
+    });
+}
+
+#[test]
+fn how_far_an_index_build_is_can_be_seen() {
+    run(async {
+        let world = World::new(REQUEST_BYTES, FRAME_BYTES).await;
+        world.insert((0..20).map(|id| with_array(id, 300)).collect()).await.expect("documents");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (engine, builds) = (world.engine.clone(), Arc::clone(&seen));
+        let watch = move || builds.lock().expect("a list").extend(engine.index_builds());
+        *world.channel.watch.lock().expect("no watch") = Some(Box::new(watch));
+        world.create_index(doc! { "values": 1 }).await.expect("an index");
+        *world.channel.watch.lock().expect("a watch") = None;
+        let seen = seen.lock().expect("a list");
+        assert!(seen.iter().all(|build| build.total == 20 && build.done <= 20 && build.ns == namespace()));
+        assert!(seen.iter().any(|build| build.done == 0), "its beginning");
+        assert!(seen.iter().any(|build| build.done > 0 && build.done < 20), "its course");
+        assert!(seen.windows(2).all(|pair| pair[0].done <= pair[1].done), "it goes on");
+        assert_eq!(world.engine.index_builds(), [], "its end");
     });
 }
 

@@ -10,15 +10,19 @@ use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
 use arras_storage::Memory;
 use bson::{Document, doc};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A channel that refuses what is larger than a frame may be, as the real one does, with a smaller frame.
 pub(crate) struct Limited {
     server: Direct<Memory>,
     frame_bytes: usize,
     pub(crate) requests: AtomicUsize,
+    /// Called before each request.
+    pub(crate) watch: Mutex<Option<Watch>>,
 }
+
+pub(crate) type Watch = Box<dyn FnMut() + Send>;
 
 impl<P: Protocol> Channel<P> for Limited {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
@@ -27,6 +31,9 @@ impl<P: Protocol> Channel<P> for Limited {
             return Err(ChannelError::TooLarge { request_bytes, limit_bytes });
         }
         self.requests.fetch_add(1, Ordering::SeqCst);
+        if let Some(watch) = &mut *self.watch.lock().expect("no watch panics") {
+            watch();
+        }
         Channel::<P>::call(&self.server, request).await
     }
 }
@@ -43,7 +50,12 @@ impl World {
     pub(crate) async fn new(request_bytes: usize, frame_bytes: usize) -> Self {
         let server = Arc::new(Backend::open(Memory::new(), [1; 16]).expect("memory does not fail"));
         let direct = Direct::new(Arc::clone(&server));
-        let channel = Arc::new(Limited { server: direct, frame_bytes, requests: AtomicUsize::new(0) });
+        let channel = Arc::new(Limited {
+            server: direct,
+            frame_bytes,
+            requests: AtomicUsize::new(0),
+            watch: Mutex::default(),
+        });
         let directory = tempfile::tempdir().expect("a folder");
         let settings = Settings { request_bytes, ..Settings::default() };
         let engine = one_process::open(directory.path(), Memory::new(), Arc::clone(&channel), settings);

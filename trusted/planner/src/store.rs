@@ -58,6 +58,17 @@ pub struct Query {
     pub allow_disk_use: bool,
 }
 
+/// An index that is being filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexBuild {
+    /// Over which collection.
+    pub ns: Namespace,
+    /// Documents entered so far.
+    pub done: u64,
+    /// Documents there were when it began.
+    pub total: u64,
+}
+
 /// An insert, update or delete that failed for one of its documents.
 #[derive(Clone, Debug)]
 pub struct WriteFailure {
@@ -228,6 +239,10 @@ pub trait Store: Send + Sync + 'static {
         ns: &Namespace,
         indexes: Vec<IndexRequest>,
     ) -> impl Future<Output = Result<(usize, usize), StoreError>> + Send;
+    /// Index builds under way.
+    fn index_builds(&self) -> Vec<IndexBuild> {
+        Vec::new()
+    }
     /// Indexes of a collection, the `_id` index first. Error 26 `NamespaceNotFound` if there is no collection.
     fn indexes(&self, ns: &Namespace) -> impl Future<Output = Result<Vec<IndexRequest>, StoreError>> + Send;
     /// Drops an index by name. Error 27 `IndexNotFound`, 72 for the `_id` index.

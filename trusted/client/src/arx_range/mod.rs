@@ -19,8 +19,9 @@
 //! number of further changes, until a search comes to them. So while a collection is filled no circuit is made, and
 //! none is stored for a tree that nobody searches: in an index that is never searched they would be most of what the
 //! server holds. Circuits left over from before are not deleted: they serve nothing, and are overwritten by the next.
-//! Which trees are unready is known to the server, and is no news to it: they are those in which it saw a node
-//! written, or no search since this process began.
+//! Which trees are unready is no news to the server that runs: they are those in which it saw a node written, or no
+//! search since this process began. A snapshot of it shows which trees no search has come to since they were filled
+//! (they have no circuits), in units of whole trees.
 //!
 //! *No circuit is opened twice.* Labels leave for a root's circuit under a nonce only this process knows to be
 //! unused. Everything below is reached through links that this process tagged (`locate`), so this holds

@@ -123,7 +123,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         revisions: &[Revision],
         filling: &[IndexId],
     ) -> Result<(), StoreError> {
-        let parts = collection.parts();
+        let mut parts = collection.parts();
+        // Documents hold the counters of equality indexes; filling others leaves them as they are.
+        let is_counted = |part: &Arc<Part<C>>| filling.contains(&part.id) && matches!(part.half, Half::Eq(_));
+        let rewrites = filling.is_empty() || parts.iter().any(is_counted);
+        if !rewrites {
+            parts.retain(|part| filling.contains(&part.id));
+        }
         let mut steps = Steps::default();
         let mut values = ValueRecords::default();
         let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
@@ -149,7 +155,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
             }
         }
-        document_steps(collection, revisions, headers, &mut steps)?;
+        if rewrites {
+            document_steps(collection, revisions, headers, &mut steps)?;
+        }
         let mut staged = stage(changes_of_ranges).await?;
         steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
         let mut changes = self.value_changes(&values);

@@ -239,6 +239,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut scan = Scan::new(self, collection, DOCUMENTS_PER_STEP);
         let name = format!("{}.{}", collection.ns.database, collection.ns.collection);
         let total = self.document_count(collection)?;
+        let build = self.builds.begin(&collection.ns, total);
         let (began, mut told, mut done) = (Instant::now(), Instant::now(), 0_u64);
         loop {
             let documents = scan.next(&*self.channel).await?;
@@ -251,7 +252,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 told = Instant::now();
                 tracing::info!(collection = %name, done, total, "filling an index: documents done, of so many");
             }
-            done += documents.len() as u64;
             let revision = |old: OpenDocument| {
                 let new = Some(old.document.clone());
                 Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
@@ -262,7 +262,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 if let Some(error) = self.conflicts(collection, &chunk).await?.into_iter().flatten().next() {
                     return Err(error);
                 }
+                let entered = chunk.len() as u64;
                 self.apply_filling(collection, &chunk, filling).await?;
+                build.advance(entered);
+                done += entered;
             }
         }
     }

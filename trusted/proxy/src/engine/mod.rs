@@ -3,6 +3,7 @@
 
 mod apply;
 mod budget;
+mod builds;
 pub mod catalog;
 pub mod channel;
 pub mod cleanup;
@@ -169,6 +170,8 @@ struct Shared<S: Storage, C> {
     budget: budget::Budget,
     /// Where sorts and groups put what does not fit memory.
     spill: Arc<spill::SpillFile>,
+    /// Index builds under way.
+    builds: builds::Builds,
     /// Insertion order: the number of this start in the high bits, so that it rises across starts.
     sequence: AtomicU64,
 }
@@ -230,6 +233,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             definitions: tokio::sync::Mutex::default(),
             budget,
             spill,
+            builds: builds::Builds::default(),
             sequence: AtomicU64::new(starts << 40),
         });
         for record in catalog::all(&shared.local)? {

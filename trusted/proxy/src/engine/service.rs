@@ -8,8 +8,8 @@ use arras_documents::filter::{Expr, Filter};
 use arras_documents::spill::Workspace;
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
-    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexRequest, Inserted, Modification,
-    Namespace, Query, Store, StoreError, UpdateStatement, Updated,
+    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, Inserted,
+    Modification, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
 };
 use arras_storage::Storage;
 use bson::Document;
@@ -121,6 +121,10 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     ) -> Result<(usize, usize), StoreError> {
         let ns = ns.clone();
         self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await }).await
+    }
+
+    fn index_builds(&self) -> Vec<IndexBuild> {
+        self.shared.builds.list()
     }
 
     async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
