@@ -48,6 +48,13 @@ fn revision_bytes<C>(parts: &[Arc<Part<C>>], revision: &Revision) -> usize {
     new.saturating_add(old)
 }
 
+/// Entries of one write of a range index when they come in the order of their keys, and share buckets.
+pub(super) fn entries_in_order<C>(part: &Part<C>, write_bytes: usize) -> usize {
+    let entry = part.physical.key_bytes().unwrap_or_default().saturating_add(RANGE_ENTRY_BYTES);
+    // Half a bucket more than its entries, and the node and links of each bucket.
+    (write_bytes / entry.saturating_mul(2).saturating_add(16)).max(1)
+}
+
 /// The next revisions that make up one write: at least one, if there is any.
 pub(super) fn next_write<C>(
     parts: &[Arc<Part<C>>],

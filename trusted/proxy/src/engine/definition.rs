@@ -1,16 +1,13 @@
 //! Making and dropping collections and indexes.
 
-use super::apply::{COUNTERS, Revision};
+use super::apply::COUNTERS;
 use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::cutting;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::Change;
-use super::scan::Scan;
 use super::{OpenError, Shared, error};
-use arras_client::OpenDocument;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_protocol::write::Step;
@@ -20,13 +17,6 @@ use bson::doc;
 use rand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// How often the log says how far an index is filled.
-const PROGRESS: Duration = Duration::from_secs(5);
-
-/// Documents of one step of filling an index.
-const DOCUMENTS_PER_STEP: u32 = 1000;
 
 fn random_id() -> [u8; 8] {
     let mut id = [0; 8];
@@ -226,48 +216,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let changes = vec![catalog::record(&self.local, &collection.record())];
         self.intents.perform(&*self.channel, Vec::new(), changes).await.map_err(error::write)
-    }
-
-    /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
-    pub(super) async fn fill(
-        &self,
-        collection: &Arc<Collection<C>>,
-        filling: &[IndexId],
-    ) -> Result<(), StoreError> {
-        let mut parts = collection.parts();
-        parts.retain(|part| filling.contains(&part.id));
-        let mut scan = Scan::new(self, collection, DOCUMENTS_PER_STEP);
-        let name = format!("{}.{}", collection.ns.database, collection.ns.collection);
-        let total = self.document_count(collection)?;
-        let build = self.builds.begin(&collection.ns, total);
-        let (began, mut told, mut done) = (Instant::now(), Instant::now(), 0_u64);
-        loop {
-            let documents = scan.next(&*self.channel).await?;
-            if documents.is_empty() {
-                let seconds = began.elapsed().as_secs();
-                tracing::info!(collection = %name, documents = done, seconds, "an index is filled");
-                return Ok(());
-            }
-            if told.elapsed() >= PROGRESS {
-                told = Instant::now();
-                tracing::info!(collection = %name, done, total, "filling an index: documents done, of so many");
-            }
-            let revision = |old: OpenDocument| {
-                let new = Some(old.document.clone());
-                Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
-            };
-            let mut revisions = documents.into_iter().map(revision).peekable();
-            while revisions.peek().is_some() {
-                let chunk = cutting::next_write(&parts, &mut revisions, self.settings.request_bytes);
-                if let Some(error) = self.conflicts(collection, &chunk).await?.into_iter().flatten().next() {
-                    return Err(error);
-                }
-                let entered = chunk.len() as u64;
-                self.apply_filling(collection, &chunk, filling).await?;
-                build.advance(entered);
-                done += entered;
-            }
-        }
     }
 
     /// Drops an index by name.

@@ -14,6 +14,7 @@ mod cutting;
 mod definition;
 mod error;
 mod fetch;
+mod filling;
 pub mod index;
 pub mod intents;
 mod joined;
