@@ -2,6 +2,7 @@
 
 use hkdf::Hkdf;
 use sha2::Sha256;
+use zeroize::Zeroize;
 
 /// Most bytes one derivation gives: 255 hashes.
 pub const OUTPUT_BYTES_MAX: usize = 255 * 32;
@@ -21,9 +22,10 @@ pub fn hkdf_sha256(material: &[u8], salt: &[u8], info: &[&[u8]], out: &mut [u8])
 
 /// RFC 5869 as written: `info` is the concatenation of its parts.
 fn extract_expand(material: &[u8], salt: &[u8], info: &[&[u8]], out: &mut [u8]) {
-    Hkdf::<Sha256>::new(Some(salt), material)
-        .expand_multi_info(info, out)
-        .expect("at most 255 hashes are asked for");
+    let (mut prk, hkdf) = Hkdf::<Sha256>::extract(Some(salt), material);
+    // The states of hash and MAC wipe themselves; this is the library's copy for its caller.
+    prk.as_mut_slice().zeroize();
+    hkdf.expand_multi_info(info, out).expect("at most 255 hashes are asked for");
 }
 
 #[cfg(test)]

@@ -15,6 +15,18 @@ pub fn wipe(bytes: &mut [u8]) {
     last.zeroize();
 }
 
+/// Bytes of the stack that [`wipe_stack`] overwrites: more than any primitive here uses.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Overwrites what calls that have returned left on this thread's stack. Safe code cannot wipe a value that was moved:
+/// its old place is out of reach, but it is overwritten like anything else.
+#[inline(never)]
+pub fn wipe_stack() {
+    let mut room = [0xff_u8; STACK_BYTES];
+    wipe(&mut room);
+    std::hint::black_box(&room);
+}
+
 /// Bytes that are wiped when they are dropped. What is cut off before, or left behind where they grow, is not: make room
 /// for all of them at first.
 #[derive(Default)]

@@ -9,9 +9,23 @@ const DERIVATION_SALT: &[u8] = b"arras key tree 1";
 
 /// A secret key of 32 bytes: a root, or a key derived from one.
 ///
-/// It cannot be copied, compared, printed or serialised, and is wiped when dropped.
-#[derive(Zeroize, ZeroizeOnDrop)]
-pub struct Key([u8; Key::BYTES]);
+/// It cannot be copied, compared, printed or serialised, and is wiped when dropped. Its bytes stay in one place: whoever
+/// hands a key on moves a pointer, and leaves no copy behind that nobody would wipe.
+pub struct Key(Box<[u8; Key::BYTES]>);
+
+impl Zeroize for Key {
+    fn zeroize(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Key {}
 
 impl Key {
     /// Length in bytes.
@@ -23,9 +37,9 @@ impl Key {
     /// If the operating system has no randomness to give: nothing secret can be made then.
     #[must_use]
     pub fn generate() -> Self {
-        let mut key = Self([0; Self::BYTES]);
+        let mut key = Self::blank();
         #[allow(clippy::expect_used, reason = "without randomness there is no safe way to go on")]
-        getrandom::fill(&mut key.0).expect("the operating system's random generator failed");
+        getrandom::fill(key.0.as_mut_slice()).expect("the operating system's random generator failed");
         key
     }
 
@@ -33,7 +47,8 @@ impl Key {
     /// a replayed run of the lab.
     #[must_use]
     pub fn take_from(material: &mut [u8; Self::BYTES]) -> Self {
-        let key = Self(*material);
+        let mut key = Self::blank();
+        key.0.copy_from_slice(material);
         material.zeroize();
         key
     }
@@ -45,8 +60,8 @@ impl Key {
     /// its leaves.
     #[must_use]
     pub fn derive(&self, path: &[&[u8]]) -> Self {
-        let mut key = Self([0; Self::BYTES]);
-        hkdf_sha256(&self.0, DERIVATION_SALT, path, &mut key.0);
+        let mut key = Self::blank();
+        hkdf_sha256(self.0.as_slice(), DERIVATION_SALT, path, key.0.as_mut_slice());
         key
     }
 
@@ -68,9 +83,14 @@ impl Key {
     pub(crate) fn write_with<E>(
         write: impl FnOnce(&mut [u8; Self::BYTES]) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let mut key = Self([0; Self::BYTES]);
+        let mut key = Self::blank();
         write(&mut key.0)?;
         Ok(key)
+    }
+
+    /// Where a key is about to be written.
+    fn blank() -> Self {
+        Self(Box::new([0; Self::BYTES]))
     }
 }
 

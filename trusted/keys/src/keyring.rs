@@ -16,6 +16,7 @@ use crate::key::Key;
 use crate::unlock::{Cost, Unlock, read_key_file};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::hash::sha256;
+use arras_primitives::wipe::wipe_stack;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -104,6 +105,7 @@ impl Keyring {
     /// # Errors
     /// As [`Keyring::create`], and [`KeyringError::Cost`] for costs that Argon2 does not take.
     pub fn create_with_cost(path: &Path, unlock: Unlock, cost: Cost, now: u64) -> Result<Self, KeyringError> {
+        let _wiped = StackWiped;
         let (note, lock) = new_lock(unlock, cost)?;
         let header =
             Header { arras_keyring: FORMAT, unlock: note, roots: vec![RootNote { version: 1, made: now }] };
@@ -126,6 +128,7 @@ impl Keyring {
     /// # Errors
     /// As [`Keyring::open`].
     pub fn open_with_minimum(path: &Path, unlock: Unlock, minimum: Cost) -> Result<Self, KeyringError> {
+        let _wiped = StackWiped;
         let file = parse(path, &files::read_private(path)?)?;
         let lock = open_lock(path, unlock, &file.header.unlock, minimum)?;
         let roots = unseal(path, &file, &lock)?;
@@ -165,6 +168,7 @@ impl Keyring {
     /// [`KeyringError::Changed`] if another process changed the file meanwhile. After an error the keyring is
     /// as it was.
     pub fn rotate(&mut self, now: u64) -> Result<u32, KeyringError> {
+        let _wiped = StackWiped;
         let (newest, _) = self.current();
         let version = newest
             .checked_add(1)
@@ -188,6 +192,7 @@ impl Keyring {
     /// # Errors
     /// As [`Keyring::rotate`] and [`Keyring::create_with_cost`].
     pub fn change_unlock(&mut self, unlock: Unlock, cost: Cost) -> Result<(), KeyringError> {
+        let _wiped = StackWiped;
         let (note, lock) = new_lock(unlock, cost)?;
         let header = Header { unlock: note, ..self.header.clone() };
         let written = encode(&header, &self.roots, &lock);
@@ -204,6 +209,16 @@ impl Keyring {
             return Err(KeyringError::Changed { path: self.path.clone() });
         }
         files::replace(&self.path, bytes)
+    }
+}
+
+/// When it is dropped, what the calls since have left on the stack is overwritten: a cipher's key schedule is moved on its
+/// way into the cipher, and begins with the key itself.
+struct StackWiped;
+
+impl Drop for StackWiped {
+    fn drop(&mut self) {
+        wipe_stack();
     }
 }
 

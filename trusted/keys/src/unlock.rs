@@ -3,7 +3,7 @@
 use crate::error::KeyringError;
 use crate::files;
 use crate::key::Key;
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,11 @@ impl Passphrase {
         let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(Key::BYTES))
             .map_err(|error| KeyringError::Cost(error.to_string()))?;
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        Key::write_with(|out| argon2.hash_password_into(self.0.as_bytes(), salt, out))
+        // The library would not wipe memory of its own.
+        let mut blocks = Zeroizing::new(vec![Block::default(); argon2.params().block_count()]);
+        let words = self.0.as_bytes();
+        let blocks = blocks.as_mut_slice();
+        Key::write_with(|out| argon2.hash_password_into_with_memory(words, salt, out, blocks))
             .map_err(|error| KeyringError::Cost(error.to_string()))
     }
 }
@@ -84,9 +88,12 @@ impl Cost {
 /// # Errors
 /// [`KeyringError::Exists`] if there is a file at `path`, [`KeyringError::Io`] if it cannot be written.
 pub fn create_key_file(path: &Path) -> Result<(), KeyringError> {
-    let mut text = Zeroizing::new(files::to_hex(Key::generate().expose()));
-    text.push('\n');
-    files::create(path, text.as_bytes())
+    let digits = Zeroizing::new(files::to_hex(Key::generate().expose()));
+    // Room for all of it at once: a growing string would leave a copy of the digits behind.
+    let mut line = Zeroizing::new(String::with_capacity(digits.len() + 1));
+    line.push_str(&digits);
+    line.push('\n');
+    files::create(path, line.as_bytes())
 }
 
 /// Reads a key file.
