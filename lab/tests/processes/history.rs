@@ -40,7 +40,7 @@ fn create_index(client: &mut WireClient) {
 }
 
 /// Copies a directory as a backup does.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for file in files(from) {
         let target = to.join(file.strip_prefix(from).unwrap());
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();

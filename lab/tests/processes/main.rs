@@ -10,6 +10,7 @@ mod canaries;
 mod canary;
 mod crash;
 mod crowd;
+mod damage;
 mod definitions;
 mod dice;
 mod faults;

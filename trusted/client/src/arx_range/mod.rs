@@ -48,6 +48,7 @@ mod emit;
 mod entry;
 mod epoch;
 mod garbling;
+mod inspect;
 mod load;
 mod locate;
 mod relevel;

@@ -50,7 +50,7 @@ pub enum Command {
     /// Run both sides as two processes on the embedded store, ready for any MongoDB client.
     Dev(DevArguments),
     /// Check a configuration: files, keyring, certificates, server, data directory.
-    Doctor(ConfigArgument),
+    Doctor(DoctorArguments),
     /// Make a configuration directory: keyring, certificates, commented arras.toml.
     Init(InitArguments),
     /// Measure protocols, schemes and attacks (runs arras-lab, which holds both halves).
@@ -94,6 +94,17 @@ pub struct DevArguments {
     /// Bytes of each message to write down.
     #[arg(long, value_name = "N", default_value_t = 256, requires = "transcript")]
     pub transcript_bytes: usize,
+}
+
+/// Arguments of `arras doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// Compare every index with the documents, too: reads everything and changes nothing. Stop the proxy first.
+    #[arg(long)]
+    pub deep: bool,
 }
 
 /// The configuration file's place.
@@ -179,7 +190,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Demo(arguments) => crate::demo::run(&arguments),
         Command::Dev(arguments) => dev::run(&arguments),
-        Command::Doctor(arguments) => doctor::run(&arguments.config),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),

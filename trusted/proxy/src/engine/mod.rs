@@ -16,6 +16,7 @@ mod error;
 mod fetch;
 mod filling;
 pub mod index;
+pub mod inspection;
 pub mod intents;
 mod joined;
 pub mod ledger;

@@ -1,0 +1,292 @@
+//! Every index compared with the documents: `arras doctor --deep`. Reads only, on both sides, and beside nothing that
+//! writes: the proxy must be stopped. Memory is in proportion to the entries of one collection's indexes.
+
+use super::apply::{COUNTERS, counter_name};
+use super::catalog::{self, CollectionRecord};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{self, Half, Part};
+use super::ledger::Ledger;
+use super::local::LocalStore;
+use super::{OpenError, terms};
+use arras_client::OpenDocument;
+use arras_client::arx_eq::occurrences::Occurrences;
+use arras_client::arx_eq::{self as client, ArxEq};
+use arras_client::arx_range::Epochs;
+use arras_client::error::IndexError;
+use arras_keys::Keyring;
+use arras_protocol::{Channel, ChannelError, RowId, arx_eq, documents, unique};
+use arras_storage::Storage;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Documents of one step.
+const DOCUMENTS_PER_STEP: u32 = 1000;
+
+/// What was found of one collection.
+#[derive(Debug, Default)]
+pub struct Inspected {
+    /// Database and collection.
+    pub name: String,
+    /// Its documents.
+    pub documents: u64,
+    /// Its indexes that were compared.
+    pub indexes: usize,
+    /// What is not as it must be, a line each. Names of fields, never values.
+    pub wrong: Vec<String>,
+}
+
+/// What the documents say that an index must hold.
+enum Expected {
+    /// Looked up while the documents are read.
+    Unique {
+        lacking: u64,
+    },
+    /// Of each value, its rows.
+    Eq(BTreeMap<Vec<u8>, Vec<RowId>>),
+    Range(BTreeSet<(Vec<u8>, RowId)>),
+}
+
+impl Expected {
+    fn of<C>(half: &Half<C>) -> Self {
+        match half {
+            Half::Unique(_) => Self::Unique { lacking: 0 },
+            Half::Eq(_) => Self::Eq(BTreeMap::new()),
+            Half::Range(_) => Self::Range(BTreeSet::new()),
+        }
+    }
+}
+
+/// Compares every collection's indexes and counts with its documents.
+///
+/// # Errors
+/// [`OpenError`] if the comparison cannot be made: what it finds wrong is in its result.
+pub async fn inspect<S: Storage, C: ServerChannel>(
+    local: &LocalStore<S>,
+    keyring: &Keyring,
+    channel: &Arc<C>,
+    top_nodes: usize,
+) -> Result<Vec<Inspected>, OpenError> {
+    let ledger = Ledger::open(local, COUNTERS)?;
+    let mut all = Vec::new();
+    for record in catalog::all(local)? {
+        let inspection = Inspection { local, channel, found: Inspected::default() };
+        let mut found = inspection.collection(&record, keyring, top_nodes).await?;
+        if let Some(counted) = ledger.documents(record.id)
+            && counted != found.documents
+        {
+            found.wrong.push(format!("the server has {} documents of {counted}", found.documents));
+        }
+        all.push(found);
+    }
+    Ok(all)
+}
+
+struct Inspection<'i, S, C> {
+    local: &'i LocalStore<S>,
+    channel: &'i Arc<C>,
+    found: Inspected,
+}
+
+fn asked<T>(outcome: Result<T, ChannelError>) -> Result<T, OpenError> {
+    outcome.map_err(|error| OpenError::Index(IndexError::from(error)))
+}
+
+impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
+    async fn collection(
+        mut self,
+        record: &CollectionRecord,
+        keyring: &Keyring,
+        top_nodes: usize,
+    ) -> Result<Inspected, OpenError> {
+        self.found.name = format!("{}.{}", record.database, record.collection);
+        let root = keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
+        let mut indexes = Vec::new();
+        let epochs = Arc::new(Epochs::new(0));
+        for made in record.indexes.iter().filter(|made| made.ready) {
+            let request = made.request()?;
+            let name = request.name.clone();
+            match index::open(made, request, root, self.channel, &epochs, top_nodes).await {
+                Ok(opened) => indexes.push(opened),
+                Err(error) => self.found.wrong.push(format!("index {name}: {error}")),
+            }
+        }
+        let collection = Collection::new(record, root, indexes);
+        let mut parts: Vec<(String, Arc<Part<C>>, Expected)> = Vec::new();
+        for index in collection.indexes().iter() {
+            let of_part = |part: &Arc<Part<C>>| {
+                (index.request.name.clone(), Arc::clone(part), Expected::of(&part.half))
+            };
+            parts.extend(index.parts.iter().map(of_part));
+        }
+        self.found.indexes = parts.len();
+        self.read(&collection, &mut parts).await?;
+        for (name, part, expected) in parts {
+            let wrong = match (&part.half, expected) {
+                (Half::Eq(half), Expected::Eq(values)) => self.equality(half, values).await?,
+                (Half::Range(index), Expected::Range(entries)) => match index.inspect().await {
+                    Ok(held) => difference(&entries, &held.into_iter().collect()),
+                    // A server that refuses what its own records name says that they do not hang together.
+                    Err(error @ IndexError::Channel(ChannelError::Refused(_))) => Some(error.to_string()),
+                    Err(error @ IndexError::Channel(_)) => return Err(error.into()),
+                    Err(error) => Some(error.to_string()),
+                },
+                (_, Expected::Unique { lacking }) if lacking > 0 => Some(lacks(lacking)),
+                (_, Expected::Unique { .. } | Expected::Eq(_) | Expected::Range(_)) => None,
+            };
+            self.found.wrong.extend(wrong.map(|wrong| format!("index {name}: {wrong}")));
+        }
+        Ok(self.found)
+    }
+
+    /// Reads the documents and notes what they say of each index.
+    async fn read(
+        &mut self,
+        collection: &Collection<C>,
+        parts: &mut [(String, Arc<Part<C>>, Expected)],
+    ) -> Result<(), OpenError> {
+        let mut after = None;
+        loop {
+            let request = documents::Request::Scan {
+                collection: collection.id,
+                after,
+                documents_max: DOCUMENTS_PER_STEP,
+            };
+            let reply = asked(Channel::<documents::Documents>::call(&**self.channel, request).await)?;
+            let documents::Response::Documents { documents, more, .. } = reply else {
+                return Err(IndexError::Peer("not the documents asked for").into());
+            };
+            let mut opened = Vec::with_capacity(documents.len());
+            let before = after;
+            for sealed in &documents {
+                if after.is_some_and(|after| sealed.row <= after) {
+                    return Err(IndexError::Peer("documents are repeated or out of order in a scan").into());
+                }
+                after = Some(sealed.row);
+                self.found.documents += 1;
+                match collection.sealer.open(sealed) {
+                    Ok(document) => opened.push(document),
+                    Err(error) => self.found.wrong.push(format!("a document: {error}")),
+                }
+            }
+            for (name, part, expected) in parts.iter_mut() {
+                if let Err(wrong) = self.note(part, &opened, expected).await? {
+                    self.found.wrong.push(format!("index {name}: {wrong}"));
+                }
+            }
+            if !more {
+                return Ok(());
+            }
+            if before == after {
+                return Err(IndexError::Peer("a scan does not go on").into());
+            }
+        }
+    }
+
+    /// Adds what some documents say of an index. The inner error is a finding.
+    async fn note(
+        &self,
+        part: &Part<C>,
+        documents: &[OpenDocument],
+        expected: &mut Expected,
+    ) -> Result<Result<(), String>, OpenError> {
+        let mut labels = Vec::new();
+        for document in documents {
+            let row = document.row;
+            let entries = match terms::of(part, &document.document) {
+                Ok(entries) => entries,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+            match (&part.half, &mut *expected) {
+                (Half::Unique(half), Expected::Unique { .. }) => {
+                    labels.extend(entries.values.iter().map(|value| (half.label(value), row)));
+                }
+                (Half::Eq(half), Expected::Eq(values)) => {
+                    if document.terms.of(half.index()).len() != entries.values.len() {
+                        return Ok(Err("a document's header has not one counter for each value".into()));
+                    }
+                    for value in entries.values {
+                        values.entry(value).or_default().push(row);
+                    }
+                }
+                (Half::Range(_), Expected::Range(held)) => {
+                    held.extend(entries.keys.into_keys().map(|key| (key, row)));
+                }
+                (Half::Unique(_) | Half::Eq(_) | Half::Range(_), _) => {}
+            }
+        }
+        if let (Half::Unique(_), Expected::Unique { lacking }) = (&part.half, expected) {
+            *lacking += self.unique(part, labels).await?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// How many labels do not lead to their rows.
+    async fn unique(&self, part: &Part<C>, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
+        let asked_for = labels.iter().map(|(label, _)| *label).collect();
+        let request = unique::Request { index: part.id, labels: asked_for };
+        let reply = asked(Channel::<unique::Unique>::call(&**self.channel, request).await)?;
+        if reply.rows.len() != labels.len() {
+            return Err(IndexError::Peer("not the labels asked for").into());
+        }
+        let wrong = reply.rows.iter().zip(&labels).filter(|(found, (_, row))| **found != Some(*row));
+        Ok(wrong.count() as u64)
+    }
+
+    /// What an equality index holds against what it must.
+    async fn equality(
+        &self,
+        half: &ArxEq,
+        values: BTreeMap<Vec<u8>, Vec<RowId>>,
+    ) -> Result<Option<String>, OpenError> {
+        let (mut lacking, mut foreign, mut unrecorded) = (0, 0, 0);
+        for (value, mut wanted) in values {
+            let name = counter_name(half.index(), &half.slot(&value).0);
+            let record: Option<Vec<u8>> = self.local.get_as_named(COUNTERS, &name)?;
+            let Some(occurrences) = record.and_then(|record| Occurrences::decode(&record).ok()) else {
+                unrecorded += 1;
+                continue;
+            };
+            let mut held = Vec::new();
+            for search in client::searches(vec![half.tokens(&value, &occurrences)]) {
+                let request = arx_eq::Request { index: half.index(), values: search };
+                let reply = asked(Channel::<arx_eq::ArxEq>::call(&**self.channel, request).await)?;
+                held.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
+            }
+            wanted.sort_unstable();
+            held.sort_unstable();
+            let (wanted, held): (BTreeSet<_>, BTreeSet<_>) = (numbered(wanted), numbered(held));
+            lacking += wanted.difference(&held).count() as u64;
+            foreign += held.difference(&wanted).count() as u64;
+        }
+        Ok(describe(lacking, foreign, unrecorded))
+    }
+}
+
+/// Sorted rows, each with its number among its equals: a set that tells repeats.
+fn numbered(rows: Vec<RowId>) -> BTreeSet<(RowId, usize)> {
+    let mut numbered = BTreeSet::new();
+    for row in rows {
+        let number = numbered.range((row, 0)..=(row, usize::MAX)).count();
+        numbered.insert((row, number));
+    }
+    numbered
+}
+
+fn lacks(lacking: u64) -> String {
+    format!("{lacking} entries that documents call for are not there")
+}
+
+fn difference(wanted: &BTreeSet<(Vec<u8>, RowId)>, held: &BTreeSet<(Vec<u8>, RowId)>) -> Option<String> {
+    describe(wanted.difference(held).count() as u64, held.difference(wanted).count() as u64, 0)
+}
+
+fn describe(lacking: u64, foreign: u64, unrecorded: u64) -> Option<String> {
+    let told = [
+        (lacking > 0).then(|| lacks(lacking)),
+        (foreign > 0).then(|| format!("{foreign} entries belong to no document")),
+        (unrecorded > 0).then(|| format!("{unrecorded} values have no record of their entries in the proxy")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
