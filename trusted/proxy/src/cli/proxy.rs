@@ -51,13 +51,14 @@ pub(super) async fn serve(
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let history = Arc::new(history);
     settings.history = Arc::clone(&history);
+    // First, so that no other proxy is fenced by one that cannot start.
+    let data_dir = configuration.data_dir.clone();
+    let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     let mut stop = std::pin::pin!(stop);
     let connection = tokio::select! {
         connected = Connection::open_when_there(settings) => connected?,
         () = &mut stop => return Ok(()),
     };
-    let data_dir = configuration.data_dir.clone();
-    let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
     let mut incarnation = connection.incarnation();

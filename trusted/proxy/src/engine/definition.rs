@@ -51,7 +51,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_at_a_time = self.definitions.lock().await;
         match self.collection(ns) {
             Some(collection) => Ok(collection),
-            None => self.make_collection(ns).await,
+            None => self.make_collection(ns).await.map_err(error::only_prepared),
         }
     }
 

@@ -29,14 +29,33 @@ pub(super) fn lying(ns: &Namespace, what: &str) -> StoreError {
 
 /// MongoDB's code for a server that cannot be reached: nothing was applied, and a driver may try again.
 pub(super) const HOST_UNREACHABLE: i32 = 6;
-/// MongoDB's code for an answer that did not come in time.
+/// MongoDB's code for a server that did not answer in time.
 pub(super) const NETWORK_TIMEOUT: i32 = 89;
+/// MongoDB's code for a server that is no longer the one to write to.
+pub(super) const NOT_PRIMARY: i32 = 10107;
 /// A write whose outcome nobody knows yet, and which will be completed: MongoDB's code for one that is not confirmed.
 /// Drivers do not send such a write again by themselves; it could be applied twice.
 pub(super) const IN_DOUBT: i32 = 64;
 
 fn in_doubt(message: String) -> StoreError {
     of(IN_DOUBT, "WriteConcernFailed", message)
+}
+
+/// A failure to read what a write needs to know, before it is recorded: what becomes of the write is known.
+pub(super) fn not_recorded(mut error: StoreError) -> StoreError {
+    if matches!(error.code, HOST_UNREACHABLE | NETWORK_TIMEOUT) {
+        error.message.push_str("; this part of the write was not recorded, and will not be applied");
+    }
+    error
+}
+
+/// A failure to make the collection that a write needs: the collection will be there, the write's own documents not.
+pub(super) fn only_prepared(error: StoreError) -> StoreError {
+    if error.code != IN_DOUBT {
+        return not_recorded(error);
+    }
+    let message = "the server cannot be reached while the collection is made";
+    not_recorded(of(HOST_UNREACHABLE, "HostUnreachable", message))
 }
 
 /// A failure to settle what is in doubt, for one whose own write is recorded to follow it.
@@ -50,7 +69,7 @@ pub(super) fn recorded(error: StoreError) -> StoreError {
 /// This proxy must not go on. Drivers try one that is no longer the primary again elsewhere, or at its successor.
 pub(super) fn halted(halt: Halt) -> StoreError {
     match halt {
-        Halt::Fenced => of(10107, "NotWritablePrimary", halt.to_string()),
+        Halt::Fenced => of(NOT_PRIMARY, "NotWritablePrimary", halt.to_string()),
         Halt::OtherDatabase | Halt::ProxyBehind | Halt::ServerBehind => {
             of(8, "UnknownError", halt.to_string())
         }

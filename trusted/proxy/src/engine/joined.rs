@@ -128,7 +128,8 @@ fn tell(done: oneshot::Sender<Result<Outcome, StoreError>>, outcome: Result<Outc
 /// True if the server cannot be reached: no use in trying each by itself. And if the outcome of the joined write is not
 /// known: it is recorded and will be completed, so that trying its writes again would apply them twice.
 fn is_everybodys(error: &StoreError) -> bool {
-    matches!(error.code, error::IN_DOUBT | error::HOST_UNREACHABLE | error::NETWORK_TIMEOUT)
+    use error::{HOST_UNREACHABLE, IN_DOUBT, NETWORK_TIMEOUT, NOT_PRIMARY};
+    matches!(error.code, HOST_UNREACHABLE | IN_DOUBT | NETWORK_TIMEOUT | NOT_PRIMARY)
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -329,7 +330,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         // In an order that says nothing of which write came first.
         rows.sort_unstable();
-        let (documents, served) = self.read_some(collection, &rows, Absent::Allowed).await?;
+        let read = self.read_some(collection, &rows, Absent::Allowed).await;
+        let (documents, served) = read.map_err(error::not_recorded)?;
         rows.truncate(served);
         let mut found: HashMap<RowId, Option<OpenDocument>> =
             rows.into_iter().map(|row| (row, None)).collect();

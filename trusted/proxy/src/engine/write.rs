@@ -153,8 +153,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 labelled.push((Arc::clone(index), part.id, of_revisions));
             }
         }
-        let (rows, labels) =
-            tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled))?;
+        let asked = tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled));
+        let (rows, labels) = asked.map_err(error::not_recorded)?;
         let mut claims = Claims { rows, labels };
         for (position, revision) in revisions.iter().enumerate() {
             conflicts.push(conflict(collection, position, revision, &labelled, &mut claims));
@@ -235,9 +235,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_writer = self.writer(collection).await?;
         statement.interrupt.check()?;
         let UpdateStatement { filter, update, array_filters, multi, .. } = &statement;
-        let mut found = self.subjects(collection, filter, *multi).await?;
+        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
         let mut outcome = Updated::default();
-        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await? {
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
             outcome.matched += documents.len() as u64;
             let mut revisions = Vec::new();
             for old in documents {
@@ -347,9 +347,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let _one_writer = self.writer(collection).await?;
         statement.interrupt.check()?;
-        let mut found = self.subjects(collection, filter, *multi).await?;
+        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
         let mut count = 0;
-        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await? {
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
             count += documents.len() as u64;
             self.revise(collection, documents.into_iter().map(removal).collect()).await?;
             statement.interrupt.check()?;
@@ -365,7 +365,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
         let _one_writer = self.writer(collection).await?;
-        let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await?;
+        let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await;
+        let found = found.map_err(error::not_recorded)?;
         match (found, modification) {
             (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
                 let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
