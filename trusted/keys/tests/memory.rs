@@ -1,6 +1,6 @@
 //! How often a secret is found in the memory of a process that has opened a keyring: where it is held, and nowhere else.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use arras_keys::{Cost, Key, Keyring, Passphrase, Unlock, create_key_file};
