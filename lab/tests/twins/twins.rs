@@ -200,9 +200,9 @@ fn compare(what: &str, twins: &mut [Running; 2], random: &mut [RandomBytes; 2], 
 /// Everything that differs must look random.
 fn judge(random: &[RandomBytes; 2], failures: &mut Vec<String>) {
     let [left, right] = random;
-    assert_eq!(left.keys().collect::<Vec<_>>(), right.keys().collect::<Vec<_>>());
     for (what, left) in left {
-        let right = &right[what];
+        // Whether a forest of trees has top nodes is a matter of its random shape.
+        let Some(right) = right.get(what) else { continue };
         judge_bytes(what, left, failures);
         judge_bytes(what, right, failures);
         judge_pair(what, left, right, failures);
@@ -368,7 +368,9 @@ fn records_and_circuits_of_trees_are_of_one_length() {
     });
     let mut failures = Vec::new();
     judge(&random, &mut failures);
-    assert_eq!(lengths[0], lengths[1]);
-    assert_eq!(lengths[0].len(), 5, "one length each: {:?}", lengths[0]);
+    let both: BTreeSet<&(&str, usize)> = lengths.iter().flatten().collect();
+    let kinds: BTreeSet<&str> = both.iter().map(|(kind, _)| *kind).collect();
+    assert!(["labels of a walk", "head", "tree node", "circuit"].iter().all(|kind| kinds.contains(kind)));
+    assert_eq!(both.len(), kinds.len(), "one length each: {both:?}");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
