@@ -214,7 +214,6 @@ fn documents_of_a_command_come_in_no_order() {
         |number: i32| doc! { "_id": number, "u": format!("u{number:04}"), "e": format!("e{}", number % 2) };
     // The attacker knows the first ones by name.
     let made = attacked.insert("d", (0..VALUES).map(document).collect());
-    attacked.insert("d", (VALUES..MANY).map(document).collect());
     let rows: HashMap<RowId, usize> = (0..VALUES).map(|id| (attacked.row("d", id), id as usize)).collect();
     let labels: HashMap<unique::Label, usize> = (0..VALUES)
         .map(|number| (attacked.unique_label("d", &format!("u{number:04}")), number as usize))
@@ -225,13 +224,15 @@ fn documents_of_a_command_come_in_no_order() {
     let put: Vec<RowId> = writes.iter().flat_map(rows_put).collect();
     judge_order("documents", &ranks(&put, &rows), &mut failures);
 
+    attacked.run(doc! { "createIndexes": "m", "indexes": [index("e", false)] });
+    attacked.insert("m", (0..MANY).map(document).collect());
     // The older half, as the attacker knows it from having watched it come.
     let half = usize::try_from(MANY / 2).unwrap();
-    let old = attacked.find("d", doc! { "_id": { "$in": (0..MANY / 2).collect::<Vec<i32>>() } });
+    let old = attacked.find("m", doc! { "_id": { "$in": (0..MANY / 2).collect::<Vec<i32>>() } });
     let old: HashSet<RowId> = rows_read(&old).into_iter().collect();
     assert_eq!(old.len(), half);
     let update = doc! { "q": { "_id": { "$gte": 0 } }, "u": { "$set": { "x": 1 } }, "multi": true };
-    let calls = attacked.watch(|attacked| attacked.run(doc! { "update": "d", "updates": [update] }));
+    let calls = attacked.watch(|attacked| attacked.run(doc! { "update": "m", "updates": [update] }));
     let writes = observed::writes(&calls);
     assert!(writes.len() >= 2, "one write of {MANY} documents shows nothing");
     let first = rows_put(&writes[0]);
@@ -244,7 +245,7 @@ fn documents_of_a_command_come_in_no_order() {
     );
     let deleted = attacked.watch(|attacked| {
         let delete = doc! { "q": { "x": 1 }, "limit": 0 };
-        attacked.run(doc! { "delete": "d", "deletes": [delete] });
+        attacked.run(doc! { "delete": "m", "deletes": [delete] });
     });
     let gone = |write: &write::Request| -> Vec<RowId> {
         let row = |step: &Step| match step {

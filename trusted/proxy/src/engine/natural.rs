@@ -129,6 +129,12 @@ impl<C: ServerChannel> Natural<C> {
         Ok(())
     }
 
+    /// Lets go of insertion order, which is not for the server to see: of many documents that are changed, the first
+    /// writes would hold the older ones.
+    pub(super) fn forget_order(&mut self) {
+        self.pending.make_contiguous().sort_unstable_by_key(|next| next.row);
+    }
+
     /// Further matches, for somebody who wants at most so many; perhaps none although more follow. `None` at the end.
     pub(super) async fn next<S: Storage>(
         &mut self,

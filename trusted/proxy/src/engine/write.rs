@@ -236,6 +236,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement.interrupt.check()?;
         let UpdateStatement { filter, update, array_filters, multi, .. } = &statement;
         let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        // Which of them break a uniqueness may depend on their order.
+        if collection.parts().iter().all(|part| !matches!(part.half, Half::Unique(_))) {
+            found.forget_order();
+        }
         let mut outcome = Updated::default();
         while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
             outcome.matched += documents.len() as u64;
@@ -348,6 +352,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_writer = self.writer(collection).await?;
         statement.interrupt.check()?;
         let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        found.forget_order();
         let mut count = 0;
         while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
             count += documents.len() as u64;
@@ -426,6 +431,14 @@ impl<C: ServerChannel> Found<C> {
         match self {
             Self::One(one) => Ok(one.take().map(|one| vec![*one])),
             Self::All(all) => all.next(shared, documents_max).await,
+        }
+    }
+
+    /// See [`Natural::forget_order`].
+    fn forget_order(&mut self) {
+        match self {
+            Self::One(_) => {}
+            Self::All(all) => all.forget_order(),
         }
     }
 }
