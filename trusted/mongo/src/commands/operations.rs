@@ -13,7 +13,20 @@ pub(crate) async fn current<S: Store>(context: &Context<'_, S>, mut arguments: A
     arguments.ignore(&["$all", "$ownOps", "$truncateOps"]);
     let filter = Filter::parse(&arguments.rest())?;
     let mut listed: Vec<Document> = Vec::new();
-    for operation in context.server.operations.list() {
+    let builds = context.store().index_builds();
+    for mut operation in context.server.operations.list() {
+        // How far an index build is, as MongoDB says it.
+        let builds_index = operation.get_document("command").is_ok_and(|c| c.contains_key("createIndexes"));
+        let ns = operation.get_str("ns").unwrap_or_default();
+        let build = builds.iter().find(|build| {
+            builds_index && ns.split_once('.') == Some((&*build.ns.database, &*build.ns.collection))
+        });
+        if let Some(build) = build {
+            let documents = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+            operation.insert("msg", format!("Index Build: {} of {} documents", build.done, build.total));
+            operation
+                .insert("progress", doc! { "done": documents(build.done), "total": documents(build.total) });
+        }
         if filter.matches(&operation)? {
             listed.push(operation);
         }
