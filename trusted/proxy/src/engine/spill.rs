@@ -230,6 +230,7 @@ impl RunReader for Reader {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
