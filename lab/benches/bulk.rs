@@ -157,27 +157,13 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         line(done, done, began, before);
     }
     if arguments.searches > 0 {
-        let (began, before) = (Instant::now(), (tally.traffic(), written()));
-        let width = i64::MAX / i64::try_from(done.max(10) / 10)?;
-        for _ in 0..arguments.searches {
-            let from = random_number(&mut random).saturating_sub(width).max(0);
-            let filter = Filter::parse(&doc! { "number": { "$gte": from, "$lt": from + width } })?;
-            let query = Query {
-                filter,
-                sort: Sort::default(),
-                skip: 0,
-                limit: None,
-                hint: None,
-                allow_disk_use: true,
-            };
-            engine.find(&namespace(), query).await?.next_batch(1000, 1 << 24).await?;
-        }
+        let before = (tally.traffic(), written());
+        let rate = search(&engine, arguments.searches, done, &mut random).await?;
         let traffic = tally.traffic() - before.0;
         let (length, blocks) = files(&store);
         println!(
-            "{} searches: {:.0} a second, {} B sent, {} B received, {} B written each; files {} ({}) B a document",
+            "{} searches: {rate:.0} a second, {} B sent, {} B received, {} B written each; files {} ({}) B a document",
             arguments.searches,
-            arguments.searches as f64 / began.elapsed().as_secs_f64(),
             traffic.sent_bytes / arguments.searches,
             traffic.received_bytes / arguments.searches,
             (written() - before.1) / arguments.searches,
@@ -186,6 +172,25 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         );
     }
     Ok(())
+}
+
+/// Searches ranges of ten of so many documents; how many a second.
+async fn search(
+    engine: &impl Store,
+    searches: u64,
+    documents: u64,
+    random: &mut Prg,
+) -> Result<f64, Box<dyn Error>> {
+    let began = Instant::now();
+    let width = i64::MAX / i64::try_from(documents.max(10) / 10)?;
+    for _ in 0..searches {
+        let from = random_number(random).saturating_sub(width).max(0);
+        let filter = Filter::parse(&doc! { "number": { "$gte": from, "$lt": from + width } })?;
+        let query =
+            Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
+        engine.find(&namespace(), query).await?.next_batch(1000, 1 << 24).await?;
+    }
+    Ok(searches as f64 / began.elapsed().as_secs_f64())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -8,13 +8,22 @@ use super::definitions::Definer;
 use super::dice::Dice;
 use super::model::{DUPLICATE, Model, Operation};
 use super::process::PATIENCE;
-use super::system::{Making, SMALL_TREES, System, is_unreachable, seed, until_answered};
+use super::system::{Making, System, is_unreachable, seed, until_answered};
 use super::transcript::{self, Uses};
 use arras_lab::wire_client::{ClientError, WireClient};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// Small trees, and values of equality indexes cleaned with each deletion: the more happens between two kills.
+const CONFIGURATION: &str = "
+[range_indexes]
+bucket_factor = 4
+top_nodes = 4
+
+[equality_indexes]
+cleanup = \"each_delete\"
+";
 /// Kills in a run, at least.
 const KILLS: usize = 50;
 /// Longest time that writers run before a kill.
@@ -78,7 +87,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let making = Making { transcript: true, configuration: SMALL_TREES, ..Making::default() };
+        let making = Making { transcript: true, configuration: CONFIGURATION, ..Making::default() };
         let system = System::start(making);
         let mut dice = Dice::new(seed);
         let mut models = ["first", "second"].map(|name| Model::new(name, dice.next()));

@@ -1,6 +1,6 @@
 //! The keyless halves over one store: a request of any protocol in, its encoded response out.
 
-use crate::lease::{Lease, Session, Writer};
+use crate::lease::{Caller, Lease, Writer};
 use crate::{
     arx_eq, arx_range, bplus, documents, hello, kerschbaum_tueno, logarithmic_brc, path_oram, pope, unique,
     write,
@@ -108,19 +108,14 @@ impl<S: Storage> Backend<S> {
     ///
     /// # Errors
     /// [`Refusal`]; a refused write changed nothing.
-    pub fn handle_for(
-        &self,
-        session: &Session,
-        protocol: ProtocolId,
-        body: &[u8],
-    ) -> Result<Vec<u8>, Refusal> {
-        self.lease.admit(session)?;
-        self.answer(Writer::Connected(session), protocol, body)
+    pub fn handle_for(&self, caller: &Caller, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.lease.admit(caller)?;
+        self.answer(Writer::Connected(caller), protocol, body)
     }
 
     /// A connection has ended: what it held is free.
-    pub fn ended(&self, session: &Session) {
-        self.lease.ended(session);
+    pub fn ended(&self, caller: &Caller) {
+        self.lease.ended(caller);
     }
 
     fn answer(&self, writer: Writer<'_>, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {

@@ -34,7 +34,7 @@ impl Holder {
 
 /// What a connection was granted by its hello.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct Caller {
     /// The generation it holds; nothing for one that only looks.
     granted: OnceLock<u64>,
 }
@@ -76,11 +76,11 @@ impl Lease {
     pub(crate) fn grant<S: Storage>(
         &self,
         store: &S,
-        session: &Session,
+        caller: &Caller,
         purpose: Purpose,
     ) -> Result<(), Refusal> {
         let Purpose::Hold { instance, generation, take_over } = purpose else { return Ok(()) };
-        if session.granted.get().is_some() {
+        if caller.granted.get().is_some() {
             return Err(Refusal::Malformed("a second hello on one connection".into()));
         }
         let mut live = self.live();
@@ -103,21 +103,21 @@ impl Lease {
             }
         }
         live.connections += 1;
-        let _first = session.granted.set(live.holder.generation);
+        let _first = caller.granted.set(live.holder.generation);
         Ok(())
     }
 
     /// A connection has ended.
-    pub(crate) fn ended(&self, session: &Session) {
+    pub(crate) fn ended(&self, caller: &Caller) {
         let mut live = self.live();
-        if session.granted.get() == Some(&live.holder.generation) {
+        if caller.granted.get() == Some(&live.holder.generation) {
             live.connections = live.connections.saturating_sub(1);
         }
     }
 
     /// Refuses a request of a connection whose proxy was fenced.
-    pub(crate) fn admit(&self, session: &Session) -> Result<(), Refusal> {
-        match session.granted.get() {
+    pub(crate) fn admit(&self, caller: &Caller) -> Result<(), Refusal> {
+        match caller.granted.get() {
             Some(granted) if *granted < self.generation() => Err(Refusal::Fenced),
             _ => Ok(()),
         }
@@ -130,7 +130,7 @@ pub(crate) enum Writer<'s> {
     /// No connection: a test or a measurement in one process.
     InProcess,
     /// A connection.
-    Connected(&'s Session),
+    Connected(&'s Caller),
 }
 
 impl Writer<'_> {
@@ -138,7 +138,7 @@ impl Writer<'_> {
     pub(crate) fn author(self) -> Result<Author, Refusal> {
         match self {
             Self::InProcess => Ok(Author::InProcess),
-            Self::Connected(session) => match session.granted.get() {
+            Self::Connected(caller) => match caller.granted.get() {
                 Some(granted) => Ok(Author::Holder(*granted)),
                 None => Err(Refusal::Malformed("a connection that only looks may not write".into())),
             },

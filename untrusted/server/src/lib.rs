@@ -28,4 +28,4 @@ mod unique;
 mod write;
 
 pub use backend::Backend;
-pub use lease::Session;
+pub use lease::Caller;

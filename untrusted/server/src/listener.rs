@@ -12,7 +12,7 @@ mod connection;
 mod frames;
 
 use self::admission::{Handshake, Handshakes, Seats};
-use crate::Session;
+use crate::Caller;
 use crate::tls::describe_handshake_failure;
 use arras_protocol::limits::IN_FLIGHT_MAX;
 use arras_protocol::{ProtocolId, Refusal};
@@ -51,18 +51,18 @@ pub trait Handler: Send + Sync + 'static {
         0
     }
 
-    /// The same for a connection; a handler that grants connections something knows them by their session.
+    /// The same for a connection; a handler that grants connections something knows them by their caller.
     ///
     /// # Errors
     /// [`Refusal`], which is sent in place of the response.
-    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let _ = session;
+    fn handle_for(&self, caller: &Caller, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let _ = caller;
         self.handle(protocol, body)
     }
 
     /// A connection has ended, or begins nothing more.
-    fn ended(&self, session: &Session) {
-        let _ = session;
+    fn ended(&self, caller: &Caller) {
+        let _ = caller;
     }
 }
 
@@ -241,11 +241,11 @@ impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
         self.store().setbacks()
     }
 
-    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-        Self::handle_for(self, session, protocol, body)
+    fn handle_for(&self, caller: &Caller, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        Self::handle_for(self, caller, protocol, body)
     }
 
-    fn ended(&self, session: &Session) {
-        Self::ended(self, session);
+    fn ended(&self, caller: &Caller) {
+        Self::ended(self, caller);
     }
 }

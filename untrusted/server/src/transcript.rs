@@ -3,7 +3,7 @@
 //! The transcript is what a persistent attacker on the server's machine would have anyway. One JSON object a
 //! line: protocol, sizes in bytes, time in microseconds, and the first bytes of both messages in hexadecimal.
 
-use crate::Session;
+use crate::Caller;
 use crate::listener::Handler;
 use arras_protocol::{ProtocolId, Refusal};
 use arras_storage::private;
@@ -72,12 +72,12 @@ impl<H: Handler> Handler for Transcript<H> {
         self.written_down(protocol, body, || self.inner.handle(protocol, body))
     }
 
-    fn handle_for(&self, session: &Session, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-        self.written_down(protocol, body, || self.inner.handle_for(session, protocol, body))
+    fn handle_for(&self, caller: &Caller, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.written_down(protocol, body, || self.inner.handle_for(caller, protocol, body))
     }
 
-    fn ended(&self, session: &Session) {
-        self.inner.ended(session);
+    fn ended(&self, caller: &Caller) {
+        self.inner.ended(caller);
     }
 }
 

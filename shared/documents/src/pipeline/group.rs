@@ -106,8 +106,8 @@ impl<'f> Groups<'f> {
         if self.held_bytes > begun_max { Err(self.workspace.over_limit("$group")) } else { Ok(()) }
     }
 
-    fn deal(&mut self, key: &[u8], contribution: &Contribution) -> Result<(), QueryError> {
-        let part = usize::try_from(self.dealing.hash_one(key) % PARTS as u64).unwrap_or(0);
+    fn deal(&mut self, id: &[u8], contribution: &Contribution) -> Result<(), QueryError> {
+        let part = usize::try_from(self.dealing.hash_one(id) % PARTS as u64).unwrap_or(0);
         match self.parts.get_mut(part) {
             Some(part) => part.append(&contribution.to_record()?),
             None => Ok(()),

@@ -3,7 +3,7 @@
 use super::admission::{Handshake, Seat};
 use super::frames::{self, ReadError};
 use super::{Handler, Limits, Serving};
-use crate::Session;
+use crate::Caller;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::Hello;
 use arras_protocol::limits::FRAME_BYTES_MAX;
@@ -104,7 +104,7 @@ struct Connection<H> {
     setbacks: u64,
     /// Told when an answer comes from after a later one.
     set_back: Arc<Notify>,
-    session: Arc<Session>,
+    caller: Arc<Caller>,
 }
 
 impl<H> Clone for Connection<H> {
@@ -118,7 +118,7 @@ impl<H> Clone for Connection<H> {
             tally: Arc::clone(&self.tally),
             setbacks: self.setbacks,
             set_back: Arc::clone(&self.set_back),
-            session: Arc::clone(&self.session),
+            caller: Arc::clone(&self.caller),
         }
     }
 }
@@ -141,12 +141,12 @@ enum Broken {
 /// Tells the handler of a connection's end, however it comes.
 struct Ended<H: Handler> {
     handler: Arc<H>,
-    session: Arc<Session>,
+    caller: Arc<Caller>,
 }
 
 impl<H: Handler> Drop for Ended<H> {
     fn drop(&mut self) {
-        self.handler.ended(&self.session);
+        self.handler.ended(&self.caller);
     }
 }
 
@@ -167,14 +167,14 @@ pub(super) async fn serve<H: Handler>(
         tally: Arc::default(),
         setbacks: serving.handler.setbacks(),
         set_back: Arc::default(),
-        session: Arc::default(),
+        caller: Arc::default(),
         serving,
         peer,
         replies,
     };
     let tally = Arc::clone(&connection.tally);
     let _ended =
-        Ended { handler: Arc::clone(&connection.serving.handler), session: Arc::clone(&connection.session) };
+        Ended { handler: Arc::clone(&connection.serving.handler), caller: Arc::clone(&connection.caller) };
     // A set, because that aborts the writer if this connection is dropped.
     let mut writing = JoinSet::new();
     writing.spawn(write_replies(writer, outgoing, connection.serving.limits.write_stall, Arc::clone(&tally)));
@@ -357,8 +357,8 @@ impl<H: Handler> Connection<H> {
         }
         let started = Instant::now();
         let handler = Arc::clone(&self.serving.handler);
-        let session = Arc::clone(&self.session);
-        let handle = move || handler.handle_for(&session, header.protocol, &body);
+        let caller = Arc::clone(&self.caller);
+        let handle = move || handler.handle_for(&caller, header.protocol, &body);
         let worked = if is_quick {
             catch_unwind(AssertUnwindSafe(handle)).map_err(drop)
         } else {
