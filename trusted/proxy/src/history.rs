@@ -24,8 +24,8 @@ pub enum Halt {
     /// The server has writes this proxy's data directory does not know of.
     #[error(
         "the server's data is newer than the proxy's data directory (a restored backup, or another proxy's data): \
-         restore both from the same time, or give the proxy and the server empty data directories; then start the \
-         proxy again"
+         restore both from the same time and run `arras restore`, or give the proxy and the server empty data \
+         directories; then start the proxy again"
     )]
     ProxyBehind,
     /// The server has lost acknowledged writes.

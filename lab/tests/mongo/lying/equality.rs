@@ -127,6 +127,30 @@ async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
     }
 }
 
+/// The statements are of more documents than are dealt with at a time, so that those that come later were read before
+/// what the first took away is cleaned.
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_about_many_documents_leave_every_entry_right_beside_cleanup() {
+    let world = World::with(0, settings(Cleanup::EachDelete)).await;
+    let mut client = world.connect().await;
+    for value in 0..3 {
+        insert(&mut client, (0..900).map(|number| number * 3 + value), value).await;
+    }
+    // Every value keeps a ninth of its entries.
+    let gone: Vec<i32> = (0..2700).filter(|id| id % 27 > 2).collect();
+    delete(&mut client, gone.iter().copied().filter(|id| id % 2 == 0).collect()).await;
+    let odd: Vec<i32> = gone.into_iter().filter(|id| id % 2 == 1).collect();
+    let update =
+        doc! { "q": { "_id": { "$in": odd.clone() } }, "u": { "$set": { "a": 7, "m": 1 } }, "multi": true };
+    client.ok(doc! { "update": "c", "updates": [update] }).await;
+    for value in 0..3 {
+        assert_eq!(search(&world, &mut client, value).await, (100, 100), "of value {value}");
+    }
+    assert_eq!(search(&world, &mut client, 7).await.0, odd.len());
+    delete(&mut client, (0..2700).collect()).await;
+    assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_is_cleaned_with_each_deletion_if_asked_for() {
     let world = World::with(0, settings(Cleanup::EachDelete)).await;

@@ -149,11 +149,19 @@ impl Checked {
         Ok((range.start, bytes))
     }
 
-    /// The first damaged one of the blocks just read, looked at again while nothing changes.
-    fn damaged_again(&self, offset: u64, len: usize) -> io::Result<Option<u64>> {
+    /// Reads the blocks again while nothing changes: the first damaged one, or none, and then `out` is what they hold
+    /// now, not what was read of them before.
+    fn damaged_again(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<u64>> {
         let _unchanging = locked(&self.state.changing);
-        let (start, bytes) = self.blocks_around(offset, len)?;
-        Ok(self.mismatch(start / BLOCK_BYTES as u64, &bytes))
+        let (start, bytes) = self.blocks_around(offset, out.len())?;
+        let damaged = self.mismatch(start / BLOCK_BYTES as u64, &bytes);
+        let skipped = usize::try_from(offset - start).unwrap_or(usize::MAX);
+        let asked = bytes.get(skipped..).and_then(|bytes| bytes.get(..out.len()));
+        match asked {
+            Some(asked) => out.copy_from_slice(asked),
+            None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        Ok(damaged)
     }
 }
 
@@ -204,7 +212,7 @@ impl StorageBackend for Checked {
         if is_aligned(offset, out.len()) && self.mismatch(first, out).is_none() {
             return Ok(());
         }
-        if let Some(block) = self.damaged_again(offset, out.len())? {
+        if let Some(block) = self.damaged_again(offset, out)? {
             self.state.note_damage(block);
             out.fill(DAMAGED);
         }

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What to do if the file is right and its sums are another one's.
+const RESTORED_ALONE: &str =
+    "if it was restored without the arras.sums beside it, remove that, and the file is checked whole";
+
 /// Where the engine's file is.
 #[derive(Debug)]
 pub(super) enum Source {
@@ -96,15 +100,15 @@ fn stored(file: &dyn StorageBackend, path: &Path) -> Result<Option<Sums>, Storag
         Stored::Of(bytes, sums) => {
             let len = file.len().map_err(|error| environment(&error))?;
             if bytes != len {
-                let told = format!("the file has {len} bytes and was closed with {bytes}");
+                let told = format!("the file has {len} bytes and was closed with {bytes}; {RESTORED_ALONE}");
                 return Err(StorageError::Damaged(told));
             }
             let mut header = vec![0; BLOCK_BYTES];
             file.read(0, &mut header).map_err(|error| environment(&error))?;
             if sums.get(0) != sums::sum(0, &header) {
-                return Err(StorageError::Damaged(
-                    "the file's header is not the one it was closed with".to_owned(),
-                ));
+                return Err(StorageError::Damaged(format!(
+                    "the file's header is not the one it was closed with; {RESTORED_ALONE}"
+                )));
             }
             Some(sums)
         }

@@ -109,7 +109,8 @@ impl Occurrences {
         let counter = self.next;
         self.next = counter.checked_add(1)?;
         match self.runs.last_mut() {
-            Some(last) if last.end == counter => {
+            // One with holes stays apart: what is moved out of it to counters not yet taken must not keep it alive.
+            Some(last) if last.end == counter && last.holes() == 0 => {
                 last.end = self.next;
                 last.live += 1;
             }
@@ -267,6 +268,20 @@ mod tests {
             assert!(away_and_back.release(counter));
         }
         assert_eq!((away_and_back.live(), away_and_back.holes()), (1, 0));
+    }
+
+    #[test]
+    fn a_stretch_with_holes_is_emptied_by_moving_what_is_left_of_it() {
+        let mut occurrences = fresh();
+        (0..100).for_each(|_| assert!(occurrences.take().is_some()));
+        // The last one stays, so that the next counter follows on the stretch.
+        let gone: Vec<u32> = (10..70).filter(|counter| counter % 3 != 0).collect();
+        assert!(gone.iter().all(|counter| occurrences.release(*counter)));
+        assert!(occurrences.holes() > 0);
+        for left in (0..100).filter(|counter| !gone.contains(counter)) {
+            assert!(occurrences.release(left) && occurrences.take().is_some());
+        }
+        assert_eq!((occurrences.live(), occurrences.holes()), (60, 0));
     }
 
     #[test]

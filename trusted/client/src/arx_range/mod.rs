@@ -21,7 +21,8 @@
 //! server holds. Circuits left over from before are not deleted: they serve nothing, and are overwritten by the next.
 //! Which trees are unready is no news to the server that runs: they are those in which it saw a node written, or no
 //! search since this process began. A snapshot of it shows which trees no search has come to since they were filled
-//! (they have no circuits), in units of whole trees.
+//! (they have no circuits), in units of whole trees; and, by what is left over, which separators of a tree came since its
+//! last search.
 //!
 //! *No circuit is opened twice.* Labels leave for a root's circuit under a nonce only this process knows to be
 //! unused. Everything below is reached through links that this process tagged (`locate`), so this holds

@@ -21,8 +21,8 @@ use bson::Document;
 use rand::seq::SliceRandom;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
 
 /// Index id and counter slot to the record of a value's entries ([`Occurrences::encode`]); none for a value without.
@@ -176,14 +176,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             self.repair(stage.commit());
         }
         if self.settings.cleanup == Cleanup::EachDelete {
-            for (part, values) in removed {
-                if let Half::Eq(half) = &part.half {
-                    // The write is done; a value that stays as it is is cleaned with the next one that goes.
-                    if let Err(error) = self.clean_removed(collection, &part, half, values).await {
-                        tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
-                    }
-                }
-            }
+            // Not here: the caller may hold documents with the counters of now.
+            collection.thinned.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
         }
         Ok(())
     }

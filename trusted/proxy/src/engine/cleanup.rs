@@ -26,7 +26,7 @@ use rand::seq::SliceRandom;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use tokio::sync::mpsc;
 
 /// Holes that are worth no cleanup, whatever the entries.
@@ -76,6 +76,8 @@ pub(super) struct Job<C> {
     collection: Arc<Collection<C>>,
     part: Arc<Part<C>>,
     value: Vec<u8>,
+    /// The record that the search went by: entries made since were not shown by it.
+    searched: Occurrences,
 }
 
 /// Cleans what is asked for, one after the other, until the engine is gone.
@@ -83,10 +85,13 @@ pub(super) async fn run<S: Storage, C: ServerChannel>(
     shared: Weak<Shared<S, C>>,
     mut jobs: mpsc::Receiver<Job<C>>,
 ) {
-    while let Some(Job { collection, part, value }) = jobs.recv().await {
+    while let Some(Job { collection, part, value, searched }) = jobs.recv().await {
         let Some(shared) = shared.upgrade() else { return };
         let Half::Eq(half) = &part.half else { continue };
-        if let Err(error) = shared.clean(&collection, &part, half, &value).await {
+        if let Err(error) = shared
+            .clean(Target { collection: &collection, part: &part, half, value: &value }, &searched)
+            .await
+        {
             // The next search for the value asks again.
             tracing::debug!(%error, "a value of an equality index was not cleaned");
         }
@@ -110,27 +115,34 @@ impl<C> Clone for Target<'_, C> {
 impl<C> Copy for Target<'_, C> {}
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    /// Has a value cleaned behind the answer.
-    pub(super) fn clean_behind(&self, collection: &Arc<Collection<C>>, part: &Arc<Part<C>>, value: &[u8]) {
-        let job = Job { collection: Arc::clone(collection), part: Arc::clone(part), value: value.to_vec() };
+    /// Has a value cleaned behind the answer of a search that went by this record.
+    pub(super) fn clean_behind(
+        &self,
+        collection: &Arc<Collection<C>>,
+        part: &Arc<Part<C>>,
+        value: &[u8],
+        searched: &Occurrences,
+    ) {
+        let (collection, part) = (Arc::clone(collection), Arc::clone(part));
+        let job = Job { collection, part, value: value.to_vec(), searched: searched.clone() };
         // If there is no place, the next search asks again.
         drop(self.cleanups.try_send(job));
     }
 
-    /// Cleans a value, as the collection's writer for each piece.
-    async fn clean(
-        &self,
-        collection: &Collection<C>,
-        part: &Part<C>,
-        half: &ArxEq,
-        value: &[u8],
-    ) -> Result<(), StoreError> {
-        let target = Target { collection, part, half, value };
-        let due = |occurrences: &Occurrences| self.settings.cleanup.due_after_search(occurrences);
+    /// Cleans a value, as the collection's writer for each piece; not if it got entries, or began anew, since the
+    /// search: the server has not been shown those.
+    async fn clean(&self, target: Target<'_, C>, searched: &Occurrences) -> Result<(), StoreError> {
+        let due = |occurrences: &Occurrences| {
+            occurrences.salt() == searched.salt()
+                && occurrences.next() == searched.next()
+                && self.settings.cleanup.due_after_search(occurrences)
+        };
         let Some(pieces) = self.as_writer(target, due).await? else { return Ok(()) };
         for piece in pieces {
-            let _one_writer = self.writer(collection).await?;
-            if !collection.parts().iter().any(|live| live.id == part.id) {
+            let _one_writer = self.writer(target.collection).await?;
+            let is_live = target.collection.parts().iter().any(|live| live.id == target.part.id);
+            let same = self.record_of(target)?.is_some_and(|now| now.salt() == searched.salt());
+            if !is_live || !same {
                 return Ok(());
             }
             self.clean_piece(target, piece).await?;
@@ -150,9 +162,26 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.clean_or_cut(target, due).await
     }
 
-    /// Cleans, after a write took entries away, the values whose policy is not to wait for a search. The caller holds
-    /// the collection's write lock.
-    pub(super) async fn clean_removed(
+    /// Cleans, at the end of a statement that took entries away, the values whose policy is not to wait for a search.
+    /// The caller holds the collection's write lock, and no document read before: cleaning changes their counters. At
+    /// the first failure it ends, since what comes after one whose outcome is not known must wait for that; a value
+    /// that stays as it is is cleaned with its next entry that goes.
+    pub(super) async fn clean_after_statement(&self, collection: &Collection<C>) {
+        let thinned = std::mem::take(&mut *collection.thinned.lock().unwrap_or_else(PoisonError::into_inner));
+        if self.intents.in_doubt() {
+            return;
+        }
+        for (part, values) in thinned {
+            let is_live = collection.parts().iter().any(|live| live.id == part.id);
+            let Half::Eq(half) = &part.half else { continue };
+            if is_live && let Err(error) = self.clean_removed(collection, &part, half, values).await {
+                tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
+                return;
+            }
+        }
+    }
+
+    async fn clean_removed(
         &self,
         collection: &Collection<C>,
         part: &Part<C>,

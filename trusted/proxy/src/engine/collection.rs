@@ -8,8 +8,12 @@ use arras_client::DocumentSealer;
 use arras_keys::{Key, Purpose};
 use arras_planner::store::Namespace;
 use arras_protocol::CollectionId;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// An index, and values of which entries went.
+pub(super) type Thinned<C> = (Arc<Part<C>>, HashSet<Vec<u8>>);
 
 /// A collection.
 pub(super) struct Collection<C> {
@@ -24,6 +28,8 @@ pub(super) struct Collection<C> {
     pub(super) writes: tokio::sync::Mutex<()>,
     /// The writes of single documents that wait for it.
     pub(super) joining: Joining,
+    /// Values of equality indexes that lost entries and are to be cleaned at the end of the statement.
+    pub(super) thinned: Mutex<Vec<Thinned<C>>>,
     indexes: RwLock<Arc<Vec<Arc<LiveIndex<C>>>>>,
 }
 
@@ -37,6 +43,7 @@ impl<C: ServerChannel> Collection<C> {
             sealer: Arc::new(DocumentSealer::new(record.id, key)),
             writes: tokio::sync::Mutex::default(),
             joining: Joining::default(),
+            thinned: Mutex::default(),
             indexes: RwLock::new(Arc::new(indexes.into_iter().map(Arc::new).collect())),
         }
     }

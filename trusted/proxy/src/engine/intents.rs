@@ -54,7 +54,7 @@ pub enum WriteError {
     /// The server has had a write of this name: the proxy's state was set back. Nothing was applied.
     #[error(
         "the proxy's data directory is older than the server's data (a restored backup?): the server has a later \
-         write under the name of this one; restore both from the same time"
+         write under the name of this one; restore both from the same time and run `arras restore`"
     )]
     Repeated,
     /// The request cannot be sent at all; nothing was applied.
@@ -321,8 +321,8 @@ impl<S: Storage> Intents<S> {
         self.commits.send_along(vec![self.ledger.counted(collection, documents, &self.local)]);
     }
 
-    /// Strikes a write whose outcome is known, durably before the next one is recorded: if the strike is lost with
-    /// the process, the replay changes nothing.
+    /// Strikes a write whose outcome is known. One that was applied, durably before the next one is recorded: if the
+    /// strike is lost with the process, the replay changes nothing. One that was not, durably at once.
     async fn finish(&self, operation: OperationId, applied: bool) {
         let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
         let mut struck = false;
@@ -331,7 +331,8 @@ impl<S: Storage> Intents<S> {
             strike.extend(self.ledger.undo(operation));
             let local = Arc::clone(&self.local);
             let written = tokio::task::spawn_blocking(move || {
-                let outcome = local.apply(&strike, Durability::Relaxed);
+                // Durably: its sender is told that it was not applied, so no later start may send it again.
+                let outcome = local.apply(&strike, Durability::Durable);
                 (strike, outcome)
             });
             match written.await {

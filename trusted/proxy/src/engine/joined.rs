@@ -271,14 +271,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let applied = if accepted.is_empty() { Ok(()) } else { self.apply(collection, &accepted).await };
         match applied {
-            Ok(()) => accepted_writers.into_iter().for_each(Writer::succeed),
+            Ok(()) => {
+                self.clean_after_statement(collection).await;
+                accepted_writers.into_iter().for_each(Writer::succeed);
+            }
             // What the others conflict with may be one of these.
             Err(error) if !is_everybodys(&error) => {
                 accepted.extend(taken);
                 accepted_writers.extend(taken_writers);
                 return self.revise_apart(collection, error, accepted, accepted_writers).await;
             }
-            Err(error) => accepted_writers.into_iter().for_each(|writer| writer.fail(error.clone())),
+            Err(error) => {
+                // What the others conflict with may be one of these, which may never be.
+                let all = accepted_writers.into_iter().chain(taken_writers);
+                return all.for_each(|writer| writer.fail(error.clone()));
+            }
         }
         taken_writers.into_iter().zip(conflicting).for_each(|(writer, conflict)| writer.fail(conflict));
     }
@@ -295,8 +302,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return writers.into_iter().for_each(|writer| writer.fail(error.clone()));
         }
         tracing::debug!(%error, "a joined write was refused: each of its writes is tried by itself");
-        for (revision, writer) in revisions.iter().zip(writers) {
-            match self.revise_alone(collection, std::slice::from_ref(revision)).await {
+        let mut outcomes = Vec::with_capacity(revisions.len());
+        for revision in &revisions {
+            outcomes.push(self.revise_alone(collection, std::slice::from_ref(revision)).await);
+        }
+        self.clean_after_statement(collection).await;
+        for (outcome, writer) in outcomes.into_iter().zip(writers) {
+            match outcome {
                 Ok(()) => writer.succeed(),
                 Err(error) => writer.fail(error),
             }

@@ -138,6 +138,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for answers in 0..=ANSWERS_BESIDE_WRITES {
             let last = alone || answers == ANSWERS_BESIDE_WRITES;
             let _one_writer = if last && !alone { Some(self.writer(collection).await?) } else { None };
+            // One that was dropped meanwhile has no records: that is not an empty answer.
+            self::part(collection, half.index())?;
             let watch = self.intents.ledger.watch();
             let asked = self.on_record(half, values)?;
             match self.equal_rows(half, &asked).await? {
@@ -146,7 +148,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                         .iter()
                         .filter(|asked| self.settings.cleanup.due_after_search(&asked.occurrences))
                     {
-                        self.clean_behind(collection, part, asked.value);
+                        self.clean_behind(collection, part, asked.value, &asked.occurrences);
                     }
                     return Ok((rows, watch));
                 }

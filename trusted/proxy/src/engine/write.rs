@@ -233,8 +233,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.update_one(collection, row, statement).await;
         }
         let _one_writer = self.writer(collection).await?;
+        let updated = self.update_alone(collection, &statement).await;
+        self.clean_after_statement(collection).await;
+        updated
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn update_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: &UpdateStatement,
+    ) -> Result<Updated, StoreError> {
         statement.interrupt.check()?;
-        let UpdateStatement { filter, update, array_filters, multi, .. } = &statement;
+        let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
         let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
         // Which of them break a uniqueness may depend on their order.
         if collection.parts().iter().all(|part| !matches!(part.half, Half::Unique(_))) {
@@ -350,6 +361,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return self.delete_one(collection, row, filter.clone()).await;
         }
         let _one_writer = self.writer(collection).await?;
+        let deleted = self.delete_alone(collection, statement).await;
+        self.clean_after_statement(collection).await;
+        deleted
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn delete_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: &DeleteStatement,
+    ) -> Result<u64, StoreError> {
+        let DeleteStatement { filter, multi, .. } = statement;
         statement.interrupt.check()?;
         let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
         found.forget_order();
@@ -370,6 +393,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
         let _one_writer = self.writer(collection).await?;
+        let outcome = self.find_and_modify_alone(collection, query, modification).await;
+        self.clean_after_statement(collection).await;
+        outcome
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn find_and_modify_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, StoreError> {
         let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await;
         let found = found.map_err(error::not_recorded)?;
         match (found, modification) {
