@@ -13,7 +13,12 @@ fn seeds() -> Vec<Vec<u8>> {
         write::Step::Unique(unique::Change::CreateIndex { index: IndexId([2; 8]) }),
     ];
     vec![
-        encode(&write::Request { operation: Some(operation), finished_below: operation, acknowledged: 0, steps }),
+        encode(&write::Request {
+            operation: Some(operation),
+            finished_below: operation,
+            acknowledged: 0,
+            steps,
+        }),
         encode(&write::Response { applied: true, commits: 1 }),
         encode(&Refusal::Version { asked: 2, served: 1 }),
         encode(&Refusal::Malformed("a reason".into())),

@@ -41,7 +41,8 @@ fn seeds() -> Vec<Vec<u8>> {
         arx_range::Request::LoadTop { index, after: None },
         arx_range::Request::Buckets { index, nodes: vec![node, NodeId::HEAD] },
     ]);
-    let greeting = framed::<hello::Hello>(&[hello::Request { protocol_version: 1, purpose: hello::Purpose::Observe }]);
+    let greeting =
+        framed::<hello::Hello>(&[hello::Request { protocol_version: 1, purpose: hello::Purpose::Observe }]);
     vec![greeting, [stored, read].concat(), [indexed, searched, equal].concat(), ranged]
 }
 

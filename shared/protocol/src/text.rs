@@ -47,7 +47,7 @@ fn is_shown(character: char) -> bool {
         )
 }
 
-/// Decodes a peer's text as a [`line`]: for `#[serde(deserialize_with)]`.
+/// Decodes a peer's text as a [`line()`]: for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
 /// What the deserializer finds wrong.
