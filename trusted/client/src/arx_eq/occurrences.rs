@@ -6,6 +6,7 @@
 //! they came (either way) or one at a time, a search covers hardly a counter in vain.
 
 use rand::CryptoRng;
+use std::ops::Range;
 
 /// Runs a record names at most; past it the two with the smallest gap between them become one.
 pub const RUNS_MAX: usize = 4;
@@ -109,8 +110,7 @@ impl Occurrences {
         let counter = self.next;
         self.next = counter.checked_add(1)?;
         match self.runs.last_mut() {
-            // One with holes stays apart: what is moved out of it to counters not yet taken must not keep it alive.
-            Some(last) if last.end == counter && last.holes() == 0 => {
+            Some(last) if last.end == counter => {
                 last.end = self.next;
                 last.live += 1;
             }
@@ -143,6 +143,18 @@ impl Occurrences {
             self.bound();
         }
         true
+    }
+
+    /// Notes that no counter of `piece` has an entry any more: what begins or ends there is covered no further. A run
+    /// knows only how many of its counters have one, not which.
+    pub fn vacate(&mut self, piece: &Range<u32>) {
+        for run in &mut self.runs {
+            let start = if piece.start <= run.start { run.start.max(piece.end) } else { run.start };
+            let end = if piece.end >= run.end { run.end.min(piece.start) } else { run.end };
+            if end.checked_sub(start).is_some_and(|covered| covered >= run.live) {
+                (run.start, run.end) = (start, end);
+            }
+        }
     }
 
     /// These entries, if what led from them to `later` did not happen: the counters that it took stay taken, since
@@ -278,8 +290,13 @@ mod tests {
         let gone: Vec<u32> = (10..70).filter(|counter| counter % 3 != 0).collect();
         assert!(gone.iter().all(|counter| occurrences.release(*counter)));
         assert!(occurrences.holes() > 0);
-        for left in (0..100).filter(|counter| !gone.contains(counter)) {
-            assert!(occurrences.release(left) && occurrences.take().is_some());
+        for begin in (0..100).step_by(25) {
+            let piece = begin..begin + 25;
+            // In no order, as the server names them.
+            for left in piece.clone().rev().filter(|counter| !gone.contains(counter)) {
+                assert!(occurrences.release(left) && occurrences.take().is_some());
+            }
+            occurrences.vacate(&piece);
         }
         assert_eq!((occurrences.live(), occurrences.holes()), (60, 0));
     }

@@ -269,8 +269,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 headers.push(Step::Documents(documents::Change::PutHeader { collection, row, header }));
             }
         }
-        if let Some(fresh) = fresh {
-            *self.value_record(half, value, &mut records)? = fresh;
+        let record = self.value_record(half, value, &mut records)?;
+        match fresh {
+            Some(fresh) => *record = fresh,
+            None => counters.iter().for_each(|piece| record.vacate(piece)),
         }
         // Each kind in an order of its own: what is new is not to be told by its place.
         for steps in [&mut entries, &mut headers, &mut removed] {
