@@ -98,8 +98,9 @@ async fn thin_out(client: &mut Client, documents: i32, left: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
-    // As a whole, and piece by piece.
-    for (documents, left) in [(300, 40), (2600, 1100)] {
+    // As a whole: then nothing is covered in vain. And piece by piece: then no more than there are entries, which is
+    // worth no cleanup.
+    for (documents, left, covered_max) in [(300, 40, 40), (2600, 1100, 2200)] {
         let world = World::with(0, settings(Cleanup::Threshold)).await;
         let mut client = world.connect().await;
         for begin in (0..documents).step_by(1000) {
@@ -113,7 +114,7 @@ async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
         loop {
             let (found, covered) = search(&world, &mut client, 7).await;
             assert_eq!(found, left);
-            if covered == left as u64 {
+            if covered <= covered_max {
                 break;
             }
             searches += 1;
@@ -121,7 +122,8 @@ async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
         }
         let world = world.restart().await;
         let mut client = world.connect().await;
-        assert_eq!(search(&world, &mut client, 7).await, (left, left as u64));
+        let (found, covered) = search(&world, &mut client, 7).await;
+        assert!(found == left && covered <= covered_max, "{found} found, {covered} covered");
         delete(&mut client, (0..documents).collect()).await;
         assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
     }
