@@ -1,4 +1,5 @@
 //! The engine over a server's half in this process: what large and many writes come to.
 
+mod definitions;
 mod large;
 mod world;

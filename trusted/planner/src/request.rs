@@ -11,8 +11,8 @@
 //! * `{a: "hashed"}`: ArxEq(a) alone, as a hashed index serves equality alone;
 //! * `_id`: nothing; documents are stored by it.
 //!
-//! A schema that declares queries narrows this to what they need: the two stages of [`crate::indexes`] with the
-//! request as one more regular index. So does the option `storageEngine: {arras: {…}}`, which drivers let
+//! A schema that declares queries narrows this to what they need, if they can use the index at all: the two stages of
+//! [`crate::indexes`] with the request as one more regular index. So does the option `storageEngine: {arras: {…}}`, which drivers let
 //! through, with `operations: ["eq", "range", "order"]`, `sums: ["field", …]`, `count: true` (partial aggregates
 //! for counts, or sums of fields), and `widthBits: 32 | 64 | 128`.
 //!
@@ -84,7 +84,11 @@ impl Wishes {
     }
 }
 
-/// The encrypted indexes to build for a request, those the schema alone asks for not included.
+/// The encrypted indexes a request needs, whether or not they are there already: [`missing`] says which are not.
+///
+/// Of a schema's own indexes only those are among them that are on the request's fields: `createIndexes` on one
+/// field builds nothing for another. If none of the queries the schema declares could use the index, the request is
+/// taken at its word, as if there were no schema.
 ///
 /// # Errors
 /// The application asked for an index that cannot be built.
@@ -103,15 +107,52 @@ pub fn indexes_for(
     if request.unique {
         indexes.push(PhysicalIndex::Unique { fields: fields.clone() });
     }
-    match schema {
+    let narrowed = match schema {
         Some(schema) if schema.declares_queries() && wishes.operations.is_none() => {
-            indexes.extend(physical_with(schema, std::slice::from_ref(&fields)));
+            let narrowed = narrowed(&fields, schema);
+            // A constraint alone is a purpose, too.
+            (request.unique || !narrowed.is_empty()).then_some(narrowed)
         }
-        _ => indexes.extend(full_promise(&fields, hashed, &wishes, schema)),
-    }
-    let already = schema.map(physical_indexes).unwrap_or_default();
-    indexes.retain(|index| !already.iter().any(|other| other.implies(index)));
+        _ => None,
+    };
+    indexes.extend(narrowed.unwrap_or_else(|| full_promise(&fields, hashed, &wishes, schema)));
     Ok(minimise(indexes))
+}
+
+/// What the queries of a schema make of one more regular index.
+fn narrowed(fields: &[String], schema: &CollectionSchema) -> Vec<PhysicalIndex> {
+    let own = physical_indexes(schema);
+    let mut indexes = physical_with(schema, &[fields.to_vec()]);
+    indexes.retain(|index| {
+        let on_its_fields = index.fields().iter().all(|field| fields.iter().any(|own| own == field));
+        on_its_fields || !own.iter().any(|other| other.implies(index))
+    });
+    indexes
+}
+
+/// Those of `wanted` that nothing which is there stands for. `there` are the indexes there are, and whether each
+/// leaves out documents without its fields; `sparse`: the wanted ones do.
+#[must_use]
+pub fn missing<'i>(
+    wanted: Vec<PhysicalIndex>,
+    sparse: bool,
+    there: impl Iterator<Item = (&'i PhysicalIndex, bool)> + Clone,
+) -> Vec<PhysicalIndex> {
+    let stands_for = |(index, is_sparse): (&PhysicalIndex, bool), wanted: &PhysicalIndex| {
+        index.implies(wanted) && serves_sparse(index, is_sparse, sparse)
+    };
+    let mut missing = wanted;
+    missing.retain(|wanted| !there.clone().any(|index| stands_for(index, wanted)));
+    missing
+}
+
+/// Whether an index that is sparse or not can stand for one that is to be, or not. A search in one that holds more
+/// finds all the same; but a unique index over all documents refuses what a sparse one allows.
+fn serves_sparse(index: &PhysicalIndex, is_sparse: bool, wanted: bool) -> bool {
+    match index {
+        PhysicalIndex::Unique { .. } => is_sparse == wanted,
+        PhysicalIndex::Eq { .. } | PhysicalIndex::Range { .. } => wanted || !is_sparse,
+    }
 }
 
 fn full_promise(

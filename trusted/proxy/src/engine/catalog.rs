@@ -50,6 +50,8 @@ pub struct PartRecord {
     pub multikey: bool,
     /// A key stands for more than one value (long strings, some decimals).
     pub inexact: bool,
+    /// Documents without any of its fields are left out.
+    pub sparse: bool,
     /// `B` of a range index, which is fixed for its life whatever the settings become.
     pub bucket_factor: u64,
 }

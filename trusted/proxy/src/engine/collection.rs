@@ -99,6 +99,7 @@ fn index_record<C>(index: &LiveIndex<C>) -> IndexRecord {
             physical: part.physical.clone(),
             multikey: part.multikey.load(Ordering::Relaxed),
             inexact: part.inexact.load(Ordering::Relaxed),
+            sparse: part.sparse,
             bucket_factor: part.bucket_factor,
         })
         .collect();

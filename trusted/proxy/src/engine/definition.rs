@@ -4,6 +4,7 @@ use super::apply::COUNTERS;
 use super::catalog::{self, CollectionRecord, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::declared;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::Change;
@@ -79,8 +80,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut steps = vec![Step::Documents(documents::Change::CreateCollection { collection: id })];
         if let Some(schema) = self.settings.schema.collection(&ns.database, &ns.collection) {
             for physical in arras_planner::indexes::physical_indexes(schema) {
-                let request = declared(&physical);
-                let part = self.new_part(physical);
+                let request = declared::request(&physical);
+                let part = self.new_part(physical, false);
                 steps.extend(index::create_steps(&part, root, self.settings.range.top_nodes));
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
@@ -104,9 +105,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.apply(&[change], Durability::Durable).map_err(error::local)
     }
 
-    pub(super) fn new_part(&self, physical: PhysicalIndex) -> PartRecord {
-        let bucket_factor = self.settings.range.bucket_factor;
-        PartRecord { id: IndexId(random_id()), physical, multikey: false, inexact: false, bucket_factor }
+    pub(super) fn new_part(&self, physical: PhysicalIndex, sparse: bool) -> PartRecord {
+        let (id, bucket_factor) = (IndexId(random_id()), self.settings.range.bucket_factor);
+        PartRecord { id, physical, multikey: false, inexact: false, sparse, bucket_factor }
     }
 
     /// Drops a collection; false if there is none.
@@ -150,28 +151,30 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let before = collection.indexes().len() + 1;
         for request in requests {
             if !exists(&collection, &request)? {
-                self.create_index(&collection, request).await?;
+                let wanted = declared::wanted(&collection, &request, &self.settings.schema)?;
+                let wanted = declared::missing(&collection, wanted, request.sparse);
+                self.create_index(&collection, request, wanted).await?;
             }
         }
         Ok((before, collection.indexes().len() + 1))
     }
 
-    /// Makes one index: recorded as unfinished, filled with the collection's documents, recorded as ready.
-    async fn create_index(
+    /// Makes one index of `physical` ones, which may be none: recorded as unfinished, filled with the collection's
+    /// documents, recorded as ready. The caller holds the definitions' lock.
+    pub(super) async fn create_index(
         &self,
         collection: &Arc<Collection<C>>,
         request: IndexRequest,
+        physical: Vec<PhysicalIndex>,
     ) -> Result<(), StoreError> {
-        let ns = &collection.ns;
-        let schema = self.settings.schema.collection(&ns.database, &ns.collection);
-        let physical = arras_planner::request::indexes_for(&request, schema)?;
         let _no_writer = self.writer(collection).await?;
         // Only now: a writer records facts about the other indexes in it.
         let mut record = collection.record();
         let root = self.keyring.root(record.key_version).ok_or_else(|| {
             error::of(8, "UnknownError", OpenError::KeyVersion(record.key_version).to_string())
         })?;
-        let parts: Vec<PartRecord> = physical.into_iter().map(|index| self.new_part(index)).collect();
+        let part = |index| self.new_part(index, request.sparse);
+        let parts: Vec<PartRecord> = physical.into_iter().map(part).collect();
         let steps = parts
             .iter()
             .flat_map(|part| index::create_steps(part, root, self.settings.range.top_nodes))
@@ -233,10 +236,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let record = collection.record();
         let indexes = collection.indexes();
         let position = indexes.iter().position(|index| index.request.name == name).ok_or_else(no_such)?;
-        let index = record.indexes.get(position).ok_or_else(no_such)?;
-        let left = indexes.iter().enumerate().filter(|(other, _)| *other != position);
-        collection.set_indexes(left.map(|(_, index)| Arc::clone(index)).collect());
-        self.remove_index(&collection, index).await
+        let mut index = record.indexes.get(position).ok_or_else(no_such)?.clone();
+        let left = declared::without(&collection, position, &self.settings.schema);
+        let kept = |id| left.iter().flat_map(|index| &index.parts).any(|part| part.id == id);
+        index.parts.retain(|part| !kept(part.id));
+        collection.set_indexes(left);
+        self.remove_index(&collection, &index).await
     }
 
     /// Removes an index that the collection no longer lists.
@@ -264,23 +269,6 @@ fn in_doubt_is_done(error: StoreError) -> Result<(), StoreError> {
     if error.code == error::IN_DOUBT { Ok(()) } else { Err(error) }
 }
 
-/// How an index the schema declares is listed.
-fn declared(physical: &PhysicalIndex) -> IndexRequest {
-    let fields = physical.fields();
-    let kind = match physical {
-        PhysicalIndex::Unique { .. } => "unique",
-        PhysicalIndex::Eq { .. } => "eq",
-        PhysicalIndex::Range { .. } => "range",
-    };
-    IndexRequest {
-        name: format!("arras_{kind}_{}", fields.join("_")),
-        key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
-        unique: matches!(physical, PhysicalIndex::Unique { .. }),
-        sparse: false,
-        options: bson::Document::new(),
-    }
-}
-
 /// True if the same index is there; an error if one of the same name or keys differs.
 fn exists<C: ServerChannel>(collection: &Collection<C>, request: &IndexRequest) -> Result<bool, StoreError> {
     if request.key == doc! { "_id": 1 } {
@@ -288,6 +276,10 @@ fn exists<C: ServerChannel>(collection: &Collection<C>, request: &IndexRequest) 
     }
     for index in collection.indexes().iter() {
         let known = &index.request;
+        // What the schema has made beside is no index of the application's.
+        if declared::is_declared(index) && known.name != request.name {
+            continue;
+        }
         let same_key = known.key == request.key;
         if known.name == request.name && !same_key {
             let message = format!(

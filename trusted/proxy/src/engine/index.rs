@@ -37,7 +37,7 @@ impl Default for RangeSettings {
 pub struct LiveIndex<C> {
     /// The request.
     pub request: IndexRequest,
-    /// What serves it.
+    /// What was made for it. What else serves it is another index's: see [`super::declared`].
     pub parts: Vec<Arc<Part<C>>>,
     /// False while it is being filled: written to, not read.
     pub ready: AtomicBool,
@@ -49,7 +49,7 @@ pub struct Part<C> {
     pub id: IndexId,
     /// What it holds.
     pub physical: PhysicalIndex,
-    /// Documents without the field are left out.
+    /// Documents without any of its fields are left out.
     pub sparse: bool,
     /// A document has several entries. Set before such a document is written, recorded with it.
     pub multikey: AtomicBool,
@@ -139,7 +139,7 @@ pub async fn open<C: ServerChannel>(
         parts.push(Arc::new(Part {
             id: part.id,
             physical: part.physical.clone(),
-            sparse: request.sparse,
+            sparse: part.sparse,
             multikey: AtomicBool::new(part.multikey),
             inexact: AtomicBool::new(part.inexact),
             bucket_factor: part.bucket_factor,

@@ -11,6 +11,7 @@ mod collection;
 mod commits;
 mod cursor;
 mod cutting;
+pub mod declared;
 mod definition;
 mod error;
 mod fetch;
@@ -248,6 +249,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             shared.make_anew().await?;
         }
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
+        let applying = Arc::clone(&shared);
+        tokio::spawn(async move { applying.apply_schema().await });
         Ok(Self { shared })
     }
 

@@ -2,12 +2,14 @@
 
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{Half, LiveIndex};
+use super::declared;
+use super::index::{Half, LiveIndex, Part};
 use super::read::Selection;
 use super::{Shared, error};
 use arras_documents::filter::Filter;
 use arras_planner::cost::Statistics;
 use arras_planner::explain::Explanation;
+use arras_planner::physical::PhysicalIndex;
 use arras_planner::plan::{AggregateOutput, IndexState, Plan, Planner, Request};
 use arras_planner::schema::{ScanPolicy, Schema};
 use arras_planner::store::{Aggregate, Query, StoreError};
@@ -20,6 +22,7 @@ use std::sync::atomic::Ordering;
 fn states<C: ServerChannel>(
     collection: &Collection<C>,
     hint: Option<&Bson>,
+    schema: &Schema,
 ) -> Result<Vec<IndexState>, StoreError> {
     let indexes = collection.indexes();
     if let Some(hint) = hint {
@@ -31,23 +34,31 @@ fn states<C: ServerChannel>(
             return Err(error::of(2, "BadValue", message));
         }
     }
-    let usable = |index: &&Arc<LiveIndex<C>>| {
-        index.ready.load(Ordering::SeqCst)
-            && hint.is_none_or(|hint| is_hinted(&index.request.name, &index.request.key, hint))
+    // Of a hinted index, also what another index holds that stands for it.
+    let hinted: Option<Vec<PhysicalIndex>> = hint.map(|hint| {
+        let meant = indexes.iter().filter(|index| is_hinted(&index.request.name, &index.request.key, hint));
+        let wanted = |index: &Arc<LiveIndex<C>>| declared::wanted(collection, &index.request, schema).ok();
+        meant.filter_map(wanted).flatten().collect()
+    });
+    let usable = |index: &LiveIndex<C>, part: &Part<C>| {
+        let is_meant = |wanted: &PhysicalIndex| part.physical.implies(wanted);
+        let is_hinted = |hint: &Bson| is_hinted(&index.request.name, &index.request.key, hint);
+        let serves = || hinted.as_ref().is_some_and(|wanted| wanted.iter().any(is_meant));
+        index.ready.load(Ordering::SeqCst) && (hint.is_none_or(is_hinted) || serves())
     };
-    let of_index = |index: &Arc<LiveIndex<C>>| {
-        let name = index.request.name.clone();
-        let part_state = move |part: &Arc<super::index::Part<C>>| IndexState {
+    let mut states = Vec::new();
+    for index in indexes.iter() {
+        let parts = index.parts.iter().filter(|part| usable(index, part));
+        states.extend(parts.map(|part| IndexState {
             id: part.id,
-            name: name.clone(),
+            name: index.request.name.clone(),
             index: part.physical.clone(),
             multikey: part.multikey.load(Ordering::SeqCst),
             inexact: part.inexact.load(Ordering::SeqCst),
             sparse: part.sparse,
-        };
-        index.parts.iter().map(part_state).collect::<Vec<_>>()
-    };
-    Ok(indexes.iter().filter(usable).flat_map(of_index).collect())
+        }));
+    }
+    Ok(states)
 }
 
 fn is_hinted(name: &str, key: &Document, hint: &Bson) -> bool {
@@ -75,7 +86,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         selection: Selection<'_>,
     ) -> Result<Plan, StoreError> {
-        let indexes = states(collection, selection.hint)?;
+        let indexes = states(collection, selection.hint, &self.settings.schema)?;
         let statistics = Statistics::default();
         let scan = scan_policy(collection, &self.settings.schema);
         let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
@@ -90,7 +101,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         filter: &Filter,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, StoreError> {
-        let indexes = states(collection, None)?;
+        let indexes = states(collection, None, &self.settings.schema)?;
         let statistics = Statistics::default();
         let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
         let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else {
@@ -138,7 +149,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 ..Explanation::default()
             });
         };
-        let indexes = states(&collection, query.hint.as_ref())?;
+        let indexes = states(&collection, query.hint.as_ref(), &self.settings.schema)?;
         let statistics =
             Statistics { document_count: self.document_count(&collection)?, ..Statistics::default() };
         let scan = scan_policy(&collection, &self.settings.schema);

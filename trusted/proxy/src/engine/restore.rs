@@ -70,7 +70,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         tracing::info!(collection = collection.id_in_log(), index = old.request.name, "making it anew");
         // Beside the old one, as an index that is being filled: a start that finds it unfinished drops it.
         let parts: Vec<PartRecord> =
-            replaced.iter().map(|part| self.new_part(part.physical.clone())).collect();
+            replaced.iter().map(|part| self.new_part(part.physical.clone(), part.sparse)).collect();
         let fresh = IndexRecord::new(&old.request, parts.clone());
         let root = self.keyring.root(collection.record().key_version).ok_or_else(|| {
             error::of(8, "UnknownError", OpenError::KeyVersion(collection.record().key_version).to_string())

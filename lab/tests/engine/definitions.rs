@@ -1,0 +1,183 @@
+//! What the schema declares, what the application asks for, and what is there.
+
+use crate::world::{namespace, run};
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_lab::channel::Direct;
+use arras_lab::one_process;
+use arras_planner::schema::Schema;
+use arras_planner::store::{Cursor, IndexRequest, Query, Store, StoreError};
+use arras_proxy::engine::{Engine, Settings};
+use arras_server::Backend;
+use arras_storage::{Embedded, Memory};
+use bson::{Bson, Document, doc};
+use std::sync::Arc;
+
+const UNIQUE: &str = "[collections.\"lab.things\".fields]\nu = { unique = true }\n";
+const SEARCHED: &str = "[collections.\"lab.things\".fields]\na = { operations = [\"eq\", \"range\"] }\n";
+
+/// A proxy that can be started again with another schema.
+struct Proxy {
+    directory: tempfile::TempDir,
+    channel: Arc<Direct<Memory>>,
+    engine: Option<Engine<Embedded, Direct<Memory>>>,
+}
+
+impl Proxy {
+    async fn start(schema: &str) -> Self {
+        let server = Arc::new(Backend::open(Memory::new(), [1; 16]).expect("memory does not fail"));
+        let channel = Arc::new(Direct::new(server));
+        let mut proxy = Self { directory: tempfile::tempdir().expect("a folder"), channel, engine: None };
+        proxy.restart(schema).await;
+        proxy
+    }
+
+    /// Starts with a schema, and waits until what it calls for is made; what cannot be.
+    async fn restart(&mut self, schema: &str) -> Vec<String> {
+        drop(self.engine.take());
+        let settings = || Settings {
+            schema: Schema::parse(schema, "schema.toml").expect("a schema"),
+            ..Settings::default()
+        };
+        let directory = self.directory.path();
+        let local = loop {
+            match Embedded::open(&directory.join("local")) {
+                Ok(local) => break local,
+                // What the engine before had begun in the background lets go of the store.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        let engine = one_process::open(directory, local, Arc::clone(&self.channel), settings());
+        let engine = engine.await.expect("an engine");
+        let unmet = engine.apply_schema().await;
+        self.engine = Some(engine);
+        unmet.iter().map(|unmet| format!("{}: {}", unmet.index, unmet.why)).collect()
+    }
+
+    fn engine(&self) -> &Engine<Embedded, Direct<Memory>> {
+        self.engine.as_ref().expect("it is started")
+    }
+
+    async fn insert(&self, document: Document) -> Result<(), i32> {
+        let inserted = self.engine().insert(&namespace(), vec![document], true).await.expect("an insert");
+        inserted.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.error.code))
+    }
+
+    async fn create(&self, key: Document, unique: bool) -> Result<(usize, usize), StoreError> {
+        let name = key.iter().map(|(field, way)| format!("{field}_{way}")).collect::<Vec<_>>().join("_");
+        let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
+        self.engine().create_indexes(&namespace(), vec![request]).await
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let indexes = self.engine().indexes(&namespace()).await.expect("indexes");
+        indexes.into_iter().map(|index| index.name).collect()
+    }
+
+    async fn drop_all(&self) {
+        for name in self.names().await.iter().filter(|name| *name != "_id_") {
+            self.engine().drop_index(&namespace(), name).await.expect("it is there");
+        }
+    }
+
+    /// How a query runs, in words, and how many it finds.
+    async fn run(&self, filter: Document, hint: Option<&str>) -> (String, usize) {
+        let query = || Query {
+            filter: Filter::parse(&filter).expect("a filter"),
+            sort: Sort::default(),
+            skip: 0,
+            limit: None,
+            hint: hint.map(|name| Bson::String(name.to_owned())),
+            allow_disk_use: true,
+        };
+        let explanation = self.engine().explain(&namespace(), query(), &[]).await.expect("a plan");
+        let mut cursor = self.engine().find(&namespace(), query()).await.expect("a cursor");
+        let found = cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents").len();
+        (explanation.to_string(), found)
+    }
+}
+
+#[test]
+fn a_unique_index_that_was_dropped_is_made_again_when_asked_for() {
+    run(async {
+        let proxy = Proxy::start(UNIQUE).await;
+        proxy.insert(doc! { "_id": 1, "u": 1 }).await.expect("the first");
+        assert_eq!(proxy.insert(doc! { "_id": 2, "u": 1 }).await, Err(11000), "as the schema declares");
+        proxy.drop_all().await;
+        proxy.create(doc! { "u": 1 }, true).await.expect("nothing is twice");
+        assert_eq!(proxy.insert(doc! { "_id": 2, "u": 1 }).await, Err(11000), "as was asked for again");
+    });
+}
+
+#[test]
+fn a_unique_index_is_refused_over_duplicates() {
+    run(async {
+        let proxy = Proxy::start(UNIQUE).await;
+        proxy.insert(doc! { "_id": 1, "u": 1 }).await.expect("the first");
+        proxy.drop_all().await;
+        proxy.insert(doc! { "_id": 2, "u": 1 }).await.expect("nothing forbids it");
+        let refused = proxy.create(doc! { "u": 1 }, true).await.expect_err("a duplicate");
+        assert_eq!(refused.code, 11000);
+        assert_eq!(proxy.names().await, ["_id_"]);
+    });
+}
+
+#[test]
+fn what_a_schema_declares_later_is_made_at_the_next_start() {
+    run(async {
+        let mut proxy = Proxy::start("").await;
+        for id in 0..20 {
+            proxy.insert(doc! { "_id": id, "u": id, "a": id % 5 }).await.expect("a document");
+        }
+        assert_eq!(proxy.restart(&format!("{UNIQUE}a = {{ operations = [\"eq\"] }}\n")).await, [""; 0]);
+        assert_eq!(proxy.insert(doc! { "_id": 20, "u": 3 }).await, Err(11000));
+        let (plan, found) = proxy.run(doc! { "a": 2 }, None).await;
+        assert!(plan.contains("ArxEq(a)"), "{plan}");
+        assert_eq!(found, 4);
+    });
+}
+
+#[test]
+fn what_cannot_be_made_is_named() {
+    run(async {
+        let mut proxy = Proxy::start("").await;
+        proxy.insert(doc! { "_id": 1, "u": 1 }).await.expect("a document");
+        proxy.insert(doc! { "_id": 2, "u": 1 }).await.expect("another");
+        let unmet = proxy.restart(UNIQUE).await;
+        assert_eq!(unmet.len(), 1);
+        assert!(unmet[0].starts_with("EQunique(u): E11000"), "{unmet:?}");
+    });
+}
+
+#[test]
+fn an_application_may_ask_for_what_the_schema_declares() {
+    run(async {
+        let proxy = Proxy::start(SEARCHED).await;
+        for id in 0..20 {
+            proxy.insert(doc! { "_id": id, "a": id % 5 }).await.expect("a document");
+        }
+        proxy.create(doc! { "a": 1 }, false).await.expect("no conflict with the schema's");
+        proxy.create(doc! { "a": 1 }, false).await.expect("the same again");
+        for name in proxy.names().await.iter().filter(|name| name.starts_with("arras_")) {
+            proxy.engine().drop_index(&namespace(), name).await.expect("it is there");
+        }
+        assert_eq!(proxy.names().await, ["_id_", "a_1"]);
+        for hint in [None, Some("a_1")] {
+            let (plan, found) = proxy.run(doc! { "a": 2 }, hint).await;
+            assert!(plan.contains("ArxEq(a)"), "what a_1 relied on is its own now: {plan}");
+            assert_eq!(found, 4);
+        }
+    });
+}
+
+#[test]
+fn an_index_that_no_declared_query_uses_is_made_all_the_same() {
+    run(async {
+        let proxy = Proxy::start(SEARCHED).await;
+        proxy.insert(doc! { "_id": 1, "b": 1 }).await.expect("a document");
+        proxy.create(doc! { "b": 1 }, false).await.expect("an index");
+        let (plan, found) = proxy.run(doc! { "b": 1 }, None).await;
+        assert!(plan.contains("ArxEq(b)"), "{plan}");
+        assert_eq!(found, 1);
+    });
+}

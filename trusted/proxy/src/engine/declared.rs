@@ -1,0 +1,156 @@
+//! Which encrypted indexes are wanted, by the schema and by the application, and which are there.
+//!
+//! An index that stands for another is not made twice: `createIndexes` on a field that the schema declares makes what
+//! the schema's index does not serve, perhaps nothing. So when an index is dropped, what others rely on goes over to
+//! them. What counts as there is what the catalog says is there and filled, never what a schema says.
+
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{LiveIndex, Part};
+use super::{Engine, Shared};
+use arras_planner::indexes::physical_indexes;
+use arras_planner::physical::PhysicalIndex;
+use arras_planner::request::{self, RequestError};
+use arras_planner::schema::Schema;
+use arras_planner::store::{IndexRequest, Namespace};
+use arras_storage::Storage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An index that the schema, or an index of the application under this schema, calls for and that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// Of which collection.
+    pub ns: Namespace,
+    /// Which index.
+    pub index: PhysicalIndex,
+    /// Why not.
+    pub why: String,
+}
+
+/// How an index that no application asked for is listed.
+pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
+    let fields = physical.fields();
+    let kind = match physical {
+        PhysicalIndex::Unique { .. } => "unique",
+        PhysicalIndex::Eq { .. } => "eq",
+        PhysicalIndex::Range { .. } => "range",
+    };
+    IndexRequest {
+        name: format!("arras_{kind}_{}", fields.join("_")),
+        key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
+        unique: matches!(physical, PhysicalIndex::Unique { .. }),
+        sparse: false,
+        options: bson::Document::new(),
+    }
+}
+
+/// Whether an index is one that no application asked for.
+pub(super) fn is_declared<C>(index: &LiveIndex<C>) -> bool {
+    index.parts.first().is_some_and(|part| request(&part.physical) == index.request)
+}
+
+/// What a request calls for under a schema, there or not.
+pub(super) fn wanted<C: ServerChannel>(
+    collection: &Collection<C>,
+    request: &IndexRequest,
+    schema: &Schema,
+) -> Result<Vec<PhysicalIndex>, RequestError> {
+    let ns = &collection.ns;
+    request::indexes_for(request, schema.collection(&ns.database, &ns.collection))
+}
+
+/// Those of `wanted` that no filled index of the collection stands for.
+pub(super) fn missing<C: ServerChannel>(
+    collection: &Collection<C>,
+    wanted: Vec<PhysicalIndex>,
+    sparse: bool,
+) -> Vec<PhysicalIndex> {
+    let indexes = collection.indexes();
+    let filled = indexes.iter().filter(|index| index.ready.load(Ordering::SeqCst));
+    let parts = filled.flat_map(|index| &index.parts);
+    request::missing(wanted, sparse, parts.map(|part| (&part.physical, part.sparse)))
+}
+
+/// The indexes of a collection without one of them; what others rely on of it is theirs now.
+pub(super) fn without<C: ServerChannel>(
+    collection: &Collection<C>,
+    position: usize,
+    schema: &Schema,
+) -> Vec<Arc<LiveIndex<C>>> {
+    let mut left = collection.indexes().to_vec();
+    if position >= left.len() {
+        return left;
+    }
+    let dropped = left.remove(position);
+    let mut going: Vec<Arc<Part<C>>> = dropped.parts.clone();
+    for at in 0..left.len() {
+        let Some(index) = left.get(at).cloned() else { break };
+        // A request that was accepted once is one that can be read.
+        let wanted = wanted(collection, &index.request, schema).unwrap_or_default();
+        let parts = left.iter().flat_map(|index| &index.parts);
+        let there = parts.map(|part| (&part.physical, part.sparse));
+        let missing = request::missing(wanted, index.request.sparse, there);
+        let serves = |part: &Arc<Part<C>>| {
+            let own = std::iter::once((&part.physical, part.sparse));
+            request::missing(missing.clone(), index.request.sparse, own).len() < missing.len()
+        };
+        let (taken, others): (Vec<_>, Vec<_>) = going.into_iter().partition(serves);
+        going = others;
+        if !taken.is_empty() {
+            let ready = AtomicBool::new(index.ready.load(Ordering::SeqCst));
+            let parts = index.parts.iter().cloned().chain(taken).collect();
+            if let Some(place) = left.get_mut(at) {
+                *place = Arc::new(LiveIndex { request: index.request.clone(), parts, ready });
+            }
+        }
+    }
+    left
+}
+
+impl<S: Storage, C: ServerChannel> Engine<S, C> {
+    /// Makes what the schema calls for and is not there, one index after the other, over existing documents, too;
+    /// what cannot be made. It runs at every start by itself; another call finds nothing left to do.
+    pub async fn apply_schema(&self) -> Vec<Unmet> {
+        self.shared.apply_schema().await
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    pub(super) async fn apply_schema(&self) -> Vec<Unmet> {
+        let mut unmet = Vec::new();
+        for collection in self.all_collections() {
+            let _one_at_a_time = self.definitions.lock().await;
+            if self.collection(&collection.ns).is_none_or(|now| now.id != collection.id) {
+                continue; // dropped meanwhile
+            }
+            for index in self.called_for(&collection) {
+                let name = collection.id_in_log();
+                tracing::info!(collection = %name, %index, "making an index that is called for and not there");
+                let made = self.create_index(&collection, request(&index), vec![index.clone()]).await;
+                if let Err(error) = made {
+                    let why = error.message;
+                    tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
+                    unmet.push(Unmet { ns: collection.ns.clone(), index, why });
+                }
+            }
+        }
+        unmet
+    }
+
+    /// What the schema and the application's indexes call for under it, and is not there.
+    pub(super) fn called_for(&self, collection: &Collection<C>) -> Vec<PhysicalIndex> {
+        let ns = &collection.ns;
+        let schema = &self.settings.schema;
+        let declared =
+            schema.collection(&ns.database, &ns.collection).map(physical_indexes).unwrap_or_default();
+        let of_requests = collection
+            .indexes()
+            .iter()
+            .filter(|index| !index.request.sparse)
+            .flat_map(|index| wanted(collection, &index.request, schema).unwrap_or_default())
+            .collect::<Vec<_>>();
+        let all = arras_planner::physical::minimise(declared.into_iter().chain(of_requests).collect());
+        missing(collection, all, false)
+    }
+}
