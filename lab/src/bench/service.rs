@@ -24,8 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIELDS: usize = 10;
 /// Bytes of each.
 const FIELD_BYTES: usize = 100;
-/// Documents that are read and updated.
-const LOADED: u64 = 10_000;
+/// Documents that are read, updated and scanned.
+const LOADED: u64 = 20_000;
+/// Documents of a scan.
+const SCANNED: i64 = 50;
 const DATABASE: &str = "bench";
 const LOADED_COLLECTION: &str = "loaded";
 
@@ -68,6 +70,8 @@ pub enum Load {
     ReadsAndUpdates,
     /// A document by `_id`.
     PointReads,
+    /// Fifty documents from an `_id` on, in its order (YCSB's workload E).
+    Scans,
 }
 
 /// A rate.
@@ -187,6 +191,8 @@ impl System {
                 (first..LOADED.min(first + 1000)).map(|number| document(number as i64)).collect();
             client.command(&insertion(LOADED_COLLECTION, documents))?;
         }
+        let order = doc! { "key": { "_id": 1 }, "name": "_id_" };
+        client.command(&doc! { "createIndexes": LOADED_COLLECTION, "indexes": [order], "$db": DATABASE })?;
         Ok(())
     }
 
@@ -260,6 +266,11 @@ fn operation(load: Load, number: u64, inserts: &str, dice: &mut Dice) -> Documen
     match load {
         Load::Inserts => insertion(inserts, vec![document(number as i64)]),
         Load::PointReads => read(),
+        Load::Scans => {
+            let from = doc! { "_id": { "$gte": id.min(LOADED as i64 - SCANNED) } };
+            let sort = doc! { "_id": 1 };
+            doc! { "find": LOADED_COLLECTION, "filter": from, "sort": sort, "limit": SCANNED, "$db": DATABASE }
+        }
         Load::ReadsAndUpdates if dice.next().is_multiple_of(2) => read(),
         Load::ReadsAndUpdates => {
             let position = (dice.next() % FIELDS as u64) as usize;
@@ -271,8 +282,13 @@ fn operation(load: Load, number: u64, inserts: &str, dice: &mut Dice) -> Documen
 }
 
 /// What is measured of each system, and with how many clients.
-const LOADS: [(Load, usize); 4] =
-    [(Load::Inserts, 1), (Load::Inserts, 16), (Load::ReadsAndUpdates, 8), (Load::PointReads, 8)];
+const LOADS: [(Load, usize); 5] = [
+    (Load::Inserts, 1),
+    (Load::Inserts, 16),
+    (Load::ReadsAndUpdates, 8),
+    (Load::PointReads, 8),
+    (Load::Scans, 1),
+];
 
 /// Measures, telling `tell` what comes next.
 ///
@@ -320,7 +336,7 @@ fn rate(rates: &[Rate], system: &str, load: Load, clients: usize) -> Option<f64>
 /// What the rates are to be judged by: each a name and a ratio.
 #[must_use]
 pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64)> {
-    use Load::{Inserts, PointReads, ReadsAndUpdates};
+    use Load::{Inserts, PointReads, ReadsAndUpdates, Scans};
     let ratio = |over: (&str, Load, usize), under: (&str, Load, usize)| {
         Some(rate(rates, over.0, over.1, over.2)? / rate(rates, under.0, under.1, under.2)?)
     };
@@ -340,6 +356,7 @@ pub fn ratios(rates: &[Rate]) -> Vec<(&'static str, f64)> {
             "point reads before, 8 clients against plaintext",
             ratio(("before", PointReads, 8), ("plaintext", PointReads, 8)),
         ),
+        ("scans, one client against before", ratio(("arras", Scans, 1), ("before", Scans, 1))),
     ]
     .into_iter()
     .filter_map(|(name, ratio)| Some((name, ratio?)))

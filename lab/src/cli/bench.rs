@@ -59,8 +59,11 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = rates
         .iter()
         .map(|rate| {
-            let load = format!("{:?}", rate.load);
-            vec![rate.system.clone(), load, rate.clients.to_string(), format!("{:.0}", rate.per_second)]
+            let (system, load) = (rate.system.clone(), format!("{:?}", rate.load));
+            let clients = rate.clients.to_string();
+            let milliseconds = 1000.0 * rate.clients as f64 / rate.per_second;
+            let (rate, each) = (format!("{:.0}", rate.per_second), format!("{milliseconds:.2}"));
+            vec![system, load, clients, rate, each]
         })
         .collect();
     let ratios: Vec<Vec<String>> = service::ratios(&rates)
@@ -69,7 +72,7 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
         .collect();
     print(&format!(
         "{}\n{}\n{}, commit {}\n",
-        table::render(&["system", "load", "clients", "a second"], &rows),
+        table::render(&["system", "load", "clients", "a second", "ms each"], &rows),
         table::render(&["of these", "ratio"], &ratios),
         environment.machine,
         environment.commit

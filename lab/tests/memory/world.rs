@@ -50,12 +50,19 @@ pub(crate) fn query(filter: Document) -> Query {
     Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true }
 }
 
+pub(crate) fn request(name: &str, key: Document) -> IndexRequest {
+    IndexRequest { name: name.to_owned(), key, unique: false, sparse: false, options: Document::new() }
+}
+
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings) -> Self {
         let server = Arc::new(Backend::open(Memory::new(), [1; 16]).unwrap());
         let channel = Arc::new(Counting { server: Direct::new(server), documents: AtomicUsize::new(0) });
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings::default();
         let engine = one_process::open(directory.path(), Memory::new(), Arc::clone(&channel), settings).await;
         Self { channel, engine: engine.unwrap(), _directory: directory }
     }
@@ -73,8 +80,7 @@ impl World {
 
     pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), StoreError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
-        let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
-        self.engine.create_indexes(&namespace(), vec![request]).await
+        self.engine.create_indexes(&namespace(), vec![request(&name, key)]).await
     }
 
     pub(crate) async fn cursor(&self, query: Query) -> EngineCursor<Memory, Counting> {

@@ -9,7 +9,7 @@
 //!   fields;
 //! * `unique`: EQunique on the fields together, instead of their ArxEq;
 //! * `{a: "hashed"}`: ArxEq(a) alone, as a hashed index serves equality alone;
-//! * `_id`: nothing; documents are stored by it.
+//! * `{_id: 1}`: ArxRange(_id); equality needs no index, as documents are stored by their `_id`.
 //!
 //! A schema that declares queries narrows this to what they need, if they can use the index at all: the two stages of
 //! [`crate::indexes`] with the request as one more regular index. So does the option `storageEngine: {arras: {…}}`, which drivers let
@@ -48,6 +48,17 @@ pub enum RequestError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The name of the index on `_id`, for another.
+    #[error(
+        "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found {0}"
+    )]
+    Reserved(Document),
+    /// Keys the index on `_id` cannot have.
+    #[error("The field 'key' for an _id index must be {{_id: 1}}, but got {0}")]
+    IdKey(Document),
+    /// An option the index on `_id` cannot have.
+    #[error("The field '{0}' is not valid for an _id index specification")]
+    IdOption(&'static str),
     /// An option that would change results, or a malformed one of this layer.
     #[error("cannot make index '{name}': option {option} {what}")]
     Option {
@@ -65,6 +76,8 @@ impl From<RequestError> for StoreError {
         let (code, code_name) = match error {
             RequestError::Option { .. } => (72, "InvalidOptions"),
             RequestError::Kind { .. } | RequestError::Key { .. } => (67, "CannotCreateIndex"),
+            RequestError::Reserved(_) | RequestError::IdKey(_) => (2, "BadValue"),
+            RequestError::IdOption(_) => (197, "InvalidIndexSpecificationOption"),
         };
         Self { code, code_name, message: error.to_string(), details: None }
     }
@@ -84,6 +97,27 @@ impl Wishes {
     }
 }
 
+/// Name of the index that every collection has on `_id`.
+pub const ID_INDEX: &str = "_id_";
+
+/// The request with the name and keys that MongoDB gives it: those of the index on `_id`, whatever it is called.
+///
+/// # Errors
+/// It is not what an index on `_id` can be, or has its name and is another.
+pub fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
+    let directed = request.key.get("_id").filter(|kind| request.key.len() == 1 && is_direction(kind));
+    let Some(direction) = directed else {
+        return if request.name == ID_INDEX { Err(RequestError::Reserved(request.key)) } else { Ok(request) };
+    };
+    if arras_documents::order::as_exact_i64(direction) != Some(1) {
+        return Err(RequestError::IdKey(request.key));
+    }
+    if request.unique || request.sparse {
+        return Err(RequestError::IdOption(if request.unique { "unique" } else { "sparse" }));
+    }
+    Ok(IndexRequest { name: ID_INDEX.to_owned(), key: bson::doc! { "_id": 1 }, ..request })
+}
+
 /// The encrypted indexes a request needs, whether or not they are there already: [`missing`] says which are not.
 ///
 /// Of a schema's own indexes only those are among them that are on the request's fields: `createIndexes` on one
@@ -101,7 +135,9 @@ pub fn indexes_for(
     check_options(request)?;
     let wishes = wishes(request)?;
     if fields == ["_id"] {
-        return Ok(Vec::new());
+        let mut indexes = full_promise(&fields, hashed, &wishes, schema);
+        indexes.retain(|index| matches!(index, PhysicalIndex::Range { .. }));
+        return Ok(indexes);
     }
     let mut indexes = Vec::new();
     if request.unique {

@@ -247,6 +247,18 @@ pub trait Store: Send + Sync + 'static {
     fn indexes(&self, ns: &Namespace) -> impl Future<Output = Result<Vec<IndexRequest>, StoreError>> + Send;
     /// Drops an index by name. Error 27 `IndexNotFound`, 72 for the `_id` index.
     fn drop_index(&self, ns: &Namespace, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Drops all indexes but the one on `_id`, which loses its order if it was given one. Error 26 if there is no
+    /// collection.
+    fn drop_all_indexes(&self, ns: &Namespace) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async {
+            for index in self.indexes(ns).await? {
+                if index.name != crate::request::ID_INDEX {
+                    self.drop_index(ns, &index.name).await?;
+                }
+            }
+            Ok(())
+        }
+    }
 
     /// Inserts documents (each has an `_id`). Ordered: stops at the first failure.
     fn insert(

@@ -7,11 +7,10 @@ use crate::cursors::Batches;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::order;
+use arras_planner::request::ID_INDEX;
 use arras_planner::store::{IndexRequest, Namespace, Store};
 use bson::{Bson, Document, doc};
 
-/// Name of the index every collection has.
-const ID_INDEX: &str = "_id_";
 /// Options that would change what a query returns or what a collection holds.
 const REFUSED: &[&str] = &[
     "2dsphereIndexVersion",
@@ -134,12 +133,18 @@ fn description(index: IndexRequest) -> Document {
     description
 }
 
-/// Drops indexes by name, by key, or all but the one on `_id`.
+/// Drops indexes by name, by key, or all but the one on `_id`, which loses its order with them.
 pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     let namespace = context.namespace(&mut arguments)?;
     let which = arguments.take("index").ok_or_else(|| arguments.missing("index"))?;
     arguments.finish()?;
     let indexes = context.store().indexes(&namespace).await?;
+    let mut reply = doc! { "nIndexesWas": as_int32(indexes.len()) };
+    if which == Bson::String("*".to_owned()) {
+        context.store().drop_all_indexes(&namespace).await?;
+        reply.insert("msg", "non-_id indexes dropped for collection");
+        return Ok(reply);
+    }
     let names = named(&which, &indexes)?;
     for name in &names {
         if name == ID_INDEX {
@@ -152,10 +157,6 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     for name in &names {
         context.store().drop_index(&namespace, name).await?;
     }
-    let mut reply = doc! { "nIndexesWas": as_int32(indexes.len()) };
-    if which == Bson::String("*".to_owned()) {
-        reply.insert("msg", "non-_id indexes dropped for collection");
-    }
     Ok(reply)
 }
 
@@ -165,13 +166,9 @@ fn not_found(namespace: &Namespace, name: &str) -> CommandError {
     CommandError::new(27, "IndexNotFound", text)
 }
 
-/// The names of the indexes a `dropIndexes` means.
+/// The names of the indexes a `dropIndexes` means that does not mean all.
 fn named(which: &Bson, indexes: &[IndexRequest]) -> Result<Vec<String>, CommandError> {
     match which {
-        Bson::String(all) if all == "*" => {
-            let others = indexes.iter().filter(|index| index.name != ID_INDEX);
-            Ok(others.map(|index| index.name.clone()).collect())
-        }
         Bson::String(name) => Ok(vec![name.clone()]),
         Bson::Document(key) => {
             let found = indexes.iter().find(|index| order::compare_documents(&index.key, key).is_eq());

@@ -26,7 +26,8 @@ fn without_a_schema_the_whole_promise_is_kept() {
         ["EQunique(a, b.c)", "ArxEq(a)", "ArxRange(a, b.c)"]
     );
     assert_eq!(built(&request(doc! {"a": "hashed"}, false, none())), ["ArxEq(a)"]);
-    assert_eq!(built(&request(doc! {"_id": 1}, false, none())), [""; 0]);
+    assert_eq!(built(&request(doc! {"_id": 1}, false, none())), ["ArxRange(_id)"]);
+    assert_eq!(built(&request(doc! {"_id": "hashed"}, false, none())), [""; 0]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::index::{LiveIndex, Part};
 use super::{Engine, Shared};
 use arras_planner::indexes::physical_indexes;
 use arras_planner::physical::PhysicalIndex;
-use arras_planner::request::{self, RequestError};
+use arras_planner::request::{self, ID_INDEX, RequestError};
 use arras_planner::schema::Schema;
 use arras_planner::store::{IndexRequest, Namespace};
 use arras_storage::Storage;
@@ -31,13 +31,14 @@ pub struct Unmet {
 /// How an index that no application asked for is listed.
 pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
     let fields = physical.fields();
+    let on_id = fields == ["_id"];
     let kind = match physical {
         PhysicalIndex::Unique { .. } => "unique",
         PhysicalIndex::Eq { .. } => "eq",
         PhysicalIndex::Range { .. } => "range",
     };
     IndexRequest {
-        name: format!("arras_{kind}_{}", fields.join("_")),
+        name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", fields.join("_")) },
         key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
         unique: matches!(physical, PhysicalIndex::Unique { .. }),
         sparse: false,

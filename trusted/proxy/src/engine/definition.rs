@@ -10,6 +10,7 @@ use super::intents::WriteError;
 use super::local::Change;
 use super::{OpenError, Shared, error};
 use arras_planner::physical::PhysicalIndex;
+use arras_planner::request::{ID_INDEX, normalised};
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
@@ -32,15 +33,19 @@ fn opening(error: OpenError) -> StoreError {
     }
 }
 
-/// The `_id` index, which is the document store itself.
-pub(super) fn id_index() -> IndexRequest {
-    IndexRequest {
-        name: "_id_".into(),
+/// The indexes as they are listed, the one on `_id` first. Every collection has that, as documents are stored by
+/// their `_id`; a range index gives it an order besides, if somebody asked for one.
+pub(super) fn listed<C: ServerChannel>(indexes: &[Arc<LiveIndex<C>>]) -> Vec<IndexRequest> {
+    let (of_id, others): (Vec<_>, Vec<_>) =
+        indexes.iter().map(|index| index.request.clone()).partition(|request| request.name == ID_INDEX);
+    let on_id = of_id.into_iter().next().unwrap_or_else(|| IndexRequest {
+        name: ID_INDEX.into(),
         key: doc! { "_id": 1 },
         unique: false,
         sparse: false,
         options: bson::Document::new(),
-    }
+    });
+    [on_id].into_iter().chain(others).collect()
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -146,17 +151,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         ns: &Namespace,
         requests: Vec<IndexRequest>,
     ) -> Result<(usize, usize), StoreError> {
+        let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         let collection = self.ensure_collection(ns).await?;
         let _one_at_a_time = self.definitions.lock().await;
-        let before = collection.indexes().len() + 1;
+        let before = listed(&collection.indexes()).len();
         for request in requests {
             if !exists(&collection, &request)? {
                 let wanted = declared::wanted(&collection, &request, &self.settings.schema)?;
+                if request.name == ID_INDEX && wanted.is_empty() {
+                    continue; // for equality alone: documents are stored by it
+                }
                 let wanted = declared::missing(&collection, wanted, request.sparse);
                 self.create_index(&collection, request, wanted).await?;
             }
         }
-        Ok((before, collection.indexes().len() + 1))
+        Ok((before, listed(&collection.indexes()).len()))
     }
 
     /// Makes one index of `physical` ones, which may be none: recorded as unfinished, filled with the collection's
@@ -223,15 +232,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Drops an index by name.
     pub(super) async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
-        if name == "_id_" {
+        if name == ID_INDEX {
             return Err(error::of(72, "InvalidOptions", "cannot drop _id index"));
         }
         let _one_at_a_time = self.definitions.lock().await;
-        let no_such = || error::of(27, "IndexNotFound", format!("index not found with name [{name}]"));
-        let collection = self.collection(ns).ok_or_else(|| {
+        self.drop_listed(ns, name).await
+    }
+
+    /// Drops all indexes, the order of `_id` included.
+    pub(super) async fn drop_all_indexes(&self, ns: &Namespace) -> Result<(), StoreError> {
+        let _one_at_a_time = self.definitions.lock().await;
+        let collection = self.existing(ns)?;
+        let names: Vec<String> =
+            collection.indexes().iter().map(|index| index.request.name.clone()).collect();
+        for name in names {
+            self.drop_listed(ns, &name).await?;
+        }
+        Ok(())
+    }
+
+    fn existing(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, StoreError> {
+        self.collection(ns).ok_or_else(|| {
             let name = format!("{}.{}", ns.database, ns.collection);
             error::of(26, "NamespaceNotFound", format!("ns not found {name}"))
-        })?;
+        })
+    }
+
+    /// Drops an index of the collection's own list. The caller holds the definitions' lock.
+    async fn drop_listed(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
+        let no_such = || error::of(27, "IndexNotFound", format!("index not found with name [{name}]"));
+        let collection = self.existing(ns)?;
         let _no_writer = self.writer(&collection).await?;
         let record = collection.record();
         let indexes = collection.indexes();
@@ -271,9 +301,6 @@ fn in_doubt_is_done(error: StoreError) -> Result<(), StoreError> {
 
 /// True if the same index is there; an error if one of the same name or keys differs.
 fn exists<C: ServerChannel>(collection: &Collection<C>, request: &IndexRequest) -> Result<bool, StoreError> {
-    if request.key == doc! { "_id": 1 } {
-        return Ok(true);
-    }
     for index in collection.indexes().iter() {
         let known = &index.request;
         // What the schema has made beside is no index of the application's.

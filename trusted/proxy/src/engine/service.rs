@@ -2,7 +2,7 @@
 
 use super::channel::ServerChannel;
 use super::cursor::EngineCursor;
-use super::definition::id_index;
+use super::definition;
 use super::{Engine, Shared, error};
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::spill::Workspace;
@@ -133,13 +133,17 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
             let message = format!("ns does not exist: {}.{}", ns.database, ns.collection);
             return Err(error::of(26, "NamespaceNotFound", message));
         };
-        let made = collection.indexes();
-        Ok([id_index()].into_iter().chain(made.iter().map(|index| index.request.clone())).collect())
+        Ok(definition::listed(&collection.indexes()))
     }
 
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
         let (ns, name) = (ns.clone(), name.to_owned());
         self.run(move |shared| async move { shared.drop_index(&ns, &name).await }).await
+    }
+
+    async fn drop_all_indexes(&self, ns: &Namespace) -> Result<(), StoreError> {
+        let ns = ns.clone();
+        self.run(move |shared| async move { shared.drop_all_indexes(&ns).await }).await
     }
 
     async fn insert(
