@@ -178,7 +178,8 @@ async fn a_reader_that_does_not_read_stops_its_own_requests_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_stalls_too_long_is_cut_off() {
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
-    let limits = Limits { write_stall: Duration::from_millis(100), ..Limits::default() };
+    let limits =
+        Limits { stall: Duration::from_millis(100), bytes_per_second: u64::MAX, ..Limits::default() };
     let served = world.serve(&handler, limits).await;
     let mut stream = world.raw(served.address).await;
     let peer = stream.get_ref().0.local_addr().unwrap();
@@ -188,7 +189,7 @@ async fn a_reader_that_stalls_too_long_is_cut_off() {
         stream.write_all(&script_frame(call, &wanted)).await.unwrap();
     }
     stream.flush().await.unwrap();
-    logged_about(peer, "the peer does not read its replies").await;
+    logged_about(peer, "the peer is too slow within a message").await;
     logged_about(peer, "connection closed").await;
 }
 

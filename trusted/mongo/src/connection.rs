@@ -4,6 +4,7 @@ use crate::dispatch;
 use crate::error::CommandError;
 use crate::memory::{Memory, Share};
 use crate::operations::Operation;
+use crate::pace;
 use crate::roster::Place;
 use crate::server::Shared;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
@@ -14,15 +15,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Memory taken for a message before any of it arrived, in bytes: an announced length costs its sender nothing.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 
-/// Longest pause inside a large message.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes read ahead of a command under way, to see whether its client is still there.
 const AHEAD_BYTES: usize = 4096;
 
@@ -39,8 +38,10 @@ pub(crate) struct Peer {
 pub(crate) enum ConnectionFailure {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("no message, or reply not taken, for {} s", .0.as_secs())]
+    #[error("no message for {} s", .0.as_secs())]
     Idle(Duration),
+    #[error("{0}")]
+    Broken(#[from] pace::Broken),
     #[error("its place was given to another: it was idle for longest, and there are too many connections")]
     GaveWay,
     #[error("protocol violation: {0}")]
@@ -66,9 +67,9 @@ where
             biased;
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
             () = place.given_up() => return Err(ConnectionFailure::GaveWay),
-            received = timeout(idle, read_message(&shared.memory, &mut ahead, &mut stream)) => received,
+            received = read_message((&shared.memory, place), idle, &mut ahead, &mut stream) => received,
         };
-        let Some((bytes, share)) = received.map_err(|_| ConnectionFailure::Idle(idle))?? else {
+        let Some((bytes, share)) = received? else {
             return Ok(());
         };
         if !place.work() {
@@ -89,16 +90,11 @@ where
         let Some(encoded) = encoded else {
             continue;
         };
-        let written = timeout(idle, async {
-            stream.write_all(&encoded).await?;
-            stream.flush().await
-        });
-        let written = tokio::select! {
+        tokio::select! {
             biased;
-            written = written => written,
+            sent = pace::send(&mut stream, &encoded, || place.wait()) => sent?,
             () = place.given_up() => return Err(ConnectionFailure::GaveWay),
-        };
-        written.map_err(|_| ConnectionFailure::Idle(idle))??;
+        }
     }
 }
 
@@ -134,49 +130,46 @@ async fn attended<T, IO: AsyncRead + Unpin>(
 
 /// Reads one message, the bytes `ahead` first; `None` if the peer closed the connection between two.
 async fn read_message<IO: AsyncRead + Unpin>(
-    memory: &Memory,
+    keeper: (&Memory, &Place<'_>),
+    idle: Duration,
     ahead: &mut Vec<u8>,
     stream: &mut IO,
 ) -> Result<Option<(Vec<u8>, Option<Share>)>, ConnectionFailure> {
     if ahead.is_empty() {
-        return read_whole(memory, stream).await;
+        return read_whole(keeper, idle, stream).await;
     }
     let before = std::mem::take(ahead);
     let mut rest = before.as_slice();
-    let message = read_whole(memory, &mut (&mut rest).chain(stream)).await?;
+    let message = read_whole(keeper, idle, &mut (&mut rest).chain(stream)).await?;
     *ahead = rest.to_vec();
     Ok(message)
 }
 
-/// Reads one message, when there is room for it.
+/// Reads one message, when there is room for it. It may be waited for as long as the peer may be idle; once it has
+/// begun, it must go on.
 async fn read_whole<IO: AsyncRead + Unpin>(
-    memory: &Memory,
+    (memory, place): (&Memory, &Place<'_>),
+    idle: Duration,
     stream: &mut IO,
 ) -> Result<Option<(Vec<u8>, Option<Share>)>, ConnectionFailure> {
     let mut head = [0; HEADER_BYTES];
-    let first = stream.read(&mut head).await?;
-    let Some(rest) = head.get_mut(first..).filter(|_| first > 0) else {
+    let first = timeout(idle, stream.read(&mut head)).await.map_err(|_| ConnectionFailure::Idle(idle))??;
+    let Some(begun) = head.get(..first).filter(|begun| !begun.is_empty()) else {
         return Ok(None);
     };
-    stream.read_exact(rest).await?;
-    let header = wire::parse_header(&head).map_err(ConnectionFailure::Protocol)?;
+    let mut bytes = begun.to_vec();
+    // A peer that sends keeps its place, as one does whose command is done.
+    pace::fill(stream, &mut bytes, HEADER_BYTES, || place.wait()).await?;
+    let head =
+        bytes.first_chunk::<HEADER_BYTES>().ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?;
+    let header = wire::parse_header(head).map_err(ConnectionFailure::Protocol)?;
     let share = memory.request(header.message_bytes).await;
-    let mut bytes = Vec::with_capacity(header.message_bytes.min(READ_AHEAD_BYTES));
-    bytes.extend_from_slice(&head);
-    let rest_bytes = header.message_bytes.saturating_sub(HEADER_BYTES);
-    let limit = u64::try_from(rest_bytes).unwrap_or(u64::MAX);
-    let mut rest = stream.take(limit);
-    while bytes.len() < header.message_bytes {
-        let read = rest.read_buf(&mut bytes);
-        let got = match &share {
-            None => read.await?,
-            // Others may be waiting for the room it takes.
-            Some(_) => timeout(PAUSE_MAX, read).await.map_err(|_| ConnectionFailure::Idle(PAUSE_MAX))??,
-        };
-        if got == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
+    if share.is_some() {
+        // It was this server that made it wait.
+        place.wait();
     }
+    bytes.reserve(header.message_bytes.saturating_sub(HEADER_BYTES).min(READ_AHEAD_BYTES));
+    pace::fill(stream, &mut bytes, header.message_bytes, || place.wait()).await?;
     Ok(Some((bytes, share)))
 }
 
@@ -229,3 +222,6 @@ fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>
     });
     encoded.map(Some).map_err(ConnectionFailure::Protocol)
 }
+
+#[cfg(test)]
+mod tests;

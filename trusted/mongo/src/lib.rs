@@ -13,6 +13,7 @@ mod dispatch;
 mod error;
 mod memory;
 mod operations;
+mod pace;
 mod roster;
 mod server;
 pub mod wire;

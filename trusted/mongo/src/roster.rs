@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 struct Seat {
     /// It has sent a whole message.
     spoken: bool,
-    /// Since when this server waits for its peer (to send a message, or to take a reply); `None` while a command of it
-    /// is worked on.
+    /// Since when this server waits for its peer (to send a message or its next part, or to take a reply or its next
+    /// part); `None` while a command of it is worked on.
     waiting: Option<Instant>,
     given_up: Arc<Notify>,
 }
@@ -75,7 +75,7 @@ impl Place<'_> {
         }
     }
 
-    /// The command is done: it is the peer's turn.
+    /// It is the peer's turn: the command is done, or a part of a message has passed and the rest has not.
     pub(crate) fn wait(&self) {
         if let Some(seat) = self.roster.lock().get_mut(&self.number) {
             seat.waiting = Some(Instant::now());

@@ -27,8 +27,8 @@ pub struct Options {
     /// Most connections at a time. One more takes the place of the one that was idle for longest, and is closed only if
     /// commands of all others are being worked on.
     pub connections_max: usize,
-    /// A connection that sent nothing, or did not take a reply, for so long is closed. MongoDB itself never
-    /// does; drivers reconnect.
+    /// A connection that sent nothing for so long is closed. MongoDB itself never does; drivers reconnect. Within a
+    /// message, in either direction, a peer may stand still for 30 s, and take a second for every 64 KiB.
     pub connection_idle: Duration,
     /// What requests and replies may hold in memory, together with the store's queries, about, in bytes.
     pub memory_bytes: usize,

@@ -1,7 +1,7 @@
 //! Serves the protocols to the proxy over TLS: accepts, shakes hands, bounds, dispatches, stops.
 //!
 //! *What is bounded.* Connections, handshakes under way and their duration, requests in flight a connection,
-//! bytes held for a connection, requests being worked on in all, and how long a reader may stall. A
+//! bytes held for a connection, requests being worked on in all, and how slow a peer may be within a message. A
 //! connection over a bound is made to wait (its socket is not read), never served less correctly. When there are too
 //! many handshakes or connections, those that keep the server waiting give way (`admission`).
 //!
@@ -10,6 +10,7 @@
 mod admission;
 mod connection;
 mod frames;
+mod pace;
 
 use self::admission::{Handshake, Handshakes, Seats};
 use crate::Caller;
@@ -83,8 +84,10 @@ pub struct Limits {
     pub held_bytes_max: usize,
     /// Requests worked on at once, over all connections.
     pub workers: usize,
-    /// How long a peer may take to accept the next 64 KiB of replies.
-    pub write_stall: Duration,
+    /// How long a peer may stand still within a message, in either direction.
+    pub stall: Duration,
+    /// It may take a second more for so many bytes of the message that have passed.
+    pub bytes_per_second: u64,
     /// How long a stop waits for what is under way.
     pub stop_grace: Duration,
 }
@@ -99,7 +102,8 @@ impl Default for Limits {
             in_flight_max: IN_FLIGHT_MAX,
             held_bytes_max: 64 * 1024 * 1024,
             workers: (cores * 4).max(8),
-            write_stall: Duration::from_secs(60),
+            stall: Duration::from_secs(30),
+            bytes_per_second: 64 * 1024,
             stop_grace: Duration::from_secs(10),
         }
     }

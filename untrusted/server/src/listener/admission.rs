@@ -5,11 +5,12 @@
 //! half a handshake after another drops their own, and a proxy, whose handshake takes milliseconds, comes through.
 //!
 //! *Connections.* Only who has shown a certificate has one. A newcomer at the limit takes the place of the one that has
-//! been unused for longest, and is turned away if all have requests under way.
+//! been unused for longest, and is turned away if all have requests under way. A request is under way from its first
+//! byte to the last of its reply.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
@@ -93,6 +94,8 @@ pub(super) struct Seats {
 /// How a connection is used.
 struct Use {
     in_flight: Arc<Semaphore>,
+    /// A frame has begun to come whose request is not in flight yet.
+    is_sending: AtomicBool,
     last: AtomicU64,
     given_up: Notify,
 }
@@ -114,7 +117,10 @@ impl Seats {
         let number = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut taken = lock(&self.taken);
         if taken.len() >= self.count_max {
-            let unused = |used: &Use| used.in_flight.available_permits() >= self.in_flight_max;
+            let unused = |used: &Use| {
+                !used.is_sending.load(Ordering::Relaxed)
+                    && used.in_flight.available_permits() >= self.in_flight_max
+            };
             let (_, longest) = taken
                 .iter()
                 .filter(|(_, used)| unused(used))
@@ -126,6 +132,7 @@ impl Seats {
         }
         let used = Arc::new(Use {
             in_flight: Arc::new(Semaphore::new(self.in_flight_max)),
+            is_sending: AtomicBool::new(false),
             last: AtomicU64::new(number),
             given_up: Notify::new(),
         });
@@ -141,14 +148,25 @@ impl Seat {
         Arc::clone(&self.used.in_flight)
     }
 
-    /// A request has come.
-    pub(super) fn touch(&self) {
+    /// A request has begun to come: the seat is in use until it is dropped.
+    pub(super) fn in_use(&self) -> Sending<'_> {
         self.used.last.store(self.all.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.used.is_sending.store(true, Ordering::Relaxed);
+        Sending(&self.used)
     }
 
     /// Completes when the seat was given to another connection.
     pub(super) async fn given_up(&self) {
         self.used.given_up.notified().await;
+    }
+}
+
+/// A request on its way to the server.
+pub(super) struct Sending<'s>(&'s Use);
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.is_sending.store(false, Ordering::Relaxed);
     }
 }
 
@@ -188,7 +206,7 @@ mod tests {
         let all = Seats::new(2, 1);
         let first = all.take().expect("room");
         let second = all.take().expect("room");
-        first.touch();
+        drop(first.in_use());
         let third = all.take().expect("the second's");
         assert_eq!(numbers(&all.taken), [first.number, third.number]);
         let busy = first.in_flight().try_acquire_owned().expect("a permit");
@@ -196,6 +214,11 @@ mod tests {
         let also_busy = fourth.in_flight().try_acquire_owned().expect("a permit");
         assert!(all.take().is_none());
         drop((busy, also_busy, second));
+        let sending = first.in_use();
+        let fifth = all.take().expect("the fourth's");
+        let also_sending = fifth.in_use();
+        assert!(all.take().is_none(), "a request that is coming is one under way");
+        drop((sending, also_sending));
         assert!(all.take().is_some());
     }
 }

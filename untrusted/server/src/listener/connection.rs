@@ -2,6 +2,7 @@
 
 use super::admission::{Handshake, Seat};
 use super::frames::{self, ReadError};
+use super::pace::Pace;
 use super::{Handler, Limits, Serving};
 use crate::Caller;
 use arras_protocol::frame::{FrameHeader, FrameKind};
@@ -23,7 +24,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
 
-/// Bytes written between two looks at the clock.
+/// Small replies that leave together, in bytes.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
 /// A peer that is gone without a word is noticed within about half a minute.
@@ -177,7 +178,7 @@ pub(super) async fn serve<H: Handler>(
         Ended { handler: Arc::clone(&connection.serving.handler), caller: Arc::clone(&connection.caller) };
     // A set, because that aborts the writer if this connection is dropped.
     let mut writing = JoinSet::new();
-    writing.spawn(write_replies(writer, outgoing, connection.serving.limits.write_stall, Arc::clone(&tally)));
+    writing.spawn(write_replies(writer, outgoing, connection.serving.limits.clone(), Arc::clone(&tally)));
     info!(%peer, "connection opened");
     let mut cut = false;
     tokio::select! {
@@ -232,7 +233,7 @@ impl<H: Handler> Connection<H> {
         seat: &Seat,
     ) -> Result<(), Broken> {
         let first = tokio::select! {
-            first = timeout_at(until, frames::read(stream)) => first.map_err(|_| Broken::NoHello)??,
+            first = timeout_at(until, self.read_frame(stream)) => first.map_err(|_| Broken::NoHello)??,
             () = handshake.dropped() => return Err(Broken::Dropped),
         };
         let Some((header, body)) = first else {
@@ -242,14 +243,15 @@ impl<H: Handler> Connection<H> {
         drop(handshake);
         loop {
             self.account.below(self.limits().held_bytes_max).await;
-            let Some((header, body)) = frames::read(stream).await? else {
+            let Some(begun) = frames::begin(stream, self.limits()).await? else {
                 return Ok(());
             };
+            let sending = seat.in_use();
+            let (header, body) = begun.finish(stream).await?;
             if header.kind != FrameKind::Request {
                 return Err(Broken::Peer("a reply where a request was expected"));
             }
             let received = Instant::now();
-            seat.touch();
             self.count(&body);
             if *self.serving.stop.borrow() {
                 self.refuse(header, &Refusal::Stopping).await;
@@ -259,7 +261,20 @@ impl<H: Handler> Connection<H> {
             let Ok(permit) = Arc::clone(&self.in_flight).acquire_owned().await else {
                 return Ok(());
             };
+            // From here on the permit shows that the seat is in use.
+            drop(sending);
             tokio::spawn(self.clone().answer(header, body, received, (held, permit)));
+        }
+    }
+
+    /// Reads a frame; `None` where the stream ends before it.
+    async fn read_frame<R: AsyncRead + Unpin>(
+        &self,
+        stream: &mut R,
+    ) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
+        match frames::begin(stream, self.limits()).await? {
+            Some(begun) => begun.finish(stream).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -411,22 +426,20 @@ impl<H: Handler> Connection<H> {
 async fn write_replies<W: AsyncWrite + Unpin>(
     stream: W,
     mut outgoing: mpsc::Receiver<Reply>,
-    stall: Duration,
+    limits: Limits,
     tally: Arc<Tally>,
 ) -> io::Result<()> {
     let mut stream = BufWriter::with_capacity(WRITE_CHUNK_BYTES, stream);
-    let stalled = |_| io::Error::new(io::ErrorKind::TimedOut, "the peer does not read its replies");
     while let Some(reply) = outgoing.recv().await {
-        let header = reply.header.to_bytes();
-        for chunk in std::iter::once(header.as_slice()).chain(reply.body.chunks(WRITE_CHUNK_BYTES)) {
-            timeout(stall, stream.write_all(chunk)).await.map_err(stalled)??;
-        }
+        let mut pace = Pace::new(&limits);
+        pace.write(&mut stream, &reply.header.to_bytes()).await?;
+        pace.write(&mut stream, &reply.body).await?;
         if outgoing.is_empty() {
-            timeout(stall, stream.flush()).await.map_err(stalled)??;
+            pace.flush(&mut stream).await?;
         }
         tally.sent_bytes.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
     }
-    timeout(stall, stream.shutdown()).await.map_err(stalled)?
+    timeout(limits.stall, stream.shutdown()).await?
 }
 
 /// A protocol's name for the log.

@@ -1,5 +1,7 @@
 //! Frames on a byte stream.
 
+use super::Limits;
+use super::pace::Pace;
 use arras_protocol::frame::{FrameError, FrameHeader, HEADER_BYTES};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -18,24 +20,40 @@ pub(super) enum ReadError {
     Truncated,
 }
 
-/// Reads a frame; `None` where the stream ends between two.
-pub(super) async fn read<R: AsyncRead + Unpin>(
+/// A frame whose first bytes have come.
+#[derive(Debug)]
+pub(super) struct Begun {
+    head: Vec<u8>,
+    pace: Pace,
+}
+
+/// Waits for the beginning of a frame, for as long as it takes; `None` where the stream ends between two.
+pub(super) async fn begin<R: AsyncRead + Unpin>(
     stream: &mut R,
-) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    (&mut *stream).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await?;
-    if bytes.is_empty() {
-        return Ok(None);
+    limits: &Limits,
+) -> Result<Option<Begun>, ReadError> {
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    let came = (&mut *stream).take(HEADER_BYTES as u64).read_buf(&mut head).await?;
+    Ok((came > 0).then(|| Begun { head, pace: Pace::new(limits) }))
+}
+
+impl Begun {
+    /// Reads the rest of the frame, which must come without too long a stop.
+    pub(super) async fn finish<R: AsyncRead + Unpin>(
+        mut self,
+        stream: &mut R,
+    ) -> Result<(FrameHeader, Vec<u8>), ReadError> {
+        self.pace.fill(stream, &mut self.head, HEADER_BYTES).await?;
+        let head = self.head.first_chunk::<HEADER_BYTES>().ok_or(ReadError::Truncated)?;
+        let header = FrameHeader::from_bytes(head)?;
+        let body_bytes = usize::try_from(header.body_bytes).map_err(|_| ReadError::Truncated)?;
+        let mut body = Vec::with_capacity(body_bytes.min(FIRST_BYTES));
+        self.pace.fill(stream, &mut body, body_bytes).await?;
+        if body.len() != body_bytes {
+            return Err(ReadError::Truncated);
+        }
+        Ok((header, body))
     }
-    let bytes = <[u8; HEADER_BYTES]>::try_from(bytes).map_err(|_| ReadError::Truncated)?;
-    let header = FrameHeader::from_bytes(&bytes)?;
-    let body_bytes = u64::from(header.body_bytes);
-    let mut body = Vec::with_capacity(usize::try_from(body_bytes).unwrap_or(FIRST_BYTES).min(FIRST_BYTES));
-    stream.take(body_bytes).read_to_end(&mut body).await?;
-    if body.len() as u64 != body_bytes {
-        return Err(ReadError::Truncated);
-    }
-    Ok(Some((header, body)))
 }
 
 #[cfg(test)]

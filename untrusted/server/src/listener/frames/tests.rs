@@ -5,14 +5,23 @@ use arras_protocol::ProtocolId;
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::FRAME_BYTES_MAX;
 use proptest::prelude::*;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, sleep};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn limits() -> Limits {
+    Limits { stall: PATIENCE, bytes_per_second: 64 * 1024, ..Limits::default() }
+}
 
 /// Reads all frames of a stream.
 fn read_all(mut bytes: &[u8]) -> Result<Vec<(FrameHeader, Vec<u8>)>, ReadError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let mut frames = Vec::new();
-        while let Some(frame) = read(&mut bytes).await? {
-            frames.push(frame);
+        while let Some(begun) = begin(&mut bytes, &limits()).await? {
+            frames.push(begun.finish(&mut bytes).await?);
         }
         Ok(frames)
     })
@@ -78,14 +87,71 @@ fn an_oversize_header_is_refused_before_its_body() {
 
 #[test]
 fn a_promise_of_a_large_body_allocates_little() {
-    let body_bytes = u32::try_from(FRAME_BYTES_MAX).unwrap();
-    let header = FrameHeader {
-        call: 1,
-        kind: FrameKind::Request,
-        protocol: ProtocolId(1),
-        deadline_ms: 0,
-        body_bytes,
-    };
-    let read = read_all(&header.to_bytes());
+    let read = read_all(&announced().to_bytes());
     assert!(matches!(read, Err(ReadError::Truncated)), "{read:?}");
+}
+
+/// The header of a frame with the largest body.
+fn announced() -> FrameHeader {
+    let body_bytes = u32::try_from(FRAME_BYTES_MAX).unwrap();
+    FrameHeader { call: 1, kind: FrameKind::Request, protocol: ProtocolId(1), deadline_ms: 0, body_bytes }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_trickles_is_given_up_hardly_later_than_one_that_stands_still() {
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    tokio::spawn(async move {
+        // The pause before a frame may be of any length.
+        sleep(PATIENCE * 100).await;
+        let header = announced().to_bytes();
+        for byte in header.into_iter().chain([0; 1000]) {
+            if far.write_all(&[byte]).await.is_err() {
+                return;
+            }
+            sleep(PATIENCE - Duration::from_secs(1)).await;
+        }
+    });
+    let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
+    let began = Instant::now();
+    let read = begun.finish(&mut near).await;
+    assert!(
+        matches!(&read, Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::TimedOut),
+        "{read:?}"
+    );
+    assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_taken_byte_by_byte_is_given_up() {
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    tokio::spawn(async move {
+        for _ in 0..1000 {
+            sleep(PATIENCE - Duration::from_secs(1)).await;
+            if !matches!(far.read(&mut [0]).await, Ok(1)) {
+                return;
+            }
+        }
+    });
+    let began = Instant::now();
+    let mut pace = Pace::new(&limits());
+    let written = pace.write(&mut near, &vec![0; 1 << 20]).await;
+    assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_line_gets_the_time_that_its_bytes_take() {
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    tokio::spawn(async move {
+        far.write_all(&announced().to_bytes()).await.unwrap();
+        for _ in 0..FRAME_BYTES_MAX / 4096 {
+            sleep(Duration::from_millis(62)).await;
+            far.write_all(&[1; 4096]).await.unwrap();
+        }
+    });
+    let began = Instant::now();
+    let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
+    let (header, body) = begun.finish(&mut near).await.unwrap();
+    assert_eq!((header, body.len()), (announced(), FRAME_BYTES_MAX));
+    assert!(began.elapsed() > 2 * PATIENCE, "slower than the patience alone: {:?}", began.elapsed());
 }

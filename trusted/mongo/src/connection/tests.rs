@@ -1,0 +1,97 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::roster::Roster;
+use crate::wire::MESSAGE_BYTES_MAX;
+use tokio::io::{AsyncWriteExt, DuplexStream};
+use tokio::time::sleep;
+
+const IDLE: Duration = Duration::from_secs(3600);
+/// Too many for what a connection may hold uncounted.
+const COUNTED_BYTES: usize = 100 * 1024;
+
+/// A message of so many bytes, all of it but the header zeros.
+fn message(bytes: usize) -> Vec<u8> {
+    let mut message = vec![0; bytes];
+    message[..4].copy_from_slice(&i32::try_from(bytes).unwrap().to_le_bytes());
+    message
+}
+
+/// Announces the largest message there is, and sends a byte of it now and then for as long as it is listened to, hours at
+/// most.
+async fn trickle(mut stream: DuplexStream) {
+    if stream.write_all(&message(MESSAGE_BYTES_MAX)[..HEADER_BYTES]).await.is_err() {
+        return;
+    }
+    for _ in 0..1000 {
+        if stream.write_all(&[0]).await.is_err() {
+            return;
+        }
+        sleep(Duration::from_secs(29)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_trickle_do_not_keep_the_memory_from_others() {
+    // Room for two of the largest messages.
+    let (memory, roster) = (Memory::new(0), Roster::new(9));
+    let places: Vec<Place<'_>> = (0..3).map(|number| roster.admit(number).unwrap()).collect();
+    let slow = |place| {
+        let (mut near, far) = tokio::io::duplex(4096);
+        tokio::spawn(trickle(far));
+        let memory = &memory;
+        async move {
+            let read = read_whole((memory, place), IDLE, &mut near).await;
+            assert!(matches!(read, Err(ConnectionFailure::Broken(pace::Broken::Slow(_)))), "{read:?}");
+        }
+    };
+    let other = async {
+        // The slow ones hold it all by now.
+        sleep(Duration::from_secs(1)).await;
+        let whole = message(COUNTED_BYTES);
+        let began = tokio::time::Instant::now();
+        let read = read_whole((&memory, &places[2]), IDLE, &mut whole.as_slice()).await.unwrap();
+        assert_eq!(read.unwrap().0, whole);
+        began.elapsed()
+    };
+    let ((), (), waited) = tokio::join!(slow(&places[0]), slow(&places[1]), other);
+    assert!(waited < 2 * pace::PATIENCE, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_sending_does_not_give_way_to_a_newcomer_before_who_is_not() {
+    let (memory, roster) = (Memory::new(0), Roster::new(2));
+    let (sender, idle) = (roster.admit(1).unwrap(), roster.admit(2).unwrap());
+    for place in [&sender, &idle] {
+        assert!(place.work());
+        place.wait();
+    }
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    let upload = async {
+        let whole = message(COUNTED_BYTES);
+        far.write_all(&whole[..COUNTED_BYTES / 2]).await.unwrap();
+        let newcomer = roster.admit(3).unwrap();
+        far.write_all(&whole[COUNTED_BYTES / 2..]).await.unwrap();
+        newcomer
+    };
+    let (read, _newcomer) = tokio::join!(read_whole((&memory, &sender), IDLE, &mut near), upload);
+    assert!(read.unwrap().is_some());
+    assert!(sender.work(), "it has been sending all the time");
+    assert!(!idle.work());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_may_be_sent_for_as_long_as_a_connection_may_be_idle() {
+    let (memory, roster) = (Memory::new(0), Roster::new(1));
+    let place = roster.admit(1).unwrap();
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    let whole = message(HEADER_BYTES);
+    let send = async {
+        sleep(IDLE - Duration::from_secs(1)).await;
+        far.write_all(&whole).await.unwrap();
+    };
+    let (read, ()) = tokio::join!(read_whole((&memory, &place), IDLE, &mut near), send);
+    assert!(read.unwrap().is_some());
+    let read = read_whole((&memory, &place), IDLE, &mut near).await;
+    assert!(matches!(read, Err(ConnectionFailure::Idle(_))), "{read:?}");
+}
