@@ -134,6 +134,18 @@ impl RangeAccess {
         (lower <= upper).then_some(KeyBounds { lower, upper })
     }
 
+    /// The part of an index key by which several ranges that serve one order are read side by side: entries that come in
+    /// its order (or, from the upper end, against it) come in the order of the sort, but for runs.
+    #[must_use]
+    pub fn merge_key<'k>(&self, key: &'k [u8], index: &PhysicalIndex) -> &'k [u8] {
+        let (Some(order), Some(component_bytes)) = (self.order, index.component_bytes()) else {
+            return &[];
+        };
+        let start = order.first_field * component_bytes;
+        let end = start + order.field_count * component_bytes;
+        key.get(start..end.min(key.len())).unwrap_or_default()
+    }
+
     /// Bytes that are equal for documents whose order the index does not settle: see [`IndexOrder`]. Documents
     /// with different bytes come in the order of the sort.
     ///

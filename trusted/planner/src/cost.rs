@@ -1,8 +1,10 @@
 //! What a plan costs: an estimate for choosing between plans and for telling people, not a measurement.
 
-use crate::access::Access;
+use crate::access::{Access, KeyBounds};
 use crate::physical::{PhysicalIndex, TIE_BREAK_BYTES};
+use arras_protocol::IndexId;
 use arras_protocol::limits::REPLY_BYTES_SOFT;
+use bson::Bson;
 use std::collections::BTreeMap;
 
 /// What is known of a collection's data. The default is a guess: 100,000 documents of 1 KiB.
@@ -28,6 +30,28 @@ impl Statistics {
         let guess = 100;
         let distinct = self.distinct_values.get(field).copied().unwrap_or(guess).max(1);
         1.0 / distinct as f64
+    }
+}
+
+/// What is known of how many entries an index has, without asking the server for it.
+pub trait Entries: std::fmt::Debug {
+    /// Entries of these terms in an equality or unique index.
+    fn of_terms(&self, index: IndexId, terms: &[Vec<Bson>]) -> Option<u64>;
+    /// Entries between these keys in a range index; may be an estimate.
+    fn between(&self, index: IndexId, bounds: &KeyBounds) -> Option<u64>;
+}
+
+/// Nothing is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unknown;
+
+impl Entries for Unknown {
+    fn of_terms(&self, _index: IndexId, _terms: &[Vec<Bson>]) -> Option<u64> {
+        None
+    }
+
+    fn between(&self, _index: IndexId, _bounds: &KeyBounds) -> Option<u64> {
+        None
     }
 }
 
@@ -75,7 +99,7 @@ impl Cost {
 }
 
 /// Cost of fetching so many documents.
-fn fetch(documents: u64, statistics: &Statistics) -> Cost {
+pub(crate) fn fetch(documents: u64, statistics: &Statistics) -> Cost {
     let received_bytes = documents.saturating_mul(statistics.document_bytes);
     let replies = received_bytes.div_ceil(REPLY_BYTES_SOFT as u64).max(1);
     Cost {
@@ -87,47 +111,38 @@ fn fetch(documents: u64, statistics: &Statistics) -> Cost {
     }
 }
 
-/// Cost of one step of an access (not of a union) that finds `found` entries, of which `documents` are fetched.
-pub(crate) fn of(
+/// Cost of finding `found` entries by one step of an access (not of a union), before any document is fetched.
+pub(crate) fn search(
     access: &Access,
     index: Option<&PhysicalIndex>,
     found: f64,
-    documents: u64,
     statistics: &Statistics,
 ) -> Cost {
     let found = found.ceil() as u64;
     match access {
-        Access::Rows { ids } => fetch(ids.len() as u64, statistics),
-        Access::Scan => {
-            // One more request that finds the end.
-            let all = fetch(statistics.document_count, statistics);
-            Cost { rounds: all.rounds + 1, sent_bytes: 64, ..all }
-        }
-        Access::Unique { values, .. } => {
-            let search = Cost {
-                rounds: 1,
-                sent_bytes: 16 * values.len() as u64,
-                received_bytes: 17 * found,
-                ..Cost::default()
-            };
-            then(search, fetch(documents, statistics))
-        }
+        Access::Rows { .. } | Access::Union(_) => Cost::default(),
+        // One more request that finds the end.
+        Access::Scan => Cost { rounds: 1, sent_bytes: 64, ..Cost::default() },
+        Access::Unique { values, .. } => Cost {
+            rounds: 1,
+            sent_bytes: 16 * values.len() as u64,
+            received_bytes: 17 * found,
+            ..Cost::default()
+        },
         Access::Eq { values, .. } => {
             // The covering set of `found` counters: one token for each bit.
             let tokens = values.len() as u64 * u64::from(64 - found.leading_zeros()).max(1);
-            let search =
-                Cost { rounds: 1, sent_bytes: 17 * tokens, received_bytes: 16 * found, ..Cost::default() };
-            then(search, fetch(documents, statistics))
+            Cost { rounds: 1, sent_bytes: 17 * tokens, received_bytes: 16 * found, ..Cost::default() }
         }
         Access::Range(_) => {
             let key_bytes = index.and_then(PhysicalIndex::key_bytes).unwrap_or(12) + TIE_BREAK_BYTES;
-            then(range_search(key_bytes as u64, found, statistics), fetch(documents, statistics))
+            range_search(key_bytes as u64, found, statistics)
         }
-        Access::Union(_) => Cost::default(),
     }
 }
 
-fn then(search: Cost, fetch: Cost) -> Cost {
+/// Cost of a search and what follows it.
+pub(crate) fn then(search: Cost, fetch: Cost) -> Cost {
     Cost { rounds: search.rounds + fetch.rounds, ..search.plus(fetch) }
 }
 

@@ -2,12 +2,15 @@
 //! regular index (Arx §7).
 //!
 //! Every access built here finds at least the documents that match. Among them:
-//! 1. one that is *dominated* is dropped: another uses the same conditions and more, or stops at the limit where
-//!    it cannot; so a query a regular index speeds up stays sped up. A scan is dominated by every index that
-//!    serves a condition; a walk along an index in sort order that has conditions left to check, too;
-//! 2. of the rest, the one whose search leaks least is taken: compared by its most telling
+//! 1. a scan is left only if nothing else serves a condition or the order, so that a query a regular index speeds up
+//!    stays sped up;
+//! 2. those *comparable* with the one that reads the fewest documents are kept: they read at most
+//!    [`LEAKAGE_RATIO`] times as many (or what the schema says). How many an access reads is known from what the proxy
+//!    keeps anyway ([`crate::cost::Entries`]), and guessed where it is not. A document read shows its row, so reading
+//!    many to hide what a search shows is no gain;
+//! 3. of the rest, the one whose search leaks least is taken: compared by its most telling
 //!    [`arras_protocol::leakage::Pattern`] (so ArxEq before ArxRange);
-//! 3. then the cheapest.
+//! 4. then the one that reads less, then the cheapest.
 //!
 //! Negations, `$exists`, `$type`, `$size`, `$mod`, bit tests, `$expr`, `$nor` and unanchored regular expressions
 //! use no index. On a multikey index two conditions on one path may be met by different elements of an array, so
@@ -16,6 +19,8 @@
 mod aggregate;
 mod candidates;
 mod choose;
+mod merging;
+mod selectivity;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +28,7 @@ pub use aggregate::{AggregateOutput, AggregatePlan};
 
 use crate::access::{Access, IndexOrder};
 use crate::conditions::Conditions;
-use crate::cost::{Cost, Statistics};
+use crate::cost::{Cost, Entries, Statistics, Unknown};
 use crate::physical::PhysicalIndex;
 use crate::schema::ScanPolicy;
 use crate::store::{Aggregate, StoreError};
@@ -35,8 +40,15 @@ use arras_protocol::leakage::Pattern;
 /// Most terms looked up for one filter.
 pub const VALUES_MAX: usize = 10_000;
 
-/// Most ranges searched, and most alternatives followed, for one filter.
-pub const RANGES_MAX: usize = 64;
+/// Most ranges searched, and most alternatives followed, for one filter. More values than that are searched in ranges
+/// that hold several, and what lies between.
+pub const RANGES_MAX: usize = 1000;
+
+/// Most ranges read side by side in the order of a sort.
+pub const MERGED_MAX: usize = 64;
+
+/// How many times the documents of the plan that reads fewest one that leaks less may read, unless the schema says.
+pub const LEAKAGE_RATIO: u32 = 2;
 
 /// An index as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,8 +85,12 @@ pub struct Planner<'c> {
     pub indexes: &'c [IndexState],
     /// What to do with a filter no index serves.
     pub scan: ScanPolicy,
+    /// See [`LEAKAGE_RATIO`].
+    pub leakage_ratio: u32,
     /// What is known of its data.
     pub statistics: &'c Statistics,
+    /// What is known of its indexes' entries.
+    pub entries: &'c dyn Entries,
 }
 
 /// How a query will run.
@@ -118,6 +134,15 @@ fn on(field: &str) -> String {
 impl From<PlanError> for StoreError {
     fn from(error: PlanError) -> Self {
         Self { code: 291, code_name: "NoQueryExecutionPlans", message: error.to_string(), details: None }
+    }
+}
+
+impl<'c> Planner<'c> {
+    /// One that allows scans, and guesses what indexes hold.
+    #[must_use]
+    pub fn new(indexes: &'c [IndexState], statistics: &'c Statistics) -> Self {
+        let (scan, leakage_ratio) = (ScanPolicy::Allow, LEAKAGE_RATIO);
+        Self { indexes, scan, leakage_ratio, statistics, entries: &Unknown }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::cost::Statistics;
 use crate::explain::Explanation;
 use crate::indexes::{PlannedIndex, physical_indexes, plan_indexes};
 use crate::physical::PhysicalIndex;
-use crate::plan::{IndexState, PlanError, Planner, Request};
+use crate::plan::{IndexState, LEAKAGE_RATIO, PlanError, Planner, Request};
 use crate::schema::{CollectionSchema, FieldType, QueryPattern, Schema};
 use crate::store::{Aggregate, AggregateFunction};
 use arras_documents::filter::{Expr, Test};
@@ -52,7 +52,8 @@ pub fn report(schema: &Schema, statistics: &Statistics) -> Vec<CollectionReport>
 fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statistics) -> CollectionReport {
     let built = physical_indexes(schema);
     let states = states(&built);
-    let planner = Planner { indexes: &states, scan: schema.scan, statistics };
+    let leakage_ratio = schema.leakage_ratio.unwrap_or(LEAKAGE_RATIO);
+    let planner = Planner { scan: schema.scan, leakage_ratio, ..Planner::new(&states, statistics) };
     let patterns =
         schema.all_patterns().iter().map(|pattern| of_pattern(&planner, schema, pattern)).collect();
     CollectionReport {

@@ -117,7 +117,7 @@ fn finish(
     let whole = range.equal.is_empty() && range.interval.is_all();
     let found = |pattern: &Pattern| !(whole && *pattern == Pattern::BucketRank);
     let access = Access::Range(Box::new(range.clone()));
-    let search = cost::of(&access, Some(&state.index), 0.0, 0, planner.statistics);
+    let search = cost::search(&access, Some(&state.index), 0.0, planner.statistics);
     AggregatePlan {
         range,
         outputs,

@@ -1,6 +1,6 @@
 //! The accesses there are for a set of conditions.
 
-use super::{IndexState, Planner, RANGES_MAX, Request, VALUES_MAX};
+use super::{IndexState, MERGED_MAX, Planner, RANGES_MAX, Request, VALUES_MAX, merging, selectivity};
 use crate::access::{Access, IndexOrder, RangeAccess};
 use crate::conditions::{Alternatives, Condition, Conditions, Values, at_path};
 use crate::cost::{self, Cost};
@@ -34,18 +34,73 @@ pub(super) struct Candidate {
     /// Those of them it answers exactly.
     pub(super) exact: BTreeSet<usize>,
     pub(super) order: Option<IndexOrder>,
-    /// It can stop when it has as many documents as are wanted.
-    pub(super) stops: bool,
+    /// Entries it finds, about.
+    pub(super) found: f64,
+    /// Documents it is likely to read.
+    pub(super) reads: u64,
     pub(super) leaks: Vec<Pattern>,
-    pub(super) cost: Cost,
+    /// What it costs to find the entries.
+    search: Cost,
 }
 
-/// All of them, but for the scan.
+impl Candidate {
+    /// Notes how many documents it is likely to read, and, of an index read in order, how many entries.
+    pub(super) fn will_read(&mut self, planner: &Planner<'_>, documents: f64) {
+        self.reads = documents.ceil() as u64;
+        let ranges = match &self.access {
+            Access::Union(ranges) => ranges.len(),
+            _ => 1,
+        };
+        let of = |id| planner.indexes.iter().find(|state| Some(&state.id) == id);
+        if self.order.is_some()
+            && let Some(state) = of(self.access.indexes().first())
+        {
+            self.search = range_cost(planner, state, &self.access, ranges, documents);
+        }
+    }
+}
+
+impl Candidate {
+    /// What it costs in all.
+    pub(super) fn cost(&self, planner: &Planner<'_>) -> Cost {
+        let fetch = cost::fetch(self.reads, planner.statistics);
+        match self.access {
+            // It names no documents.
+            Access::Scan => cost::then(self.search, Cost { sent_bytes: 0, ..fetch }),
+            _ => cost::then(self.search, fetch),
+        }
+    }
+
+    /// The access of a filter nothing passes.
+    pub(super) fn nothing() -> Self {
+        Self {
+            access: Access::Rows { ids: Vec::new() },
+            reach: Reach::Single,
+            covers: BTreeSet::new(),
+            exact: BTreeSet::new(),
+            order: None,
+            found: 0.0,
+            reads: 0,
+            leaks: Vec::new(),
+            search: Cost::default(),
+        }
+    }
+}
+
+/// All of them, the scan included.
 pub(super) fn candidates(
     planner: &Planner<'_>,
     conditions: &Conditions,
     request: Request<'_>,
 ) -> Vec<Candidate> {
+    let mut found = indexed(planner, conditions, request);
+    found.push(scan(planner));
+    selectivity::estimate_reads(planner, conditions, request, &mut found);
+    found
+}
+
+/// All but the scan.
+fn indexed(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = rows(planner, &conditions.all).into_iter().collect();
     for state in planner.indexes {
         match &state.index {
@@ -61,17 +116,18 @@ pub(super) fn candidates(
     found
 }
 
-pub(super) fn scan(planner: &Planner<'_>) -> Candidate {
+fn scan(planner: &Planner<'_>) -> Candidate {
     let access = Access::Scan;
     let found = planner.statistics.document_count;
     Candidate {
-        cost: cost::of(&access, None, found as f64, found, planner.statistics),
+        search: cost::search(&access, None, found as f64, planner.statistics),
         access,
+        found: found as f64,
+        reads: found,
         reach: Reach::Scan,
         covers: BTreeSet::new(),
         exact: BTreeSet::new(),
         order: None,
-        stops: false,
         leaks: SCAN.search.to_vec(),
     }
 }
@@ -83,15 +139,17 @@ fn rows(planner: &Planner<'_>, conditions: &[Condition]) -> Option<Candidate> {
         return None;
     }
     let covers: BTreeSet<usize> = ids.into_iter().collect();
+    let found = values.points.len();
     let access = Access::Rows { ids: values.points };
     Some(Candidate {
-        cost: cost::of(&access, None, 0.0, 0, planner.statistics),
+        search: cost::search(&access, None, 0.0, planner.statistics),
         access,
+        found: found as f64,
+        reads: found as u64,
         reach: Reach::Single,
         exact: if values.exact { covers.clone() } else { BTreeSet::new() },
         covers,
         order: None,
-        stops: false,
         leaks: UNIQUE.search.to_vec(),
     })
 }
@@ -124,20 +182,26 @@ fn terms(
     }
     let unique = matches!(state.index, PhysicalIndex::Unique { .. });
     let all_documents = planner.statistics.document_count as f64;
-    let found = if unique { tuples.len() as f64 } else { share.min(1.0) * all_documents };
+    let known = planner.entries.of_terms(state.id, &tuples).map(|known| known as f64);
+    let found = match known {
+        _ if unique => tuples.len() as f64,
+        Some(known) => known,
+        None => share.min(1.0) * all_documents,
+    };
     let (access, leaks) = if unique {
         (Access::Unique { index: state.id, values: tuples }, UNIQUE.search)
     } else {
         (Access::Eq { index: state.id, values: tuples }, ARX_EQ.search)
     };
     Some(Candidate {
-        cost: cost::of(&access, Some(&state.index), found, found.ceil() as u64, planner.statistics),
+        search: cost::search(&access, Some(&state.index), found, planner.statistics),
         access,
+        found,
+        reads: found.ceil() as u64,
         reach: if unique { Reach::Single } else { Reach::Narrowed },
         covers,
         exact,
         order: None,
-        stops: false,
         leaks: leaks.to_vec(),
     })
 }
@@ -166,7 +230,7 @@ struct Prefix {
     present: bool,
 }
 
-fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefix {
+fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition], sort: &Sort) -> Prefix {
     let mut found = Prefix {
         equal: vec![Vec::new()],
         intervals: vec![Interval::ALL],
@@ -183,16 +247,20 @@ fn prefix(planner: &Planner<'_>, state: &IndexState, all: &[Condition]) -> Prefi
         };
         let last = position + 1 == fields.len();
         let next_used = || {
-            fields.get(position + 1).is_some_and(|next| all.iter().any(|condition| condition.path == *next))
+            let asked = |next: &str| all.iter().any(|condition| condition.path == next);
+            let ordered = |next: &str| sort.keys().first().is_some_and(|key| key.path == next);
+            fields.get(position + 1).is_some_and(|next| asked(next) || ordered(next))
         };
         let as_equal = values.only_points() && (!last && (values.points.len() == 1 || next_used()));
         let extended = if as_equal { product(&found.equal, &values.points, RANGES_MAX) } else { None };
-        let intervals = values.as_intervals();
-        if extended.is_none() && found.equal.len().saturating_mul(intervals.len()) > RANGES_MAX {
-            break;
+        let mut intervals = values.as_intervals();
+        let ranges_max = RANGES_MAX / found.equal.len().max(1);
+        let merged = extended.is_none() && intervals.len() > ranges_max;
+        if merged {
+            intervals = merging::fewer(&values, ranges_max, &state.index);
         }
         found.present |= !values.has_null();
-        found.exact_bounds &= bounds_are_exact(&values, &state.index);
+        found.exact_bounds &= !merged && bounds_are_exact(&values, &state.index);
         if values.exact && !state.multikey && found.exact_bounds {
             found.exact.extend(ids.iter().copied());
         }
@@ -231,14 +299,16 @@ fn range(
     conditions: &Conditions,
     request: Request<'_>,
 ) -> Option<Candidate> {
-    let prefix = prefix(planner, state, &conditions.all);
+    let prefix = prefix(planner, state, &conditions.all, request.sort);
     let count = prefix.equal.len() * prefix.intervals.len();
     // A term a document lacks cannot be found: what is not in a sparse index must not match either.
     if state.sparse && !prefix.present {
         return None;
     }
-    let order = match (count, prefix.equal.first()) {
-        (1, Some(equal)) if !state.multikey => index_order(state, equal.len(), request.sort),
+    let order = match prefix.equal.first() {
+        Some(equal) if !state.multikey && side_by_side(count, request) => {
+            index_order(state, equal.len(), request.sort, prefix.equal.len())
+        }
         _ => None,
     };
     let narrowed = !prefix.covers.is_empty();
@@ -249,49 +319,46 @@ fn range(
     if !narrowed && !stops {
         return None;
     }
-    let mut ranges = prefix.equal.iter().flat_map(|equal| {
-        prefix.intervals.iter().map(|interval| {
-            let (equal, interval) = (equal.clone(), interval.clone());
-            Access::Range(Box::new(RangeAccess {
-                index: state.id,
-                equal,
-                interval,
-                exact: prefix.exact_bounds,
-                order,
-            }))
-        })
-    });
-    let access = match count {
-        1 => ranges.next()?,
-        _ => Access::Union(ranges.collect()),
+    let range = |equal: &Vec<Bson>, interval: &Interval| RangeAccess {
+        index: state.id,
+        equal: equal.clone(),
+        interval: interval.clone(),
+        exact: prefix.exact_bounds,
+        order,
     };
+    let of_equal = |equal| prefix.intervals.iter().map(move |interval| range(equal, interval));
+    let ranges: Vec<RangeAccess> = prefix.equal.iter().flat_map(of_equal).collect();
+    let known: Option<u64> = ranges.iter().map(|range| entries_of(planner, state, range)).sum();
+    let found = match known {
+        Some(known) => known as f64,
+        None => planner.statistics.document_count as f64 * prefix.share,
+    };
+    let mut ranges: Vec<Access> = ranges.into_iter().map(|range| Access::Range(Box::new(range))).collect();
+    let access = if count == 1 { ranges.pop()? } else { Access::Union(ranges) };
     let reach = if narrowed || !unanswered { Reach::Narrowed } else { Reach::Walk };
-    let found = found_entries(planner, prefix.share, stops, unanswered, request.limit);
     Some(Candidate {
-        cost: range_cost(planner, state, &access, count, found),
+        search: range_cost(planner, state, &access, count, found),
         leaks: range_leaks(stops, narrowed, count),
         access,
         reach,
         covers: prefix.covers,
         exact: prefix.exact,
         order,
-        stops: stops && !unanswered,
+        found,
+        reads: found.ceil() as u64,
     })
 }
 
-fn found_entries(
-    planner: &Planner<'_>,
-    share: f64,
-    stops: bool,
-    unanswered: bool,
-    limit: Option<u64>,
-) -> f64 {
-    let all = planner.statistics.document_count as f64 * share;
-    match limit {
-        // What is left to check passes, say, one document in ten.
-        Some(limit) if stops && unanswered => all.min(limit as f64 * 10.0),
-        Some(limit) if stops => all.min(limit as f64),
-        _ => all,
+/// Can so many ranges be read in the order of a sort?
+fn side_by_side(count: usize, request: Request<'_>) -> bool {
+    count == 1 || ((2..=MERGED_MAX).contains(&count) && request.limit.is_some())
+}
+
+/// Entries a range finds, as far as that is known.
+fn entries_of(planner: &Planner<'_>, state: &IndexState, range: &RangeAccess) -> Option<u64> {
+    match range.key_bounds(&state.index) {
+        Some(bounds) => planner.entries.between(state.id, &bounds),
+        None => Some(0),
     }
 }
 
@@ -302,7 +369,7 @@ fn range_cost(planner: &Planner<'_>, state: &IndexState, access: &Access, count:
     };
     let Some(one) = one else { return Cost::default() };
     let share = found / count.max(1) as f64;
-    let cost = cost::of(one, Some(&state.index), share, share.ceil() as u64, planner.statistics);
+    let cost = cost::search(one, Some(&state.index), share, planner.statistics);
     (1..count).fold(cost, |sum, _| sum.plus(cost))
 }
 
@@ -323,12 +390,15 @@ fn range_leaks(stops: bool, narrowed: bool, count: usize) -> Vec<Pattern> {
 
 /// How far an index whose first `fixed` fields have one value each is in the order of a sort. Where keys lose
 /// part of their values, fields after the first may be out of order: values that differ can have one key.
-fn index_order(state: &IndexState, fixed: usize, sort: &Sort) -> Option<IndexOrder> {
+fn index_order(state: &IndexState, fixed: usize, sort: &Sort, tuples: usize) -> Option<IndexOrder> {
     let fields = state.index.fields();
     let fixed_fields = fields.get(..fixed)?;
-    // A field with one value orders nothing.
-    let asked = sort.keys().iter().filter(|key| !fixed_fields.contains(&key.path.as_str()));
-    let keys: Vec<&SortKey> = asked.collect();
+    let is_fixed = |key: &SortKey| fixed_fields.contains(&key.path.as_str());
+    // A field with one value orders nothing; one with several does.
+    if tuples > 1 && sort.keys().iter().any(is_fixed) {
+        return None;
+    }
+    let keys: Vec<&SortKey> = sort.keys().iter().filter(|key| !is_fixed(key)).collect();
     let descending = keys.first()?.descending;
     let matching = fields.iter().skip(fixed).zip(&keys);
     let same =
@@ -346,11 +416,11 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
     let request = Request { filter: &arras_documents::filter::Expr::Always, sort: &no_sort, limit: None };
     let mut branches = Vec::with_capacity(alternatives.branches.len());
     let mut covers: Option<BTreeSet<usize>> = None;
-    let (mut leaks, mut cost, mut exact) = (BTreeSet::new(), Cost::default(), true);
+    let (mut leaks, mut search, mut exact, mut found) = (BTreeSet::new(), Cost::default(), true, 0.0);
     for branch in &alternatives.branches {
         let mut conditions = branch.clone();
         conditions.all.extend(outside.iter().cloned());
-        let best = super::choose::best(candidates(planner, &conditions, request))?;
+        let best = super::choose::best(planner, candidates(planner, &conditions, request))?;
         let own: BTreeSet<usize> = branch.all.iter().map(|condition| condition.id).collect();
         let nested: BTreeSet<usize> = branch.any.iter().map(|inner| inner.id).collect();
         if best.covers.is_disjoint(&own) && best.covers.is_disjoint(&nested) {
@@ -362,7 +432,8 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
             None => best.covers.clone(),
         });
         leaks.extend(best.leaks.iter().copied());
-        cost = cost.plus(best.cost);
+        search = search.plus(best.search);
+        found += best.found;
         match best.access {
             Access::Union(inner) => branches.extend(inner),
             access => branches.push(access),
@@ -376,8 +447,9 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
         exact: if exact { [alternatives.id].into() } else { BTreeSet::new() },
         covers,
         order: None,
-        stops: false,
         leaks: leaks.into_iter().collect(),
-        cost,
+        found,
+        reads: found.ceil() as u64,
+        search,
     })
 }

@@ -1,38 +1,34 @@
 //! Chooses among the candidates.
 
-use super::candidates::{Candidate, Reach, candidates, scan};
+use super::candidates::{Candidate, Reach, candidates};
 use super::{Plan, PlanError, Planner, Request};
-use crate::access::Access;
 use crate::advice;
 use crate::conditions::Conditions;
 use crate::schema::ScanPolicy;
 use arras_protocol::leakage::Pattern;
-use std::collections::BTreeSet;
 
-/// The candidate to take: not dominated, leaks least, costs least.
-pub(super) fn best(candidates: Vec<Candidate>) -> Option<Candidate> {
-    let undominated: Vec<&Candidate> = candidates
-        .iter()
-        .filter(|candidate| !candidates.iter().any(|other| dominates(other, candidate)))
-        .collect();
-    undominated
-        .into_iter()
-        .min_by_key(|candidate| (telling(&candidate.leaks), candidate.cost.weight()))
+/// The candidate to take: comparable with the one that reads fewest documents, leaks least, reads least, costs least.
+pub(super) fn best(planner: &Planner<'_>, candidates: Vec<Candidate>) -> Option<Candidate> {
+    let reach = candidates.iter().map(|candidate| candidate.reach).max()?;
+    let enough = match reach {
+        Reach::Scan | Reach::Walk => reach,
+        // A walk that checks most of what it meets is refused where scans are.
+        Reach::Narrowed | Reach::Single if planner.scan == ScanPolicy::Refuse => Reach::Narrowed,
+        Reach::Narrowed | Reach::Single => Reach::Walk,
+    };
+    let serving = || candidates.iter().filter(|candidate| candidate.reach >= enough);
+    let fewest = serving().map(|candidate| candidate.reads).min()?;
+    let most = fewest.max(1).saturating_mul(u64::from(planner.leakage_ratio.max(1)));
+    serving()
+        .filter(|candidate| candidate.reads <= most)
+        .min_by_key(|candidate| {
+            (telling(&candidate.leaks), candidate.reads, candidate.cost(planner).weight())
+        })
         .cloned()
 }
 
 fn telling(leaks: &[Pattern]) -> Option<Pattern> {
     leaks.iter().copied().max()
-}
-
-/// Does `own` do all that `other` does, and more?
-fn dominates(own: &Candidate, other: &Candidate) -> bool {
-    if own.reach != other.reach {
-        return own.reach > other.reach;
-    }
-    let at_least = own.covers.is_superset(&other.covers) && own.stops >= other.stops;
-    let more = own.covers.len() > other.covers.len() || (own.stops && !other.stops);
-    at_least && more && own.reach != Reach::Single
 }
 
 pub(super) fn choose(
@@ -41,13 +37,10 @@ pub(super) fn choose(
     request: Request<'_>,
 ) -> Result<Plan, PlanError> {
     if conditions.never {
-        return Ok(finish(conditions, request, nothing()));
+        return Ok(finish(planner, conditions, request, Candidate::nothing()));
     }
-    let mut all = candidates(planner, conditions, request);
-    all.push(scan(planner));
-    let Some(chosen) = best(all) else {
-        return Ok(finish(conditions, request, scan(planner)));
-    };
+    // A scan is always among them.
+    let chosen = best(planner, candidates(planner, conditions, request)).unwrap_or_else(Candidate::nothing);
     let unserved = match chosen.reach {
         Reach::Scan => !conditions.is_empty() || (!request.sort.is_empty() && request.limit.is_some()),
         Reach::Walk => true,
@@ -56,24 +49,15 @@ pub(super) fn choose(
     if unserved && planner.scan == ScanPolicy::Refuse {
         return Err(advice::refusal(conditions, request.sort));
     }
-    Ok(finish(conditions, request, chosen))
+    Ok(finish(planner, conditions, request, chosen))
 }
 
-/// The access of a filter nothing passes.
-fn nothing() -> Candidate {
-    Candidate {
-        access: Access::Rows { ids: Vec::new() },
-        reach: Reach::Single,
-        covers: BTreeSet::new(),
-        exact: BTreeSet::new(),
-        order: None,
-        stops: true,
-        leaks: Vec::new(),
-        cost: crate::cost::Cost::default(),
-    }
-}
-
-fn finish(conditions: &Conditions, request: Request<'_>, chosen: Candidate) -> Plan {
+fn finish(
+    planner: &Planner<'_>,
+    conditions: &Conditions,
+    request: Request<'_>,
+    chosen: Candidate,
+) -> Plan {
     let mut rechecked: Vec<(String, &'static str)> =
         conditions.opaque.iter().map(|opaque| (opaque.path.clone(), opaque.operator)).collect();
     let open = conditions.all.iter().filter(|condition| !chosen.exact.contains(&condition.id));
@@ -90,9 +74,9 @@ fn finish(conditions: &Conditions, request: Request<'_>, chosen: Candidate) -> P
         covers_filter: rechecked.is_empty(),
         advice: if reads_all { advice::advice(conditions, request.sort, request.limit) } else { None },
         rechecked,
+        cost: chosen.cost(planner),
         access: chosen.access,
         order: chosen.order,
         leaks: chosen.leaks,
-        cost: chosen.cost,
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn try_plan(
     let filter = Filter::parse(&filter).unwrap();
     let sort = Sort::parse(&sort).unwrap();
     let statistics = Statistics::default();
-    let planner = Planner { indexes, scan, statistics: &statistics };
+    let planner = Planner { scan, ..Planner::new(indexes, &statistics) };
     planner.plan(Request { filter: filter.expr(), sort: &sort, limit })
 }
 
@@ -107,12 +107,14 @@ fn a_limit_in_index_order_is_used_where_it_stops_the_search() {
         ("Range(a)", doc! {}, doc! {"a": 1}, "Range(a)", true),
         ("Range(a)", doc! {"a": {"$gt": 1}}, doc! {"a": -1}, "Range(a)", true),
         ("Eq(a) Range(a,b)", doc! {"a": 1}, doc! {"b": -1}, "Range(a,b)", true),
-        ("Eq(a) Range(a,b)", doc! {"a": 1, "c": 1}, doc! {"b": 1}, "Eq(a)", false),
+        ("Eq(a) Range(a,b)", doc! {"a": 1, "c": 1}, doc! {"b": 1}, "Range(a,b)", true),
         ("Eq(a) Range(b)", doc! {"a": 1}, doc! {"b": 1}, "Eq(a)", false),
         ("Range(b)", doc! {"a": 1}, doc! {"b": 1}, "Range(b)", true),
         ("Range(a,b)", doc! {}, doc! {"a": 1, "b": -1}, "Range(a,b)", true),
         ("Range(a,b)", doc! {}, doc! {"b": 1}, "scan", false),
-        ("Range(a)", doc! {"a": {"$in": [1, 2]}}, doc! {"a": 1}, "Range(a)", false),
+        ("Range(a)", doc! {"a": {"$in": [1, 2]}}, doc! {"a": 1}, "Range(a)", true),
+        ("Range(a,b)", doc! {"a": {"$in": [1, 2]}}, doc! {"b": 1}, "Range(a,b)", true),
+        ("Range(a,b)", doc! {"a": {"$in": [1, 2]}, "b": {"$gt": 0}}, doc! {"a": 1, "b": 1}, "Range(a,b)", false),
     ];
     for (text, filter, sort, expected, ordered) in cases {
         let indexes = indexes(text);
@@ -174,7 +176,17 @@ fn too_many_values_fall_back_to_fewer_fields_or_a_scan() {
     assert_eq!(used(&equalities, &plan(&equalities, filter.clone(), doc! {}, None)), "Eq(a)");
     assert_eq!(plan(&equalities[1..], filter, doc! {}, None).access, Access::Scan);
     let ranges = indexes("Range(a)");
-    assert_eq!(plan(&ranges, doc! {"a": {"$in": many}}, doc! {}, None).access, Access::Scan);
+    let searched = |values: std::ops::Range<i32>| {
+        let values: Vec<i32> = values.map(|value| value * value).collect();
+        match plan(&ranges, doc! {"a": {"$in": values}}, doc! {}, None).access {
+            Access::Union(branches) => branches.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for count in [64, 65, 200] {
+        assert_eq!(searched(0..count), count as usize);
+    }
+    assert_eq!(searched(0..5000), RANGES_MAX, "some hold several values");
 }
 
 #[test]
@@ -184,10 +196,52 @@ fn statistics_decide_between_equals() {
     for (selective, other) in [("a", "b"), ("b", "a")] {
         let distinct_values = [(selective.to_owned(), 10_000), (other.to_owned(), 2)].into();
         let statistics = Statistics { distinct_values, ..Statistics::default() };
-        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
+        let planner = Planner::new(&indexes, &statistics);
         let sort = Sort::default();
         let plan = planner.plan(Request { filter: filter.expr(), sort: &sort, limit: None }).unwrap();
         assert_eq!(used(&indexes, &plan), format!("Eq({selective})"));
+    }
+}
+
+/// Entries of each index, by its place in the list.
+#[derive(Debug)]
+struct Known(Vec<u64>);
+
+impl Entries for Known {
+    fn of_terms(&self, index: IndexId, _: &[Vec<bson::Bson>]) -> Option<u64> {
+        self.0.get(usize::from(index.0[0])).copied()
+    }
+
+    fn between(&self, index: IndexId, _: &crate::access::KeyBounds) -> Option<u64> {
+        self.0.get(usize::from(index.0[0])).copied()
+    }
+}
+
+#[test]
+fn what_is_known_of_entries_decides_and_leakage_among_comparable_plans() {
+    let filter = || doc! {"a": 1, "b": {"$gte": 1, "$lt": 9}};
+    let cases: &[(&str, Document, Document, Option<u64>, &[u64], u32, &str)] = &[
+        ("Eq(a) Eq(b)", doc! {"a": 1, "b": 1}, doc! {}, None, &[39_000, 1], 2, "Eq(b)"),
+        ("Eq(b) Eq(a)", doc! {"a": 1, "b": 1}, doc! {}, None, &[1, 39_000], 2, "Eq(b)"),
+        ("Eq(a) Range(b)", filter(), doc! {}, None, &[180_000, 33], 2, "Range(b)"),
+        ("Eq(a) Range(b)", filter(), doc! {}, None, &[60, 33], 2, "Eq(a)"),
+        ("Eq(a) Range(b)", filter(), doc! {}, None, &[70, 33], 2, "Range(b)"),
+        ("Eq(a) Range(b)", filter(), doc! {}, None, &[300, 33], 10, "Eq(a)"),
+        ("Eq(a) Range(b)", filter(), doc! {}, None, &[34, 33], 1, "Range(b)"),
+        // Nearly all documents pass: read in order until there are ten, rather than all that have the value.
+        ("Eq(a) Range(b)", doc! {"a": 1}, doc! {"b": 1}, Some(10), &[98_000, 100_000], 2, "Range(b)"),
+        ("Eq(a) Range(b)", doc! {"a": 1}, doc! {"b": 1}, Some(10), &[20, 100_000], 2, "Eq(a)"),
+    ];
+    for (text, filter, sort, limit, known, leakage_ratio, expected) in cases {
+        let (indexes, statistics, known) = (indexes(text), Statistics::default(), Known(known.to_vec()));
+        let planner = Planner {
+            leakage_ratio: *leakage_ratio,
+            entries: &known,
+            ..Planner::new(&indexes, &statistics)
+        };
+        let (filter, sort) = (Filter::parse(filter).unwrap(), Sort::parse(sort).unwrap());
+        let plan = planner.plan(Request { filter: filter.expr(), sort: &sort, limit: *limit }).unwrap();
+        assert_eq!(used(&indexes, &plan), *expected, "{text} {known:?} {leakage_ratio}");
     }
 }
 
@@ -245,7 +299,7 @@ fn aggregated(
     functions: &[AggregateFunction],
 ) -> Option<Vec<AggregateOutput>> {
     let (indexes, statistics) = ([state.clone()], Statistics::default());
-    let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
+    let planner = Planner::new(&indexes, &statistics);
     let named = |function: &AggregateFunction| Aggregate { name: "x".to_owned(), function: function.clone() };
     let aggregates: Vec<Aggregate> = functions.iter().map(named).collect();
     planner.plan_aggregates(Filter::parse(&filter).unwrap().expr(), &aggregates).map(|plan| plan.outputs)

@@ -3,6 +3,7 @@
 //! ```toml
 //! [collections."clinic.patients"]
 //! scan = "refuse"                         # a filter no index serves is an error; default "allow"
+//! leakage_ratio = 4                       # a plan that leaks less may read 4 times the documents; default 2
 //! indexes = [["doctor", "age"], ["ssn"]]  # the regular indexes the application has
 //!
 //! [collections."clinic.patients".fields]
@@ -65,6 +66,8 @@ impl Schema {
 pub struct CollectionSchema {
     /// What happens to a filter no index serves.
     pub scan: ScanPolicy,
+    /// How many times the documents of the plan that reads fewest one that leaks less may read.
+    pub leakage_ratio: Option<u32>,
     /// Declared fields by dotted path.
     pub fields: BTreeMap<String, FieldSchema>,
     /// The regular indexes the application has: fields in order.

@@ -22,6 +22,7 @@ struct RawSchema {
 struct RawCollection {
     #[serde(default)]
     scan: ScanPolicy,
+    leakage_ratio: Option<Spanned<u32>>,
     #[serde(default)]
     fields: BTreeMap<Spanned<String>, RawField>,
     #[serde(default)]
@@ -144,7 +145,16 @@ fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
     for pattern in raw.patterns {
         patterns.push(read_pattern(pattern)?);
     }
-    Ok(CollectionSchema { scan: raw.scan, fields, indexes, patterns })
+    let leakage_ratio = match raw.leakage_ratio {
+        Some(ratio) if *ratio.as_ref() == 0 => {
+            return mistake(
+                ratio.span(),
+                "leakage_ratio = 0: it is at least 1, which always takes the plan that reads fewest documents",
+            );
+        }
+        ratio => ratio.map(Spanned::into_inner),
+    };
+    Ok(CollectionSchema { scan: raw.scan, leakage_ratio, fields, indexes, patterns })
 }
 
 fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
