@@ -2,4 +2,5 @@
 
 mod definitions;
 mod large;
+mod plans;
 mod world;

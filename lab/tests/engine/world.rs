@@ -18,6 +18,8 @@ pub(crate) struct Limited {
     server: Direct<Memory>,
     frame_bytes: usize,
     pub(crate) requests: AtomicUsize,
+    /// Bytes of replies.
+    pub(crate) received: AtomicUsize,
     /// Called before each request.
     pub(crate) watch: Mutex<Option<Watch>>,
 }
@@ -34,7 +36,9 @@ impl<P: Protocol> Channel<P> for Limited {
         if let Some(watch) = &mut *self.watch.lock().expect("no watch panics") {
             watch();
         }
-        Channel::<P>::call(&self.server, request).await
+        let reply = Channel::<P>::call(&self.server, request).await?;
+        self.received.fetch_add(codec::encoded_bytes(&reply), Ordering::SeqCst);
+        Ok(reply)
     }
 }
 
@@ -54,6 +58,7 @@ impl World {
             server: direct,
             frame_bytes,
             requests: AtomicUsize::new(0),
+            received: AtomicUsize::new(0),
             watch: Mutex::default(),
         });
         let directory = tempfile::tempdir().expect("a folder");

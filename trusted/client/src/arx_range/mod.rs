@@ -48,6 +48,7 @@ mod directory;
 mod emit;
 mod entry;
 mod epoch;
+mod estimate;
 mod garbling;
 mod inspect;
 mod load;

@@ -52,12 +52,7 @@ pub(super) fn choose(
     Ok(finish(planner, conditions, request, chosen))
 }
 
-fn finish(
-    planner: &Planner<'_>,
-    conditions: &Conditions,
-    request: Request<'_>,
-    chosen: Candidate,
-) -> Plan {
+fn finish(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>, chosen: Candidate) -> Plan {
     let mut rechecked: Vec<(String, &'static str)> =
         conditions.opaque.iter().map(|opaque| (opaque.path.clone(), opaque.operator)).collect();
     let open = conditions.all.iter().filter(|condition| !chosen.exact.contains(&condition.id));

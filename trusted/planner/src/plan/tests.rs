@@ -114,7 +114,13 @@ fn a_limit_in_index_order_is_used_where_it_stops_the_search() {
         ("Range(a,b)", doc! {}, doc! {"b": 1}, "scan", false),
         ("Range(a)", doc! {"a": {"$in": [1, 2]}}, doc! {"a": 1}, "Range(a)", true),
         ("Range(a,b)", doc! {"a": {"$in": [1, 2]}}, doc! {"b": 1}, "Range(a,b)", true),
-        ("Range(a,b)", doc! {"a": {"$in": [1, 2]}, "b": {"$gt": 0}}, doc! {"a": 1, "b": 1}, "Range(a,b)", false),
+        (
+            "Range(a,b)",
+            doc! {"a": {"$in": [1, 2]}, "b": {"$gt": 0}},
+            doc! {"a": 1, "b": 1},
+            "Range(a,b)",
+            false,
+        ),
     ];
     for (text, filter, sort, expected, ordered) in cases {
         let indexes = indexes(text);
@@ -234,11 +240,8 @@ fn what_is_known_of_entries_decides_and_leakage_among_comparable_plans() {
     ];
     for (text, filter, sort, limit, known, leakage_ratio, expected) in cases {
         let (indexes, statistics, known) = (indexes(text), Statistics::default(), Known(known.to_vec()));
-        let planner = Planner {
-            leakage_ratio: *leakage_ratio,
-            entries: &known,
-            ..Planner::new(&indexes, &statistics)
-        };
+        let planner =
+            Planner { leakage_ratio: *leakage_ratio, entries: &known, ..Planner::new(&indexes, &statistics) };
         let (filter, sort) = (Filter::parse(filter).unwrap(), Sort::parse(sort).unwrap());
         let plan = planner.plan(Request { filter: filter.expr(), sort: &sort, limit: *limit }).unwrap();
         assert_eq!(used(&indexes, &plan), *expected, "{text} {known:?} {leakage_ratio}");

@@ -6,17 +6,17 @@ use super::budget::Share;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::matches::{DOCUMENTS_PER_STEP, Matches};
+use super::merged;
 use super::natural::Natural;
 use super::read::Selection;
 use super::slices;
 use super::spill::Spilling;
 use super::walk::Walk;
 use arras_client::OpenDocument;
-use arras_documents::filter::{Expr, Filter};
+use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_documents::sort::external::{Sorted, Sorter};
 use arras_documents::spill::{Spill, Workspace};
-use arras_planner::access::Access;
 use arras_planner::plan::Plan;
 use arras_planner::store::{Cursor, Query, StoreError};
 use arras_storage::Storage;
@@ -24,8 +24,8 @@ use bson::{Bson, Document};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A limited query without filter or order returns the first documents inserted in collections up to this size, and
-/// reads no further than its limit in larger ones.
+/// A limited query without an order returns the first documents inserted in collections up to this size, and reads no
+/// further than its limit in larger ones.
 const SMALL_COLLECTION: u64 = 1000;
 /// Bytes of sorted documents taken at a time.
 const SORTED_PER_STEP: usize = 1024 * 1024;
@@ -161,11 +161,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Feed<C>, StoreError> {
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(selection.filter.clone());
-        if let Access::Range(range) = &plan.access
-            && range.order.is_some()
+        if let Some(ranges) = merged::ordered(&plan.access)
             && selection.wanted().is_some()
         {
-            return Ok(Feed::Walk(Box::new(Walk::begin(self, collection, range, selection, filter).await?)));
+            return Ok(Feed::Walk(Box::new(
+                Walk::begin(self, collection, &ranges, selection, filter).await?,
+            )));
         }
         if selection.sort.is_empty() {
             let natural = self.natural(collection, &plan, selection, filter).await?;
@@ -198,8 +199,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let matches =
             Matches::open(self, collection, &plan.access, Arc::clone(&filter), selection.alone).await?;
         let wanted = selection.wanted();
-        let whole = matches!(filter.expr(), Expr::Always);
-        if whole && wanted.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
+        if wanted.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
             return Ok(Natural::as_it_comes(collection, filter, matches));
         }
         Natural::gather(self, collection, filter, matches, wanted).await
@@ -231,10 +231,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(selection.filter.clone());
         let first = |found: Vec<OpenDocument>| found.into_iter().next();
-        if let Access::Range(range) = &plan.access
-            && range.order.is_some()
-        {
-            let mut walk = Walk::begin(self, collection, range, selection, filter).await?;
+        if let Some(ranges) = merged::ordered(&plan.access) {
+            let mut walk = Walk::begin(self, collection, &ranges, selection, filter).await?;
             return Ok(walk.next(self, 1).await?.and_then(first));
         }
         if selection.sort.is_empty() {
@@ -270,6 +268,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
     ) -> Result<u64, StoreError> {
         let selection = Selection::of(query);
+        if let Some(count) = self.count_by_index(collection, selection).await? {
+            let limited = query.limit.unwrap_or(u64::MAX).saturating_add(query.skip).min(count);
+            return Ok(limited.saturating_sub(query.skip));
+        }
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(query.filter.clone());
         let mut matches = Matches::open(self, collection, &plan.access, filter, selection.alone).await?;

@@ -1,20 +1,30 @@
 //! The planner's view of a collection, and what it answers from indexes alone.
 
+use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::declared;
 use super::index::{Half, LiveIndex, Part};
+use super::known::Known;
+use super::read::RangeRows;
 use super::read::Selection;
 use super::{Shared, error};
+use arras_client::arx_range::RangeSums;
 use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_planner::access::Access;
 use arras_planner::cost::Statistics;
 use arras_planner::explain::Explanation;
 use arras_planner::physical::PhysicalIndex;
-use arras_planner::plan::{AggregateOutput, IndexState, Plan, Planner, Request};
+use arras_planner::plan::{
+    AggregateOutput, AggregatePlan, IndexState, LEAKAGE_RATIO, Plan, Planner, Request,
+};
 use arras_planner::schema::{ScanPolicy, Schema};
-use arras_planner::store::{Aggregate, Query, StoreError};
+use arras_planner::store::{Aggregate, AggregateFunction, Query, StoreError};
+use arras_planner::terms::equality_bytes;
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -80,6 +90,15 @@ fn scan_policy<C: ServerChannel>(collection: &Collection<C>, schema: &Schema) ->
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    fn statistics(&self, collection: &Collection<C>) -> Result<Statistics, StoreError> {
+        Ok(Statistics { document_count: self.document_count(collection)?, ..Statistics::default() })
+    }
+
+    fn leakage_ratio(&self, collection: &Collection<C>) -> u32 {
+        let declared = self.settings.schema.collection(&collection.ns.database, &collection.ns.collection);
+        declared.and_then(|declared| declared.leakage_ratio).unwrap_or(LEAKAGE_RATIO)
+    }
+
     /// Plans a selection with the collection's indexes as they are.
     pub(super) fn plan(
         &self,
@@ -87,40 +106,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         selection: Selection<'_>,
     ) -> Result<Plan, StoreError> {
         let indexes = states(collection, selection.hint, &self.settings.schema)?;
-        let statistics = Statistics::default();
-        let scan = scan_policy(collection, &self.settings.schema);
+        let statistics = self.statistics(collection)?;
+        let known = Known::new(self, collection, statistics.document_count);
+        let planner = Planner {
+            scan: scan_policy(collection, &self.settings.schema),
+            leakage_ratio: self.leakage_ratio(collection),
+            entries: &known,
+            ..Planner::new(&indexes, &statistics)
+        };
         let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
         let request = Request { filter: selection.filter.expr(), sort: selection.sort, limit };
-        Ok(Planner { indexes: &indexes, scan, statistics: &statistics }.plan(request)?)
+        Ok(planner.plan(request)?)
     }
 
-    /// Answers aggregates from a range index's sealed partials; `None` if no index covers them exactly.
+    /// Answers aggregates from a range index's sealed partials, or counts from any index; `None` if no index covers
+    /// them exactly.
     pub(super) async fn aggregate(
-        &self,
+        self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
         filter: &Filter,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, StoreError> {
         let indexes = states(collection, None, &self.settings.schema)?;
         let statistics = Statistics::default();
-        let planner = Planner { indexes: &indexes, scan: ScanPolicy::Allow, statistics: &statistics };
-        let Some(plan) = planner.plan_aggregates(filter.expr(), aggregates) else {
+        let Some(plan) = Planner::new(&indexes, &statistics).plan_aggregates(filter.expr(), aggregates)
+        else {
+            return self.counts(collection, filter, aggregates).await;
+        };
+        let Some(sums) = self.sums(collection, &plan).await? else {
             return Ok(None);
         };
-        let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
-            return Ok(None);
-        };
-        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
-            return Ok(None);
-        };
-        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
-        self.repair(repair);
-        let unplanned = part.multikey.load(Ordering::SeqCst) || part.inexact.load(Ordering::SeqCst);
-        if unplanned || self.intents.in_doubt() {
-            // A document of which the plan did not know was written in between and may be counted; or a write
-            // whose outcome is open came between the totals and the boundary buckets.
-            return Ok(None);
-        }
         if sums.count == 0 {
             // MongoDB's $group makes no group of nothing: the front end's own aggregation says what that means.
             return Ok(None);
@@ -134,6 +149,93 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let names = aggregates.iter().map(|aggregate| aggregate.name.clone());
         Ok(Some(names.zip(plan.outputs.iter().map(value)).collect()))
+    }
+
+    /// The sums of a plan; `None` if a write came between that it may not count rightly.
+    async fn sums(
+        &self,
+        collection: &Collection<C>,
+        plan: &AggregatePlan,
+    ) -> Result<Option<RangeSums>, StoreError> {
+        let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
+            return Ok(None);
+        };
+        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
+            return Ok(None);
+        };
+        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
+        self.repair(repair);
+        // A document of which the plan did not know was written in between and may be counted; or a write whose outcome
+        // is open came between the totals and the boundary buckets.
+        Ok((is_as_planned(&part) && !self.intents.in_doubt()).then_some(sums))
+    }
+
+    /// Aggregates that are counts only.
+    async fn counts(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        filter: &Filter,
+        aggregates: &[Aggregate],
+    ) -> Result<Option<Document>, StoreError> {
+        let is_count = |aggregate: &Aggregate| matches!(aggregate.function, AggregateFunction::Count);
+        if aggregates.is_empty() || !aggregates.iter().all(is_count) {
+            return Ok(None);
+        }
+        let sort = Sort::default();
+        let count = self.count_by_index(collection, Selection::all(filter, &sort)).await?;
+        let document =
+            |count| aggregates.iter().map(|aggregate| (aggregate.name.clone(), count_value(count))).collect();
+        Ok(count.filter(|count| *count > 0).map(document))
+    }
+
+    /// How many documents match, whatever is to be passed over or left out, if an index alone knows: by its sealed
+    /// partials, by the records of its values (nothing is asked of the server), or by its entries. No document is read.
+    pub(super) async fn count_by_index(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        selection: Selection<'_>,
+    ) -> Result<Option<u64>, StoreError> {
+        let indexes = states(collection, selection.hint, &self.settings.schema)?;
+        let statistics = Statistics::default();
+        let count = [Aggregate { name: String::new(), function: AggregateFunction::Count }];
+        let planned = Planner::new(&indexes, &statistics).plan_aggregates(selection.filter.expr(), &count);
+        if let Some(plan) = planned {
+            return Ok(self.sums(collection, &plan).await?.map(|sums| sums.count));
+        }
+        let plan = self.plan(collection, selection)?;
+        let index = match &plan.access {
+            Access::Eq { index, .. } => *index,
+            Access::Range(range) => range.index,
+            Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => return Ok(None),
+        };
+        let Some(part) = collection.parts().into_iter().find(|part| part.id == index) else {
+            return Ok(None);
+        };
+        if !plan.covers_filter || self.intents.in_doubt() {
+            return Ok(None);
+        }
+        let count = match (&plan.access, &part.half) {
+            (Access::Eq { values, .. }, Half::Eq(half)) => {
+                // Values that are equal have one term.
+                let terms: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
+                let mut count = 0_u64;
+                for term in &terms {
+                    let record = self.occurrences(&counter_name(half.index(), &half.slot(term).0))?;
+                    count = count.saturating_add(record.map_or(0, |occurrences| occurrences.live()));
+                }
+                count
+            }
+            (Access::Range(range), Half::Range(_)) => {
+                let mut rows = RangeRows::begin(self, collection, range, None).await?;
+                let mut count = 0_u64;
+                while let Some(further) = rows.next().await? {
+                    count = count.saturating_add(further.len() as u64);
+                }
+                count
+            }
+            _ => return Ok(None),
+        };
+        Ok((is_as_planned(&part) && !self.intents.in_doubt()).then_some(count))
     }
 
     /// How a query would run.
@@ -150,10 +252,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             });
         };
         let indexes = states(&collection, query.hint.as_ref(), &self.settings.schema)?;
-        let statistics =
-            Statistics { document_count: self.document_count(&collection)?, ..Statistics::default() };
-        let scan = scan_policy(&collection, &self.settings.schema);
-        let planner = Planner { indexes: &indexes, scan, statistics: &statistics };
+        let statistics = self.statistics(&collection)?;
+        let known = Known::new(self, &collection, statistics.document_count);
+        let planner = Planner {
+            scan: scan_policy(&collection, &self.settings.schema),
+            leakage_ratio: self.leakage_ratio(&collection),
+            entries: &known,
+            ..Planner::new(&indexes, &statistics)
+        };
         if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
             return Ok(Explanation::of_aggregates(&plan, &indexes));
         }
@@ -171,6 +277,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         });
     }
+}
+
+/// Whether an index has one exact entry for each document, as a plan that counts entries takes for granted.
+fn is_as_planned<C>(part: &Part<C>) -> bool {
+    !part.multikey.load(Ordering::SeqCst) && !part.inexact.load(Ordering::SeqCst)
 }
 
 /// A count as MongoDB types it.

@@ -52,6 +52,11 @@ impl<'q> Selection<'q> {
         }
     }
 
+    /// Everything that passes a filter.
+    pub(super) fn all(filter: &'q Filter, sort: &'q Sort) -> Self {
+        Self { filter, sort, skip: 0, limit: None, hint: None, alone: false, allow_disk_use: true }
+    }
+
     /// Matches after which nothing more can be asked for.
     pub(super) fn wanted(&self) -> Option<usize> {
         let wanted = self.limit?.saturating_add(self.skip);
@@ -150,11 +155,17 @@ impl<C: ServerChannel> RangeRows<C> {
 
     /// The next rows, in order; none at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<RowId>>, StoreError> {
+        let entries = self.next_entries().await?;
+        Ok(entries.map(|entries| entries.into_iter().map(|(_, row)| row).collect()))
+    }
+
+    /// The next keys and rows, in order; none at the end.
+    pub(super) async fn next_entries(&mut self) -> Result<Option<Vec<(Vec<u8>, RowId)>>, StoreError> {
         loop {
             if let Some(found) = self.ready.take()
                 && !found.entries.is_empty()
             {
-                return Ok(Some(found.entries.into_iter().map(|(_, row)| row).collect()));
+                return Ok(Some(found.entries));
             }
             let (Some(half), Some(more)) = (&self.half, self.more.take()) else {
                 return Ok(None);

@@ -5,7 +5,8 @@ use super::collection::Collection;
 use super::fetch::Absent;
 use super::index::Part;
 use super::matches::matching;
-use super::read::{RangeRows, Selection, part};
+use super::merged::OrderedRows;
+use super::read::{Selection, part, unknown_index};
 use super::{Shared, error};
 use arras_client::OpenDocument;
 use arras_documents::filter::Filter;
@@ -32,7 +33,7 @@ pub(super) struct Walk<C> {
     sort: Sort,
     range: RangeAccess,
     part: Arc<Part<C>>,
-    rows: RangeRows<C>,
+    rows: OrderedRows<C>,
     /// Rows the index named that are not read yet.
     named: VecDeque<RowId>,
     seen: HashSet<RowId>,
@@ -43,21 +44,25 @@ pub(super) struct Walk<C> {
 }
 
 impl<C: ServerChannel> Walk<C> {
-    /// Begins a walk for a selection.
+    /// Begins a walk over ranges of one index for a selection.
     pub(super) async fn begin<S: Storage>(
         shared: &Arc<Shared<S, C>>,
         collection: &Arc<Collection<C>>,
-        range: &RangeAccess,
+        ranges: &[&RangeAccess],
         selection: Selection<'_>,
         filter: Arc<Filter>,
     ) -> Result<Self, StoreError> {
-        let rows = RangeRows::begin(shared, collection, range, selection.wanted()).await?;
+        let range = *ranges.first().ok_or_else(unknown_index)?;
+        let part = part(collection, range.index)?;
+        let wanted = selection.wanted();
+        let rows = OrderedRows::begin(shared, collection, ranges, &part.physical, wanted).await?;
+        let rows = rows.ok_or_else(unknown_index)?;
         Ok(Self {
             collection: Arc::clone(collection),
             filter,
             sort: selection.sort.clone(),
             range: range.clone(),
-            part: part(collection, range.index)?,
+            part,
             rows,
             named: VecDeque::new(),
             seen: HashSet::new(),
@@ -88,8 +93,8 @@ impl<C: ServerChannel> Walk<C> {
             }
             let rows: Vec<RowId> = self.named.iter().take(wanted.saturating_add(BEYOND)).copied().collect();
             let _step = shared.budget.step(rows.len()).await;
-            let (documents, dealt) =
-                shared.read_in_order(&self.collection, &rows, Absent::Named(&self.rows.watch)).await?;
+            let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
+            let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
             self.named.drain(..dealt);
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();

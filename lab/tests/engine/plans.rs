@@ -1,0 +1,153 @@
+//! What queries read: as many documents as they must, by whatever index reads fewest.
+
+use crate::world::{World, namespace, run};
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::store::{Cursor, Query, Store, UpdateStatement};
+use bson::{Bson, Document, doc};
+use std::sync::atomic::Ordering;
+
+const DOCUMENTS: i32 = 1500;
+/// Each document has so many bytes and more.
+const PADDING: usize = 1000;
+
+/// One value of `email` each, one of `country` for 98 %, 40 of `a`, all of `b`.
+fn document(id: i32) -> Document {
+    let country = if id % 50 == 0 { "LI" } else { "CH" };
+    let padding = "x".repeat(PADDING);
+    doc! { "_id": id, "email": format!("{id}@x"), "country": country, "a": id % 40, "b": id * 7919 % 10_007, "p": padding }
+}
+
+async fn filled(indexes: &[&str]) -> World {
+    let world = World::new(1 << 20, 16 << 20).await;
+    world.insert((0..DOCUMENTS).map(document).collect()).await.expect("documents");
+    for fields in indexes {
+        world
+            .create_index(fields.split(' ').map(|field| (field.to_owned(), Bson::Int32(1))).collect())
+            .await
+            .expect("an index");
+    }
+    world
+}
+
+fn query(filter: &Document, sort: &Document, limit: Option<u64>) -> Query {
+    Query {
+        filter: Filter::parse(filter).expect("a filter"),
+        sort: Sort::parse(sort).expect("a sort"),
+        skip: 0,
+        limit,
+        hint: None,
+        allow_disk_use: true,
+    }
+}
+
+/// What a query finds, and about how many documents came for it.
+async fn find(world: &World, filter: Document, sort: Document, limit: Option<u64>) -> (Vec<Document>, usize) {
+    let before = world.channel.received.load(Ordering::SeqCst);
+    let mut cursor = world.engine.find(&namespace(), query(&filter, &sort, limit)).await.expect("a cursor");
+    let found = cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents");
+    (found, (world.channel.received.load(Ordering::SeqCst) - before) / PADDING)
+}
+
+async fn count(world: &World, filter: Document) -> (u64, usize) {
+    let before = world.channel.received.load(Ordering::SeqCst);
+    let counted = world.engine.count(&namespace(), query(&filter, &doc! {}, None)).await.expect("a count");
+    (counted, (world.channel.received.load(Ordering::SeqCst) - before) / PADDING)
+}
+
+#[test]
+fn a_rare_value_is_looked_up_and_not_a_frequent_one() {
+    run(async {
+        for indexes in [["email", "country"], ["country", "email"]] {
+            let world = filled(&indexes).await;
+            let (found, read) = find(&world, doc! { "email": "77@x", "country": "CH" }, doc! {}, None).await;
+            assert_eq!((found.len(), read), (1, 1), "{indexes:?}");
+        }
+    });
+}
+
+#[test]
+fn a_narrow_range_is_read_and_not_a_frequent_value() {
+    run(async {
+        let world = filled(&["country", "b"]).await;
+        let filter = doc! { "country": "CH", "b": { "$gte": 100, "$lt": 200 } };
+        let (found, read) = find(&world, filter, doc! {}, None).await;
+        let expected = (0..DOCUMENTS).map(document).filter(|document| {
+            let b = document.get_i32("b").expect("a number");
+            (100..200).contains(&b) && document.get_str("country").is_ok_and(|country| country == "CH")
+        });
+        let expected = expected.count();
+        assert!(found.len() == expected && read <= 3 * expected + 10, "{read} read for {expected}");
+    });
+}
+
+#[test]
+fn a_limited_query_or_update_reads_its_limit() {
+    run(async {
+        let world = filled(&["country"]).await;
+        let (found, read) = find(&world, doc! { "country": "CH" }, doc! {}, Some(10)).await;
+        assert!(found.len() == 10 && read < 60, "{read}");
+        let before = world.channel.received.load(Ordering::SeqCst);
+        let statement = UpdateStatement {
+            filter: Filter::parse(&doc! { "country": "CH" }).expect("a filter"),
+            update: Update::parse(&Bson::Document(doc! { "$set": { "n": 1 } })).expect("an update"),
+            array_filters: ArrayFilters::default(),
+            multi: false,
+            upsert: false,
+            interrupt: Default::default(),
+        };
+        let updated = world.engine.update(&namespace(), statement).await.expect("an update");
+        let read = (world.channel.received.load(Ordering::SeqCst) - before) / PADDING;
+        assert!(updated.modified == 1 && read < 60, "{read}");
+    });
+}
+
+#[test]
+fn counts_read_no_document() {
+    run(async {
+        let world = filled(&["country", "b"]).await;
+        assert_eq!(count(&world, doc! { "country": "CH" }).await, (1470, 0));
+        let (counted, read) = count(&world, doc! { "b": { "$gte": 0 } }).await;
+        assert!(counted == 1500 && read < 150, "{read}: keys only");
+        assert_eq!(count(&world, doc! { "country": { "$in": ["CH", "LI", "CH"] } }).await, (1500, 0));
+        let (counted, read) = count(&world, doc! { "country": "CH", "a": 3 }).await;
+        assert!(counted > 30 && read >= 1470, "what no index knows is looked at");
+    });
+}
+
+#[test]
+fn values_with_an_order_are_read_side_by_side() {
+    run(async {
+        let world = filled(&["a b"]).await;
+        for (direction, limit) in [(1, 10), (-1, 10), (1, 100)] {
+            let filter = doc! { "a": { "$in": [3, 17, 29] } };
+            let (found, read) = find(&world, filter, doc! { "b": direction }, Some(limit)).await;
+            let mut expected: Vec<i32> = (0..DOCUMENTS)
+                .filter(|id| [3, 17, 29].contains(&(id % 40)))
+                .map(|id| document(id).get_i32("b").expect("a number"))
+                .collect();
+            expected.sort_by_key(|b| b * direction);
+            expected.truncate(limit as usize);
+            let found: Vec<i32> = found.iter().map(|d| d.get_i32("b").expect("a number")).collect();
+            assert_eq!(found, expected);
+            assert!(read < limit as usize + 70, "{read} read for {limit}");
+        }
+    });
+}
+
+#[test]
+fn one_value_more_reads_hardly_more() {
+    run(async {
+        let world = filled(&["a b", "b"]).await;
+        // Only the range index on both serves it: equality matches completely.
+        let mut reads = Vec::new();
+        for values in [64, 65] {
+            let wanted: Vec<i32> = (0..values).collect();
+            let filter = doc! { "a": 3, "b": { "$in": wanted } };
+            let (_, read) = find(&world, filter, doc! {}, None).await;
+            reads.push(read);
+        }
+        assert!(reads[1] < 200 && reads[1] * 5 <= reads[0] * 6 + 25, "{reads:?}");
+    });
+}

@@ -1,0 +1,67 @@
+//! What the proxy knows of its indexes' entries without asking the server: the records of values, and the top of each
+//! range index.
+
+use super::Shared;
+use super::apply::counter_name;
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{Half, Part};
+use arras_planner::access::KeyBounds;
+use arras_planner::cost::Entries;
+use arras_planner::terms::equality_bytes;
+use arras_protocol::IndexId;
+use arras_storage::Storage;
+use bson::Bson;
+use std::sync::Arc;
+
+/// Records of so many values are looked up; more values are taken to have as many entries each.
+const VALUES_LOOKED_UP: usize = 64;
+
+/// What is known of a collection's indexes.
+pub(super) struct Known<'e, S: Storage, C> {
+    pub(super) shared: &'e Shared<S, C>,
+    parts: Vec<Arc<Part<C>>>,
+    documents: u64,
+}
+
+impl<'e, S: Storage, C: ServerChannel> Known<'e, S, C> {
+    pub(super) fn new(shared: &'e Shared<S, C>, collection: &Collection<C>, documents: u64) -> Self {
+        Self { shared, parts: collection.parts(), documents }
+    }
+
+    fn part(&self, index: IndexId) -> Option<&Part<C>> {
+        self.parts.iter().find(|part| part.id == index).map(|part| &**part)
+    }
+}
+
+impl<S: Storage, C> std::fmt::Debug for Known<'_, S, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Known")
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
+    fn of_terms(&self, index: IndexId, terms: &[Vec<Bson>]) -> Option<u64> {
+        let Half::Eq(half) = &self.part(index)?.half else {
+            return None;
+        };
+        let every = terms.len().div_ceil(VALUES_LOOKED_UP).max(1);
+        let (mut looked_up, mut entries) = (0_u64, 0_u64);
+        for term in terms.iter().step_by(every) {
+            let record = counter_name(half.index(), &half.slot(&equality_bytes(term)).0);
+            // What cannot be read is said by the search itself.
+            let live = self.shared.occurrences(&record).ok()?.map_or(0, |occurrences| occurrences.live());
+            entries = entries.saturating_add(live);
+            looked_up += 1;
+        }
+        let all = u128::from(entries) * terms.len() as u128 / u128::from(looked_up.max(1));
+        Some(u64::try_from(all).unwrap_or(u64::MAX))
+    }
+
+    fn between(&self, index: IndexId, bounds: &KeyBounds) -> Option<u64> {
+        match &self.part(index)?.half {
+            Half::Range(half) => half.estimate(&bounds.lower, &bounds.upper, self.documents),
+            Half::Eq(_) | Half::Unique(_) => None,
+        }
+    }
+}
