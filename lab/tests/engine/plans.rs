@@ -139,15 +139,14 @@ fn values_with_an_order_are_read_side_by_side() {
 #[test]
 fn one_value_more_reads_hardly_more() {
     run(async {
-        let world = filled(&["a b", "b"]).await;
-        // Only the range index on both serves it: equality matches completely.
+        let world = filled(&["a b"]).await;
         let mut reads = Vec::new();
         for values in [64, 65] {
             let wanted: Vec<i32> = (0..values).collect();
-            let filter = doc! { "a": 3, "b": { "$in": wanted } };
+            let filter = doc! { "a": { "$in": wanted }, "b": { "$gte": 0, "$lt": 500 } };
             let (_, read) = find(&world, filter, doc! {}, None).await;
             reads.push(read);
         }
-        assert!(reads[1] < 200 && reads[1] * 5 <= reads[0] * 6 + 25, "{reads:?}");
+        assert!(reads[1] < 600 && reads[1] * 5 <= reads[0] * 6 + 25, "{reads:?}");
     });
 }
