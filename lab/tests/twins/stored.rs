@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Tables of a server that serves a proxy.
 const TABLES: [&str; 12] = [
-    "collections",
+    "each_write.collections",
     "documents",
     "unique_indexes",
     "unique",
@@ -18,7 +18,7 @@ const TABLES: [&str; 12] = [
     "arx_range_nodes",
     "arx_range_buckets",
     "arx_range_circuits",
-    "marks",
+    "each_write.marks",
 ];
 
 /// Table, length of the name and of the value: how many records are so.

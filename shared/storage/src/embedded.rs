@@ -3,6 +3,7 @@
 
 mod checked;
 mod opening;
+mod places;
 mod recovering;
 mod sums;
 
@@ -18,10 +19,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
 use opening::Source;
+use places::definition;
 use recovering::{Origin, Recovering};
 pub use recovering::{ScrubPace, Scrubbed};
 
 use crate::private;
+use crate::range::borrowed;
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
 use bytes::Bytes;
@@ -303,10 +306,6 @@ fn read_failed(error: &io::Error) -> StorageError {
     }
 }
 
-fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
-    TableDefinition::new(table.0)
-}
-
 type ReadOnlyTable = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 /// A snapshot of an [`Embedded`].
@@ -332,14 +331,16 @@ impl EmbeddedSnapshot<'_> {
 
 impl Read for EmbeddedSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
+        let prefix = places::prefix(table);
         self.guarded(|| {
             let Some(entries) = self.table(table)? else {
                 return Ok(None);
             };
-            let Some(stored) = ReadableTable::get(&entries, key)? else {
+            let key = places::key(&prefix, key);
+            let Some(stored) = ReadableTable::get(&entries, &*key)? else {
                 return Ok(None);
             };
-            Ok(Some(Bytes::copy_from_slice(checked(table.0, key, stored.value())?)))
+            Ok(Some(Bytes::copy_from_slice(checked(places::engine_name(table), &key, stored.value())?)))
         })
     }
 
@@ -356,6 +357,14 @@ impl Read for EmbeddedSnapshot<'_> {
         let Some(stored) = self.guarded(|| self.table(table))? else {
             return Ok(());
         };
+        let (name, prefix) = (places::engine_name(table), places::prefix(table));
+        let placed;
+        let range = if prefix.is_empty() {
+            range
+        } else {
+            placed = places::range(&prefix, range);
+            borrowed(&placed)
+        };
         let mut entries = self.guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
         // `visit` runs outside the guard: its panics are not the engine's.
         while let Some((key, value)) = self.guarded(|| {
@@ -367,9 +376,9 @@ impl Read for EmbeddedSnapshot<'_> {
         })? {
             let (key, value) = self.guarded(|| {
                 let key = key.value();
-                Ok((key, checked(table.0, key, value.value())?))
+                Ok((key, checked(name, key, value.value())?))
             })?;
-            if visit(key, value).is_break() {
+            if visit(key.get(prefix.len()..).unwrap_or_default(), value).is_break() {
                 break;
             }
         }
@@ -430,13 +439,15 @@ fn entries_by_table(database: &Database) -> Result<BTreeMap<String, u64>, redb::
     for table in transaction.list_tables()? {
         let name = table.name().to_owned();
         let entries = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new(&name))?;
-        let mut count = 0;
+        if !places::is_group(&name) {
+            counts.insert(name.clone(), 0);
+        }
         for entry in ReadableTable::iter(&entries)? {
             let (key, value) = entry?;
             checked(&name, key.value(), value.value())?;
-            count += 1;
+            let table = places::table_of(&name, key.value());
+            *counts.entry(table.into_owned()).or_default() += 1;
         }
-        counts.insert(name, count);
     }
     Ok(counts)
 }
@@ -449,15 +460,17 @@ fn commit(database: &Database, changes: &Changes, durability: Durability) -> Res
     })?;
     for (table, changes) in changes {
         let mut entries = transaction.open_table(definition(*table))?;
+        let (name, prefix) = (places::engine_name(*table), places::prefix(*table));
         for (key, value) in changes {
+            let key = places::key(&prefix, key);
             match value {
                 Some(value) => {
-                    let mut stored = entries.insert_reserve(key.as_slice(), value.len() + CHECKSUM_BYTES)?;
+                    let mut stored = entries.insert_reserve(&*key, value.len() + CHECKSUM_BYTES)?;
                     let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
                     bytes.copy_from_slice(value);
-                    sum.copy_from_slice(&checksum(table.0, key, value));
+                    sum.copy_from_slice(&checksum(name, &key, value));
                 }
-                None => drop(entries.remove(key.as_slice())?),
+                None => drop(entries.remove(&*key)?),
             }
         }
     }

@@ -9,7 +9,7 @@ use arras_storage::{Direction, Read, Storage, Table, Write};
 use std::ops::ControlFlow;
 
 /// Collection id to number of documents (8 bytes, big endian).
-const COLLECTIONS: Table = Table("collections");
+const COLLECTIONS: Table = Table("each_write.collections");
 /// Collection id and row id to header and fields.
 const DOCUMENTS: Table = Table("documents");
 

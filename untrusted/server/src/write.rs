@@ -17,9 +17,9 @@ use arras_storage::{Direction, Read, Table, Write};
 use std::ops::{Bound, ControlFlow};
 
 /// Operation id (epoch and sequence, big endian) of every durable write the proxy may still replay.
-const OPERATIONS: Table = Table("operations");
+const OPERATIONS: Table = Table("each_write.operations");
 /// Operation ids the server never forgets, by what they mark.
-const MARKS: Table = Table("marks");
+const MARKS: Table = Table("each_write.marks");
 /// The proxy has finished with everything below this one.
 const FINISHED: &[u8] = b"finished";
 /// The newest one applied.

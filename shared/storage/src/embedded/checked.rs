@@ -23,8 +23,9 @@ const DAMAGED: u8 = 0xFF;
 pub(super) struct State {
     /// Sums of the file's blocks.
     pub(super) sums: Sums,
-    /// Held while blocks and their sums change, and while they are compared a second time.
-    changing: Mutex<()>,
+    /// Held while blocks and their sums change, and while they are compared a second time. The block that was last
+    /// written in part, as it is now, with its number: the engine's header, with every commit.
+    changing: Mutex<Option<(u64, Vec<u8>)>>,
     /// A block without a sum is taken as it is: the engine is checking what it reads by itself.
     learning: AtomicBool,
     /// A write or a sync failed: what the file holds is not known.
@@ -96,6 +97,8 @@ impl StorageBackend for Plain {
 #[derive(Debug)]
 pub(super) struct Checked {
     file: Arc<dyn StorageBackend>,
+    /// Bytes of the file, which changes through this alone.
+    len: AtomicU64,
     state: Arc<State>,
     /// Where the sums are left when the file is closed.
     stored_at: Option<PathBuf>,
@@ -108,8 +111,9 @@ impl Checked {
         state: Arc<State>,
         stored_at: Option<PathBuf>,
     ) -> io::Result<Self> {
-        state.sums.resize(file.len()?);
-        Ok(Self { file, state, stored_at })
+        let len = file.len()?;
+        state.sums.resize(len);
+        Ok(Self { file, len: AtomicU64::new(len), state, stored_at })
     }
 
     fn failing<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
@@ -135,18 +139,45 @@ impl Checked {
     }
 
     /// Bytes of the whole blocks that `offset` and `len` touch, within the file.
-    fn around(&self, offset: u64, len: usize) -> io::Result<Range<u64>> {
+    fn around(&self, offset: u64, len: usize) -> Range<u64> {
         let block = BLOCK_BYTES as u64;
-        let end = (offset + len as u64).next_multiple_of(block).min(self.file.len()?);
-        Ok(offset / block * block..end)
+        let end = (offset + len as u64).next_multiple_of(block).min(self.len.load(Ordering::Acquire));
+        offset / block * block..end
     }
 
     /// The whole blocks that `offset` and `len` touch.
     fn blocks_around(&self, offset: u64, len: usize) -> io::Result<(u64, Vec<u8>)> {
-        let range = self.around(offset, len)?;
+        let range = self.around(offset, len);
         let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
         self.file.read(range.start, &mut bytes)?;
         Ok((range.start, bytes))
+    }
+
+    /// Writes what is not whole blocks.
+    fn write_part(&self, in_part: &mut Option<(u64, Vec<u8>)>, offset: u64, data: &[u8]) -> io::Result<()> {
+        let range = self.around(offset, data.len());
+        let first = range.start / BLOCK_BYTES as u64;
+        let blocks = first..range.end.div_ceil(BLOCK_BYTES as u64);
+        // What is not known after a failure is read anew.
+        let known = in_part.take().filter(|(number, _)| *number == first && blocks.end == first + 1);
+        blocks.clone().for_each(|block| self.state.sums.set(block, UNKNOWN));
+        self.failing(self.file.write(offset, data))?;
+        let skipped = usize::try_from(offset - range.start).unwrap_or(usize::MAX);
+        let bytes = match known {
+            Some((_, mut bytes)) => {
+                let part = bytes.get_mut(skipped..).and_then(|bytes| bytes.get_mut(..data.len()));
+                part.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+                bytes
+            }
+            None => self.blocks_around(offset, data.len())?.1,
+        };
+        for (number, block) in blocks.clone().zip(bytes.chunks(BLOCK_BYTES)) {
+            self.state.sums.set(number, sums::sum(number, block));
+        }
+        if blocks.end == first + 1 {
+            *in_part = Some((first, bytes));
+        }
+        Ok(())
     }
 
     /// Reads the blocks again while nothing changes: the first damaged one, or none, and then `out` is what they hold
@@ -202,7 +233,7 @@ fn is_aligned(offset: u64, len: usize) -> bool {
 
 impl StorageBackend for Checked {
     fn len(&self) -> io::Result<u64> {
-        self.file.len()
+        Ok(self.len.load(Ordering::Acquire))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -220,8 +251,10 @@ impl StorageBackend for Checked {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let _changing = locked(&self.state.changing);
+        let mut in_part = locked(&self.state.changing);
+        *in_part = None;
         self.failing(self.file.set_len(len))?;
+        self.len.store(len, Ordering::Release);
         self.state.sums.resize(len);
         Ok(())
     }
@@ -231,21 +264,20 @@ impl StorageBackend for Checked {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _changing = locked(&self.state.changing);
-        let end = offset + data.len() as u64;
-        let range =
-            if is_aligned(offset, data.len()) { offset..end } else { self.around(offset, data.len())? };
-        let blocks = range.start / BLOCK_BYTES as u64..range.end.div_ceil(BLOCK_BYTES as u64);
+        let mut in_part = locked(&self.state.changing);
+        // The file grows with what is written past its end.
+        self.len.fetch_max(offset + data.len() as u64, Ordering::AcqRel);
+        if !is_aligned(offset, data.len()) {
+            return self.write_part(&mut in_part, offset, data);
+        }
+        let first = offset / BLOCK_BYTES as u64;
+        let blocks = first..first + (data.len() / BLOCK_BYTES) as u64;
+        if in_part.as_ref().is_some_and(|(number, _)| blocks.contains(number)) {
+            *in_part = None;
+        }
         blocks.clone().for_each(|block| self.state.sums.set(block, UNKNOWN));
         self.failing(self.file.write(offset, data))?;
-        let parts;
-        let written = if is_aligned(offset, data.len()) {
-            data
-        } else {
-            parts = self.blocks_around(offset, data.len())?.1;
-            &parts
-        };
-        for (number, block) in blocks.zip(written.chunks(BLOCK_BYTES)) {
+        for (number, block) in blocks.zip(data.chunks(BLOCK_BYTES)) {
             self.state.sums.set(number, sums::sum(number, block));
         }
         Ok(())

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use crate::conformance::entries;
 use crate::{Direction, Durability, Embedded, Memory, Read, Storage, Table, Write};
 
-const TABLES: [Table; 2] = [Table("left"), Table("right")];
+/// Two that have the engine's table to themselves, and two that share one.
+const TABLES: [Table; 4] = [Table("left"), Table("right"), Table("both.a"), Table("both.ab")];
 
 type Model = Vec<(usize, Vec<u8>, Vec<u8>)>;
 

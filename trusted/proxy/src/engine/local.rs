@@ -32,7 +32,7 @@ pub enum LocalError {
 const RECORD_STEP_BYTES: usize = 16;
 
 /// Facts about the store itself.
-const META: Table = Table("meta");
+const META: Table = Table("each_write.meta");
 /// Opens only under the right keyring.
 const CHECK: &[u8] = b"check";
 /// How many writes the server has acknowledged.

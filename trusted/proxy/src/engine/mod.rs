@@ -66,7 +66,7 @@ use tokio::sync::mpsc;
 pub use cursor::EngineCursor;
 
 /// Facts about the proxy's own state.
-const STATE: Table = Table("state");
+const STATE: Table = Table("each_write.state");
 const EPOCH: &[u8] = b"epoch";
 /// How many starts there were.
 const STARTS: &[u8] = b"starts";
