@@ -115,6 +115,8 @@ struct Serving<H> {
     acceptor: TlsAcceptor,
     limits: Limits,
     workers: Arc<Semaphore>,
+    /// The place of the write that is worked on where it was received.
+    here: Semaphore,
     seats: Arc<Seats>,
     stop: watch::Receiver<bool>,
 }
@@ -166,6 +168,7 @@ impl Listener {
             handler,
             acceptor: self.acceptor,
             workers: Arc::new(Semaphore::new(self.limits.workers)),
+            here: Semaphore::new(1),
             seats: Seats::new(self.limits.connections_max, self.limits.in_flight_max),
             limits: self.limits,
             stop: stopped,

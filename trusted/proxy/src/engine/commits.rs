@@ -5,6 +5,7 @@ use super::local::{Change, LocalError, LocalStore};
 use super::{NEWEST, STATE};
 use arras_protocol::OperationId;
 use arras_storage::{Durability, Storage};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -64,8 +65,7 @@ impl<S: Storage> Commits<S> {
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
-            let serving = Serving { shared: Arc::clone(&self.shared) };
-            tokio::task::spawn_blocking(move || serving.run());
+            serve(Serving { shared: Arc::clone(&self.shared) });
         }
         outcome.await.unwrap_or_else(|_| {
             Err(arras_storage::StorageError::Environment("the thread that writes it failed".into()).into())
@@ -84,14 +84,20 @@ impl<S: Storage> Shared<S> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if nothing waits any more: then nobody is at work on the queue.
+    fn ends_if_idle(&self) -> bool {
+        let mut queue = self.queue();
+        queue.is_served = !queue.waiting.is_empty();
+        !queue.is_served
+    }
+
     /// Commits what is queued; false if nothing waits any more.
     fn commit_next(&self) -> bool {
+        if self.ends_if_idle() {
+            return false;
+        }
         let (waiting, along, newest) = {
             let mut queue = self.queue();
-            if queue.waiting.is_empty() {
-                queue.is_served = false;
-                return false;
-            }
             let waiting = std::mem::take(&mut queue.waiting);
             let newest = waiting.iter().map(|waiting| waiting.operation).max().max(queue.newest);
             (waiting, std::mem::take(&mut queue.along), newest)
@@ -115,6 +121,23 @@ impl<S: Storage> Shared<S> {
         }
         true
     }
+}
+
+/// Commits what is queued: the first time on the thread of the one who came first, which saves a lone write the way
+/// to another thread and back; what came meanwhile on a thread of its own.
+fn serve<S: Storage>(mut serving: Serving<S>) {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        // Whoever waits is told of a panic by the end of its `Serving`.
+        let first = catch_unwind(AssertUnwindSafe(|| {
+            tokio::task::block_in_place(move || serving.shared.commit_next().then_some(serving))
+        }));
+        match first {
+            Ok(Some(left)) if !left.shared.ends_if_idle() => serving = left,
+            Ok(_) | Err(_) => return,
+        }
+    }
+    tokio::task::spawn_blocking(move || serving.run());
 }
 
 /// The thread at work on a queue.

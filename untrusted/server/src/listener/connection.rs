@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::server::TlsStream;
@@ -347,7 +348,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Runs the handler, on a blocking thread unless it is quick; `None` if nobody waits for the answer any more. Also how long
+    /// Runs the handler, on a blocking thread unless it is quick or the one write at work; `None` if nobody waits for the answer any more. Also how long
     /// it ran.
     async fn work(
         &self,
@@ -376,6 +377,8 @@ impl<H: Handler> Connection<H> {
         let handle = move || handler.handle_for(&caller, header.protocol, &body);
         let worked = if is_quick {
             catch_unwind(AssertUnwindSafe(handle)).map_err(drop)
+        } else if let Some(_alone) = self.may_work_here(header.protocol) {
+            catch_unwind(AssertUnwindSafe(|| tokio::task::block_in_place(handle))).map_err(drop)
         } else {
             tokio::task::spawn_blocking(handle).await.map_err(drop)
         };
@@ -390,6 +393,13 @@ impl<H: Handler> Connection<H> {
             }
         };
         (Some(answered), started.elapsed())
+    }
+
+    /// One write at a time is worked on where it was received, which saves a lone one the way to another thread and
+    /// back. Others wait for it on threads of their own: they must not take all those that serve connections.
+    fn may_work_here(&self, protocol: ProtocolId) -> Option<SemaphorePermit<'_>> {
+        let can_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        if can_block && protocol == write::Write::ID { self.serving.here.try_acquire().ok() } else { None }
     }
 
     async fn refuse(&self, header: FrameHeader, refusal: &Refusal) {
