@@ -217,3 +217,63 @@ async fn a_joined_write_in_doubt_is_applied_once() {
     // Sent once, and once again to learn its outcome.
     assert_eq!(world.channel.writes().len() - before, 2);
 }
+
+/// Whether an `_id` is taken is asked only where entries of indexes would show otherwise, or after it mattered.
+#[tokio::test]
+async fn inserts_without_indexes_ask_only_after_a_duplicate() {
+    let world = World::new().await;
+    world.insert(doc! { "_id": -1 }).await;
+    let asked = world.channel.asked();
+    let first = world.hold_up(doc! { "_id": 0 }).await;
+    let mut inserting = Vec::new();
+    for id in 1..=4 {
+        inserting.push((world.begin_insert(doc! { "_id": id }).await, None));
+    }
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    for (inserting, code) in inserting {
+        assert_eq!(refused(inserting).await, code);
+    }
+    assert_eq!(world.channel.asked() - asked, 0, "looks at rows for five inserts");
+
+    let first = world.hold_up(doc! { "_id": 5 }).await;
+    let mut inserting = Vec::new();
+    for (id, code) in [(6, None), (2, Some(11000)), (7, None), (5, Some(11000))] {
+        inserting.push((world.begin_insert(doc! { "_id": id, "again": true }).await, code));
+    }
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    for (position, (inserting, code)) in inserting.into_iter().enumerate() {
+        assert_eq!(refused(inserting).await, code, "number {position}");
+    }
+    assert_eq!(world.channel.asked() - asked, 1, "looks at rows after a duplicate");
+    let writes = world.channel.writes().len();
+    assert_eq!(refused(world.begin_insert(doc! { "_id": 7 }).await).await, Some(11000));
+    assert_eq!(world.channel.asked() - asked, 2, "who met a duplicate asks first");
+    assert_eq!(world.channel.writes().len(), writes, "writes of what was known to be a duplicate");
+    assert_eq!(world.ids().await, (-1..=7).collect::<Vec<_>>());
+    assert!(world.documents().await.iter().filter(|found| found.contains_key("again")).count() == 2);
+}
+
+#[tokio::test]
+async fn with_an_index_nothing_is_sent_of_a_duplicate() {
+    let world = World::new().await;
+    world.create_index(doc! { "a": 1 }, false).await;
+    world.insert(doc! { "_id": 1, "a": 1 }).await;
+    let writes = world.channel.writes().len();
+    assert_eq!(refused(world.begin_insert(doc! { "_id": 1, "a": 2 }).await).await, Some(11000));
+    assert_eq!(world.channel.writes().len(), writes);
+}
+
+/// One in doubt that did not ask may yet be refused, and its writer is told so.
+#[tokio::test]
+async fn an_insert_in_doubt_that_did_not_ask_says_so() {
+    let world = World::new().await;
+    world.insert(doc! { "_id": 1 }).await;
+    world.channel.lose_all_replies_but(0);
+    let error = world.begin_insert(doc! { "_id": 2 }).await.await.expect("no panic").expect_err("in doubt");
+    assert_eq!(error.code, IN_DOUBT);
+    assert!(error.message.contains("refused then if a document with its `_id` exists"), "{}", error.message);
+    world.channel.keep_replies();
+    assert_eq!(world.ids().await, [1, 2]);
+}

@@ -9,6 +9,7 @@ use arras_planner::store::DeleteStatement;
 use arras_planner::store::{
     Cursor, IndexRequest, Inserted, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
 };
+use arras_protocol::documents::{self, Documents};
 use arras_protocol::write::{Request, Write};
 use arras_protocol::{Channel, ChannelError, Refusal, hello};
 use arras_proxy::engine::{Engine, Settings};
@@ -35,6 +36,8 @@ pub(crate) struct Gated {
     refuse: Mutex<Option<Refuse>>,
     /// How many replies to writes still come.
     replies: AtomicUsize,
+    /// How often it was asked which rows are there.
+    asked: AtomicUsize,
 }
 
 impl Gated {
@@ -54,6 +57,11 @@ impl Gated {
     /// The number of steps of each durable write so far.
     pub(crate) fn writes(&self) -> Vec<usize> {
         self.writes.lock().expect("no panic").clone()
+    }
+
+    /// How often it was asked which rows are there.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     /// Refuses some writes in the server's place.
@@ -84,6 +92,18 @@ impl Channel<Write> for Gated {
     }
 }
 
+impl Channel<Documents> for Gated {
+    async fn call(
+        &self,
+        request: <Documents as arras_protocol::Protocol>::Request,
+    ) -> Result<<Documents as arras_protocol::Protocol>::Response, ChannelError> {
+        if matches!(request, documents::Request::Exist { .. }) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+        }
+        Channel::<Documents>::call(&self.server, request).await
+    }
+}
+
 macro_rules! carried {
     ($($protocol:ty),*) => {$(
         impl Channel<$protocol> for Gated {
@@ -99,7 +119,6 @@ macro_rules! carried {
 
 carried!(
     hello::Hello,
-    arras_protocol::documents::Documents,
     arras_protocol::unique::Unique,
     arras_protocol::arx_eq::ArxEq,
     arras_protocol::arx_range::ArxRange
@@ -129,8 +148,8 @@ impl World {
         let server = Direct::new(Arc::new(Backend::open(server, [1; 16]).expect("memory does not fail")));
         let (is_open, _) = watch::channel(true);
         let (writes, refuse) = Default::default();
-        let replies = AtomicUsize::new(usize::MAX);
-        let channel = Arc::new(Gated { server, is_open, writes, refuse, replies });
+        let (replies, asked) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+        let channel = Arc::new(Gated { server, is_open, writes, refuse, replies, asked });
         let directory = tempfile::tempdir().expect("a folder");
         // What is not answered at once is in doubt.
         let settings = Settings { patience: Duration::ZERO, ..Settings::default() };

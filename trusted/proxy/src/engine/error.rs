@@ -58,6 +58,14 @@ pub(super) fn only_prepared(error: StoreError) -> StoreError {
     not_recorded(of(HOST_UNREACHABLE, "HostUnreachable", message))
 }
 
+/// A failure of inserts that were sent without asking whether their `_id`s are taken.
+pub(super) fn unless_taken(mut error: StoreError) -> StoreError {
+    if error.code == IN_DOUBT {
+        error.message.push_str("; it will be refused then if a document with its `_id` exists");
+    }
+    error
+}
+
 /// A failure to settle what is in doubt, for one whose own write is recorded to follow it.
 pub(super) fn recorded(error: StoreError) -> StoreError {
     if error.code != HOST_UNREACHABLE {

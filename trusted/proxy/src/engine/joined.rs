@@ -7,6 +7,10 @@
 //!
 //! *Order.* The writes take effect in the order in which they came. All of them see the documents of before the
 //! joined write; so no two are of the same document: the second waits for the next one.
+//!
+//! *Inserts into a collection without indexes* are sent without asking first whether their `_id`s are taken: the
+//! server refuses the whole write if one is, and only then is asked which. With indexes it is asked first, so that it
+//! sees no entries of documents that are never stored.
 
 use super::apply::Revision;
 use super::channel::ServerChannel;
@@ -24,6 +28,7 @@ use arras_protocol::RowId;
 use arras_storage::Storage;
 use bson::{Bson, Document};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -58,13 +63,31 @@ struct Waiting {
     done: oneshot::Sender<Result<Outcome, StoreError>>,
 }
 
+/// Joined writes that ask for taken `_id`s first, after one met some: who inserts what is there already often does so
+/// again, and a refused write costs more than asking.
+const ASKING_AFTER_CONFLICT: u32 = 256;
+
 /// The writes of single documents that wait for a collection's write lock.
 #[derive(Default)]
 pub(super) struct Joining {
     waiting: Mutex<VecDeque<Waiting>>,
+    /// How many of the next joined writes ask first.
+    asking: AtomicU32,
 }
 
 impl Joining {
+    /// Notes that one was refused that had not asked.
+    fn ask_for_a_while(&self) {
+        self.asking.store(ASKING_AFTER_CONFLICT, Ordering::Relaxed);
+    }
+
+    /// True if the next joined write should ask first. Called once for each, by the holder of the write lock.
+    fn must_ask(&self) -> bool {
+        let asking = self.asking.load(Ordering::Relaxed);
+        self.asking.store(asking.saturating_sub(1), Ordering::Relaxed);
+        asking > 0
+    }
+
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
         // Nothing panics while it is held.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -253,6 +276,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         (revisions, writers): (Vec<Revision>, Vec<Writer>),
     ) {
+        let inserts = revisions.iter().all(|revision| revision.old.is_none());
+        if inserts && collection.parts().is_empty() && !collection.joining.must_ask() {
+            match self.apply(collection, &revisions).await {
+                Ok(()) => return writers.into_iter().for_each(Writer::succeed),
+                Err(error) if is_everybodys(&error) => {
+                    let error = error::unless_taken(error);
+                    return writers.into_iter().for_each(|writer| writer.fail(error.clone()));
+                }
+                Err(_) => collection.joining.ask_for_a_while(),
+            }
+        }
         let conflicts = match self.conflicts(collection, &revisions).await {
             Ok(conflicts) => conflicts,
             Err(error) => return self.revise_apart(collection, error, revisions, writers).await,
