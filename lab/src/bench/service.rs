@@ -290,12 +290,15 @@ const LOADS: [(Load, usize); 5] = [
     (Load::Scans, 1),
 ];
 
-/// Measures, telling `tell` what comes next.
+/// Measures, telling `tell` how long it will take, what comes next, and each rate as soon as it is there.
 ///
 /// # Errors
 /// [`ServiceError`].
 pub fn run(bench: &ServiceBench, tell: &dyn Fn(&str)) -> Result<Vec<Rate>, ServiceError> {
-    tell("starting");
+    let number = 2 + usize::from(bench.before.is_some());
+    let runs = bench.rounds * LOADS.len() * number;
+    let seconds = bench.time.as_secs_f64() * runs as f64;
+    tell(&format!("{runs} runs of {} ms: at least {seconds:.0} s", bench.time.as_millis()));
     let mut systems =
         vec![System::encrypted("arras", &bench.directory)?, System::plaintext(&bench.directory)?];
     if let Some(before) = &bench.before {
@@ -306,11 +309,13 @@ pub fn run(bench: &ServiceBench, tell: &dyn Fn(&str)) -> Result<Vec<Rate>, Servi
     for round in 1..=bench.rounds {
         for (position, (load, clients)) in LOADS.into_iter().enumerate() {
             for (number, system) in systems.iter_mut().enumerate() {
-                tell(&format!(
+                let what = format!(
                     "round {round} of {}: {load:?}, {clients} clients, {}",
                     bench.rounds, system.name
-                ));
+                );
+                tell(&what);
                 let rate = system.run(load, clients, bench.time)?;
+                tell(&format!("{what}: {rate:.0} a second"));
                 rates.entry((position, number)).or_default().push(rate);
             }
         }

@@ -4,6 +4,7 @@ use super::{Failure, print, table};
 use crate::bench::service::{self, ServiceBench};
 use crate::bench::{self, BenchArguments, Subject};
 use indicatif::ProgressBar;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -46,10 +47,11 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
         time: arguments.time() * 10,
         rounds: arguments.rounds.max(1),
     };
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(Duration::from_millis(200));
-    let measured = service::run(&bench, &|what| spinner.set_message(what.to_owned()));
-    spinner.finish_and_clear();
+    // Lines, which are there also where no terminal is: a run takes minutes, and what it has measured so far counts if
+    // it is stopped.
+    let measured = service::run(&bench, &|what| {
+        let _unread = writeln!(std::io::stderr(), "{what}");
+    });
     let rates = measured.map_err(|error| Failure::Run(error.to_string()))?;
     let environment = crate::run::environment();
     if arguments.json {
