@@ -46,6 +46,9 @@ struct Arguments {
     /// Range searches at the end.
     #[arg(long, default_value_t = 0)]
     searches: u64,
+    /// Entries of a range index's bucket, about; the proxy's default if it is not given.
+    #[arg(long)]
+    bucket_factor: Option<u64>,
     /// Keep the proxy's own store on disk too.
     #[arg(long)]
     both_on_disk: bool,
@@ -93,6 +96,26 @@ fn files(directory: &Path) -> (u64, u64) {
         .fold((0, 0), |(length, blocks), file| (length + file.len(), blocks + file.blocks() * 512))
 }
 
+/// What was measured over some documents: the rate, and bytes a document.
+struct Window {
+    rate: f64,
+    sent: u64,
+    written: u64,
+    /// Of the server's files on the device, of all documents so far.
+    files: u64,
+}
+
+impl Window {
+    /// Prints the figures of the last window beside what they are to come to at a million documents.
+    fn print_beside_targets(&self, first: &Self) {
+        println!("\n| of the last line | | to be at a million documents |\n|---|---|---|");
+        println!("| rate against the first line's | {:.2} | at least 0.6 |", self.rate / first.rate);
+        println!("| bytes sent a document | {} | at most 3000 |", self.sent);
+        println!("| bytes written a document | {} | at most 10000 |", self.written);
+        println!("| bytes of the server's files a document | {} | at most 1200 |", self.files);
+    }
+}
+
 async fn create_index<S: Storage, C: ServerChannel>(
     engine: &Engine<S, C>,
     plain: bool,
@@ -118,7 +141,9 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
     let server = Arc::new(Backend::open(Embedded::open(&store)?, [1; 16])?);
     let channel = Arc::new(Counting::new(Direct::new(server)));
     let tally = channel.tally();
-    let engine = one_process::open(folder, local, channel, Settings::default()).await?;
+    let mut settings = Settings::default();
+    settings.range.bucket_factor = arguments.bucket_factor.unwrap_or(settings.range.bucket_factor);
+    let engine = one_process::open(folder, local, channel, settings).await?;
     if !arguments.index_last {
         create_index(&engine, arguments.plain).await?;
     }
@@ -130,17 +155,18 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
     let line = |done: u64, count: u64, began: Instant, before: (arras_lab::channel::Traffic, u64)| {
         let traffic = tally.traffic() - before.0;
         let (length, blocks) = files(&store);
-        println!(
-            "| {done} | {:.0} | {} | {} | {} | {} ({}) |",
-            count as f64 / began.elapsed().as_secs_f64(),
-            traffic.sent_bytes / count,
-            traffic.received_bytes / count,
-            (written() - before.1) / count,
-            length / done,
-            blocks / done,
-        );
+        let window = Window {
+            rate: count as f64 / began.elapsed().as_secs_f64(),
+            sent: traffic.sent_bytes / count,
+            written: (written() - before.1) / count,
+            files: blocks / done,
+        };
+        let Window { rate, sent, written, files } = window;
+        let (received, length) = (traffic.received_bytes / count, length / done);
+        println!("| {done} | {rate:.0} | {sent} | {received} | {written} | {length} ({files}) |");
+        window
     };
-    let mut done = 0;
+    let (mut done, mut windows) = (0, Vec::new());
     while done < arguments.documents {
         let (began, before, first) = (Instant::now(), (tally.traffic(), written()), done);
         while done < arguments.documents && done - first < arguments.window {
@@ -148,7 +174,13 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
             engine.insert(&namespace(), batch, true).await?;
             done += arguments.batch;
         }
-        line(done, done - first, began, before);
+        windows.push(line(done, done - first, began, before));
+    }
+    if let ([first, ..], [.., last]) = (windows.as_slice(), windows.as_slice())
+        && !arguments.index_last
+        && !arguments.plain
+    {
+        last.print_beside_targets(first);
     }
     if arguments.index_last {
         let (began, before) = (Instant::now(), (tally.traffic(), written()));
