@@ -6,7 +6,7 @@ use arras_documents::sort::Sort;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_planner::schema::Schema;
-use arras_planner::store::{Cursor, IndexRequest, Query, Store, StoreError};
+use arras_planner::store::{Cursor, IndexRequest, Namespace, Query, Store, StoreError};
 use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
 use arras_storage::{Embedded, Memory};
@@ -59,7 +59,8 @@ impl Proxy {
     }
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
-        let inserted = self.engine().insert(&namespace(), vec![document], true).await.expect("an insert");
+        let inserted = self.engine().insert(&namespace(), vec![document], true).await;
+        let inserted = inserted.map_err(|error| error.code)?;
         inserted.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.error.code))
     }
 
@@ -82,18 +83,22 @@ impl Proxy {
 
     /// How a query runs, in words, and how many it finds.
     async fn run(&self, filter: Document, hint: Option<&str>) -> (String, usize) {
-        let query = || Query {
-            filter: Filter::parse(&filter).expect("a filter"),
-            sort: Sort::default(),
-            skip: 0,
-            limit: None,
-            hint: hint.map(|name| Bson::String(name.to_owned())),
-            allow_disk_use: true,
-        };
-        let explanation = self.engine().explain(&namespace(), query(), &[]).await.expect("a plan");
-        let mut cursor = self.engine().find(&namespace(), query()).await.expect("a cursor");
+        let query = query(&filter, hint);
+        let explanation = self.engine().explain(&namespace(), query.clone(), &[]).await.expect("a plan");
+        let mut cursor = self.engine().find(&namespace(), query).await.expect("a cursor");
         let found = cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents").len();
         (explanation.to_string(), found)
+    }
+}
+
+fn query(filter: &Document, hint: Option<&str>) -> Query {
+    Query {
+        filter: Filter::parse(filter).expect("a filter"),
+        sort: Sort::default(),
+        skip: 0,
+        limit: None,
+        hint: hint.map(|name| Bson::String(name.to_owned())),
+        allow_disk_use: true,
     }
 }
 
@@ -179,5 +184,41 @@ fn an_index_that_no_declared_query_uses_is_made_all_the_same() {
         let (plan, found) = proxy.run(doc! { "b": 1 }, None).await;
         assert!(plan.contains("ArxEq(b)"), "{plan}");
         assert_eq!(found, 1);
+    });
+}
+
+#[test]
+fn what_mongodb_refuses_is_refused_with_its_codes() {
+    run(async {
+        let proxy = Proxy::start("").await;
+        for number in 0..63 {
+            proxy.create(doc! { format!("f{number}"): "hashed" }, false).await.expect("an index");
+        }
+        let refused = proxy.create(doc! { "one more": "hashed" }, false).await.expect_err("the 65th");
+        assert_eq!(refused.code, 67);
+        let other = Namespace { database: "LAB".into(), collection: "things".into() };
+        let refused = proxy.engine().create_collection(&other).await.expect_err("but for its case the same");
+        assert_eq!(refused.code, 13297);
+        proxy.drop_all().await;
+        proxy.create(doc! { "a": 1, "b": 1 }, false).await.expect("an index");
+        assert_eq!(proxy.insert(doc! { "_id": 1, "a": [1, 2], "b": [3] }).await, Err(171));
+        proxy.insert(doc! { "_id": 1, "a": [1, 2], "b": 3 }).await.expect("one array");
+    });
+}
+
+#[test]
+fn a_hinted_index_gives_its_order() {
+    run(async {
+        let proxy = Proxy::start("").await;
+        proxy.create(doc! { "a": -1 }, false).await.expect("an index");
+        for id in 0..20 {
+            proxy.insert(doc! { "_id": id, "a": id * 7 % 20 }).await.expect("a document");
+        }
+        let mut query = query(&doc! { "a": { "$gte": 3 } }, Some("a_-1"));
+        query.limit = Some(5);
+        let mut cursor = proxy.engine().find(&namespace(), query).await.expect("a cursor");
+        let found = cursor.next_batch(usize::MAX, usize::MAX).await.expect("documents");
+        let found: Vec<i32> = found.iter().map(|document| document.get_i32("a").expect("a number")).collect();
+        assert_eq!(found, [19, 18, 17, 16, 15]);
     });
 }

@@ -53,7 +53,7 @@ const NAMES: &[&str] = &[
 /// The accumulator's name as a static string.
 ///
 /// # Errors
-/// 15952 for an unknown accumulator; 238 for one MongoDB has and this layer has not.
+/// 15952 for an unknown accumulator; 238 for one MongoDB has and Arras has not.
 pub fn find(name: &str) -> Result<&'static str, QueryError> {
     const UNSUPPORTED: &[&str] = &[
         "$accumulator",

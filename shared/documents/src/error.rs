@@ -64,9 +64,9 @@ impl QueryError {
         Self::new(292, "QueryExceededMemoryLimitNoDiskUseAllowed", message)
     }
 
-    /// A construct MongoDB has and this layer has not.
+    /// A construct MongoDB has and Arras has not.
     pub(crate) fn unsupported(what: impl fmt::Display) -> Self {
-        Self::new(238, "NotImplemented", format!("{what} is not supported by this layer"))
+        Self::new(238, "NotImplemented", format!("Arras does not support {what}"))
     }
 }
 

@@ -25,7 +25,7 @@ use crate::schema::{CollectionSchema, Operation};
 use crate::store::{IndexRequest, StoreError};
 use bson::{Bson, Document};
 
-/// A `createIndexes` request this layer cannot honour.
+/// A `createIndexes` request that cannot be honoured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A kind of index there is no encrypted form of.
@@ -59,7 +59,7 @@ pub enum RequestError {
     /// An option the index on `_id` cannot have.
     #[error("The field '{0}' is not valid for an _id index specification")]
     IdOption(&'static str),
-    /// An option that would change results, or a malformed one of this layer.
+    /// An option that would change results, or a malformed one of ours.
     #[error("cannot make index '{name}': option {option} {what}")]
     Option {
         /// The index.
@@ -83,7 +83,7 @@ impl From<RequestError> for StoreError {
     }
 }
 
-/// What is asked of this layer by an index's options.
+/// What is asked for by an index's own options.
 #[derive(Debug, Default)]
 struct Wishes {
     operations: Option<Vec<Operation>>,

@@ -5,8 +5,8 @@
 //! * an array's elements one by one (the index is then *multikey*), an empty array as `Undefined`;
 //! * null for a missing field and for the deprecated `Undefined`.
 //!
-//! Several fields with several values make every combination. MongoDB refuses two arrays in one compound index;
-//! here they are allowed. A document may have [`TERMS_MAX`] terms in an index.
+//! Several fields with several values make every combination. As in MongoDB, arrays of two fields that are not within
+//! one array cannot be in one compound index. A document may have [`TERMS_MAX`] terms in an index.
 //!
 //! A sparse index has no term for a document that lacks all its fields.
 
@@ -35,13 +35,19 @@ pub enum TooManyTerms {
         /// The index.
         index: String,
     },
-    /// Several fields have several values, and too many combinations (MongoDB's error 171 for parallel arrays).
-    #[error(
-        "cannot index parallel arrays: the fields of {index} have more than {TERMS_MAX} combinations of values"
-    )]
+    /// Several fields have several values, and too many combinations.
+    #[error("the fields of {index} have more than {TERMS_MAX} combinations of values")]
     Combinations {
         /// The index.
         index: String,
+    },
+    /// Two fields have arrays that are not within one array (MongoDB's error 171).
+    #[error("cannot index parallel arrays [{right}] [{left}]")]
+    ParallelArrays {
+        /// Path of one array.
+        left: String,
+        /// Path of the other.
+        right: String,
     },
 }
 
@@ -79,6 +85,7 @@ pub struct Terms {
 pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result<Terms, TooManyTerms> {
     let mut tuples: Vec<Vec<Bson>> = vec![Vec::new()];
     let (mut multikey, mut present) = (false, false);
+    refuse_parallel_arrays(document, index)?;
     for field in index.fields() {
         let found = field_values(document, field);
         multikey |= found.multikey;
@@ -144,6 +151,38 @@ fn field_values(document: &Document, field: &str) -> FieldValues {
     // Anything but one visit, or a visit through an array, needed an array.
     found.multikey |= folded || visits != 1 || passes_array(document, field);
     found
+}
+
+fn refuse_parallel_arrays(document: &Document, index: &PhysicalIndex) -> Result<(), TooManyTerms> {
+    let fields = index.fields();
+    if fields.len() < 2 {
+        return Ok(());
+    }
+    let mut arrays = fields.into_iter().filter_map(|field| first_array(document, field));
+    let Some(first) = arrays.next() else { return Ok(()) };
+    match arrays.find(|other| *other != first) {
+        Some(other) => Err(TooManyTerms::ParallelArrays { left: first.to_owned(), right: other.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// The path of the first array on the way to a field, its end included, whose elements are entered one by one.
+fn first_array<'f>(document: &Document, field: &'f str) -> Option<&'f str> {
+    let mut value = document.get(field.split('.').next()?)?;
+    let mut end = field.find('.').unwrap_or(field.len());
+    loop {
+        let rest = field.get(end + 1..).unwrap_or_default();
+        let next = rest.split('.').next().unwrap_or_default();
+        value = match value {
+            Bson::Document(inner) if !next.is_empty() => inner.get(next)?,
+            Bson::Array(elements) => match path::offset_of(next) {
+                Some(offset) => elements.get(offset)?,
+                None => return field.get(..end),
+            },
+            _ => return None,
+        };
+        end += 1 + next.len();
+    }
 }
 
 /// Is there an array on the way to a field (at its end not counted)?

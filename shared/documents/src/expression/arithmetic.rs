@@ -96,15 +96,14 @@ pub(super) fn subtract(values: &[Value]) -> Result<Value, QueryError> {
 
 pub(super) fn multiply(values: &[Value]) -> Result<Value, QueryError> {
     let mut product = Number::Int(1);
-    let mut is_null = false;
     for value in values {
+        // What comes after the first null is not looked at, number or not.
         if is_nullish(value) {
-            is_null = true;
-            continue;
+            return null();
         }
         product = widening(Number::multiply, product, number("$multiply", value.as_ref())?);
     }
-    if is_null { null() } else { answer(product) }
+    answer(product)
 }
 
 fn is_zero(number: Number) -> bool {

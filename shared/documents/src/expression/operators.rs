@@ -206,7 +206,7 @@ static OPERATORS: &[Operator] = &[
     named("$zip", &[("inputs", true), ("useLongestLength", false), ("defaults", false)], arrays::zip),
 ];
 
-/// Operators MongoDB has and this layer has not.
+/// Operators MongoDB has and Arras has not.
 const UNSUPPORTED: &[&str] = &[
     "$accumulator",
     "$acos",

@@ -73,6 +73,7 @@ fn arithmetic_operators() {
             (bson!({ "$subtract": [DateTime::from_millis(5), 2] }), bson!(DateTime::from_millis(3))),
             (bson!({ "$multiply": ["$n", 2, 0.5] }), bson!(7.0)),
             (bson!({ "$multiply": [i64::MAX, 2] }), bson!(1.8446744073709552e19)),
+            (bson!({ "$multiply": [null, [1, 2]] }), Bson::Null),
             (bson!({ "$divide": ["$n", 2] }), bson!(3.5)),
             (bson!({ "$divide": [decimal("1"), 4] }), decimal("0.25")),
             (bson!({ "$mod": ["$n", -4] }), bson!(3)),

@@ -193,8 +193,12 @@ fn in_order(candidate: Option<&Bson>, operand: &Bson, test: fn(Ordering) -> bool
         return or_equal && is_nullish(candidate);
     }
     if candidate.map(order::class) != Some(operand_class) {
-        // The ends of the order have no bracket: every other type is compared with them, and passes.
-        return matches!(operand_class, Class::MinKey | Class::MaxKey);
+        // The ends of the order have no bracket: every other type is above the one and below the other.
+        return match operand_class {
+            Class::MinKey => test(Ordering::Greater),
+            Class::MaxKey => test(Ordering::Less),
+            _ => false,
+        };
     }
     candidate.is_some_and(|candidate| match (order::is_nan(candidate), order::is_nan(operand)) {
         (false, false) => test(order::compare(candidate, operand)),

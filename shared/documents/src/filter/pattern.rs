@@ -30,7 +30,7 @@ impl Pattern {
         }
         let has = |option: char| options.contains(option);
         let translated = Translator::new(pattern, has('x'), has('m')).run().map_err(|what| {
-            location!(51091, "Regular expression is invalid: {what} is not supported by this layer")
+            location!(51091, "Regular expression is invalid: Arras does not support {what}")
         })?;
         let regex = RegexBuilder::new(&translated)
             .case_insensitive(has('i'))

@@ -217,6 +217,18 @@ fn types_and_numbers() {
             vec![doc! { "a": null }, doc! { "a": Bson::MinKey }],
             vec![doc! {}],
         ),
+        (doc! { "a": { "$lt": Bson::MinKey } }, vec![], vec![doc! { "a": 1 }, doc! { "a": Bson::MinKey }]),
+        (doc! { "a": { "$gt": Bson::MaxKey } }, vec![], vec![doc! { "a": 1 }, doc! { "a": Bson::MaxKey }]),
+        (
+            doc! { "a": { "$gt": Bson::MinKey } },
+            vec![doc! { "a": 1 }, doc! { "a": Bson::MaxKey }],
+            vec![doc! { "a": Bson::MinKey }],
+        ),
+        (
+            doc! { "a": { "$lte": Bson::MaxKey } },
+            vec![doc! { "a": 1 }, doc! { "a": Bson::MaxKey }, doc! { "a": Bson::MinKey }],
+            vec![],
+        ),
         (
             doc! { "a": { "$mod": [4, 1] } },
             vec![doc! { "a": 5 }, doc! { "a": 5.9 }, doc! { "a": [2, 9] }],

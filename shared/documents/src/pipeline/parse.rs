@@ -9,7 +9,7 @@ use crate::sort::Sort;
 use crate::{QueryError, accumulate, limits, order, path};
 use bson::{Bson, Document};
 
-/// Stages MongoDB has and this layer, or this function, has not.
+/// Stages MongoDB has and Arras, or this function, has not.
 const UNSUPPORTED: &[&str] = &[
     "$bucketAuto",
     "$changeStream",

@@ -11,6 +11,8 @@ use arras_planner::request::ID_INDEX;
 use arras_planner::store::{IndexRequest, Namespace, Store};
 use bson::{Bson, Document, doc};
 
+/// Most fields of an index.
+const KEY_FIELDS_MAX: usize = 32;
 /// Options that would change what a query returns or what a collection holds.
 const REFUSED: &[&str] = &[
     "2dsphereIndexVersion",
@@ -89,6 +91,9 @@ fn check_key(key: &Document) -> Result<(), CommandError> {
     let refused = |text: String| Err(CommandError::new(67, "CannotCreateIndex", text));
     if key.is_empty() {
         return refused("Index keys cannot be an empty object.".to_owned());
+    }
+    if key.len() > KEY_FIELDS_MAX {
+        return Err(CommandError::new(13103, "Location13103", "too many compound keys"));
     }
     for (path, direction) in key {
         match direction {

@@ -109,6 +109,9 @@ fn table<S: Store>() -> Vec<Command<S>> {
         Command::new(&["logout"], |c, a| Box::pin(sessions::logout(c, a))),
         Command::new(&["ping"], |c, a| Box::pin(handshake::ping(c, a))).versioned(),
         Command::new(&["refreshSessions"], |c, a| Box::pin(sessions::refresh(c, a))),
+        Command::new(&["saslStart", "saslContinue", "authenticate"], |c, a| {
+            Box::pin(sessions::sign_in(c, a))
+        }),
         Command::new(&["serverStatus"], |c, a| Box::pin(status::server_status(c, a))),
         Command::new(&["startSession"], |c, a| Box::pin(sessions::start(c, a))),
         Command::new(&["update"], |c, a| Box::pin(update::run(c, a))).versioned(),

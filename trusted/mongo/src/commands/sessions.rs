@@ -4,7 +4,7 @@
 use super::handshake::SESSION_MINUTES;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
-use crate::error::CommandResult;
+use crate::error::{CommandError, CommandResult};
 use arras_planner::store::Store;
 use bson::spec::BinarySubtype;
 use bson::{Binary, doc};
@@ -33,4 +33,11 @@ pub(crate) async fn kill<S: Store>(_context: &Context<'_, S>, _arguments: Argume
 /// `logout`.
 pub(crate) async fn logout<S: Store>(_context: &Context<'_, S>, _arguments: Arguments) -> CommandResult {
     Ok(doc! {})
+}
+
+/// `saslStart` and its like: what a driver sends if the connection string has credentials.
+pub(crate) async fn sign_in<S: Store>(_context: &Context<'_, S>, _arguments: Arguments) -> CommandResult {
+    let message =
+        "this proxy takes no credentials yet: leave user name and password out of the connection string";
+    Err(CommandError::new(18, "AuthenticationFailed", message))
 }

@@ -30,7 +30,7 @@ pub(crate) async fn build_info<S: Store>(_context: &Context<'_, S>, _arguments: 
     })
 }
 
-/// `connectionStatus`: nobody is authenticated at this layer.
+/// `connectionStatus`: nobody is authenticated.
 pub(crate) async fn connection_status<S: Store>(
     _context: &Context<'_, S>,
     mut arguments: Arguments,

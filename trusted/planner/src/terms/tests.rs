@@ -30,7 +30,8 @@ fn a_document_has_a_term_for_each_combination_of_values() {
         (doc! {"a": [4, 5]}, &["a.b"], bson!([[null]]), true),
         (doc! {"a": [4, 5]}, &["a.1"], bson!([[5]]), true),
         (doc! {"a": 1, "b": "x"}, &["b", "a"], bson!([["x", 1]]), false),
-        (doc! {"a": [1, 2], "b": [3, 4]}, &["a", "b"], bson!([[1, 3], [1, 4], [2, 3], [2, 4]]), true),
+        (doc! {"a": [{"b": 1, "c": 2}]}, &["a.b", "a.c"], bson!([[1, 2]]), true),
+        (doc! {"a": [1, 2], "b": 3}, &["a", "b"], bson!([[1, 3], [2, 3]]), true),
     ];
     for (document, fields, expected, multikey) in cases {
         assert_eq!(of(document.clone(), fields), (expected, multikey), "{document} {fields:?}");
@@ -50,9 +51,24 @@ fn a_sparse_index_leaves_out_what_lacks_all_fields() {
 
 #[test]
 fn too_many_combinations_are_an_error() {
-    let many: Vec<i32> = (0..600).collect();
-    let error = terms(&doc! {"a": many.clone(), "b": many}, &index(&["a", "b"]), false).unwrap_err();
-    assert!(error.to_string().contains("ArxEq(a, b)"), "{error}");
+    let many: Vec<Document> = (0..600).map(|number| doc! {"b": number, "c": number}).collect();
+    let error = terms(&doc! {"a": many}, &index(&["a.b", "a.c"]), false).unwrap_err();
+    assert!(error.to_string().contains("ArxEq(a.b, a.c)"), "{error}");
+}
+
+#[test]
+fn parallel_arrays_are_an_error() {
+    let refused = |document: Document, fields: &[&str]| {
+        terms(&document, &index(fields), false).err().map(|error| error.to_string())
+    };
+    let parallel = Some("cannot index parallel arrays [b] [a]".to_owned());
+    assert_eq!(refused(doc! {"a": [1, 2], "b": [3]}, &["a", "b"]), parallel);
+    assert_eq!(refused(doc! {"a": [], "b": []}, &["a", "b"]), parallel);
+    assert_eq!(refused(doc! {"a": [{"x": 1}], "b": [3]}, &["a.x", "b"]), parallel);
+    assert_eq!(refused(doc! {"a": [1, 2], "b": [3]}, &["a"]), None);
+    assert_eq!(refused(doc! {"a": [{"x": 1, "y": 2}]}, &["a.x", "a.y"]), None, "of one array");
+    assert_eq!(refused(doc! {"a": [1, 2], "b": [3]}, &["a.0", "b.0"]), None, "elements by their place");
+    assert_eq!(refused(doc! {"a": {"x": [1]}, "b": {"x": 2}}, &["a.x", "b.x"]), None);
 }
 
 #[test]

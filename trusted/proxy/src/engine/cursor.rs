@@ -8,6 +8,7 @@ use super::collection::Collection;
 use super::matches::{DOCUMENTS_PER_STEP, Matches};
 use super::merged;
 use super::natural::Natural;
+use super::planning;
 use super::read::Selection;
 use super::slices;
 use super::spill::Spilling;
@@ -102,7 +103,12 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         collection: &Arc<Collection<C>>,
         query: &Query,
     ) -> Result<Self, StoreError> {
-        let feed = shared.feed(collection, Selection::of(query)).await?;
+        let hinted = planning::hinted_order(collection, query);
+        let mut selection = Selection::of(query);
+        if let Some(order) = &hinted {
+            selection.sort = order;
+        }
+        let feed = shared.feed(collection, selection).await?;
         let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
         Ok(Self { shared: Arc::clone(shared), feed, ready: VecDeque::new(), skip, left })
     }

@@ -20,6 +20,17 @@ use rand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Most indexes of a collection, the one on `_id` included.
+const INDEXES_MAX: usize = 64;
+
+fn too_many_indexes(ns: &Namespace, request: &IndexRequest) -> StoreError {
+    let message = format!(
+        "add index fails, too many indexes for {}.{} key:{}",
+        ns.database, ns.collection, request.key
+    );
+    error::of(67, "CannotCreateIndex", message)
+}
+
 fn random_id() -> [u8; 8] {
     let mut id = [0; 8];
     rand::rng().fill_bytes(&mut id);
@@ -73,6 +84,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Makes a collection with the indexes its schema declares. The caller holds the definitions' lock.
     async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, StoreError> {
+        self.check_case(ns)?;
         let (key_version, root) = self.keyring.current();
         let id = CollectionId(random_id());
         let mut record = CollectionRecord {
@@ -103,6 +115,22 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let collection = self.load(&record).await.map_err(opening)?;
         self.register(Arc::clone(&collection));
         Ok(collection)
+    }
+
+    /// Databases do not differ by case alone: MongoDB's file systems may not tell them apart.
+    fn check_case(&self, ns: &Namespace) -> Result<(), StoreError> {
+        let wanted = &ns.database;
+        let collections = self.all_collections();
+        let mut names = collections.iter().map(|collection| &collection.ns.database);
+        match names.find(|name| *name != wanted && name.to_lowercase() == wanted.to_lowercase()) {
+            Some(there) => {
+                let message = format!(
+                    "db already exists with different case already have: [{there}] trying to create [{wanted}]"
+                );
+                Err(error::of(13297, "DatabaseDifferCase", message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Takes back what a definition recorded that the server refused.
@@ -162,6 +190,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     continue; // for equality alone: documents are stored by it
                 }
                 let wanted = declared::missing(&collection, wanted, request.sparse);
+                if listed(&collection.indexes()).len() >= INDEXES_MAX {
+                    return Err(too_many_indexes(ns, &request));
+                }
                 self.create_index(&collection, request, wanted).await?;
             }
         }

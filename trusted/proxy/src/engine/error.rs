@@ -126,7 +126,9 @@ pub(super) fn write(error: WriteError) -> StoreError {
 
 pub(super) fn too_many_entries(error: &TooManyTerms) -> StoreError {
     match error {
-        TooManyTerms::Values { .. } => of(2, "BadValue", error.to_string()),
-        TooManyTerms::Combinations { .. } => of(171, "CannotIndexParallelArrays", error.to_string()),
+        TooManyTerms::Values { .. } | TooManyTerms::Combinations { .. } => {
+            of(2, "BadValue", error.to_string())
+        }
+        TooManyTerms::ParallelArrays { .. } => of(171, "CannotIndexParallelArrays", error.to_string()),
     }
 }

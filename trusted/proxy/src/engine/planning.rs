@@ -4,6 +4,7 @@ use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::declared;
+use super::definition::listed;
 use super::index::{Half, LiveIndex, Part};
 use super::known::Known;
 use super::read::RangeRows;
@@ -69,6 +70,15 @@ fn states<C: ServerChannel>(
         }));
     }
     Ok(states)
+}
+
+/// The order that a hinted index gives to a query that asks for none.
+pub(super) fn hinted_order<C: ServerChannel>(collection: &Collection<C>, query: &Query) -> Option<Sort> {
+    let hint = query.hint.as_ref().filter(|_| query.sort.is_empty())?;
+    let listed = listed(&collection.indexes());
+    let hinted = listed.into_iter().find(|index| is_hinted(&index.name, &index.key, hint))?;
+    // A hashed index has none.
+    Sort::parse(&hinted.key).ok()
 }
 
 fn is_hinted(name: &str, key: &Document, hint: &Bson) -> bool {

@@ -87,7 +87,15 @@ fn finds(access: &Access, document: &Document, indexes: &[IndexState]) -> bool {
     }
 }
 
+/// Documents that all indexes take.
+fn taken(documents: &[Document], indexes: &[IndexState]) -> Vec<Document> {
+    let takes = |document: &Document, state: &IndexState| terms(document, &state.index, state.sparse).is_ok();
+    let taken = documents.iter().filter(|document| indexes.iter().all(|state| takes(document, state)));
+    taken.cloned().collect()
+}
+
 fn check(documents: &[Document], filter: &Document, indexes: Vec<IndexState>) -> Result<(), TestCaseError> {
+    let documents = &taken(documents, &indexes);
     let indexes = with_documents(indexes, documents);
     let Ok(parsed) = Filter::parse(filter) else {
         return Ok(());
@@ -141,6 +149,7 @@ proptest! {
             }),
     ) {
         let generate::Case { documents, filter, indexes } = case;
+        let documents = taken(&documents, &indexes);
         let indexes = with_documents(indexes, &documents);
         let sort = Sort::parse(&keys).unwrap();
         let Ok(filter) = Filter::parse(&filter) else { return Ok(()) };
