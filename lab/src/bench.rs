@@ -1,6 +1,8 @@
 //! Times of schemes and primitives, alone on one thread. What they are to be compared with is measured by
 //! `lab/opponents`, in one run with ours. And rates of the whole system ([`service`]).
 
+mod installation;
+pub mod memory;
 mod primitives;
 mod schemes;
 pub mod service;
@@ -27,6 +29,9 @@ pub enum Subject {
     Schemes,
     /// Single writes and point reads of the whole system, as processes; not among `all`.
     Service,
+    /// Memory of the proxy's process under loads that would have it hold much, and what another client waits beside
+    /// heavy filters; not among `all`.
+    Memory,
 }
 
 /// Arguments of `arras lab bench`.
@@ -35,6 +40,9 @@ pub struct BenchArguments {
     /// What to time.
     #[arg(value_enum, default_value_t)]
     pub subject: Subject,
+    /// Of memory: megabytes of documents in the large collection.
+    #[arg(long, default_value_t = 200)]
+    pub megabytes: u64,
     /// Milliseconds for each operation; of the service, ten times that for each load in each round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub time_ms: u64,
@@ -44,7 +52,8 @@ pub struct BenchArguments {
     /// Print JSON lines in place of a table.
     #[arg(long)]
     pub json: bool,
-    /// Of the service: another build's executables (`arras`, `arras-server`) to measure beside this one's.
+    /// Another build's executables (`arras`, `arras-server`) to measure: of the service beside this one's, of memory in
+    /// their place.
     #[arg(long, value_name = "DIRECTORY")]
     pub before: Option<PathBuf>,
     /// Of the service: how often each load runs.
@@ -56,7 +65,7 @@ impl BenchArguments {
     /// The usual ones but for these.
     #[must_use]
     pub fn of(subject: Subject, time_ms: u64, seed: u64) -> Self {
-        Self { subject, time_ms, seed, json: false, before: None, rounds: 3 }
+        Self { subject, time_ms, seed, megabytes: 200, json: false, before: None, rounds: 3 }
     }
 
     /// How long one operation is timed.
@@ -134,6 +143,7 @@ mod tests {
             seed: 1,
             json: false,
             before: None,
+            megabytes: 200,
             rounds: 1,
         };
         let measured = run(&arguments, &|_| {});

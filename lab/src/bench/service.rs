@@ -4,22 +4,18 @@
 //! and beside them the plaintext store serves the same front end from memory. The loads run in turns over all of them,
 //! a few rounds, so that what else the machine does meets all alike; the median of the rounds is what is printed.
 
+pub use super::installation::ServiceError;
+use super::installation::{Installation, PATIENCE, Process};
 use crate::wire_client::{ClientError, WireClient};
 use bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-/// How long a process may take to listen, and a reply to come.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Fields of a document, as YCSB has them.
 const FIELDS: usize = 10;
 /// Bytes of each.
@@ -42,22 +38,6 @@ pub struct ServiceBench {
     pub time: Duration,
     /// How often.
     pub rounds: usize,
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// A process cannot be started, or ends.
-    #[error("{what}: {source}")]
-    Process {
-        /// Which.
-        what: String,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// A command failed.
-    #[error("a command failed: {0}")]
-    Client(#[from] ClientError),
 }
 
 /// What clients do.
@@ -87,60 +67,16 @@ pub struct Rate {
     pub per_second: f64,
 }
 
-/// A process that ends with its handle.
-struct Process {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Sends on where a process says that it listens, and reads on so that it never waits for a reader.
-fn watch(stream: impl io::Read + Send + 'static, send: mpsc::Sender<String>) {
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let marked =
-                line.strip_prefix("listening on ").or_else(|| Some(line.split_once("listens on ")?.1));
-            if let Some(address) = marked {
-                let _ = send.send(address.trim_start_matches("mongodb://").to_owned());
-            }
-        }
-    });
-}
-
-fn named(command: &Command) -> impl Fn(io::Error) -> ServiceError + use<> {
-    let what = command.get_program().to_string_lossy().into_owned();
-    move |source| ServiceError::Process { what: what.clone(), source }
-}
-
-impl Process {
-    fn start(mut command: Command) -> Result<Self, ServiceError> {
-        let failed = named(&command);
-        command.env("RUST_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(&failed)?;
-        let mut process = Self { child, address: String::new() };
-        let (send, address) = mpsc::channel();
-        if let (Some(stdout), Some(stderr)) = (process.child.stdout.take(), process.child.stderr.take()) {
-            watch(stdout, send.clone());
-            watch(stderr, send);
-        }
-        let silent = |_| failed(io::Error::other("it does not listen"));
-        process.address = address.recv_timeout(PATIENCE).map_err(silent)?;
-        Ok(process)
-    }
+/// What clients connect to.
+enum Front {
+    Encrypted(Installation),
+    Plaintext(Process),
 }
 
 /// A front end under load, and the processes behind it.
 struct System {
     name: &'static str,
-    front: Process,
-    _server: Option<Process>,
-    _directory: Option<TempDir>,
+    front: Front,
     /// Collections that inserts have been made into.
     inserted: u64,
 }
@@ -148,40 +84,22 @@ struct System {
 impl System {
     /// Sets up and starts a proxy and a server.
     fn encrypted(name: &'static str, executables: &Path) -> Result<Self, ServiceError> {
-        let of_directory = |source| ServiceError::Process { what: "a temporary directory".into(), source };
-        let directory = tempfile::tempdir().map_err(of_directory)?;
-        let path = |name: &str| directory.path().join(name);
-        // The configuration names the server's port before the server has it.
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let listen = free.map_err(of_directory)?.to_string();
-        let mut init = Command::new(executables.join("arras"));
-        init.arg("init").arg(path("config")).arg("--key-file").arg(path("keyring.key"));
-        init.args(["--listen", "127.0.0.1:0", "--data-dir", "../proxy", "--server", &listen]);
-        init.stdout(Stdio::null());
-        let failed = named(&init);
-        if !init.status().map_err(&failed)?.success() {
-            return Err(failed(io::Error::other("arras init failed")));
-        }
-        let mut server = Command::new(executables.join("arras-server"));
-        server.args(["--listen", &listen, "--data-dir"]).arg(path("server"));
-        server.arg("--certificates").arg(path("config/server"));
-        let server = Process::start(server)?;
-        let mut proxy = Command::new(executables.join("arras"));
-        proxy.arg("proxy").arg("--config").arg(path("config/arras.toml"));
-        let front = Process::start(proxy)?;
-        Ok(Self { name, front, _server: Some(server), _directory: Some(directory), inserted: 0 })
+        Ok(Self { name, front: Front::Encrypted(Installation::start(executables)?), inserted: 0 })
     }
 
     /// Starts the plaintext store behind the same front end.
     fn plaintext(executables: &Path) -> Result<Self, ServiceError> {
         let mut command = Command::new(executables.join("plain_mongo"));
         command.args(["--listen", "127.0.0.1:0"]);
-        let front = Process::start(command)?;
-        Ok(Self { name: "plaintext", front, _server: None, _directory: None, inserted: 0 })
+        Ok(Self { name: "plaintext", front: Front::Plaintext(Process::start(command)?), inserted: 0 })
     }
 
     fn client(&self) -> Result<WireClient, ServiceError> {
-        Ok(WireClient::connect(&self.front.address, PATIENCE)?)
+        let address = match &self.front {
+            Front::Encrypted(installation) => installation.address(),
+            Front::Plaintext(process) => &process.address,
+        };
+        Ok(WireClient::connect(address, PATIENCE)?)
     }
 
     fn load(&self) -> Result<(), ServiceError> {

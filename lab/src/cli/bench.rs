@@ -1,6 +1,7 @@
 //! `arras lab bench`.
 
 use super::{Failure, print, table};
+use crate::bench::memory::{self, MemoryBench};
 use crate::bench::service::{self, ServiceBench};
 use crate::bench::{self, BenchArguments, Subject};
 use indicatif::ProgressBar;
@@ -11,6 +12,9 @@ use std::time::Duration;
 pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     if arguments.subject == Subject::Service {
         return service(arguments);
+    }
+    if arguments.subject == Subject::Memory {
+        return memory(arguments);
     }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
@@ -35,6 +39,37 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
         environment.machine,
         environment.commit,
         arguments.seed
+    ))
+}
+
+/// Memory of the proxy, and waits beside heavy filters, with the executables beside this one.
+fn memory(arguments: &BenchArguments) -> Result<(), Failure> {
+    let own = std::env::current_exe()?;
+    let executables = arguments.before.clone();
+    let directory = executables.unwrap_or_else(|| own.parent().unwrap_or(Path::new(".")).to_path_buf());
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let tell = |what: &str| spinner.set_message(what.to_owned());
+    let waits = memory::beside_heavy_filters(&directory, &tell);
+    let bench = MemoryBench { directory, megabytes: arguments.megabytes };
+    let figures = waits.and_then(|waits| Ok([memory::run(&bench, &tell)?, waits].concat()));
+    spinner.finish_and_clear();
+    let figures = figures.map_err(|error| Failure::Run(error.to_string()))?;
+    let rows: Vec<Vec<String>> = figures
+        .iter()
+        .map(|figure| {
+            let number = |number: f64| format!("{number:.1} {}", figure.unit);
+            let target = if figure.target.is_finite() { number(figure.target) } else { String::new() };
+            vec![figure.what.clone(), target, number(figure.measured)]
+        })
+        .collect();
+    let environment = crate::run::environment();
+    print(&format!(
+        "{}\n{} MB of documents; {}, commit {}\n",
+        table::render(&["of the proxy", "at most", "measured"], &rows),
+        arguments.megabytes,
+        environment.machine,
+        environment.commit
     ))
 }
 

@@ -114,9 +114,13 @@ impl World {
     }
 
     pub(crate) async fn delete_all(&self, filter: Document) -> u64 {
+        self.try_delete_all(filter).await.unwrap()
+    }
+
+    pub(crate) async fn try_delete_all(&self, filter: Document) -> Result<u64, StoreError> {
         let filter = Filter::parse(&filter).unwrap();
         let statement = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
-        self.engine.delete(&namespace(), statement).await.unwrap()
+        self.engine.delete(&namespace(), statement).await
     }
 
     pub(crate) async fn count(&self, filter: Document) -> u64 {

@@ -5,10 +5,12 @@ use crate::{QueryError, limits};
 use bson::{Bson, Document};
 
 mod evaluate;
+mod members;
 mod parse;
 mod pattern;
 
 pub(crate) use evaluate::{element_offset, element_passes};
+pub use members::Members;
 pub(crate) use parse::{element_match, is_operators, tests};
 pub use pattern::Pattern;
 
@@ -70,8 +72,8 @@ pub enum Test {
     Gt(Bson),
     /// Greater or equal, within the type class of the operand.
     Gte(Bson),
-    /// Equals one of these values (sorted, without duplicates, no regular expressions).
-    In(Vec<Bson>),
+    /// Equals one of these values.
+    In(Members),
     /// Less, within the type class of the operand.
     Lt(Bson),
     /// Less or equal, within the type class of the operand.
@@ -86,7 +88,7 @@ pub enum Test {
     /// Not [`Test::Eq`].
     Ne(Bson),
     /// Not [`Test::In`].
-    Nin(Vec<Bson>),
+    Nin(Members),
     /// `$not`: these do not all hold.
     Not(Vec<Test>),
     /// `$regex`.

@@ -50,6 +50,14 @@ pub trait RunReader: Send {
     fn next(&mut self) -> Result<Option<Vec<u8>>, QueryError>;
 }
 
+/// Memory that all work of a process shares.
+pub trait Pool: Send + Sync {
+    /// Takes so many bytes of documents, as encoded; false if there are not that many left.
+    fn take(&self, bytes: usize) -> bool;
+    /// Gives some back.
+    fn give_back(&self, bytes: usize);
+}
+
 /// What blocking work may use.
 #[derive(Clone)]
 pub struct Workspace {
@@ -57,6 +65,60 @@ pub struct Workspace {
     pub memory_bytes: usize,
     /// Where the rest goes; without it, more than `memory_bytes` is an error (292).
     pub spill: Option<Arc<dyn Spill>>,
+    /// What other work leaves; without it, there is nobody else.
+    pub pool: Option<Arc<dyn Pool>>,
+}
+
+/// Bytes that are taken from a pool at a time.
+const TAKEN_AT_ONCE: usize = 64 * 1024;
+/// Bytes that any work may hold before it asks a pool, so that what is spilled is not single documents.
+const UNASKED: usize = 64 * 1024;
+
+/// What a piece of work holds of its workspace's memory.
+pub(crate) struct Held {
+    workspace: Workspace,
+    taken: usize,
+}
+
+impl Held {
+    pub(crate) fn new(workspace: &Workspace) -> Self {
+        Self { workspace: workspace.clone(), taken: 0 }
+    }
+
+    /// Whether so many bytes in all may be held in memory.
+    pub(crate) fn fits(&mut self, bytes: usize) -> bool {
+        bytes <= self.workspace.memory_bytes && self.granted(bytes)
+    }
+
+    /// The same beyond the work's own bound, for what cannot be spilled any more.
+    pub(crate) fn granted(&mut self, bytes: usize) -> bool {
+        let Some(pool) = &self.workspace.pool else {
+            return true;
+        };
+        let missing = bytes.saturating_sub(self.taken.saturating_add(UNASKED));
+        if missing == 0 {
+            return true;
+        }
+        let missing = missing.saturating_add(TAKEN_AT_ONCE);
+        let granted = pool.take(missing);
+        if granted {
+            self.taken += missing;
+        }
+        granted
+    }
+
+    /// Nothing is held any more.
+    pub(crate) fn let_go(&mut self) {
+        if let Some(pool) = &self.workspace.pool {
+            pool.give_back(std::mem::take(&mut self.taken));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.let_go();
+    }
 }
 
 impl fmt::Debug for Workspace {
@@ -68,7 +130,7 @@ impl fmt::Debug for Workspace {
 impl Default for Workspace {
     /// MongoDB's bound in memory, and nothing beyond it.
     fn default() -> Self {
-        Self { memory_bytes: crate::pipeline::MEMORY_BYTES_MAX, spill: None }
+        Self { memory_bytes: crate::pipeline::MEMORY_BYTES_MAX, spill: None, pool: None }
     }
 }
 
@@ -84,7 +146,8 @@ impl Workspace {
     /// The error for what does not fit and may not be spilled.
     pub(crate) fn over_limit(&self, what: &str) -> QueryError {
         QueryError::memory(format!(
-            "Exceeded memory limit for {what}: more than {} bytes, and the disk may not be used (allowDiskUse)",
+            "Exceeded memory limit for {what}: more than {} bytes, or than others leave, and the disk may not be used \
+             (allowDiskUse)",
             self.memory_bytes
         ))
     }

@@ -198,7 +198,7 @@ fn equalities(expr: &Expr, only_id: bool, base: &mut Document) -> Result<(), Que
         Expr::Field { path, test } => {
             let value = match test {
                 Test::Eq(value) => value,
-                Test::In(values) => match values.as_slice() {
+                Test::In(values) => match &**values {
                     [single] => single,
                     _ => return Ok(()),
                 },

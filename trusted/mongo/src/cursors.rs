@@ -4,6 +4,8 @@
 //! exhausted, killed, or was not used for a while.
 
 use crate::error::CommandError;
+use crate::slices;
+use arras_documents::QueryError;
 use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
@@ -12,7 +14,7 @@ use arras_documents::spill::SpoolReader;
 use arras_planner::store::{Cursor, Namespace};
 use bson::Document;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most documents asked of a store at a time when the client gave no batch size.
@@ -32,7 +34,7 @@ pub(crate) struct Batch {
 /// A result, cut into batches as it is asked for.
 pub(crate) struct Batches<C> {
     source: Source<C>,
-    shape: Shape,
+    shape: Arc<Shape>,
     /// Documents fetched and not handed out yet.
     pending: VecDeque<Document>,
     /// Documents the client may still get.
@@ -57,12 +59,27 @@ pub(crate) enum Shape {
     Staged(Pipeline),
 }
 
+impl Shape {
+    /// Adds what becomes of a document.
+    fn apply(&self, document: Document, made: &mut Vec<Document>) -> Result<(), QueryError> {
+        match self {
+            Self::Whole => made.push(document),
+            Self::Projected(projected) => {
+                let (projection, filter) = &**projected;
+                made.push(projection.apply(&document, Some(filter))?);
+            }
+            Self::Staged(pipeline) => made.extend(pipeline.run([document])?),
+        }
+        Ok(())
+    }
+}
+
 impl<C: Cursor> Batches<C> {
     /// What a store returns, shaped, up to `limit` documents.
     pub(crate) fn of_store(source: C, shape: Shape, limit: Option<u64>) -> Self {
         Self {
             source: Source::Store(source),
-            shape,
+            shape: Arc::new(shape),
             pending: VecDeque::new(),
             remaining: limit.unwrap_or(u64::MAX),
         }
@@ -70,13 +87,14 @@ impl<C: Cursor> Batches<C> {
 
     /// Documents at hand.
     pub(crate) fn of_list(documents: Vec<Document>) -> Self {
-        Self { source: Source::None, shape: Shape::Whole, pending: documents.into(), remaining: u64::MAX }
+        let (source, shape) = (Source::None, Arc::new(Shape::Whole));
+        Self { source, shape, pending: documents.into(), remaining: u64::MAX }
     }
 
     /// Documents that were put down.
     pub(crate) fn of_spool(spool: SpoolReader) -> Self {
         let (pending, remaining) = (VecDeque::new(), u64::MAX);
-        Self { source: Source::Spool(spool), shape: Shape::Whole, pending, remaining }
+        Self { source: Source::Spool(spool), shape: Arc::new(Shape::Whole), pending, remaining }
     }
 
     /// Further documents, some of them at most and about so many bytes, for use in the proxy; none at the end.
@@ -148,16 +166,13 @@ impl<C: Cursor> Batches<C> {
             self.source = Source::None;
             return Ok(false);
         }
-        match &self.shape {
-            Shape::Whole => self.pending.extend(fetched),
-            Shape::Projected(projected) => {
-                let (projection, filter) = &**projected;
-                for document in fetched {
-                    self.pending.push_back(projection.apply(&document, Some(filter))?);
-                }
-            }
-            Shape::Staged(pipeline) => self.pending.extend(pipeline.run(fetched)?),
+        if matches!(*self.shape, Shape::Whole) {
+            self.pending.extend(fetched);
+            return Ok(true);
         }
+        let shape = Arc::clone(&self.shape);
+        let shaped = slices::run::<C>(fetched, move |document, made| shape.apply(document, made)).await?;
+        self.pending.extend(shaped);
         Ok(true)
     }
 }

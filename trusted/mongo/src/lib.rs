@@ -16,6 +16,7 @@ mod operations;
 mod pace;
 mod roster;
 mod server;
+mod slices;
 pub mod wire;
 
 pub use server::{Options, Server};

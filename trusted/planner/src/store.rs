@@ -206,6 +206,29 @@ pub trait Cursor: Send + 'static {
         documents_max: usize,
         bytes_max: usize,
     ) -> impl Future<Output = Result<Vec<Document>, StoreError>> + Send;
+
+    /// Waits for a turn on a processor, among all the heavy work on its store's documents; none if turns are not
+    /// taken. It is to be given back after a few milliseconds.
+    fn turn() -> impl Future<Output = Option<Turn>> + Send {
+        async { None }
+    }
+}
+
+/// A turn on a processor: see [`Cursor::turn`]. Given back when dropped.
+pub struct Turn(Box<dyn Send>);
+
+impl Turn {
+    /// A turn that ends when `permit` is dropped.
+    #[must_use]
+    pub fn new(permit: impl Send + 'static) -> Self {
+        Self(Box::new(permit))
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Turn({} bytes)", size_of_val(&*self.0))
+    }
 }
 
 /// The data service. A collection that does not exist reads as empty and is made by the first write.

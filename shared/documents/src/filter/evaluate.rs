@@ -39,7 +39,7 @@ fn any_of(inner: &[Expr], document: &Document) -> Result<bool, QueryError> {
 fn at_path(document: &Document, path: &str, test: &Test) -> Result<bool, QueryError> {
     match test {
         Test::Ne(value) => Ok(!found(document, path, &|candidate| equals(candidate, value))),
-        Test::Nin(values) => Ok(!found(document, path, &|candidate| contains(values, candidate))),
+        Test::Nin(values) => Ok(!found(document, path, &|candidate| values.contain(candidate))),
         Test::Exists(false) => Ok(!found(document, path, &|candidate| candidate.is_some())),
         Test::Not(tests) => {
             for test in tests {
@@ -99,8 +99,8 @@ pub(crate) fn value(test: &Test, candidate: Option<&Bson>) -> Result<bool, Query
         Test::Gte(operand) => in_order(candidate, operand, Ordering::is_ge, true),
         Test::Lt(operand) => in_order(candidate, operand, Ordering::is_lt, false),
         Test::Lte(operand) => in_order(candidate, operand, Ordering::is_le, true),
-        Test::In(values) => contains(values, candidate),
-        Test::Nin(values) => !contains(values, candidate),
+        Test::In(values) => values.contain(candidate),
+        Test::Nin(values) => !values.contain(candidate),
         Test::Exists(wanted) => candidate.is_some() == *wanted,
         Test::Type(types) => {
             candidate.is_some_and(|candidate| types.iter().any(|test| has_type(*test, candidate)))
@@ -174,16 +174,6 @@ fn equals(candidate: Option<&Bson>, operand: &Bson) -> bool {
         Some(candidate) => order::equal(candidate, operand),
         None => false,
     }
-}
-
-fn contains(sorted: &[Bson], candidate: Option<&Bson>) -> bool {
-    if is_nullish(candidate) {
-        // Nulls stand before the numbers: most lists are passed over at their first value.
-        let mut first = sorted.iter().take_while(|value| order::class(value) < Class::Number);
-        return first.any(|value| is_nullish(Some(value)));
-    }
-    candidate
-        .is_some_and(|candidate| sorted.binary_search_by(|value| order::compare(value, candidate)).is_ok())
 }
 
 /// A range comparison with type bracketing.

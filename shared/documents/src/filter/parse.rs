@@ -1,6 +1,6 @@
 //! Parsing of filters.
 
-use super::{BitTest, Expr, Pattern, Test, TypeTest};
+use super::{BitTest, Expr, Members, Pattern, Test, TypeTest};
 use crate::expression::Expression;
 use crate::{QueryError, order, path};
 use bson::{Bson, Document};
@@ -207,8 +207,7 @@ fn membership(operator: &str, value: &Bson) -> Result<Test, QueryError> {
             _ => values.push(entry.clone()),
         }
     }
-    values.sort_by(order::compare);
-    values.dedup_by(|left, right| order::equal(left, right));
+    let values = Members::new(values);
     if patterns.is_empty() {
         return Ok(Test::In(values));
     }

@@ -3,7 +3,7 @@
 use super::{Bucket, Group, GroupField, Stream, check_made};
 use crate::accumulate::Accumulator;
 use crate::error::location;
-use crate::spill::{Run, RunReader, RunWriter, Workspace, decode, encode};
+use crate::spill::{Held, Run, RunReader, RunWriter, Workspace, decode, encode};
 use crate::{QueryError, limits, order};
 use bson::{Bson, Document};
 use std::collections::HashMap;
@@ -46,6 +46,9 @@ impl Contribution {
     }
 }
 
+/// Bytes by which groups that are begun may grow when there is no memory left for others.
+const BEGUN_SLACK: usize = 64 * 1024;
+
 /// Groups in the order in which they were first seen. Those that do not fit are dealt out to parts, by their ids, and
 /// made part by part when the others are done.
 struct Groups<'f> {
@@ -55,6 +58,7 @@ struct Groups<'f> {
     offsets: HashMap<Vec<u8>, usize>,
     groups: Vec<(Bson, Vec<Accumulator>)>,
     held_bytes: usize,
+    held: Held,
     parts: Vec<Box<dyn RunWriter>>,
     dealing: RandomState,
 }
@@ -63,6 +67,7 @@ impl<'f> Groups<'f> {
     fn new(fields: &'f [GroupField], workspace: Workspace, depth: usize) -> Self {
         Groups {
             fields,
+            held: Held::new(&workspace),
             workspace,
             depth,
             offsets: HashMap::new(),
@@ -93,7 +98,7 @@ impl<'f> Groups<'f> {
                 self.held_bytes += accumulator.add(value)?;
             }
         }
-        if self.held_bytes <= self.workspace.memory_bytes {
+        if self.held.fits(self.held_bytes) {
             return Ok(());
         }
         if self.parts.is_empty() && self.depth < DEPTH_MAX {
@@ -103,7 +108,9 @@ impl<'f> Groups<'f> {
         }
         // Those that are begun may grow; an accumulator has a bound of its own.
         let begun_max = self.workspace.memory_bytes.saturating_mul(2).max(super::MEMORY_BYTES_MAX);
-        if self.held_bytes > begun_max { Err(self.workspace.over_limit("$group")) } else { Ok(()) }
+        let beyond =
+            self.held_bytes > begun_max || !self.held.granted(self.held_bytes.saturating_sub(BEGUN_SLACK));
+        if beyond { Err(self.workspace.over_limit("$group")) } else { Ok(()) }
     }
 
     fn deal(&mut self, id: &[u8], contribution: &Contribution) -> Result<(), QueryError> {
@@ -120,6 +127,7 @@ impl<'f> Groups<'f> {
         Ok(Made {
             fields: self.fields,
             workspace: self.workspace,
+            held: self.held,
             groups: self.groups.into_iter(),
             parts: vec![(depth, parts)],
         })
@@ -130,6 +138,8 @@ impl<'f> Groups<'f> {
 struct Made<'f> {
     fields: &'f [GroupField],
     workspace: Workspace,
+    /// For the groups.
+    held: Held,
     groups: std::vec::IntoIter<(Bson, Vec<Accumulator>)>,
     /// Parts not made yet, and how often what is in them was dealt out before.
     parts: Vec<(usize, Vec<Arc<dyn Run>>)>,
@@ -154,13 +164,14 @@ impl Made<'_> {
                 self.parts.pop();
                 continue;
             };
+            self.held.let_go();
             let mut groups = Groups::new(self.fields, self.workspace.clone(), depth + 1);
             let mut records: Box<dyn RunReader> = part.reader();
             while let Some(record) = records.next()? {
                 groups.add(Contribution::from_record(&record, self.fields.len())?)?;
             }
-            let Made { groups, parts, .. } = groups.finish()?;
-            self.groups = groups;
+            let Made { groups, held, parts, .. } = groups.finish()?;
+            (self.groups, self.held) = (groups, held);
             self.parts.extend(parts);
         }
     }
@@ -179,14 +190,14 @@ pub(super) fn group<'p>(
         groups.add(Contribution::of(id, &group.fields, &document)?)?;
     }
     let fields = group.fields.clone();
-    let Made { groups, parts, workspace, .. } = groups.finish()?;
-    let mut left = Some((groups, parts));
+    let Made { groups, held, parts, workspace, .. } = groups.finish()?;
+    let mut left = Some((groups, held, parts));
     Ok(Box::new(std::iter::from_fn(move || {
-        let (groups, parts) = left.take()?;
-        let mut made = Made { fields: &fields, workspace: workspace.clone(), groups, parts };
+        let (groups, held, parts) = left.take()?;
+        let mut made = Made { fields: &fields, workspace: workspace.clone(), held, groups, parts };
         let next = made.next();
         if matches!(next, Ok(Some(_))) {
-            left = Some((made.groups, made.parts));
+            left = Some((made.groups, made.held, made.parts));
         }
         next.transpose()
     })))

@@ -5,7 +5,7 @@ use crate::error::location;
 use crate::expression::Expression;
 use crate::sort::external::{Sorted, Sorter};
 use crate::sort::{Sort, SortKey};
-use crate::spill::{Spool, Workspace};
+use crate::spill::{Held, Spool, Workspace};
 use crate::{QueryError, limits};
 use bson::{Bson, Document};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -203,7 +203,7 @@ fn sample(input: Stream<'_>, count: u64, workspace: &Workspace) -> Result<Vec<Do
         usize::try_from(hasher.finish() % (limit.max(1) as u64)).unwrap_or(0)
     };
     let mut chosen: Vec<Document> = Vec::new();
-    let mut held_bytes = 0_usize;
+    let (mut held_bytes, mut held) = (0_usize, Held::new(workspace));
     for (position, document) in input.enumerate() {
         let document = document?;
         let bytes = limits::document_bytes(&document, limits::DEPTH_MAX)?;
@@ -215,7 +215,7 @@ fn sample(input: Stream<'_>, count: u64, workspace: &Workspace) -> Result<Vec<Do
             held_bytes = held_bytes.saturating_add(bytes).saturating_sub(old);
             *slot = document;
         }
-        if held_bytes > workspace.memory_bytes {
+        if !held.fits(held_bytes) {
             return Err(workspace.over_limit("$sample"));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Sort;
 use crate::QueryError;
-use crate::spill::{Run, RunReader, RunWriter, Workspace, decode, encode, held_bytes};
+use crate::spill::{Held, Run, RunReader, RunWriter, Workspace, decode, encode, held_bytes};
 use bson::{Bson, Document};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,6 +33,7 @@ pub struct Sorter {
     workspace: Workspace,
     held: Vec<Keyed>,
     held_bytes: usize,
+    share: Held,
     runs: Vec<Arc<dyn Run>>,
 }
 
@@ -40,7 +41,8 @@ impl Sorter {
     /// A sorter of which at most the first `kept` documents are wanted.
     #[must_use]
     pub fn new(sort: Sort, kept: Option<usize>, workspace: Workspace) -> Self {
-        Self { sort: Arc::new(sort), kept, workspace, held: Vec::new(), held_bytes: 0, runs: Vec::new() }
+        let (share, held, runs) = (Held::new(&workspace), Vec::new(), Vec::new());
+        Self { sort: Arc::new(sort), kept, workspace, held, held_bytes: 0, share, runs }
     }
 
     /// Adds a document; of equal ones that of the lower place comes first.
@@ -51,15 +53,16 @@ impl Sorter {
         let bytes = held_bytes(&document)?;
         self.held_bytes = self.held_bytes.saturating_add(bytes);
         self.held.push(Keyed { values: self.sort.values(&document), place, bytes, document });
-        let full = self.held_bytes > self.workspace.memory_bytes;
+        let mut full = !self.share.fits(self.held_bytes);
         if let Some(kept) = self.kept
             && (full || self.held.len() >= kept.saturating_mul(2).saturating_add(SLACK))
         {
             self.sort_held();
             self.held.truncate(kept);
             self.held_bytes = self.held.iter().map(|keyed| keyed.bytes).sum();
+            full = !self.share.fits(self.held_bytes);
         }
-        if self.held_bytes > self.workspace.memory_bytes { self.spill() } else { Ok(()) }
+        if full { self.spill() } else { Ok(()) }
     }
 
     fn sort_held(&mut self) {
@@ -75,6 +78,7 @@ impl Sorter {
             write(&mut *writer, &keyed)?;
         }
         self.held_bytes = 0;
+        self.share.let_go();
         self.runs.push(writer.finish()?);
         if self.runs.len() >= RUNS_MAX {
             let mut merged = self.merge(VecDeque::new())?;
@@ -93,6 +97,7 @@ impl Sorter {
             workspace: self.workspace.clone(),
             left: self.kept.unwrap_or(usize::MAX),
             held,
+            share: Held::new(&self.workspace),
             heads: BinaryHeap::new(),
             runs: self.runs.drain(..).map(Run::reader).collect(),
         };
@@ -109,7 +114,9 @@ impl Sorter {
     pub fn finish(mut self) -> Result<Sorted, QueryError> {
         self.sort_held();
         let held = std::mem::take(&mut self.held).into();
-        self.merge(held)
+        let mut sorted = self.merge(held)?;
+        std::mem::swap(&mut sorted.share, &mut self.share);
+        Ok(sorted)
     }
 }
 
@@ -119,6 +126,8 @@ pub struct Sorted {
     workspace: Workspace,
     left: usize,
     held: VecDeque<Keyed>,
+    /// For those held.
+    share: Held,
     heads: BinaryHeap<Head>,
     runs: Vec<Box<dyn RunReader>>,
 }
@@ -183,6 +192,7 @@ impl Sorted {
             write(&mut *writer, keyed)?;
         }
         self.held = VecDeque::new();
+        self.share.let_go();
         self.runs.push(writer.finish()?.reader());
         self.refill(self.runs.len() - 1)
     }

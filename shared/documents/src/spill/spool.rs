@@ -1,6 +1,6 @@
 //! A list of documents, of which what does not fit memory is spilled.
 
-use super::{Run, RunReader, RunWriter, Workspace, decode, encode, held_bytes};
+use super::{Held, Run, RunReader, RunWriter, Workspace, decode, encode, held_bytes};
 use crate::QueryError;
 use bson::Document;
 use std::collections::VecDeque;
@@ -13,6 +13,7 @@ pub struct Spool {
     what: &'static str,
     memory: Vec<Document>,
     held_bytes: usize,
+    held: Held,
     writer: Option<Box<dyn RunWriter>>,
 }
 
@@ -20,7 +21,8 @@ impl Spool {
     /// An empty list; `what` it is, for the error if it does not fit.
     #[must_use]
     pub fn new(workspace: Workspace, what: &'static str) -> Self {
-        Self { workspace, what, memory: Vec::new(), held_bytes: 0, writer: None }
+        let held = Held::new(&workspace);
+        Self { workspace, what, memory: Vec::new(), held_bytes: 0, held, writer: None }
     }
 
     /// Adds a document.
@@ -32,7 +34,7 @@ impl Spool {
             return writer.append(&encode(&document)?);
         }
         self.held_bytes = self.held_bytes.saturating_add(held_bytes(&document)?);
-        if self.held_bytes <= self.workspace.memory_bytes {
+        if self.held.fits(self.held_bytes) {
             self.memory.push(document);
             return Ok(());
         }
@@ -48,18 +50,20 @@ impl Spool {
     /// 14031 if it cannot be spilled.
     pub fn finish(self) -> Result<SpoolReader, QueryError> {
         let run = self.writer.map(RunWriter::finish).transpose()?;
-        Ok(SpoolReader { memory: self.memory.into(), run: run.map(Run::reader) })
+        Ok(SpoolReader { memory: self.memory.into(), _held: self.held, run: run.map(Run::reader) })
     }
 
     /// The list, to be read any number of times.
     pub(crate) fn finish_shared(self) -> Result<SharedSpool, QueryError> {
-        Ok(SharedSpool { memory: self.memory, run: self.writer.map(RunWriter::finish).transpose()? })
+        let run = self.writer.map(RunWriter::finish).transpose()?;
+        Ok(SharedSpool { memory: self.memory, _held: self.held, run })
     }
 }
 
 /// Takes the documents of a [`Spool`].
 pub struct SpoolReader {
     memory: VecDeque<Document>,
+    _held: Held,
     run: Option<Box<dyn RunReader>>,
 }
 
@@ -81,6 +85,7 @@ impl SpoolReader {
 /// See [`Spool::finish_shared`].
 pub(crate) struct SharedSpool {
     memory: Vec<Document>,
+    _held: Held,
     run: Option<Arc<dyn Run>>,
 }
 

@@ -49,7 +49,7 @@ impl RunReader for HeapReader {
 pub(crate) fn small() -> (Workspace, Arc<Heap>) {
     let heap = Arc::new(Heap::default());
     let spill: Arc<dyn Spill> = Arc::new(Runs(Arc::clone(&heap)));
-    (Workspace { memory_bytes: 500, spill: Some(spill) }, heap)
+    (Workspace { memory_bytes: 500, spill: Some(spill), pool: None }, heap)
 }
 
 fn documents(count: i32) -> Vec<Document> {
@@ -118,9 +118,58 @@ fn spilled_pipelines_equal_those_in_memory() {
         assert_eq!(found, whole, "{stages:?}");
         let grouped_by_nothing = stages == [doc! { "$group": { "_id": null, "n": { "$sum": 1 } } }];
         assert_eq!(heap.0.load(Ordering::SeqCst) == 0, grouped_by_nothing, "{stages:?}");
-        let alone = Workspace { memory_bytes: 500, spill: None };
+        let alone = Workspace { memory_bytes: 500, spill: None, pool: None };
         let input = documents(2000).into_iter().map(Ok);
         let refused = pipeline.run_in(input, &alone).err().map(|error| error.code);
         assert_eq!(refused, (!grouped_by_nothing).then_some(292), "{stages:?}");
+    }
+}
+
+/// So many bytes for everybody.
+struct Shared(std::sync::Mutex<usize>);
+
+impl Pool for Shared {
+    fn take(&self, bytes: usize) -> bool {
+        let mut left = self.0.lock().unwrap();
+        let enough = bytes <= *left;
+        *left -= if enough { bytes } else { 0 };
+        enough
+    }
+
+    fn give_back(&self, bytes: usize) {
+        *self.0.lock().unwrap() += bytes;
+    }
+}
+
+#[test]
+fn work_spills_when_others_leave_little_and_gives_back_what_it_had() {
+    let body = "x".repeat(1000);
+    let documents: Vec<Document> =
+        (0..1000).map(|n| doc! { "_id": n, "n": n * 7919 % 1000, "body": &body }).collect();
+    for stages in [
+        vec![doc! { "$sort": { "n": 1 } }],
+        vec![
+            doc! { "$group": { "_id": "$n", "body": { "$first": "$body" } } },
+            doc! { "$sort": { "_id": 1 } },
+        ],
+    ] {
+        let pipeline = Pipeline::parse(&stages).unwrap();
+        let expected = pipeline.run(documents.clone()).unwrap();
+        for (left, spills) in [(4_000_000, false), (200_000, true), (0, true)] {
+            let (_, heap) = small();
+            let pool = Arc::new(Shared(std::sync::Mutex::new(left)));
+            let workspace = Workspace {
+                memory_bytes: 10_000_000,
+                spill: Some(Arc::new(Runs(Arc::clone(&heap)))),
+                pool: Some(Arc::clone(&pool) as Arc<dyn Pool>),
+            };
+            let mut result = pipeline.run_in(documents.iter().cloned().map(Ok), &workspace).unwrap();
+            assert!(spills || *pool.0.lock().unwrap() < left, "what is held is taken");
+            let made: Vec<Document> = std::iter::from_fn(|| result.next().unwrap()).collect();
+            drop(result);
+            assert_eq!(made, expected);
+            assert_eq!(heap.0.load(Ordering::SeqCst) > 0, spills, "{left} bytes left by others");
+            assert_eq!(*pool.0.lock().unwrap(), left);
+        }
     }
 }

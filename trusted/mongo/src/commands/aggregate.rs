@@ -8,10 +8,12 @@ use crate::arguments::Arguments;
 use crate::cursors::{Batches, Shape};
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
+use crate::slices::{self, Turns};
 use arras_documents::QueryError;
 use arras_documents::filter::{Expr, Filter};
+use arras_documents::limits;
 use arras_documents::pipeline::{Group, Pipeline, Stage};
-use arras_documents::spill::{SpoolReader, Workspace};
+use arras_documents::spill::{Spool, SpoolReader, Workspace};
 use arras_planner::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
 use bson::{Bson, Document, doc};
 use tokio::sync::mpsc;
@@ -256,12 +258,14 @@ async fn run_over<C: arras_planner::store::Cursor>(
     workspace: Workspace,
 ) -> Result<SpoolReader, CommandError> {
     let (sender, mut receiver) = mpsc::channel::<Option<Vec<Document>>>(BATCHES_AHEAD);
+    let turns = Turns::<C>::new();
     let computed = tokio::task::spawn_blocking(move || {
         let mut ended = false;
-        let batches = std::iter::from_fn(move || {
+        let batches = std::iter::from_fn(|| {
             if ended {
                 return None;
             }
+            turns.give_back();
             match receiver.blocking_recv() {
                 Some(Some(batch)) => Some(Ok(batch)),
                 Some(None) => None,
@@ -276,7 +280,14 @@ async fn run_over<C: arras_planner::store::Cursor>(
             Ok(batch) => batch.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error)],
         });
-        pipeline.run_in(documents, &workspace)
+        let mut result = Spool::new(workspace.clone(), "the result of an aggregation");
+        for made in pipeline.stream_in(documents.inspect(|_| turns.go_on()), &workspace) {
+            turns.go_on();
+            let made = made?;
+            limits::check_built(&made)?;
+            result.push(made)?;
+        }
+        result.finish()
     });
     loop {
         let batch = source.next_documents(DOCUMENTS_PER_BATCH, BYTES_PER_BATCH).await?;
@@ -288,7 +299,7 @@ async fn run_over<C: arras_planner::store::Cursor>(
     }
     match computed.await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")),
+        Err(_) => Err(slices::failed()),
     }
 }
 

@@ -5,6 +5,7 @@ use super::Shared;
 use super::budget::Share;
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::leftover::Leftover;
 use super::matches::{DOCUMENTS_PER_STEP, Matches};
 use super::merged;
 use super::natural::Natural;
@@ -19,10 +20,9 @@ use arras_documents::limits;
 use arras_documents::sort::external::{Sorted, Sorter};
 use arras_documents::spill::{Spill, Workspace};
 use arras_planner::plan::Plan;
-use arras_planner::store::{Cursor, Query, StoreError};
+use arras_planner::store::{Cursor, Query, StoreError, Turn};
 use arras_storage::Storage;
 use bson::{Bson, Document};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A limited query without an order returns the first documents inserted in collections up to this size, and reads no
@@ -51,7 +51,7 @@ pub struct EngineCursor<S: Storage, C: ServerChannel> {
     shared: Arc<Shared<S, C>>,
     feed: Feed<C>,
     /// Fetched and not handed out yet.
-    ready: VecDeque<Document>,
+    ready: Leftover,
     /// Documents to pass over.
     skip: u64,
     /// Documents that may still be handed out.
@@ -59,6 +59,10 @@ pub struct EngineCursor<S: Storage, C: ServerChannel> {
 }
 
 impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
+    async fn turn() -> Option<Turn> {
+        slices::turn().await
+    }
+
     async fn next_batch(
         &mut self,
         documents_max: usize,
@@ -67,8 +71,13 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
         self.shared.standing()?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < documents_max && bytes < bytes_max && self.left > 0 {
-            if let Some(document) = self.ready.pop_front() {
-                bytes += limits::check_built(&document)?;
+            if let Some(document) = self.ready.pop()? {
+                let length = limits::check_built(&document)?;
+                if bytes.saturating_add(length) > bytes_max && !batch.is_empty() {
+                    self.ready.put_back(document);
+                    break;
+                }
+                bytes += length;
                 batch.push(document);
                 self.left -= 1;
             } else if !self.advance(documents_max - batch.len()).await? {
@@ -76,7 +85,8 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
             }
         }
         match &mut self.feed {
-            Feed::Natural(natural) => natural.rest(&self.shared),
+            Feed::Natural(natural) => natural.rest()?,
+            Feed::Walk(walk) => walk.rest(),
             Feed::Sorted(put) => {
                 put.share = None;
                 put.share = self.shared.budget.share(put.sorted.held_bytes());
@@ -84,8 +94,9 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
                     put.sorted.let_go()?;
                 }
             }
-            Feed::Nothing | Feed::Walk(_) => {}
+            Feed::Nothing => {}
         }
+        self.ready.rest(&self.shared)?;
         Ok(batch)
     }
 }
@@ -94,7 +105,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
     /// A cursor over nothing.
     pub(super) fn empty(shared: &Arc<Shared<S, C>>) -> Self {
         let (shared, feed) = (Arc::clone(shared), Feed::Nothing);
-        Self { shared, feed, ready: VecDeque::new(), skip: 0, left: 0 }
+        Self { shared, feed, ready: Leftover::default(), skip: 0, left: 0 }
     }
 
     /// Begins a query.
@@ -110,7 +121,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         }
         let feed = shared.feed(collection, selection).await?;
         let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
-        Ok(Self { shared: Arc::clone(shared), feed, ready: VecDeque::new(), skip, left })
+        Ok(Self { shared: Arc::clone(shared), feed, ready: Leftover::default(), skip, left })
     }
 
     /// Reads on; false at the end.
@@ -185,13 +196,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// What work on documents may use.
     pub(super) fn workspace(&self, allow_disk_use: bool) -> Workspace {
+        let pool = Some(self.budget.pool());
         if !allow_disk_use {
-            return Workspace::default();
+            return Workspace { pool, ..Workspace::default() };
         }
         let spill: Arc<dyn Spill> = Arc::new(Spilling(Arc::clone(&self.spill)));
         // Decoded documents are larger, and several operations do this at a time.
         let memory_bytes = (self.settings.memory_bytes / 64).max(1024 * 1024);
-        Workspace { memory_bytes, spill: Some(spill) }
+        Workspace { memory_bytes, spill: Some(spill), pool }
     }
 
     /// The matches of a selection without an order.
@@ -206,7 +218,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Matches::open(self, collection, &plan.access, Arc::clone(&filter), selection.alone).await?;
         let wanted = selection.wanted();
         if wanted.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
-            return Ok(Natural::as_it_comes(collection, filter, matches));
+            return Ok(Natural::as_it_comes(self, collection, filter, matches));
         }
         Natural::gather(self, collection, filter, matches, wanted).await
     }

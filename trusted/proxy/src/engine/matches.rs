@@ -6,6 +6,7 @@ use super::collection::Collection;
 use super::fetch::Absent;
 use super::ledger::Watch;
 use super::read::RangeRows;
+use super::rows::Rows;
 use super::scan::Scan;
 use super::values::Found;
 use super::{Shared, error, slices};
@@ -13,7 +14,6 @@ use arras_client::OpenDocument;
 use arras_documents::filter::{Expr, Filter};
 use arras_planner::access::Access;
 use arras_planner::store::StoreError;
-use arras_protocol::RowId;
 use arras_storage::Storage;
 use rand::seq::SliceRandom;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ enum Origin<C> {
 /// Rows that an access names.
 struct Named<C> {
     /// Those an index named: they have documents.
-    by_index: Vec<RowId>,
+    by_index: Rows,
     /// Those of `_id`s, which need not exist.
-    by_id: Vec<RowId>,
+    by_id: Rows,
     /// What equality and unique indexes answered.
     found: Vec<Found<C>>,
     /// Nobody else writes.
@@ -70,15 +70,13 @@ impl<C: ServerChannel> Matches<C> {
         let origin = if scans(access) {
             Origin::Scan(Scan::new(shared, collection, 1))
         } else {
-            let (by_index, by_id, found) = Default::default();
-            let mut named = Named { by_index, by_id, found, alone };
+            let (by_index, by_id) = (Rows::new(&shared.budget), Rows::new(&shared.budget));
+            let mut named = Named { by_index, by_id, found: Vec::new(), alone };
             name_rows(shared, collection, access, &mut named).await?;
-            named.by_index.sort_unstable();
-            named.by_index.dedup();
+            named.by_index.sort();
             let by_index = &named.by_index;
             named.by_id.retain(|row| by_index.binary_search(row).is_err());
-            named.by_id.sort_unstable();
-            named.by_id.dedup();
+            named.by_id.sort();
             Origin::Rows { named, next: 0 }
         };
         Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1, looked_at: 0 })
@@ -183,13 +181,13 @@ async fn name_rows<S: Storage, C: ServerChannel>(
         Access::Range(range) => {
             let mut found = RangeRows::begin(shared, collection, range, None).await?;
             while let Some(further) = found.next().await? {
-                named.by_index.extend(further);
+                named.by_index.extend(further.into_iter())?;
             }
         }
-        Access::Rows { ids } => named.by_id.extend(ids.iter().map(|id| collection.sealer.row_id(id))),
+        Access::Rows { ids } => named.by_id.extend(ids.iter().map(|id| collection.sealer.row_id(id)))?,
         Access::Unique { index, values } | Access::Eq { index, values } => {
             let found = shared.rows_of_values(collection, *index, values, named.alone).await?;
-            named.by_index.extend_from_slice(&found.rows);
+            named.by_index.extend(found.rows.iter().copied())?;
             named.found.push(found);
         }
     }

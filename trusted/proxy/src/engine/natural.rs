@@ -5,12 +5,13 @@
 //! [`LOOKED_AT`] documents.
 
 use super::Shared;
-use super::budget::Share;
+use super::budget::{Claim, Share};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::Absent;
 use super::ledger::Watch;
 use super::matches::{DOCUMENTS_PER_STEP, Matches, matching};
+use super::rows::Rows;
 use arras_client::OpenDocument;
 use arras_documents::filter::Filter;
 use arras_documents::limits;
@@ -30,8 +31,9 @@ const LOOKED_AT: usize = 1000;
 /// A match in its place. Its document may have been let go; it is fetched again in its turn.
 struct Pending {
     row: RowId,
+    sequence: u64,
     bytes: usize,
-    document: Option<OpenDocument>,
+    document: Option<Box<OpenDocument>>,
 }
 
 /// Matches without an order of their own.
@@ -39,17 +41,44 @@ pub(super) struct Natural<C> {
     collection: Arc<Collection<C>>,
     filter: Arc<Filter>,
     pending: VecDeque<Pending>,
+    /// Bytes of the documents among them.
+    pending_bytes: usize,
+    /// Matches after those, by name.
+    named: Rows,
     /// What is not met yet.
     rest: Option<Matches<C>>,
     /// Of writes since before the first was met: what was met and is gone was removed, or is withheld.
     watch: Arc<Watch>,
     /// Rows fetched again at a time, as far as their documents fit a reply.
     chunk: usize,
-    /// For the documents held while nobody asks for them.
-    share: Option<Share>,
+    /// For the documents held.
+    share: Share,
+    /// For their places.
+    places: Claim,
 }
 
 impl<C: ServerChannel> Natural<C> {
+    /// Takes whatever comes first, without an order: for a limited query of a collection that is not small.
+    pub(super) fn as_it_comes<S: Storage>(
+        shared: &Shared<S, C>,
+        collection: &Arc<Collection<C>>,
+        filter: Arc<Filter>,
+        matches: Matches<C>,
+    ) -> Self {
+        Self {
+            collection: Arc::clone(collection),
+            filter,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            named: Rows::new(&shared.budget),
+            watch: matches.watch(),
+            rest: Some(matches),
+            chunk: usize::MAX,
+            share: shared.budget.no_share(),
+            places: shared.budget.claim(),
+        }
+    }
+
     /// Gathers matches until there are no more or too many; with `wanted`, of which nobody will take more, until
     /// that may be.
     pub(super) async fn gather<S: Storage>(
@@ -59,59 +88,47 @@ impl<C: ServerChannel> Natural<C> {
         matches: Matches<C>,
         wanted: Option<usize>,
     ) -> Result<Self, StoreError> {
-        let watch = matches.watch();
-        let mut matches = Some(matches);
-        let (mut held, mut bytes) = (Vec::<(usize, OpenDocument)>::new(), 0);
-        while let Some(source) = &mut matches {
+        let mut gathered = Self::as_it_comes(shared, collection, filter, matches);
+        let (mut held, mut bytes) = (Vec::<Pending>::new(), 0);
+        while let Some(source) = &mut gathered.rest {
             let step = wanted.unwrap_or(DOCUMENTS_PER_STEP).max(LOOKED_AT);
             let Some(found) = source.next(shared, step).await? else {
-                matches = None;
+                gathered.rest = None;
                 break;
             };
+            let looked_at = source.looked_at();
             for document in found {
                 let length = limits::check_built(&document.document)?;
                 bytes += length;
-                held.push((length, document));
+                held.push(gathered.pending(document, length));
             }
+            gathered.places.hold(held.capacity() * size_of::<Pending>())?;
             let full = bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS;
             if let Some(wanted) = wanted
                 && (full || held.len() / 2 > wanted.max(LOOKED_AT))
             {
-                held.sort_by_key(|(_, document)| document.sequence);
+                held.sort_by_key(|next| next.sequence);
                 held.truncate(wanted);
-                bytes = held.iter().map(|(length, _)| length).sum();
+                bytes = held.iter().map(|next| next.bytes).sum();
+                gathered.share.shrink(held_bytes(&held));
             }
             let enough = wanted.is_some_and(|wanted| held.len() >= wanted);
-            if full || (enough && source.looked_at() >= LOOKED_AT) {
-                matches = matches.filter(|_| !enough);
+            if full || (enough && looked_at >= LOOKED_AT) {
+                gathered.rest = gathered.rest.filter(|_| !enough);
                 break;
             }
         }
-        held.sort_by_key(|(_, document)| document.sequence);
-        let pending = held
-            .into_iter()
-            .map(|(bytes, document)| Pending { row: document.row, bytes, document: Some(document) })
-            .collect();
-        let collection = Arc::clone(collection);
-        Ok(Self { collection, filter, pending, rest: matches, watch, chunk: usize::MAX, share: None })
+        held.sort_by_key(|next| next.sequence);
+        gathered.pending_bytes = held_bytes(&held);
+        gathered.pending = held.into();
+        Ok(gathered)
     }
 
-    /// Takes whatever comes first, without an order: for a limited query of a collection that is not small.
-    pub(super) fn as_it_comes(
-        collection: &Arc<Collection<C>>,
-        filter: Arc<Filter>,
-        matches: Matches<C>,
-    ) -> Self {
-        let (collection, watch) = (Arc::clone(collection), matches.watch());
-        Self {
-            collection,
-            filter,
-            pending: VecDeque::new(),
-            rest: Some(matches),
-            watch,
-            chunk: usize::MAX,
-            share: None,
-        }
+    /// A match in its place, with its document if there is memory to hold it.
+    fn pending(&mut self, document: OpenDocument, bytes: usize) -> Pending {
+        let (row, sequence) = (document.row, document.sequence);
+        let document = self.share.grow(bytes).then(|| Box::new(document));
+        Pending { row, sequence, bytes, document }
     }
 
     /// Meets all matches before the first is handed on, holding the names of those beyond what is held already: what
@@ -121,11 +138,11 @@ impl<C: ServerChannel> Natural<C> {
             return Ok(());
         };
         while let Some(found) = rest.next(shared, DOCUMENTS_PER_STEP).await? {
-            let rows = found.iter().map(|document| document.row);
-            self.pending.extend(rows.map(|row| Pending { row, bytes: 0, document: None }));
+            self.named.extend(found.iter().map(|document| document.row))?;
         }
         // No chunk of them holds the older ones: insertion order is not for the server to see.
-        self.pending.make_contiguous().sort_unstable_by_key(|next| next.row);
+        self.forget_order();
+        self.named.sort();
         Ok(())
     }
 
@@ -141,41 +158,57 @@ impl<C: ServerChannel> Natural<C> {
         shared: &Shared<S, C>,
         wanted: usize,
     ) -> Result<Option<Vec<OpenDocument>>, StoreError> {
-        let Some(first) = self.pending.front() else {
+        let chunk = wanted.clamp(1, DOCUMENTS_PER_STEP);
+        let held = self.pending.iter().take(chunk).take_while(|next| next.document.is_some()).count();
+        if held > 0 {
+            let documents = self.pending.drain(..held).filter_map(|next| {
+                self.pending_bytes -= next.bytes;
+                next.document.map(|document| *document)
+            });
+            let documents = documents.collect();
+            self.share.shrink(self.pending_bytes);
+            return Ok(Some(documents));
+        }
+        let chunk = chunk.min(self.chunk).max(1);
+        let let_go = self.pending.iter().take(chunk).take_while(|next| next.document.is_none());
+        let mut rows: Vec<RowId> = let_go.map(|next| next.row).collect();
+        let of_pending = !rows.is_empty();
+        if !of_pending {
+            rows.extend(self.named.iter().take(chunk));
+        }
+        if rows.is_empty() {
             return match &mut self.rest {
                 Some(rest) => rest.next(shared, wanted).await,
                 None => Ok(None),
             };
-        };
-        let wanted = wanted.clamp(1, DOCUMENTS_PER_STEP);
-        if first.document.is_some() {
-            let held = self.pending.iter().take(wanted).take_while(|next| next.document.is_some()).count();
-            return Ok(Some(self.pending.drain(..held).filter_map(|next| next.document).collect()));
         }
-        let rows: Vec<RowId> = self
-            .pending
-            .iter()
-            .take(wanted.min(self.chunk).max(1))
-            .take_while(|next| next.document.is_none())
-            .map(|next| next.row)
-            .collect();
         let _step = shared.budget.step(rows.len()).await;
         let (documents, dealt) =
             shared.read_in_order(&self.collection, &rows, Absent::Named(&self.watch)).await?;
         self.chunk = dealt.saturating_mul(2);
-        self.pending.drain(..dealt);
+        if of_pending {
+            self.pending.drain(..dealt);
+        } else {
+            self.named.pass(dealt);
+        }
         // It matched when it was met; it may have been changed since.
         Ok(Some(matching(documents, &self.filter).await?))
     }
 
-    /// Lets documents go that there is no share to hold them for while nobody asks.
-    pub(super) fn rest<S: Storage>(&mut self, shared: &Shared<S, C>) {
-        let bytes = self.pending.iter().filter(|next| next.document.is_some()).map(|next| next.bytes).sum();
-        self.share = None;
-        self.share = shared.budget.share(bytes);
-        if self.share.is_none() {
-            self.pending.iter_mut().for_each(|next| next.document = None);
-            self.pending.shrink_to_fit();
+    /// Lets documents go that there is no share to hold them for while nobody asks: their names are left.
+    pub(super) fn rest(&mut self) -> Result<(), StoreError> {
+        if self.share.may_rest() || !self.named.is_empty() {
+            return Ok(());
         }
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        self.share.shrink(0);
+        self.places.shrink(0);
+        self.named.extend(pending.iter().map(|next| next.row))
     }
+}
+
+/// Bytes of the documents that are there.
+fn held_bytes(pending: &[Pending]) -> usize {
+    pending.iter().filter(|next| next.document.is_some()).map(|next| next.bytes).sum()
 }

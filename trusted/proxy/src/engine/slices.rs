@@ -2,7 +2,7 @@
 //! waits longer for a processor than a few slices of others take.
 
 use super::error;
-use arras_planner::store::StoreError;
+use arras_planner::store::{StoreError, Turn};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -49,6 +49,12 @@ pub(super) async fn whole<R: Send + 'static>(
 ) -> Result<R, StoreError> {
     let _processor = PROCESSORS.acquire().await.map_err(|closed| failed(&closed.to_string()))?;
     tokio::task::spawn_blocking(work).await.map_err(|error| failed(&error.to_string()))?
+}
+
+/// A turn, for work that cuts itself into slices.
+pub(super) async fn turn() -> Option<Turn> {
+    // It is never closed.
+    PROCESSORS.acquire().await.ok().map(Turn::new)
 }
 
 fn failed(why: &str) -> StoreError {

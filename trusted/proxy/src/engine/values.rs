@@ -7,6 +7,7 @@ use super::fetch::explain;
 use super::index::{Half, Part};
 use super::ledger::{Explained, Watch};
 use super::read::{part, unknown_index};
+use super::rows::Rows;
 use super::{Shared, error, terms};
 use arras_client::OpenDocument;
 use arras_client::arx_eq::occurrences::Occurrences;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// Rows that an index named for some values.
 pub(super) struct Found<C> {
     /// The rows, each once, in their own order.
-    pub(super) rows: Vec<RowId>,
+    pub(super) rows: Rows,
     part: Arc<Part<C>>,
     /// The values, as the index holds them.
     values: HashSet<Vec<u8>>,
@@ -88,7 +89,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Found<C>, StoreError> {
         let part = part(collection, index)?;
         let values: HashSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
-        let (mut rows, watch) = match &part.half {
+        let (rows, watch) = match &part.half {
             Half::Unique(half) => {
                 let watch = self.intents.ledger.watch();
                 (self.unique_rows(collection, index, half, &values).await?, watch)
@@ -98,9 +99,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
         // together.
-        rows.sort_unstable();
-        rows.dedup();
-        Ok(Found { rows, part, values, watch })
+        let mut counted = Rows::new(&self.budget);
+        counted.extend(rows.into_iter())?;
+        counted.sort();
+        Ok(Found { rows: counted, part, values, watch })
     }
 
     async fn unique_rows(

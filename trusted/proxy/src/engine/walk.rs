@@ -1,5 +1,6 @@
 //! A walk along a range index in the order of a sort.
 
+use super::budget::Claim;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::Absent;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 
 /// Bytes of documents that may be held to sort them: MongoDB's own bound.
 const HELD_BYTES_MAX: usize = 100 * 1024 * 1024;
+/// Documents of a run beyond those wanted that are gathered before the rest is cut off.
+const SLACK: usize = 256;
 /// Documents read at a time: as many as are wanted, and so many more that mostly the end of a run is seen.
 const BEYOND: usize = 16;
 
@@ -40,6 +43,11 @@ pub(super) struct Walk<C> {
     run: Vec<OpenDocument>,
     run_key: Vec<u8>,
     run_bytes: usize,
+    /// Documents that may still be asked for.
+    left: usize,
+    /// For the rows named and seen, and for the run.
+    names: Claim,
+    memory: Claim,
     ended: bool,
 }
 
@@ -69,6 +77,9 @@ impl<C: ServerChannel> Walk<C> {
             run: Vec::new(),
             run_key: Vec::new(),
             run_bytes: 0,
+            left: selection.wanted().unwrap_or(usize::MAX),
+            names: shared.budget.claim(),
+            memory: shared.budget.claim(),
             ended: false,
         })
     }
@@ -98,6 +109,8 @@ impl<C: ServerChannel> Walk<C> {
             self.named.drain(..dealt);
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
+            let names = self.named.capacity() + self.seen.capacity() * 2;
+            self.names.hold(names * size_of::<RowId>())?;
             for document in matching(new, &self.filter).await? {
                 let key = self.range.run(&document.document, &self.part.physical);
                 if key != self.run_key {
@@ -106,9 +119,7 @@ impl<C: ServerChannel> Walk<C> {
                 }
                 self.run_bytes += limits::check_built(&document.document)?;
                 self.run.push(document);
-                if self.run_bytes > HELD_BYTES_MAX {
-                    return Err(too_much());
-                }
+                self.hold_run()?;
             }
         }
         Ok((!ordered.is_empty()).then_some(ordered))
@@ -117,9 +128,36 @@ impl<C: ServerChannel> Walk<C> {
     /// The documents of the run that has ended, sorted.
     fn whole_run(&mut self) -> Vec<OpenDocument> {
         self.run_bytes = 0;
+        self.sort_run();
+        self.left = self.left.saturating_sub(self.run.len());
+        std::mem::take(&mut self.run)
+    }
+
+    /// Has memory for the run; of what nobody will ask for, nothing is held.
+    fn hold_run(&mut self) -> Result<(), StoreError> {
+        let scarce = self.memory.hold_documents(self.run_bytes).is_err() && self.run.len() > self.left;
+        if scarce || self.run.len() / 2 > self.left.max(SLACK) {
+            self.sort_run();
+            self.run.truncate(self.left);
+            self.run_bytes = 0;
+            for document in &self.run {
+                self.run_bytes += limits::check_built(&document.document)?;
+            }
+            self.memory.shrink_documents(self.run_bytes);
+        }
+        self.memory.hold_documents(self.run_bytes)?;
+        if self.run_bytes > HELD_BYTES_MAX { Err(too_much()) } else { Ok(()) }
+    }
+
+    fn sort_run(&mut self) {
         let mut documents = std::mem::take(&mut self.run);
         documents.sort_by_key(|document| document.sequence);
-        sort_by(documents, &self.sort)
+        self.run = sort_by(documents, &self.sort);
+    }
+
+    /// Gives memory back that is not in use while nobody asks.
+    pub(super) fn rest(&mut self) {
+        self.memory.shrink_documents(self.run_bytes);
     }
 }
 

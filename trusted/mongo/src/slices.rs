@@ -1,0 +1,81 @@
+//! What the front end does to many documents, off the threads that serve connections and in turns with other heavy work.
+
+use crate::error::CommandError;
+use arras_documents::QueryError;
+use arras_planner::store::{Cursor, Turn};
+use bson::Document;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+/// A turn ends with the first document after so long.
+const SLICE: Duration = Duration::from_millis(4);
+/// So few documents are looked at where they are asked for: handing them to another thread would take longer.
+const AT_ONCE: usize = 32;
+
+/// What `each` makes of documents, in their order. Dropped, it ends after the slice under way.
+pub(crate) async fn run<C: Cursor>(
+    documents: Vec<Document>,
+    each: impl Fn(Document, &mut Vec<Document>) -> Result<(), QueryError> + Send + 'static,
+) -> Result<Vec<Document>, CommandError> {
+    let mut made = Vec::with_capacity(documents.len());
+    if documents.len() <= AT_ONCE {
+        for document in documents {
+            each(document, &mut made)?;
+        }
+        return Ok(made);
+    }
+    let mut state = (documents.into_iter(), made, each);
+    while state.0.len() > 0 {
+        let _turn = C::turn().await;
+        let slice = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let (documents, made, each) = &mut state;
+            for document in documents {
+                each(document, made)?;
+                if began.elapsed() >= SLICE {
+                    break;
+                }
+            }
+            Ok::<_, QueryError>(state)
+        });
+        state = slice.await.map_err(|_| failed())??;
+    }
+    Ok(state.1)
+}
+
+/// The error for work that broke off.
+pub(crate) fn failed() -> CommandError {
+    CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")
+}
+
+/// Turns of work that has a thread of its own for longer than one.
+pub(crate) struct Turns<C> {
+    runtime: Handle,
+    /// The one it has, and since when.
+    turn: Mutex<Option<(Option<Turn>, Instant)>>,
+    of: PhantomData<fn() -> C>,
+}
+
+impl<C: Cursor> Turns<C> {
+    /// For work that will run on a thread on which it may block; to be called where it is not.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { runtime: Handle::current(), turn: Mutex::default(), of: PhantomData })
+    }
+
+    /// Goes on: at once within a turn, or after waiting for the next one.
+    pub(crate) fn go_on(&self) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if turn.as_ref().is_none_or(|(_, since)| since.elapsed() >= SLICE) {
+            *turn = None;
+            let next = self.runtime.block_on(C::turn());
+            *turn = Some((next, Instant::now()));
+        }
+    }
+
+    /// Gives a turn back, before a wait.
+    pub(crate) fn give_back(&self) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
