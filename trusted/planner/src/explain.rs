@@ -206,29 +206,34 @@ fn size(bytes: u64) -> String {
     }
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Explanation {
+    /// Its lines: what each is about, and what it says.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
         let list = |items: &[String]| {
             if items.is_empty() { "nothing".to_owned() } else { items.join("; ") }
         };
         let uses: Vec<String> = self.indexes.iter().map(|used| used.index.clone()).collect();
-        writeln!(f, "indexes   {}", if uses.is_empty() { "none".to_owned() } else { uses.join(", ") })?;
-        for step in &self.steps {
-            writeln!(f, "step      {step}")?;
-        }
-        writeln!(f, "order     {}", self.order)?;
-        writeln!(f, "re-check  {}", list(&self.rechecked))?;
+        let mut lines = vec![("indexes", if uses.is_empty() { "none".to_owned() } else { uses.join(", ") })];
+        lines.extend(self.steps.iter().map(|step| ("step", step.clone())));
+        lines.push(("order", self.order.clone()));
+        lines.push(("re-check", list(&self.rechecked)));
         let cost = &self.cost;
-        write!(f, "cost      about {}, ", counted(cost.rounds, "round trip"))?;
-        write!(f, "{} sent, {} received, ", size(cost.sent_bytes), size(cost.received_bytes))?;
-        writeln!(f, "{} repair, {}", size(cost.repair_bytes), counted(cost.documents, "document"))?;
-        writeln!(f, "snapshot  {}", list(&self.snapshot_leakage))?;
-        writeln!(f, "search    {}", list(&self.search_leakage))?;
-        writeln!(f, "update    {}", list(&self.update_leakage))?;
-        writeln!(f, "attacks   {}", list(&self.attacks))?;
-        if let Some(advice) = &self.advice {
-            writeln!(f, "advice    {advice}")?;
-        }
-        Ok(())
+        let moved = format!("{} sent, {} received", size(cost.sent_bytes), size(cost.received_bytes));
+        let rounds = counted(cost.rounds, "round trip");
+        let (repair, documents) = (size(cost.repair_bytes), counted(cost.documents, "document"));
+        lines.push(("cost", format!("about {rounds}, {moved}, {repair} repair, {documents}")));
+        lines.push(("snapshot", list(&self.snapshot_leakage)));
+        lines.push(("search", list(&self.search_leakage)));
+        lines.push(("update", list(&self.update_leakage)));
+        lines.push(("attacks", list(&self.attacks)));
+        lines.extend(self.advice.iter().map(|advice| ("advice", advice.clone())));
+        lines
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|(label, line)| writeln!(f, "{label:<9} {line}"))
     }
 }

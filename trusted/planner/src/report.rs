@@ -1,5 +1,10 @@
 //! What a schema means: for each collection its indexes, for each query pattern how it runs and what it leaks.
 
+mod notes;
+mod text;
+
+pub use text::text;
+
 use crate::cost::Statistics;
 use crate::explain::Explanation;
 use crate::indexes::{PlannedIndex, physical_indexes, plan_indexes};
@@ -11,7 +16,6 @@ use arras_documents::filter::{Expr, Test};
 use arras_documents::sort::{Sort, SortKey};
 use arras_protocol::IndexId;
 use bson::Bson;
-use std::fmt;
 
 /// What a schema means for one collection.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +24,8 @@ pub struct CollectionReport {
     pub namespace: String,
     /// The paper's plan: nonsensitive fields have plain indexes.
     pub planned: Vec<PlannedIndex>,
-    /// The indexes this store builds.
-    pub built: Vec<PhysicalIndex>,
+    /// The indexes Arras builds for it.
+    pub builds: Vec<PhysicalIndex>,
     /// Things to know.
     pub notes: Vec<String>,
     /// Its query patterns.
@@ -50,8 +54,8 @@ pub fn report(schema: &Schema, statistics: &Statistics) -> Vec<CollectionReport>
 }
 
 fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statistics) -> CollectionReport {
-    let built = physical_indexes(schema);
-    let states = states(&built);
+    let builds = physical_indexes(schema);
+    let states = states(&builds);
     let leakage_ratio = schema.leakage_ratio.unwrap_or(LEAKAGE_RATIO);
     let planner = Planner { scan: schema.scan, leakage_ratio, ..Planner::new(&states, statistics) };
     let patterns =
@@ -59,8 +63,8 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
     CollectionReport {
         namespace: namespace.to_owned(),
         planned: plan_indexes(schema),
-        built,
-        notes: notes(schema, statistics),
+        notes: notes::of(schema, &builds, statistics),
+        builds,
         patterns,
     }
 }
@@ -126,62 +130,6 @@ fn aggregates(pattern: &QueryPattern) -> Vec<Aggregate> {
     let averages = pattern.average.iter().cloned().map(AggregateFunction::Average);
     let functions = count.into_iter().chain(sums).chain(averages);
     functions.enumerate().map(|(number, function)| Aggregate { name: number.to_string(), function }).collect()
-}
-
-fn notes(schema: &CollectionSchema, statistics: &Statistics) -> Vec<String> {
-    let (count, bytes) = (statistics.document_count, statistics.document_bytes);
-    let mut notes = vec![format!("costs are estimates for {count} documents of {bytes} B")];
-    let open: Vec<&str> =
-        schema.fields.iter().filter(|(_, field)| !field.sensitive).map(|(path, _)| path.as_str()).collect();
-    if !open.is_empty() {
-        notes.push(format!(
-            "declared nonsensitive: {}; this version seals them all the same, and indexes them like the others",
-            open.join(", ")
-        ));
-    }
-    for pattern in &schema.patterns {
-        if pattern.range.len() > 1 {
-            notes.push(format!(
-                "'{}' ranges over {}: an index serves one of them, the proxy the rest (Arx §2.5)",
-                pattern.name,
-                pattern.range.join(", ")
-            ));
-        }
-    }
-    notes
-}
-
-impl fmt::Display for CollectionReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |items: Vec<String>| {
-            if items.is_empty() { "none".to_owned() } else { items.join(", ") }
-        };
-        writeln!(f, "{}", self.namespace)?;
-        writeln!(f, "  planned   {}", list(self.planned.iter().map(ToString::to_string).collect()))?;
-        writeln!(f, "  built     {}", list(self.built.iter().map(|index| format!("{index:#}")).collect()))?;
-        for note in &self.notes {
-            writeln!(f, "  note      {note}")?;
-        }
-        for pattern in &self.patterns {
-            write!(f, "\n{pattern}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for PatternReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match &self.outcome {
-            Ok(explanation) => explanation.to_string(),
-            Err(error) => format!("refused   {error}\n"),
-        };
-        if self.name == self.clause {
-            writeln!(f, "  {}", self.name)?;
-        } else {
-            writeln!(f, "  {} ({})", self.name, self.clause)?;
-        }
-        text.lines().try_for_each(|line| writeln!(f, "    {line}"))
-    }
 }
 
 #[cfg(test)]

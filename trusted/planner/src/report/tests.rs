@@ -10,7 +10,8 @@ fn clinic() -> Vec<CollectionReport> {
 /// The text as it should be is `golden/clinic.txt`: read the difference before you replace it.
 #[test]
 fn the_report_of_a_schema_reads_as_expected() {
-    let text = clinic().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let text = text(&clinic());
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert_eq!(text, include_str!("../../golden/clinic.txt"), "\n{text}");
 }
 
@@ -30,4 +31,38 @@ fn an_explanation_is_a_document_too() {
     assert!(!document.get_bool("collectionScan").unwrap());
     let blood = patients.patterns.iter().find(|pattern| pattern.name == "by blood group").unwrap();
     assert!(matches!(&blood.outcome, Err(PlanError::NoIndex { field, .. }) if field == "blood"));
+}
+
+fn notes(schema: &str) -> Vec<String> {
+    let schema = Schema::parse(&format!("[collections.\"a.b\"]\n{schema}"), "s").unwrap();
+    let reports = report(&schema, &Statistics::default());
+    reports[0].notes[1..].to_vec()
+}
+
+#[test]
+fn what_builds_nothing_or_less_is_said() {
+    let cases = [
+        ("indexes = [[\"x\"]]", "indexes: [\"x\"] builds nothing"),
+        ("patterns = [{eq = [\"x\"]}]", "'x=' builds no index; to serve it add indexes = [[\"x\"]]"),
+        (
+            "indexes = [[\"x\"]]\npatterns = [{eq = [\"x\"], order = [\"y\"]}]",
+            "an order without limit = true asks for no index",
+        ),
+        ("fields.x = {operations = [\"sum\"]}", "'x': sums are kept beside a range index"),
+        (
+            "fields.x = {type = \"date\", width_bits = 32, operations = [\"range\"]}",
+            "a key of 32 bits keeps 3 bytes",
+        ),
+        (
+            "indexes = [[\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\", \"j\"]]\n\
+             patterns = [{eq = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\"], range = [\"j\"]}]",
+            "on 7 of the 10 fields",
+        ),
+    ];
+    for (schema, expected) in cases {
+        let notes = notes(schema);
+        assert!(notes.iter().any(|note| note.contains(expected)), "{schema}: {notes:#?}");
+    }
+    let served = "indexes = [[\"x\"]]\npatterns = [{eq = [\"x\"]}]";
+    assert_eq!(notes(served), [""; 0]);
 }

@@ -143,7 +143,7 @@ fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
     }
     let mut patterns = Vec::with_capacity(raw.patterns.len());
     for pattern in raw.patterns {
-        patterns.push(read_pattern(pattern)?);
+        patterns.push(read_pattern(pattern, &fields)?);
     }
     let leakage_ratio = match raw.leakage_ratio {
         Some(ratio) if *ratio.as_ref() == 0 => {
@@ -194,7 +194,7 @@ fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
     })
 }
 
-fn read_pattern(raw: RawPattern) -> Result<QueryPattern, Mistake> {
+fn read_pattern(raw: RawPattern, fields: &BTreeMap<String, FieldSchema>) -> Result<QueryPattern, Mistake> {
     let eq = read_paths(&raw.eq, "eq")?;
     let range = read_paths(&raw.range, "range")?;
     if let Some(both) = raw.range.iter().find(|path| eq.contains(path.as_ref())) {
@@ -214,6 +214,15 @@ fn read_pattern(raw: RawPattern) -> Result<QueryPattern, Mistake> {
             return mistake(key.span(), format!("'{path}' is in order twice"));
         }
         order.push(OrderKey { path: path.to_owned(), descending });
+    }
+    for summed in raw.sum.iter().chain(&raw.average) {
+        let kind = fields.get(summed.as_ref()).and_then(|field| field.kind);
+        if kind.is_some_and(|kind| !kind.is_number()) {
+            return mistake(
+                summed.span(),
+                format!("'{}' is declared with a type that has no sums and averages", summed.as_ref()),
+            );
+        }
     }
     let mut pattern = QueryPattern {
         name: String::new(),
@@ -248,6 +257,15 @@ fn read_path(name: &Spanned<String>) -> Result<String, Mistake> {
 
 fn check_path(path: &str, span: Range<usize>) -> Result<(), Mistake> {
     let bad = path.split('.').any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
+    let direction = path.starts_with('-') || path.ends_with(" desc") || path.ends_with(" asc");
+    if direction {
+        return mistake(
+            span,
+            format!(
+                "'{path}' names no field: write the name alone; only 'order' has directions, as in order = [\"-age\"]"
+            ),
+        );
+    }
     if bad {
         return mistake(
             span,

@@ -66,6 +66,15 @@ const WRONG: &[WrongText] = &[
     ("[collections.\"a.b\".fields]\nx.y = { sensitive = true }\n", 2, 3, &["`y`", "quoted"]),
     ("[collections.\"a.b\"]\nindexes = [[\"x\", \"x\"]]\n", 2, 18, &["twice"]),
     ("[collections.\"a.b\"]\nindexes = [[\"x..y\"]]\n", 2, 13, &["path"]),
+    ("[collections.\"a.b\"]\nindexes = [[\"-x\"]]\n", 2, 13, &["only 'order' has directions"]),
+    ("[collections.\"a.b\"]\nindexes = [[\"x desc\"]]\n", 2, 13, &["only 'order' has directions"]),
+    ("[collections.\"a.b\"]\nleakage_ratio = 0\n", 2, 17, &["at least 1"]),
+    (
+        "[collections.\"a.b\"]\nfields.x = { type = \"string\" }\npatterns = [{ sum = [\"x\"] }]\n",
+        3,
+        22,
+        &["no sums"],
+    ),
     ("[[collections.\"a.b\".patterns]]\neq = [\"x\"]\nrange = [\"x\"]\n", 3, 10, &["both"]),
     ("[collections.\"a.b\"\n", 1, 19, &[]),
 ];
@@ -78,6 +87,23 @@ fn mistakes_name_file_line_column_and_what_is_allowed() {
         assert!(error.to_string().starts_with(&format!("wrong.toml:{line}:{column}: ")), "{error}");
         for word in *words {
             assert!(error.message.contains(word), "'{word}' is not in: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_schemas_that_refuse_nothing() {
+    let text = include_str!("../../../../docs/schema.md");
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let schema = Schema::parse(example, "docs/schema.md").unwrap();
+        for report in crate::report::report(&schema, &crate::cost::Statistics::default()) {
+            assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+            let scans =
+                |outcome: &Result<crate::explain::Explanation, _>| outcome.as_ref().map_or(true, |e| e.scan);
+            assert!(report.patterns.iter().all(|pattern| !scans(&pattern.outcome)), "{example}");
         }
     }
 }

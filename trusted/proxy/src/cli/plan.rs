@@ -22,8 +22,16 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
             return Err(Failure::Check(format!("{path} declares no collection {only}")));
         }
     }
-    for collection in arras_planner::report::report(&schema, &Statistics::default()) {
-        println!("{collection}");
+    let reports = arras_planner::report::report(&schema, &Statistics::default());
+    print!("{}", arras_planner::report::text(&reports));
+    let refused: Vec<String> = reports
+        .iter()
+        .flat_map(|report| report.patterns.iter().map(move |pattern| (report, pattern)))
+        .filter(|(_, pattern)| pattern.outcome.is_err())
+        .map(|(report, pattern)| format!("{}: {}", report.namespace, pattern.name))
+        .collect();
+    if refused.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::Check(format!("no index serves, and the schema refuses scans for: {}", refused.join("; "))))
 }
