@@ -3,12 +3,11 @@
 
 use arras_fuzz::{decodes_stably, seed};
 use arras_protocol::codec::encode;
-use arras_protocol::{Blob, CollectionId, FieldLabel, RowId, documents};
+use arras_protocol::{Blob, CollectionId, RowId, documents};
 use libfuzzer_sys::fuzz_target;
 
 fn document() -> documents::SealedDocument {
-    let fields = vec![(FieldLabel([3; 8]), Blob(vec![4; 40]))];
-    documents::SealedDocument { row: RowId([2; 16]), header: Blob(vec![5; 60]), fields }
+    documents::SealedDocument { row: RowId([2; 16]), header: Blob(vec![5; 60]), values: Blob(vec![4; 40]) }
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use arras_fuzz::{framed, seed, serve};
-use arras_protocol::{Blob, CollectionId, FieldLabel, IndexId, NodeId, RowId};
+use arras_protocol::{Blob, CollectionId, IndexId, NodeId, RowId};
 use arras_protocol::{OperationId, arx_eq, arx_range, documents, hello, unique, write};
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let document = documents::SealedDocument {
         row,
         header: Blob(vec![5; 30]),
-        fields: vec![(FieldLabel([6; 8]), Blob(vec![7; 30]))],
+        values: Blob(vec![7; 30]),
     };
     let stored = writing(vec![
         write::Step::Documents(documents::Change::CreateCollection { collection }),

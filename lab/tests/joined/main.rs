@@ -158,9 +158,7 @@ async fn what_the_server_refuses_is_the_writers_own() {
     }
     fn too_large(request: &Request) -> bool {
         let large = |step: &Step| match step {
-            Step::Documents(Change::Put { document, .. }) => {
-                document.fields.iter().any(|(_, sealed)| sealed.0.len() > 10_000)
-            }
+            Step::Documents(Change::Put { document, .. }) => document.values.len() > 10_000,
             _ => false,
         };
         request.steps.iter().any(large)

@@ -130,8 +130,7 @@ fn sealed_under(step: &Step) -> Vec<(Vec<u8>, &Blob)> {
     let found = match step {
         Step::Documents(documents::Change::Put { collection, document, .. }) => {
             let named = |name: &[u8]| [collection.as_bytes(), name].concat();
-            let fields = document.fields.iter().map(|(field, sealed)| (named(field.as_bytes()), sealed));
-            fields.chain([(named(b"header"), &document.header)]).collect()
+            vec![(named(b"values"), &document.values), (named(b"header"), &document.header)]
         }
         Step::Documents(documents::Change::PutHeader { collection, header, .. }) => {
             vec![([collection.as_bytes(), b"header".as_slice()].concat(), header)]

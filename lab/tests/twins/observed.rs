@@ -88,10 +88,7 @@ fn blanked(message: &impl Debug) -> String {
 }
 
 fn document_shape(document: &SealedDocument) -> String {
-    let mut fields: Vec<usize> = document.fields.iter().map(|(_, sealed)| sealed.len()).collect();
-    // They come in the order of their labels, which are pseudorandom.
-    fields.sort_unstable();
-    format!("document: header {}, fields {fields:?}", document.header.len())
+    format!("document: header {}, values {}", document.header.len(), document.values.len())
 }
 
 fn step_shape(step: &Step) -> String {
@@ -153,7 +150,7 @@ pub(crate) fn take_random(call: &Call, random: &mut RandomBytes) {
             Step::Documents(documents::Change::Put { document, .. }) => {
                 take("rows", document.row.as_bytes());
                 take("headers", document.header.as_slice());
-                document.fields.iter().for_each(|(_, sealed)| take("fields", sealed.as_slice()));
+                take("values", document.values.as_slice());
             }
             Step::Unique(unique::Change::Insert { label, .. }) => take("labels", &label.0),
             Step::ArxEq(arx_eq::Change::Insert { label, row, .. }) => {

@@ -23,6 +23,9 @@ pub const fn memory_max(encoded: usize, expansion: usize) -> usize {
     encoded.saturating_mul(expansion).saturating_add(MEMORY_FLOOR_BYTES)
 }
 
+/// Room made for a message before its length is known: a small one is not moved while it is encoded.
+const ROOM_BYTES: usize = 256;
+
 /// The bytes are not a message of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid {0}")]
@@ -34,7 +37,7 @@ pub struct DecodeError(pub &'static str);
 /// Never for the types of this crate: they hold no map of unknown length and no non-encodable value.
 #[must_use]
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    postcard::to_stdvec(message).unwrap_or_default()
+    postcard::to_extend(message, Vec::with_capacity(ROOM_BYTES)).unwrap_or_default()
 }
 
 /// Bytes of the message that [`encode`] would make.

@@ -1,27 +1,56 @@
 //! Sealed documents of a collection, by row id.
 //!
-//! *Leakage.* Snapshot: number of documents, number of fields of each, their lengths. Reads: which rows, how
-//! often. Field names and values are hidden.
+//! *Leakage.* Snapshot: number of documents, the lengths of the two parts of each. Reads: which rows, how often. Field
+//! names and values are hidden.
 
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
-use crate::ids::{CollectionId, FieldLabel, RowId};
+use crate::ids::{CollectionId, RowId};
 use serde::{Deserialize, Serialize};
 
 /// The document store.
 #[derive(Debug)]
 pub struct Documents;
 
-/// A document as the server stores it: one AEAD ciphertext a top-level field (BASE), associated data
-/// (collection, row, field), and a sealed header that lists the names in order and what the indexes hold.
+/// A document as the server stores it: one AEAD ciphertext for the values of its fields (BASE), and a sealed header that
+/// lists the names in order and what the indexes hold, each with associated data (collection, row, version).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedDocument {
     /// Its name.
     pub row: RowId,
     /// Sealed header.
     pub header: Blob,
-    /// Sealed fields, ordered by label.
-    pub fields: Vec<(FieldLabel, Blob)>,
+    /// Sealed values, in the order of the names.
+    pub values: Blob,
+}
+
+/// A [`SealedDocument`] out of a store, on its way into a reply: encoded as that is, from the bytes that are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StoredDocument<'s> {
+    /// Its name.
+    pub row: RowId,
+    /// Header and values.
+    pub parts: StoredParts<'s>,
+}
+
+/// A document as it is stored, under its row: header and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredParts<'s> {
+    /// Sealed header.
+    #[serde(with = "serde_bytes", borrow)]
+    pub header: &'s [u8],
+    /// Sealed values.
+    #[serde(with = "serde_bytes", borrow)]
+    pub values: &'s [u8],
+}
+
+impl<'s> StoredParts<'s> {
+    /// The parts that `stored` encodes, without a copy; none if it encodes no document.
+    #[must_use]
+    pub fn decode(stored: &'s [u8]) -> Option<Self> {
+        let (parts, rest) = postcard::take_from_bytes(stored).ok()?;
+        rest.is_empty().then_some(parts)
+    }
 }
 
 /// What may be asked.
@@ -57,9 +86,9 @@ pub enum Request {
     },
 }
 
-/// What comes back.
+/// What comes back. A server encodes documents as [`StoredDocument`]s, which is to the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Response {
+pub enum Response<D = SealedDocument> {
     /// To `Count`.
     Count(u64),
     /// To `Exist`: of each row, in the order asked for, whether it is there.
@@ -67,7 +96,7 @@ pub enum Response {
     /// To `Read` and `Scan`.
     Documents {
         /// The documents.
-        documents: Vec<SealedDocument>,
+        documents: Vec<D>,
         /// True if the reply was cut: ask again for the rows not yet served (`Read`: those after the last one
         /// served; `Scan`: after the last row).
         more: bool,

@@ -45,10 +45,6 @@ id!(
     RowId, 16
 );
 id!(
-    /// A field of a stored document: PRF of its name under the collection's key.
-    FieldLabel, 8
-);
-id!(
     /// A node of an ArxRange tree and the bucket that starts at it; random. [`NodeId::HEAD`] is the bucket
     /// before the first separator.
     NodeId, 16

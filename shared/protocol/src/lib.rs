@@ -31,6 +31,6 @@ pub mod write;
 
 pub use bytes::Blob;
 pub use channel::{Channel, ChannelError, Protocol, ProtocolId};
-pub use ids::{CollectionId, FieldLabel, IndexId, NodeId, OperationId, RowId};
+pub use ids::{CollectionId, IndexId, NodeId, OperationId, RowId};
 pub use leakage::Leakage;
 pub use refusal::Refusal;

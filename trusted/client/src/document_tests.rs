@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 fn sealer() -> (DocumentSealer, StdRng) {
-    (DocumentSealer::new(CollectionId([7; 8]), Key::generate()), StdRng::seed_from_u64(1))
+    (DocumentSealer::new(CollectionId([7; 8]), &Key::generate()), StdRng::seed_from_u64(1))
 }
 
 fn sample() -> Document {
@@ -23,7 +23,7 @@ fn a_sealed_document_opens_to_itself_in_field_order() {
 }
 
 #[test]
-fn a_header_is_replaced_without_the_fields() {
+fn a_header_is_replaced_without_the_values() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
     let terms = |counter| IndexTerms { counters: vec![(IndexId([1; 8]), vec![counter])] };
@@ -33,10 +33,26 @@ fn a_header_is_replaced_without_the_fields() {
     assert_eq!(header.as_slice().len(), sealed.header.as_slice().len());
     sealed.header = header;
     assert_eq!(sealer.open(&sealed), Ok(OpenDocument { terms: terms(4_000_000_000), ..opened.clone() }));
-    // Not beside the fields of another sealing of the same document.
+    // Not beside the values of another sealing of the same document.
     let mut later = sealer.seal(row, 42, terms(3), &sample(), &mut rng).expect("seals");
     later.header = sealed.header;
     assert_eq!(sealer.open(&later), Err(OpenFailed));
+}
+
+/// As long as the values are together, and no longer for how many they are.
+#[test]
+fn lengths_show_the_values_together_and_of_the_names_no_more_than_the_header_does() {
+    let (sealer, mut rng) = sealer();
+    let row = sealer.row_id(&Bson::Int32(1));
+    let mut lengths = |document: Document| {
+        let sealed = sealer.seal(row, 0, IndexTerms::default(), &document, &mut rng).expect("seals");
+        (sealed.header.len(), sealed.values.len())
+    };
+    let short = lengths(doc! { "_id": 1, "a": "0123456789" });
+    assert_eq!(short, lengths(doc! { "_id": 1, "name": "abcdefghij" }));
+    assert_eq!(short.1, 28 + 5 + (2 + 4) + (2 + 15));
+    // Two small integers are as long as one string of five bytes.
+    assert_eq!(lengths(doc! { "_id": 1, "b": 2 }).1, lengths(doc! { "_id": "abcde" }).1);
 }
 
 #[test]
@@ -53,9 +69,7 @@ fn sealing_twice_repeats_no_ciphertext() {
     let first = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
     let second = sealer.seal(row, 0, IndexTerms::default(), &sample(), &mut rng).expect("seals");
     assert_ne!(first.header, second.header);
-    for ((_, one), (_, other)) in first.fields.iter().zip(&second.fields) {
-        assert_ne!(one, other);
-    }
+    assert_ne!(first.values, second.values);
 }
 
 #[test]
@@ -70,21 +84,24 @@ fn moved_mixed_and_altered_ciphertexts_are_refused() {
     assert!(sealer.open(&elsewhere).is_err());
 
     let mut swapped = sealed.clone();
-    let (one, other) = (swapped.fields[0].1.clone(), swapped.fields[1].1.clone());
-    (swapped.fields[0].1, swapped.fields[1].1) = (other, one);
+    (swapped.header, swapped.values) = (swapped.values, swapped.header);
     assert!(sealer.open(&swapped).is_err());
 
-    let mut mixed = sealed.clone();
-    mixed.fields[0] = later.fields[0].clone();
+    let mixed = SealedDocument { values: later.values, ..sealed.clone() };
     assert!(sealer.open(&mixed).is_err());
 
     let mut shorter = sealed.clone();
-    shorter.fields.pop();
+    shorter.values.0.pop();
     assert!(sealer.open(&shorter).is_err());
 
     for position in 0..sealed.header.len() {
         let mut flipped = sealed.clone();
         flipped.header.0[position] ^= 1;
+        assert!(sealer.open(&flipped).is_err());
+    }
+    for position in 0..sealed.values.len() {
+        let mut flipped = sealed.clone();
+        flipped.values.0[position] ^= 1;
         assert!(sealer.open(&flipped).is_err());
     }
 }

@@ -6,9 +6,8 @@
 //! |-- ProxyStoreSlotNames                 PRF: names of the records in the proxy's own store
 //! |-- Collection(id)                      one a collection; id is the collection's random 8 bytes
 //! |   |-- CollectionRowId                 deterministic AEAD of the canonical `_id`; its tag is the row id
-//! |   |-- CollectionFieldLabels           PRF: field name -> field label
 //! |   |-- CollectionHeaderSeal            AEAD of a document's header
-//! |   `-- CollectionFieldSeal(name)       AEAD of one field's values, a key for each field name
+//! |   `-- CollectionValuesSeal            AEAD of the values of a document's fields
 //! `-- Index(id)                           one an index; id is the index's random 8 bytes
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
 //!     |-- ArxEqCounterSlots               arx_eq: PRF, value -> name of its counter in the proxy's store
@@ -60,13 +59,11 @@ pub enum Purpose<'a> {
     /// From a root, with the collection's id.
     Collection(&'a [u8; 8]),
     /// From `Collection`.
-    CollectionFieldLabels,
-    /// From `Collection`, with the field's name.
-    CollectionFieldSeal(&'a str),
-    /// From `Collection`.
     CollectionHeaderSeal,
     /// From `Collection`. All 32 bytes are used (AES-SIV takes two AES-128 keys).
     CollectionRowId,
+    /// From `Collection`.
+    CollectionValuesSeal,
     /// From a root, with the index's id.
     Index(&'a [u8; 8]),
     /// From a root.
@@ -114,10 +111,9 @@ impl<'a> Purpose<'a> {
             Self::ArxRangeSeparator => ("arx_range separator", b""),
             Self::ArxRangeTie => ("arx_range tie", b""),
             Self::Collection(id) => ("collection", id),
-            Self::CollectionFieldLabels => ("collection field labels", b""),
-            Self::CollectionFieldSeal(name) => ("collection field seal", name.as_bytes()),
             Self::CollectionHeaderSeal => ("collection header seal", b""),
             Self::CollectionRowId => ("collection row id", b""),
+            Self::CollectionValuesSeal => ("collection values seal", b""),
             Self::Index(id) => ("index", id),
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),

@@ -136,7 +136,7 @@ impl<S: Storage> Backend<S> {
                 let (identity, lease) = (&self.identity, &self.lease);
                 Ok(codec::encode(&hello::answer(store, identity, lease, writer, &request::<Hello>(body)?)?))
             }
-            Documents::ID => Ok(codec::encode(&documents::answer(store, request::<Documents>(body)?)?)),
+            Documents::ID => documents::answer(store, request::<Documents>(body)?),
             WriteProtocol::ID => {
                 let write = request::<WriteProtocol>(body)?;
                 Ok(codec::encode(&self.writes.answer(store, writer, write, body.len())?))

@@ -2,28 +2,51 @@
 
 use crate::backend::storage;
 use crate::keyspace::{borrow, key, prefix_range};
-use arras_protocol::documents::{Change, Request, Response, SealedDocument};
+use arras_protocol::documents::{Change, Request, Response, SealedDocument, StoredDocument, StoredParts};
 use arras_protocol::limits::{DOCUMENT_BYTES_MAX, REPLY_BYTES_SOFT};
-use arras_protocol::{Blob, CollectionId, FieldLabel, Refusal, RowId, codec};
-use arras_storage::{Direction, Read, Storage, Table, Write};
+use arras_protocol::{CollectionId, Refusal, RowId, codec};
+use arras_storage::{Bytes, Direction, Read, Storage, Table, Write};
 use std::ops::ControlFlow;
 
 /// Collection id to number of documents (8 bytes, big endian).
 const COLLECTIONS: Table = Table("each_write.collections");
-/// Collection id and row id to header and fields.
+/// Collection id and row id to header and values ([`StoredParts`]).
 const DOCUMENTS: Table = Table("documents");
 
-/// A document without its row, which is its key.
-type Stored = (Blob, Vec<(FieldLabel, Blob)>);
+/// Most documents that room is made for before any is found.
+const ROOM_MAX: usize = 1000;
 
-/// Answers a read.
-pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
+/// Documents for a reply, as they are stored.
+struct Found {
+    stored: Vec<(RowId, Bytes)>,
+    more: bool,
+    served: u32,
+}
+
+impl Found {
+    /// The encoded reply.
+    fn encode(&self) -> Result<Vec<u8>, Refusal> {
+        let documents =
+            self.stored.iter().map(|(row, stored)| Ok(StoredDocument { row: *row, parts: parts(stored)? }));
+        let documents = documents.collect::<Result<_, Refusal>>()?;
+        Ok(codec::encode(&Response::Documents { documents, more: self.more, served: self.served }))
+    }
+}
+
+/// Answers a read with its encoded reply.
+pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Vec<u8>, Refusal> {
     let reader = store.read().map_err(storage)?;
     match request {
-        Request::Count { collection } => Ok(Response::Count(count(&reader, collection)?)),
-        Request::Read { collection, rows } => read(&reader, collection, &rows),
-        Request::Exist { collection, rows } => exist(&reader, collection, &rows),
-        Request::Scan { collection, after, documents_max } => scan(&reader, collection, after, documents_max),
+        Request::Count { collection } => {
+            Ok(codec::encode(&Response::<SealedDocument>::Count(count(&reader, collection)?)))
+        }
+        Request::Read { collection, rows } => read(&reader, collection, &rows)?.encode(),
+        Request::Exist { collection, rows } => {
+            Ok(codec::encode(&Response::<SealedDocument>::Exist(exist(&reader, collection, &rows)?)))
+        }
+        Request::Scan { collection, after, documents_max } => {
+            scan(&reader, collection, after, documents_max)?.encode()
+        }
     }
 }
 
@@ -35,37 +58,40 @@ fn count(reader: &impl Read, collection: CollectionId) -> Result<u64, Refusal> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-fn decode(row: RowId, bytes: &[u8]) -> Result<SealedDocument, Refusal> {
-    let (header, fields) =
-        codec::decode::<Stored>(bytes).map_err(|_| Refusal::Damaged("a stored document".into()))?;
-    Ok(SealedDocument { row, header, fields })
+fn parts(stored: &[u8]) -> Result<StoredParts<'_>, Refusal> {
+    StoredParts::decode(stored).ok_or_else(|| Refusal::Damaged("a stored document".into()))
 }
 
-fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Response, Refusal> {
-    count(reader, collection)?;
-    let (mut documents, mut bytes, mut served) = (Vec::new(), 0, 0_u32);
+fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Found, Refusal> {
+    let mut found = Found { stored: Vec::with_capacity(rows.len().min(ROOM_MAX)), more: false, served: 0 };
+    let mut bytes = 0;
     for row in rows {
         if bytes >= REPLY_BYTES_SOFT {
-            return Ok(Response::Documents { documents, more: true, served });
+            found.more = true;
+            break;
         }
-        if let Some(stored) =
-            reader.get(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()])).map_err(storage)?
-        {
+        let stored =
+            reader.get(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()])).map_err(storage)?;
+        if let Some(stored) = stored {
             bytes += stored.len();
-            documents.push(decode(*row, &stored)?);
+            found.stored.push((*row, stored));
         }
-        served = served.saturating_add(1);
+        found.served = found.served.saturating_add(1);
     }
-    Ok(Response::Documents { documents, more: false, served })
+    if found.stored.is_empty() {
+        // A document that is there shows that its collection is; nothing does not.
+        count(reader, collection)?;
+    }
+    Ok(found)
 }
 
-fn exist(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Response, Refusal> {
+fn exist(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Vec<bool>, Refusal> {
     count(reader, collection)?;
     let is_there = |row: &RowId| {
         let name = key(&[collection.as_bytes(), row.as_bytes()]);
         reader.get(DOCUMENTS, &name).map(|stored| stored.is_some()).map_err(storage)
     };
-    Ok(Response::Exist(rows.iter().map(is_there).collect::<Result<_, _>>()?))
+    rows.iter().map(is_there).collect()
 }
 
 fn scan(
@@ -73,34 +99,29 @@ fn scan(
     collection: CollectionId,
     after: Option<RowId>,
     documents_max: u32,
-) -> Result<Response, Refusal> {
+) -> Result<Found, Refusal> {
     count(reader, collection)?;
     let range = prefix_range(collection.as_bytes(), after.as_ref().map(|row| row.as_bytes().as_slice()));
     let documents_max = usize::try_from(documents_max).unwrap_or(usize::MAX).max(1);
-    let (mut documents, mut bytes, mut more) = (Vec::new(), 0, false);
+    let (mut found, mut bytes, mut more) = (Vec::new(), 0, false);
     let mut failure = None;
     reader
         .scan(DOCUMENTS, borrow(&range), Direction::Ascending, &mut |name, stored| {
-            if documents.len() >= documents_max || bytes >= REPLY_BYTES_SOFT {
+            if found.len() >= documents_max || bytes >= REPLY_BYTES_SOFT {
                 more = true;
                 return ControlFlow::Break(());
             }
             let row = name.get(CollectionId::BYTES..).and_then(|row| row.try_into().ok()).map(RowId);
-            let document = row
-                .ok_or_else(|| Refusal::Damaged("a document's key".into()))
-                .and_then(|row| decode(row, stored));
-            match document {
-                Ok(document) => documents.push(document),
-                Err(refusal) => {
-                    failure = Some(refusal);
-                    return ControlFlow::Break(());
-                }
-            }
+            let Some(row) = row else {
+                failure = Some(Refusal::Damaged("a document's key".into()));
+                return ControlFlow::Break(());
+            };
+            found.push((row, Bytes::copy_from_slice(stored)));
             bytes += stored.len();
             ControlFlow::Continue(())
         })
         .map_err(storage)?;
-    failure.map_or(Ok(Response::Documents { documents, more, served: 0 }), Err)
+    failure.map_or(Ok(Found { stored: found, more, served: 0 }), Err)
 }
 
 /// Applies a step of a write; `step` is its position, for conflicts.
@@ -120,8 +141,8 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: Change) -> Resul
         Change::PutHeader { collection, row, header } => {
             let name = key(&[collection.as_bytes(), row.as_bytes()]);
             let stored = writer.get(DOCUMENTS, &name).map_err(storage)?;
-            let SealedDocument { fields, .. } = decode(row, &stored.ok_or(Refusal::Conflict { step })?)?;
-            put_stored(writer, &name, (header, fields))?;
+            let stored = stored.ok_or(Refusal::Conflict { step })?;
+            put_stored(writer, &name, StoredParts { header: header.as_slice(), ..parts(&stored)? })?;
         }
         Change::Delete { collection, row } => {
             let documents = count(writer, collection)?;
@@ -138,12 +159,12 @@ fn set_count(writer: &mut impl Write, collection: CollectionId, documents: u64) 
     writer.put(COLLECTIONS, collection.as_bytes(), &documents.to_be_bytes()).map_err(storage)
 }
 
-fn put_stored(writer: &mut impl Write, name: &[u8], stored: Stored) -> Result<(), Refusal> {
+fn put_stored(writer: &mut impl Write, name: &[u8], stored: StoredParts<'_>) -> Result<(), Refusal> {
     let bytes = codec::encode(&stored);
     if bytes.len() > DOCUMENT_BYTES_MAX {
         return Err(Refusal::Limit(format!("a document of {} bytes", bytes.len())));
     }
-    writer.put(DOCUMENTS, name, &bytes).map_err(storage)
+    writer.put_owned(DOCUMENTS, name, bytes.into()).map_err(storage)
 }
 
 fn put(
@@ -159,6 +180,7 @@ fn put(
     if insert && exists {
         return Err(Refusal::Conflict { step });
     }
-    put_stored(writer, &name, (document.header, document.fields))?;
+    let SealedDocument { header, values, .. } = &document;
+    put_stored(writer, &name, StoredParts { header: header.as_slice(), values: values.as_slice() })?;
     if exists { Ok(()) } else { set_count(writer, collection, documents.saturating_add(1)) }
 }

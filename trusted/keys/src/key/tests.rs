@@ -46,11 +46,11 @@ fn derivation_is_deterministic_and_separates_paths() {
 fn known_answers() {
     let root = fixed(0x2a);
     let collection = root.child(Purpose::Collection(&[1; 8]));
-    let field = collection.child(Purpose::CollectionFieldSeal("name"));
+    let values = collection.child(Purpose::CollectionValuesSeal);
     for (key, expected) in [
         (&root.child(Purpose::ProxyStoreSeal), PROXY_STORE_SEAL),
         (&collection, COLLECTION),
-        (&field, FIELD_SEAL),
+        (&values, VALUES_SEAL),
     ] {
         assert_eq!(crate::files::to_hex(key.expose()), expected);
     }
@@ -58,4 +58,4 @@ fn known_answers() {
 
 const PROXY_STORE_SEAL: &str = "9bbfa30c3cdeb8733420a6259c2359a5012407b94ec557a35f2532f721dbdb72";
 const COLLECTION: &str = "d96aa35556bfe4ab67499c8c7c9bd04117ed05080f07cfe9c7c0da1a5e7c6d07";
-const FIELD_SEAL: &str = "aa62e2ab97376720ca6d204d1bf62f740b27bad1bf07a980f73cc298b42243df";
+const VALUES_SEAL: &str = "8c879d296ec0513a9f1ff590e4c080493a07607ff849bca472648343ba44e04b";

@@ -30,12 +30,24 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     let schema = configuration.schema.as_deref().map(plan::read_schema).transpose()?.unwrap_or_default();
     let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
     let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let stop = stop_signal()?;
         let history = History::new(arguments.take_over);
         serve(&configuration, keyring, schema, history, stop).await
     })
+}
+
+/// Threads for connections: half of the processors, since what keeps a processor busy has threads of its own. Fewer wake
+/// each other less often. `TOKIO_WORKER_THREADS` says another number.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        builder.worker_threads(
+            std::thread::available_parallelism().map_or(1, |processors| processors.get() / 2).max(1),
+        );
+    }
+    builder.enable_all().build()
 }
 
 /// Runs the proxy until `stop` completes, or until another one has taken over.

@@ -22,20 +22,32 @@ pub(super) enum ReadError {
 pub(super) async fn read<R: AsyncRead + Unpin>(
     stream: &mut R,
 ) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    (&mut *stream).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await?;
-    if bytes.is_empty() {
+    let mut bytes = [0; HEADER_BYTES];
+    let first = stream.read(&mut bytes).await?;
+    if first == 0 {
         return Ok(None);
     }
-    let bytes = <[u8; HEADER_BYTES]>::try_from(bytes).map_err(|_| ReadError::Truncated)?;
+    if let Some(rest) = bytes.get_mut(first..) {
+        stream.read_exact(rest).await.map_err(ended)?;
+    }
     let header = FrameHeader::from_bytes(&bytes)?;
     let body_bytes = u64::from(header.body_bytes);
     let mut body = Vec::with_capacity(usize::try_from(body_bytes).unwrap_or(FIRST_BYTES).min(FIRST_BYTES));
-    stream.take(body_bytes).read_to_end(&mut body).await?;
-    if body.len() as u64 != body_bytes {
-        return Err(ReadError::Truncated);
+    let mut rest = stream.take(body_bytes);
+    while rest.limit() > 0 {
+        if rest.read_buf(&mut body).await? == 0 {
+            return Err(ReadError::Truncated);
+        }
     }
     Ok(Some((header, body)))
+}
+
+/// What an end of the stream within a frame is.
+fn ended(error: io::Error) -> ReadError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => ReadError::Truncated,
+        _ => ReadError::Stream(error),
+    }
 }
 
 #[cfg(test)]

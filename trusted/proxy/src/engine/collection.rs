@@ -40,7 +40,7 @@ impl<C: ServerChannel> Collection<C> {
             ns: record.namespace(),
             id: record.id,
             key_version: record.key_version,
-            sealer: Arc::new(DocumentSealer::new(record.id, key)),
+            sealer: Arc::new(DocumentSealer::new(record.id, &key)),
             writes: tokio::sync::Mutex::default(),
             joining: Joining::default(),
             thinned: Mutex::default(),

@@ -10,6 +10,7 @@ use super::matches::{DOCUMENTS_PER_STEP, Matches};
 use super::merged;
 use super::natural::Natural;
 use super::planning;
+use super::point::Point;
 use super::read::Selection;
 use super::slices;
 use super::spill::Spilling;
@@ -34,6 +35,7 @@ const SORTED_PER_STEP: usize = 1024 * 1024;
 /// Where documents come from.
 enum Feed<C> {
     Nothing,
+    Point(Point<C>),
     Natural(Box<Natural<C>>),
     Walk(Box<Walk<C>>),
     Sorted(Box<Put>),
@@ -94,7 +96,7 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
                     put.sorted.let_go()?;
                 }
             }
-            Feed::Nothing => {}
+            Feed::Nothing | Feed::Point(_) => {}
         }
         self.ready.rest(&self.shared)?;
         Ok(batch)
@@ -152,6 +154,7 @@ impl<C: ServerChannel> Feed<C> {
         };
         match self {
             Self::Nothing => Ok(None),
+            Self::Point(point) => point.next(shared).await.map(plain),
             Self::Natural(natural) => natural.next(shared, wanted).await.map(plain),
             Self::Walk(walk) => walk.next(shared, wanted).await.map(plain),
             Self::Sorted(put) => {
@@ -186,6 +189,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             )));
         }
         if selection.sort.is_empty() {
+            if let Some(point) = Point::of(collection, &plan.access, &filter) {
+                return Ok(Feed::Point(point));
+            }
             let natural = self.natural(collection, &plan, selection, filter).await?;
             return Ok(Feed::Natural(Box::new(natural)));
         }

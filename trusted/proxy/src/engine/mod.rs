@@ -28,6 +28,7 @@ mod matches;
 mod merged;
 mod natural;
 mod planning;
+mod point;
 mod read;
 pub mod restore;
 mod rows;

@@ -28,6 +28,10 @@ use tracing::{debug, error, info, warn};
 /// Small replies that leave together, in bytes.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 
+/// A quick request is answered by the reader itself if the one before took no longer, in microseconds: what has to be
+/// fetched from a disk is fetched on threads that may wait, for many requests at a time.
+const AT_ONCE_US: u64 = 100;
+
 /// A peer that is gone without a word is noticed within about half a minute.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
@@ -86,12 +90,24 @@ struct Reply {
     _in_flight: Option<OwnedSemaphorePermit>,
 }
 
+/// A request as it was read.
+struct Received {
+    header: FrameHeader,
+    body: Vec<u8>,
+    at: Instant,
+    is_quick: bool,
+    /// It is answered where it was read.
+    at_once: bool,
+}
+
 /// What a connection did, for the log.
 #[derive(Default)]
 struct Tally {
     requests: AtomicU64,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    /// How long the handler took for the last quick request.
+    quick_us: AtomicU64,
 }
 
 /// What the parts of one connection share.
@@ -264,7 +280,16 @@ impl<H: Handler> Connection<H> {
             };
             // From here on the permit shows that the seat is in use.
             drop(sending);
-            tokio::spawn(self.clone().answer(header, body, received, (held, permit)));
+            let is_quick = self.serving.handler.is_quick(header.protocol, &body);
+            let at_once = is_quick && self.tally.quick_us.load(Ordering::Relaxed) <= AT_ONCE_US;
+            let request = Received { header, body, at: received, is_quick, at_once };
+            if at_once {
+                // Sooner done than handed to another thread.
+                self.answer(request, (held, permit)).await;
+            } else {
+                let connection = self.clone();
+                tokio::spawn(async move { connection.answer(request, (held, permit)).await });
+            }
         }
     }
 
@@ -289,7 +314,8 @@ impl<H: Handler> Connection<H> {
         self.count(&body);
         let first = header.kind == FrameKind::Request && header.protocol == Hello::ID;
         let answered = if first {
-            let (answered, _) = self.work(header, body, Instant::now()).await;
+            let hello = Received { header, body, at: Instant::now(), is_quick: false, at_once: false };
+            let (answered, _) = self.work(hello).await;
             answered.unwrap_or(Err(Refusal::Stopping))
         } else {
             Err(Refusal::Malformed("the first call on a connection must be hello".into()))
@@ -310,15 +336,9 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Answers one request.
-    async fn answer(
-        self,
-        header: FrameHeader,
-        body: Vec<u8>,
-        received: Instant,
-        (held, permit): (Held, OwnedSemaphorePermit),
-    ) {
-        let request_bytes = body.len();
-        let (answered, worked) = self.work(header, body, received).await;
+    async fn answer(&self, request: Received, (held, permit): (Held, OwnedSemaphorePermit)) {
+        let (header, request_bytes, received) = (request.header, request.body.len(), request.at);
+        let (answered, worked) = self.work(request).await;
         drop(held);
         if self.serving.handler.setbacks() != self.setbacks {
             return self.set_back.notify_one();
@@ -348,18 +368,14 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Runs the handler, on a blocking thread unless it is quick or the one write at work; `None` if nobody waits for the answer any more. Also how long
+    /// Runs the handler, on a blocking thread unless it is to be answered at once or is the one write at work; `None` if
+    /// nobody waits for the answer any more. Also how long
     /// it ran.
-    async fn work(
-        &self,
-        header: FrameHeader,
-        body: Vec<u8>,
-        received: Instant,
-    ) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
+    async fn work(&self, request: Received) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
         // Writes wait for each other, to share a commit: one of them works at a time, and those that wait must not
         // take the places of readers.
-        let is_quick = self.serving.handler.is_quick(header.protocol, &body);
-        let _worker = if is_quick || header.protocol == write::Write::ID {
+        let Received { header, body, at: received, is_quick, at_once } = request;
+        let _worker = if at_once || header.protocol == write::Write::ID {
             None
         } else {
             let Ok(worker) = self.serving.workers.acquire().await else {
@@ -374,8 +390,17 @@ impl<H: Handler> Connection<H> {
         let started = Instant::now();
         let handler = Arc::clone(&self.serving.handler);
         let caller = Arc::clone(&self.caller);
-        let handle = move || handler.handle_for(&caller, header.protocol, &body);
-        let worked = if is_quick {
+        let tally = Arc::clone(&self.tally);
+        let handle = move || {
+            let began = Instant::now();
+            let answered = handler.handle_for(&caller, header.protocol, &body);
+            if is_quick {
+                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                tally.quick_us.store(took, Ordering::Relaxed);
+            }
+            answered
+        };
+        let worked = if at_once {
             catch_unwind(AssertUnwindSafe(handle)).map_err(drop)
         } else if let Some(_alone) = self.may_work_here(header.protocol) {
             catch_unwind(AssertUnwindSafe(|| tokio::task::block_in_place(handle))).map_err(drop)
@@ -444,6 +469,10 @@ async fn write_replies<W: AsyncWrite + Unpin>(
         let mut pace = Pace::new(&limits);
         pace.write(&mut stream, &reply.header.to_bytes()).await?;
         pace.write(&mut stream, &reply.body).await?;
+        if outgoing.is_empty() {
+            // Those about to answer go first, and share the record.
+            tokio::task::yield_now().await;
+        }
         if outgoing.is_empty() {
             pace.flush(&mut stream).await?;
         }

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 fn pending(calls: &[u64]) -> (Pending, Vec<oneshot::Receiver<Result<Reply, ChannelError>>>) {
     let (mut waiting, mut replies) = (HashMap::new(), Vec::new());
@@ -56,4 +58,51 @@ fn closing_fails_every_call_in_flight() {
         assert!(matches!(outcome, Err(ChannelError::Lost(why)) if why == "cut"));
     }
     assert_eq!(pending.why_closed(), "cut");
+}
+
+/// What a peer was written, a string for each write.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl AsyncWrite for Written {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.lock().unwrap().push(bytes.to_vec());
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A request that comes while the writer is about to write another goes out with it.
+#[tokio::test(flavor = "current_thread")]
+async fn requests_that_wait_share_a_write() {
+    let (pending, _replies) = pending(&[1, 2]);
+    let (outgoing, queue) = mpsc::channel(QUEUE);
+    let written = Written::default();
+    let writer = tokio::spawn(write_requests(written.clone(), queue, Arc::new(pending)));
+    let request = |call| Outgoing {
+        call,
+        protocol: ProtocolId(3),
+        body: vec![9; 5],
+        until: Instant::now() + std::time::Duration::from_secs(60),
+        _room: None,
+    };
+    // The writer waits for something to write.
+    yield_now().await;
+    let (first, second) = (request(1), request(2));
+    let asking = tokio::spawn(async move {
+        assert!(outgoing.send(first).await.is_ok());
+        // Behind the writer, which is to run by now.
+        tokio::spawn(async move { assert!(outgoing.send(second).await.is_ok()) }).await.unwrap();
+    });
+    asking.await.unwrap();
+    writer.await.unwrap().unwrap();
+    let lengths: Vec<usize> = written.0.lock().unwrap().iter().map(Vec::len).collect();
+    assert_eq!(lengths, [2 * (HEADER_BYTES + 5)]);
 }

@@ -15,7 +15,7 @@ fn insert(sequence: u64, rows: &[u8]) -> Request {
     let put = |row: &u8| {
         let row = RowId([*row; RowId::BYTES]);
         let document =
-            arras_protocol::documents::SealedDocument { row, header: Blob(vec![1]), fields: vec![] };
+            arras_protocol::documents::SealedDocument { row, header: Blob(vec![1]), values: Blob(vec![]) };
         let collection = COLLECTION;
         Step::Documents(arras_protocol::documents::Change::Put { collection, document, insert: true })
     };
@@ -48,7 +48,11 @@ fn rows(store: &impl Storage) -> Vec<u8> {
         after: None,
         documents_max: u32::MAX,
     };
-    match documents::answer(store, request).unwrap() {
+    match arras_protocol::codec::decode::<arras_protocol::documents::Response>(
+        &documents::answer(store, request).unwrap(),
+    )
+    .unwrap()
+    {
         arras_protocol::documents::Response::Documents { documents, .. } => {
             documents.iter().map(|document| document.row.0[0]).collect()
         }
