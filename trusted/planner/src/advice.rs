@@ -1,41 +1,30 @@
-//! Which index would help a query that has none.
+//! Which index would help a query that has none: advice that can be pasted, and that is tried before it is given.
 
 use crate::conditions::{Condition, Conditions};
-use crate::plan::PlanError;
+use crate::physical::{KeyWidth, PhysicalIndex};
+use crate::plan::{IndexState, PlanError, Planner, Request, is_served};
 use arras_documents::sort::Sort;
+use arras_protocol::IndexId;
 
-/// The index that would avoid a scan, in words; `None` if a scan is what the query asks for.
-pub(crate) fn advice(conditions: &Conditions, sort: &Sort, limit: Option<u64>) -> Option<String> {
-    if conditions.is_empty() && (sort.is_empty() || limit.is_none()) {
+/// The indexes that would avoid a scan, in words; `None` if a scan is what the query asks for.
+pub(crate) fn advice(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> Option<String> {
+    if conditions.is_empty() && (request.sort.is_empty() || request.limit.is_none()) {
         return None;
     }
-    Some(match key_pattern(conditions, sort) {
-        Some((key, first)) => {
-            let operation = if key.equality_only { "eq" } else { "range" };
-            let schema = if key.fields.len() == 1 {
-                format!("fields.\"{first}\" = {{ operations = [\"{operation}\"] }}")
-            } else {
-                let list: Vec<String> = key.fields.iter().map(|field| format!("\"{field}\"")).collect();
-                format!("indexes = [[{}]] and the query pattern", list.join(", "))
-            };
-            let pattern: Vec<String> = key.fields.iter().map(|field| format!("\"{field}\": 1")).collect();
-            format!("createIndex({{{}}}), or {schema} in the schema, would serve it", pattern.join(", "))
-        }
-        None => {
-            "no index can serve it; add a condition of equality or range, or set scan = \"allow\" for the \
-                 collection in the schema"
-                .to_owned()
-        }
-    })
+    Some(served_by(planner, conditions, request).unwrap_or_else(|| {
+        "no index can serve it; add a condition of equality or range, or set scan = \"allow\" for the collection in the \
+         schema"
+            .to_owned()
+    }))
 }
 
 /// The error for a query that needs a scan where scans are refused.
-pub(crate) fn refusal(conditions: &Conditions, sort: &Sort) -> PlanError {
+pub(crate) fn refusal(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> PlanError {
     let (field, operator) = first_operation(conditions)
-        .or_else(|| sort.keys().first().map(|key| (key.path.clone(), "sort with limit")))
+        .or_else(|| request.sort.keys().first().map(|key| (key.path.clone(), "sort with limit")))
         .unwrap_or_default();
-    let fix = advice(conditions, sort, Some(1)).unwrap_or_default();
-    PlanError::NoIndex { field, operator, fix }
+    let limited = Request { limit: request.limit.or(Some(1)), ..request };
+    PlanError::NoIndex { field, operator, fix: advice(planner, conditions, limited).unwrap_or_default() }
 }
 
 fn first_operation(conditions: &Conditions) -> Option<(String, &'static str)> {
@@ -45,31 +34,116 @@ fn first_operation(conditions: &Conditions) -> Option<(String, &'static str)> {
     own.or_else(inner).or_else(opaque)
 }
 
-struct Key {
-    fields: Vec<String>,
-    equality_only: bool,
+/// The indexes with which the query would be served, in words; `None` if it would not be.
+fn served_by(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> Option<String> {
+    let keys = keys(planner, conditions, request)?;
+    let mut indexes = planner.indexes.to_vec();
+    indexes.extend(keys.iter().enumerate().flat_map(|(number, key)| key.as_new(number)));
+    if !is_served(&Planner { indexes: &indexes, ..*planner }, conditions, request) {
+        return None;
+    }
+    let join = |words: Vec<String>| words.join(" and ");
+    let made = join(keys.iter().map(|key| key.as_command(planner.declared)).collect());
+    let declared = join(keys.iter().map(Key::as_schema).collect());
+    Some(format!("{made}, or {declared} in the schema, would serve it"))
 }
 
-/// Fields compared for equality, then one compared by range or sorted by; and the first of them. Of an `$or`,
-/// those of its first branch.
-fn key_pattern(conditions: &Conditions, sort: &Sort) -> Option<(Key, String)> {
-    let mut all: Vec<&Condition> = conditions.all.iter().collect();
-    if all.is_empty() {
-        let inner = conditions.any.first().and_then(|any| any.branches.first());
-        all.extend(inner.iter().flat_map(|branch| &branch.all));
+/// Fields compared for equality, then perhaps one compared by range or sorted by.
+#[derive(PartialEq)]
+struct Key {
+    equal: Vec<String>,
+    last: Option<String>,
+}
+
+impl Key {
+    fn fields(&self) -> Vec<String> {
+        self.equal.iter().chain(&self.last).cloned().collect()
     }
-    let mut fields: Vec<String> = Vec::new();
-    for condition in all.iter().filter(|condition| condition.values.only_points()) {
-        if !fields.contains(&condition.path) {
-            fields.push(condition.path.clone());
+
+    fn operation(&self) -> &'static str {
+        if self.last.is_none() { "eq" } else { "range" }
+    }
+
+    /// The indexes a `createIndexes` on it would make, under names no index has.
+    fn as_new(&self, number: usize) -> Vec<IndexState> {
+        let fields = self.fields();
+        let equality = PhysicalIndex::Eq { fields: fields.clone() };
+        let range = PhysicalIndex::range(&fields, KeyWidth::Bits128, None);
+        let state = |(kind, index): (u8, PhysicalIndex)| IndexState {
+            id: IndexId([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, number as u8, kind]),
+            name: index.to_string(),
+            index,
+            multikey: false,
+            inexact: false,
+            sparse: false,
+        };
+        [(0, Some(equality)), (1, range)]
+            .into_iter()
+            .filter_map(|(kind, index)| Some((kind, index?)))
+            .map(state)
+            .collect()
+    }
+
+    fn as_command(&self, declared: bool) -> String {
+        let pattern: Vec<String> = self.fields().iter().map(|field| format!("\"{field}\": 1")).collect();
+        let pattern = pattern.join(", ");
+        if declared {
+            // A schema narrows what an index is made for, unless its options say.
+            let operation = self.operation();
+            return format!(
+                "createIndex({{{pattern}}}, {{\"storageEngine\": {{\"arras\": {{\"operations\": [\"{operation}\"]}}}}}})"
+            );
+        }
+        format!("createIndex({{{pattern}}})")
+    }
+
+    fn as_schema(&self) -> String {
+        let quoted = |fields: &[String]| {
+            fields.iter().map(|field| format!("\"{field}\"")).collect::<Vec<_>>().join(", ")
+        };
+        let fields = self.fields();
+        if let [field] = fields.as_slice() {
+            return format!("\"{field}\" = {{ operations = [\"{}\"] }} under fields", self.operation());
+        }
+        let range = self.last.iter().map(|field| format!(", range = [\"{field}\"]")).collect::<String>();
+        format!(
+            "indexes = [[{}]] and {{ eq = [{}]{range} }} among patterns",
+            quoted(&fields),
+            quoted(&self.equal)
+        )
+    }
+}
+
+/// What indexes would have to be on: for the conditions that all must hold, else for each alternative that has none.
+fn keys(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> Option<Vec<Key>> {
+    if let Some(key) = key(&conditions.all, request.sort) {
+        return Some(vec![key]);
+    }
+    let unsorted = Sort::default();
+    let alone = Request { sort: &unsorted, limit: None, ..request };
+    let mut keys = Vec::new();
+    for branch in &conditions.any.first()?.branches {
+        if is_served(planner, branch, alone) {
+            continue;
+        }
+        let key = key(&branch.all, &unsorted)?;
+        if !keys.contains(&key) {
+            keys.push(key);
         }
     }
-    let ranged =
-        all.iter().find(|condition| !condition.values.only_points()).map(|condition| &condition.path);
-    let ordered = sort.keys().iter().map(|key| &key.path).find(|path| !fields.contains(path));
-    let last = ranged.or(ordered).filter(|path| !fields.contains(path));
-    let equality_only = last.is_none();
-    fields.extend(last.cloned());
-    let first = fields.first()?.clone();
-    Some((Key { fields, equality_only }, first))
+    Some(keys)
+}
+
+fn key(all: &[Condition], sort: &Sort) -> Option<Key> {
+    let mut equal: Vec<String> = Vec::new();
+    for condition in all.iter().filter(|condition| condition.values.only_points()) {
+        if !equal.contains(&condition.path) {
+            equal.push(condition.path.clone());
+        }
+    }
+    let free = |path: &&String| !equal.contains(*path);
+    let ranged = all.iter().map(|condition| &condition.path).find(free);
+    let ordered = sort.keys().iter().map(|key| &key.path).find(free);
+    let last = ranged.or(ordered).cloned();
+    (!equal.is_empty() || last.is_some()).then_some(Key { equal, last })
 }

@@ -25,6 +25,7 @@ mod selectivity;
 mod tests;
 
 pub use aggregate::{AggregateOutput, AggregatePlan};
+pub(crate) use choose::is_served;
 
 use crate::access::{Access, IndexOrder};
 use crate::conditions::Conditions;
@@ -91,6 +92,8 @@ pub struct Planner<'c> {
     pub statistics: &'c Statistics,
     /// What is known of its indexes' entries.
     pub entries: &'c dyn Entries,
+    /// A schema declares its queries, and narrows what a `createIndexes` builds.
+    pub declared: bool,
 }
 
 /// How a query will run.
@@ -142,7 +145,7 @@ impl<'c> Planner<'c> {
     #[must_use]
     pub fn new(indexes: &'c [IndexState], statistics: &'c Statistics) -> Self {
         let (scan, leakage_ratio) = (ScanPolicy::Allow, LEAKAGE_RATIO);
-        Self { indexes, scan, leakage_ratio, statistics, entries: &Unknown }
+        Self { indexes, scan, leakage_ratio, statistics, entries: &Unknown, declared: false }
     }
 }
 

@@ -57,7 +57,12 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
     let builds = physical_indexes(schema);
     let states = states(&builds);
     let leakage_ratio = schema.leakage_ratio.unwrap_or(LEAKAGE_RATIO);
-    let planner = Planner { scan: schema.scan, leakage_ratio, ..Planner::new(&states, statistics) };
+    let planner = Planner {
+        scan: schema.scan,
+        leakage_ratio,
+        declared: schema.declares_queries(),
+        ..Planner::new(&states, statistics)
+    };
     let patterns =
         schema.all_patterns().iter().map(|pattern| of_pattern(&planner, schema, pattern)).collect();
     CollectionReport {

@@ -31,6 +31,14 @@ fn telling(leaks: &[Pattern]) -> Option<Pattern> {
     leaks.iter().copied().max()
 }
 
+/// Does an index serve the query, so that not everything is read for it?
+pub(crate) fn is_served(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> bool {
+    conditions.never
+        || candidates(planner, conditions, request)
+            .iter()
+            .any(|candidate| matches!(candidate.reach, Reach::Narrowed | Reach::Single))
+}
+
 pub(super) fn choose(
     planner: &Planner<'_>,
     conditions: &Conditions,
@@ -47,7 +55,7 @@ pub(super) fn choose(
         Reach::Narrowed | Reach::Single => false,
     };
     if unserved && planner.scan == ScanPolicy::Refuse {
-        return Err(advice::refusal(conditions, request.sort));
+        return Err(advice::refusal(planner, conditions, request));
     }
     Ok(finish(planner, conditions, request, chosen))
 }
@@ -67,7 +75,7 @@ fn finish(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>, 
     let reads_all = matches!(chosen.reach, Reach::Scan | Reach::Walk);
     Plan {
         covers_filter: rechecked.is_empty(),
-        advice: if reads_all { advice::advice(conditions, request.sort, request.limit) } else { None },
+        advice: if reads_all { advice::advice(planner, conditions, request) } else { None },
         rechecked,
         cost: chosen.cost(planner),
         access: chosen.access,

@@ -289,6 +289,54 @@ fn a_scan_comes_with_advice() {
     assert_eq!(advice(doc! {}), None);
 }
 
+/// Each piece of advice, its commands carried out, makes the query one that an index serves.
+#[test]
+fn advice_is_true_and_can_be_pasted() {
+    let cases: &[(&str, Document, Document, Option<u64>)] = &[
+        ("", doc! {"_id": {"$gt": 3}}, doc! {}, None),
+        ("", doc! {"a": 1, "b": {"$lt": 2}}, doc! {}, None),
+        ("", doc! {"a": 1}, doc! {"b": -1}, Some(3)),
+        ("", doc! {}, doc! {"b": -1}, Some(3)),
+        ("Eq(a)", doc! {"$or": [{"a": 1}, {"b": 1}]}, doc! {}, None),
+        ("", doc! {"$or": [{"a": 1}, {"b": {"$gt": 1}}, {"a": 2}]}, doc! {}, None),
+        ("", doc! {"a": {"$regex": "^ab"}}, doc! {}, None),
+    ];
+    for (text, filter, sort, limit) in cases {
+        let indexes = indexes(text);
+        let advice = plan(&indexes, filter.clone(), sort.clone(), *limit).advice.unwrap();
+        let commands: Vec<Document> = advice
+            .split("createIndex(")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+            .map(|pasted| serde_json::from_str::<Document>(pasted).unwrap())
+            .collect();
+        assert!(!commands.is_empty(), "{filter}: {advice}");
+        let mut with = indexes.clone();
+        for (number, key) in commands.into_iter().enumerate() {
+            let options = Document::new();
+            let request = crate::store::IndexRequest {
+                name: "x".to_owned(),
+                key,
+                unique: false,
+                sparse: false,
+                options,
+            };
+            for (kind, index) in crate::request::indexes_for(&request, None).unwrap().into_iter().enumerate()
+            {
+                let id = IndexId([100 + (10 * number + kind) as u8; 8]);
+                let name = index.to_string();
+                with.push(IndexState { id, name, index, multikey: false, inexact: false, sparse: false });
+            }
+        }
+        let after = plan(&with, filter.clone(), sort.clone(), *limit);
+        assert!(after.access != Access::Scan && after.advice.is_none(), "{filter}: {advice}");
+    }
+    let served = plan(&indexes("Eq(a)"), doc! {"$or": [{"a": 1}, {"b": 1}]}, doc! {}, None).advice.unwrap();
+    assert!(!served.contains("\"a\""), "that one is there: {served}");
+    let none = plan(&[], doc! {"$or": [{"a": 1}, {"b": {"$size": 1}}]}, doc! {}, None).advice.unwrap();
+    assert!(none.starts_with("no index can serve it"), "{none}");
+}
+
 fn by_shop_and_day() -> IndexState {
     let index = PhysicalIndex::range(&names(&["shop", "day"]), KeyWidth::Bits128, Some(names(&["total"])));
     let index = index.unwrap();

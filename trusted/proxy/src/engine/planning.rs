@@ -20,7 +20,7 @@ use arras_planner::physical::PhysicalIndex;
 use arras_planner::plan::{
     AggregateOutput, AggregatePlan, IndexState, LEAKAGE_RATIO, Plan, Planner, Request,
 };
-use arras_planner::schema::{ScanPolicy, Schema};
+use arras_planner::schema::{CollectionSchema, ScanPolicy, Schema};
 use arras_planner::store::{Aggregate, AggregateFunction, Query, StoreError};
 use arras_planner::terms::equality_bytes;
 use arras_storage::Storage;
@@ -104,6 +104,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(Statistics { document_count: self.document_count(collection)?, ..Statistics::default() })
     }
 
+    fn declares_queries(&self, collection: &Collection<C>) -> bool {
+        let declared = self.settings.schema.collection(&collection.ns.database, &collection.ns.collection);
+        declared.is_some_and(CollectionSchema::declares_queries)
+    }
+
     fn leakage_ratio(&self, collection: &Collection<C>) -> u32 {
         let declared = self.settings.schema.collection(&collection.ns.database, &collection.ns.collection);
         declared.and_then(|declared| declared.leakage_ratio).unwrap_or(LEAKAGE_RATIO)
@@ -122,6 +127,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             scan: scan_policy(collection, &self.settings.schema),
             leakage_ratio: self.leakage_ratio(collection),
             entries: &known,
+            declared: self.declares_queries(collection),
             ..Planner::new(&indexes, &statistics)
         };
         let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
@@ -268,6 +274,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             scan: scan_policy(&collection, &self.settings.schema),
             leakage_ratio: self.leakage_ratio(&collection),
             entries: &known,
+            declared: self.declares_queries(&collection),
             ..Planner::new(&indexes, &statistics)
         };
         if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
