@@ -148,7 +148,7 @@ pub(crate) fn then(search: Cost, fetch: Cost) -> Cost {
 
 /// Two walks down one tree below the client's cached top, and the buckets between their ends.
 fn range_search(key_bytes: u64, found: u64, statistics: &Statistics) -> Cost {
-    let (bucket_entries, top_nodes) = (16, 1024);
+    let (bucket_entries, top_nodes) = (32, 1024);
     let bits = key_bytes * 8;
     let separators = statistics.document_count / bucket_entries;
     // A treap's expected depth: twice the natural logarithm; the cached top takes its own off.

@@ -216,7 +216,7 @@ pub fn template(values: &Values<'_>) -> String {
          # [range_indexes]\n\
          # Entries a bucket holds on average, of indexes made from now on: the more, the less the server\n\
          # learns and the more a search reads.\n\
-         # bucket_factor = 16\n\
+         # bucket_factor = 32\n\
          # Separators of each index that the proxy keeps in memory.\n\
          # top_nodes = 1024\n\
          \n\

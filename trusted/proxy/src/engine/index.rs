@@ -29,7 +29,7 @@ pub struct RangeSettings {
 
 impl Default for RangeSettings {
     fn default() -> Self {
-        Self { bucket_factor: 16, top_nodes: 1024 }
+        Self { bucket_factor: 32, top_nodes: 1024 }
     }
 }
 
