@@ -58,6 +58,14 @@ fn take_one(data: &Path, table: Table) -> Option<(Vec<u8>, Bytes)> {
     Some(row)
 }
 
+/// Puts rows into the server's store.
+fn put(data: &Path, table: Table, rows: &[(&[u8], &[u8])]) {
+    let store = Embedded::open(data).unwrap();
+    let mut writer = store.write().unwrap();
+    rows.iter().for_each(|(key, value)| writer.put(table, key, value).unwrap());
+    writer.commit(Durability::Durable).unwrap();
+}
+
 #[test]
 fn doctor_compares_every_index_with_the_documents() {
     let mut system = filled();
@@ -79,4 +87,20 @@ fn doctor_compares_every_index_with_the_documents() {
         assert_ne!(code, Some(0), "{table}: {said}");
         assert!(said.contains("FAIL  collection test.people"), "{table}: {said}");
     }
+}
+
+/// An entry of a value that no document has: no search that the documents call for finds it.
+#[test]
+fn doctor_finds_an_equality_entry_that_belongs_to_no_document() {
+    let mut system = filled();
+    let entries = Table("arx_eq");
+    let (name, row) = take_one(&system.path("server"), entries).expect("an index of each kind");
+    let mut stray = name.clone();
+    *stray.last_mut().unwrap() ^= 1;
+    put(&system.path("server"), entries, &[(&name, &row), (&stray, &row)]);
+    system.start_server();
+    let (code, said) = doctor(&system);
+    stop(&mut system.server);
+    assert_ne!(code, Some(0), "{said}");
+    assert!(said.contains("1 entries belong to no document"), "{said}");
 }

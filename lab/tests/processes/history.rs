@@ -334,6 +334,12 @@ fn after_a_declared_restore_of_both_sides_no_label_comes_again() {
     for side in ["proxy", "server"] {
         replace(&system.path(side), &system.path(&format!("{side}-backup")));
     }
+    // Nobody has said so: the two agree with each other, but not with what the machine has seen.
+    system.start_server();
+    let refused = process::run(system.proxy_command());
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(refused.stderr.contains("Run `arras restore`"), "{}", refused.stderr);
+    system.kill_server();
     let mut restore = system.arras("restore");
     restore.arg("--config").arg(system.configuration());
     let ended = process::run(restore);

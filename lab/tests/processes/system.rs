@@ -85,7 +85,7 @@ impl System {
     /// A command of `arras`.
     pub(crate) fn arras(&self, subcommand: &str) -> Command {
         let mut command = process::command("arras", self.making.log_level);
-        command.arg(subcommand);
+        command.arg(subcommand).env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

@@ -12,6 +12,7 @@ mod orders;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]
 mod process;
+mod restored;
 mod statistics;
 mod stored;
 #[path = "../processes/system.rs"]

@@ -28,7 +28,7 @@ const BATCH_END: i32 = 350;
 
 /// One of the two.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Twin {
+pub(super) enum Twin {
     Left,
     Right,
 }
@@ -47,7 +47,7 @@ impl Twin {
     }
 
     /// A value that some documents have in both, and which is searched.
-    fn searched(self) -> &'static str {
+    pub(super) fn searched(self) -> &'static str {
         self.pick("common", "rarely")
     }
 
@@ -100,15 +100,15 @@ impl Twin {
 }
 
 /// A twin's system.
-struct Running {
-    twin: Twin,
-    system: System,
+pub(super) struct Running {
+    pub(super) twin: Twin,
+    pub(super) system: System,
     /// Bytes of the transcript that were compared, or cannot be.
     passed: u64,
 }
 
 /// An index; `arras` says what it is to serve.
-fn index(name: &str, key: Document, unique: bool, arras: Document) -> Document {
+pub(super) fn index(name: &str, key: Document, unique: bool, arras: Document) -> Document {
     doc! { "name": name, "key": key, "unique": unique, "storageEngine": { "arras": arras } }
 }
 
@@ -128,16 +128,16 @@ impl Running {
         self.client().command(&command).unwrap();
     }
 
-    fn create_index(&self, index: Document) {
+    pub(super) fn create_index(&self, index: Document) {
         self.run(doc! { "createIndexes": "t", "indexes": [index] });
     }
 
-    fn insert(&self, numbers: impl Iterator<Item = i32>) {
+    pub(super) fn insert(&self, numbers: impl Iterator<Item = i32>) {
         let documents: Vec<Document> = numbers.map(|number| self.twin.document(number)).collect();
         self.run(doc! { "insert": "t", "documents": documents });
     }
 
-    fn find(&self, filter: Document) -> Vec<Document> {
+    pub(super) fn find(&self, filter: Document) -> Vec<Document> {
         self.client().query(&doc! { "find": "t", "filter": filter, "$db": "test" }).unwrap()
     }
 
@@ -156,18 +156,18 @@ impl Running {
     }
 
     /// What the server saw since this was last called.
-    fn seen(&mut self) -> Vec<Call> {
+    pub(super) fn seen(&mut self) -> Vec<Call> {
         observed::read_on(&self.system.transcript(), &mut self.passed)
     }
 }
 
-fn both(configuration: &'static str) -> [Running; 2] {
+pub(super) fn both(configuration: &'static str) -> [Running; 2] {
     let right = thread::spawn(move || Running::start(Twin::Right, configuration));
     [Running::start(Twin::Left, configuration), right.join().unwrap()]
 }
 
 /// The shapes of some calls. Between two writes, requests go side by side and come in any order.
-fn shapes(calls: &[Call]) -> Vec<String> {
+pub(super) fn shapes(calls: &[Call]) -> Vec<String> {
     let is_write = |call: &Call| observed::request::<Write>(call).is_some();
     let runs = calls.chunk_by(|left, right| !is_write(left) && !is_write(right));
     let sorted = |run: &[Call]| {
@@ -179,7 +179,12 @@ fn shapes(calls: &[Call]) -> Vec<String> {
 }
 
 /// Compares what two servers saw and saves the bytes that should be random.
-fn compare(what: &str, twins: &mut [Running; 2], random: &mut [RandomBytes; 2], failures: &mut Vec<String>) {
+pub(super) fn compare(
+    what: &str,
+    twins: &mut [Running; 2],
+    random: &mut [RandomBytes; 2],
+    failures: &mut Vec<String>,
+) {
     let [left, right] = twins.each_mut().map(Running::seen);
     for (calls, random) in [&left, &right].into_iter().zip(random) {
         calls.iter().for_each(|call| observed::take_random(call, random));
@@ -198,7 +203,7 @@ fn compare(what: &str, twins: &mut [Running; 2], random: &mut [RandomBytes; 2], 
 }
 
 /// Everything that differs must look random.
-fn judge(random: &[RandomBytes; 2], failures: &mut Vec<String>) {
+pub(super) fn judge(random: &[RandomBytes; 2], failures: &mut Vec<String>) {
     let [left, right] = random;
     for (what, left) in left {
         // Whether a forest of trees has top nodes is a matter of its random shape.

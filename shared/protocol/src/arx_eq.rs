@@ -104,3 +104,33 @@ impl Protocol for ArxEq {
     type Request = Request;
     type Response = Response;
 }
+
+/// The entries of an index, counted page by page in the order of their labels: how many there are besides those that
+/// searches find is seen in no other way.
+#[derive(Debug)]
+pub struct Entries;
+
+/// Counts the entries of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntriesRequest {
+    /// Where.
+    pub index: IndexId,
+    /// Those after this label; from the first if none.
+    pub after: Option<Label>,
+}
+
+/// One page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntriesResponse {
+    /// How many entries it has; at most [`crate::limits::ENTRIES_COUNTED_MAX`].
+    pub entries: u32,
+    /// The last one, if there may be more.
+    pub last: Option<Label>,
+}
+
+impl Protocol for Entries {
+    const ID: ProtocolId = ProtocolId(12);
+    const NAME: &'static str = "arx_eq_entries";
+    type Request = EntriesRequest;
+    type Response = EntriesResponse;
+}

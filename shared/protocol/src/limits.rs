@@ -12,6 +12,9 @@ pub const REPLY_BYTES_SOFT: usize = 8 * 1024 * 1024;
 /// Largest sealed document, in bytes: MongoDB's 16 MiB and room for sealing.
 pub const DOCUMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
 
+/// Entries of an equality index that are counted for one request.
+pub const ENTRIES_COUNTED_MAX: u32 = 100_000;
+
 /// Most steps in one write, those of its parts included.
 pub const STEPS_MAX: usize = 1_000_000;
 

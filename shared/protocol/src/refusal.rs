@@ -52,6 +52,9 @@ pub enum Refusal {
     /// The store failed; the write was not applied.
     #[error("storage: {0}")]
     Storage(#[serde(deserialize_with = "decode_line")] String),
+    /// The store failed while the write was committed, and cannot be read to see whether it is there.
+    #[error("storage: {0}")]
+    Undecided(#[serde(deserialize_with = "decode_line")] String),
     /// Another proxy holds the database and is connected.
     #[error("another proxy holds this database and is connected")]
     Leased,

@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn every_text_of_a_message_is_decoded_as_a_line() {
         let long = FORGED.repeat(100);
-        let refusals: [fn(String) -> Refusal; 4] =
-            [Refusal::Malformed, Refusal::Limit, Refusal::Damaged, Refusal::Storage];
+        let refusals: [fn(String) -> Refusal; 5] =
+            [Refusal::Malformed, Refusal::Limit, Refusal::Damaged, Refusal::Storage, Refusal::Undecided];
         for refusal in refusals {
             let decoded: Refusal = codec::decode(&codec::encode(&refusal(long.clone()))).expect("decodes");
             assert_eq!(decoded, refusal(line(&long)));

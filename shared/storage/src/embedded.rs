@@ -1,7 +1,7 @@
 //! The embedded, durable implementation: one `redb` file in a directory. `docs/storage.md` has the measurements
 //! that chose the engine.
 
-mod checked;
+pub(crate) mod checked;
 mod opening;
 mod places;
 mod recovering;
@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
+#[cfg(test)]
+use checked::Medium;
 use opening::Source;
 use places::definition;
 use recovering::{Origin, Recovering};
@@ -100,7 +102,7 @@ impl Embedded {
 
     /// Opens the store in the file behind `backend`.
     #[cfg(test)]
-    pub(crate) fn open_backend(backend: impl redb::StorageBackend) -> Result<Self, StorageError> {
+    pub(crate) fn open_backend(backend: impl Medium) -> Result<Self, StorageError> {
         Self::over(Source::Device(Arc::new(backend)), None)
     }
 
@@ -401,16 +403,22 @@ impl Engine for Embedded {
             return Ok(());
         }
         let setbacks = self.setbacks();
+        let was_broken = self.broken.load(Ordering::Acquire);
         let outcome = self.engine.with(|opened, origin| {
             self.engine.check_room(&changes, durability)?;
             self.guarded_write(&origin, || commit(&opened.database, &changes, durability))
         });
         match outcome {
-            Err(StorageError::Environment(_))
-                if self.setbacks() != setbacks && self.holds(&changes).unwrap_or(false) =>
-            {
-                // Its pages and the header that names them had reached the device, and opening made sure of them.
-                Ok(())
+            // The device failed under it. What opening the file again finds has reached the device.
+            Err(failure @ StorageError::Environment(_)) if self.setbacks() != setbacks => {
+                match self.holds(&changes) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(failure),
+                    Err(_) => Err(StorageError::Undecided(failure.to_string())),
+                }
+            }
+            Err(StorageError::Damaged(what)) if self.broken.load(Ordering::Acquire) && !was_broken => {
+                Err(StorageError::Undecided(what))
             }
             outcome => outcome.inspect(|()| self.engine.written(durability)),
         }

@@ -11,6 +11,7 @@ struct Plan {
     commits: u64,
     operation: Option<u64>,
     commit: Option<u64>,
+    undecided: Option<(u64, bool)>,
     down: bool,
 }
 
@@ -34,6 +35,13 @@ impl Faults {
     pub fn fail_commit_after(&self, passing: u64) {
         let mut plan = self.plan();
         plan.commit = Some(plan.commits + passing);
+    }
+
+    /// Fails the commit after the next `passing` ones, once, so that nobody can tell whether it is there, and every
+    /// operation from then on until [`Faults::heal`]. `stored`: it is there.
+    pub fn leave_commit_undecided_after(&self, passing: u64, stored: bool) {
+        let mut plan = self.plan();
+        plan.undecided = Some((plan.commits + passing, stored));
     }
 
     /// Fails every operation from now on, as a device that went away, until [`Faults::heal`].
@@ -67,15 +75,24 @@ impl Faults {
         Ok(())
     }
 
-    fn commit(&self) -> Result<(), StorageError> {
+    fn commit(&self, commit: impl FnOnce() -> Result<(), StorageError>) -> Result<(), StorageError> {
         self.operation()?;
         let mut plan = self.plan();
         let number = plan.commits;
         plan.commits += 1;
+        if let Some((_, stored)) = plan.undecided.take_if(|(planned, _)| *planned == number) {
+            plan.down = true;
+            drop(plan);
+            if stored {
+                commit()?;
+            }
+            return Err(StorageError::Undecided(format!("injected fault at commit {number}")));
+        }
         if plan.commit.take_if(|planned| *planned == number).is_some() {
             return Err(StorageError::Environment(format!("injected fault at commit {number}")));
         }
-        Ok(())
+        drop(plan);
+        commit()
     }
 }
 
@@ -153,8 +170,8 @@ impl<T: Write> Write for FailingTransaction<T> {
     }
 
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
-        self.faults.commit()?;
-        self.transaction.commit(durability)
+        let Self { transaction, faults } = self;
+        faults.commit(|| transaction.commit(durability))
     }
 }
 

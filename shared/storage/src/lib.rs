@@ -72,6 +72,9 @@ pub enum StorageError {
     /// The stored bytes are not what this engine wrote.
     #[error("the data files are damaged: {0}")]
     Damaged(String),
+    /// A commit failed in a way that may have left it there, whole, and the store cannot be read to find out.
+    #[error("{0}; whether the change is stored is not known")]
+    Undecided(String),
     /// Another process has the data directory open.
     #[error("the data directory is in use by another process")]
     InUse,

@@ -13,6 +13,7 @@
 mod header;
 mod values;
 
+use crate::arx_eq::occurrences::Held;
 use crate::error::OpenFailed;
 use arras_documents::order;
 use arras_keys::{Key, Purpose};
@@ -30,19 +31,19 @@ const HEADER: &[u8; PART_BYTES] = b"header";
 const VALUES: &[u8; PART_BYTES] = b"values";
 const ASSOCIATED_BYTES: usize = CollectionId::BYTES + RowId::BYTES + PART_BYTES + 8;
 
-/// What the indexes hold for a document, so that a later removal finds it: for each ArxEq index the counters
-/// its values were entered under, in the order of the document's sorted distinct values.
+/// What the indexes hold for a document, so that a later removal finds it: for each ArxEq index where the entries
+/// of its values are, in the order of the document's sorted distinct values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexTerms {
-    /// Index and counters.
-    pub counters: Vec<(IndexId, Vec<u32>)>,
+    /// Index and entries.
+    pub entries: Vec<(IndexId, Vec<Held>)>,
 }
 
 impl IndexTerms {
-    /// The counters of one index; empty if the document is not in it.
+    /// The entries of one index; empty if the document is not in it.
     #[must_use]
-    pub fn of(&self, index: IndexId) -> &[u32] {
-        self.counters.iter().find(|(id, _)| *id == index).map_or(&[], |(_, counters)| counters)
+    pub fn of(&self, index: IndexId) -> &[Held] {
+        self.entries.iter().find(|(id, _)| *id == index).map_or(&[], |(_, entries)| entries)
     }
 }
 

@@ -7,6 +7,10 @@ fn sealer() -> (DocumentSealer, StdRng) {
     (DocumentSealer::new(CollectionId([7; 8]), &Key::generate()), StdRng::seed_from_u64(1))
 }
 
+fn held(counter: u32) -> Held {
+    Held { tree: [5; 4], counter }
+}
+
 fn sample() -> Document {
     doc! { "_id": 1, "name": "Ada", "nested": { "list": [1, 2.5, "three"] }, "nothing": Bson::Null }
 }
@@ -15,7 +19,7 @@ fn sample() -> Document {
 fn a_sealed_document_opens_to_itself_in_field_order() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![3, 4])] };
+    let terms = IndexTerms { entries: vec![(IndexId([1; 8]), vec![held(3), held(4)])] };
     let sealed = sealer.seal(row, 42, terms.clone(), &sample(), &mut rng).expect("seals");
     let opened = sealer.open(&sealed).expect("opens");
     let version = opened.version;
@@ -26,7 +30,7 @@ fn a_sealed_document_opens_to_itself_in_field_order() {
 fn a_header_is_replaced_without_the_values() {
     let (sealer, mut rng) = sealer();
     let row = sealer.row_id(&Bson::Int32(1));
-    let terms = |counter| IndexTerms { counters: vec![(IndexId([1; 8]), vec![counter])] };
+    let terms = |counter| IndexTerms { entries: vec![(IndexId([1; 8]), vec![held(counter)])] };
     let mut sealed = sealer.seal(row, 42, terms(3), &sample(), &mut rng).expect("seals");
     let opened = sealer.open(&sealed).expect("opens");
     let header = sealer.header(&opened, terms(4_000_000_000), &mut rng);

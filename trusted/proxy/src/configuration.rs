@@ -20,6 +20,8 @@ pub struct Configuration {
     pub listen: String,
     /// The proxy's own data directory (counters, intents, sealed under the keyring).
     pub data_dir: PathBuf,
+    /// Where this machine notes how far the history has come, apart from what is backed up; nowhere if absent.
+    pub witness: Option<PathBuf>,
     /// Most connections of applications at a time; one more takes the place of the one idle for longest.
     #[serde(default = "default_connections_max")]
     pub connections_max: usize,
@@ -134,7 +136,8 @@ impl Configuration {
             ));
         }
         let base = path.parent().unwrap_or(Path::new(""));
-        let paths = [Some(&mut read.data_dir), read.schema.as_mut(), read.keyring.key_file.as_mut()];
+        let witness = read.witness.as_mut();
+        let paths = [Some(&mut read.data_dir), witness, read.schema.as_mut(), read.keyring.key_file.as_mut()];
         let paths = paths.into_iter().flatten();
         for relative in paths.chain([&mut read.keyring.path, &mut read.server.certificates]) {
             *relative = base.join(&*relative);
@@ -160,6 +163,8 @@ pub struct Values<'a> {
     pub server: &'a str,
     /// See [`Configuration::data_dir`].
     pub data_dir: &'a Path,
+    /// See [`Configuration::witness`].
+    pub witness: &'a Path,
     /// See [`KeyringFile::key_file`].
     pub key_file: Option<&'a Path>,
 }
@@ -184,6 +189,10 @@ pub fn template(values: &Values<'_>) -> String {
          # The proxy's own state: counters and unfinished writes, sealed under the keyring. Back it up together\n\
          # with the keyring and the server's data directory, the proxy stopped; after restoring them run `arras restore`.\n\
          data_dir = {data_dir}\n\
+         \n\
+         # Where this machine notes how far the history has come. Not to be backed up or restored with the directories\n\
+         # above: it is what tells that both were set back. Without it only `arras restore` says so.\n\
+         witness = {witness}\n\
          \n\
          # Most connections of applications at a time. One more takes the place of the one idle for longest.\n\
          # connections_max = 1000\n\
@@ -226,6 +235,7 @@ pub fn template(values: &Values<'_>) -> String {
          # cleanup = \"threshold\"\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
+        witness = quoted(&values.witness.to_string_lossy()),
         server = quoted(values.server),
     );
     text

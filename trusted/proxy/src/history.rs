@@ -190,6 +190,7 @@ impl History {
             | Refusal::Finished
             | Refusal::Incomplete
             | Refusal::Storage(_)
+            | Refusal::Undecided(_)
             | Refusal::Leased
             | Refusal::Stopping => None,
         }

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::certificates::{self, CertificateError};
-use crate::configuration;
+use crate::{configuration, witness};
 use arras_keys::{Keyring, KeyringError, Unlock};
 use arras_storage::private;
 use std::fs;
@@ -105,10 +105,12 @@ fn fill(layout: &Layout, choices: Choices, now: u64) -> Result<(), InitError> {
     };
     certificates::create(&layout.certificates, &layout.server, now)?;
     Keyring::create(&layout.keyring, choices.unlock, now)?;
+    let file = format!("{:016x}.witness", rand::random::<u64>());
     let text = configuration::template(&configuration::Values {
         listen: &choices.listen,
         server: &choices.server,
         data_dir: &choices.data_dir,
+        witness: &witness::state_directory().join(file),
         key_file: key_file.as_deref(),
     });
     let path = &layout.configuration;

@@ -10,3 +10,4 @@ pub mod demo;
 pub mod engine;
 pub mod history;
 pub mod init;
+pub mod witness;

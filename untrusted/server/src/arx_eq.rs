@@ -1,12 +1,15 @@
 //! Keyless half of ArxEq (Arx, VLDB'19, §5): expands covering sets into leaves and looks each up.
 
 use crate::backend::storage;
-use crate::keyspace::key;
+use crate::keyspace::{borrow, key, prefix_range};
 use arras_primitives::ggm;
-use arras_protocol::arx_eq::{Change, Label, Matches, Request, Response, SearchToken};
-use arras_protocol::limits::{ARX_EQ_LEVELS, STEPS_MAX};
+use arras_protocol::arx_eq::{
+    Change, EntriesRequest, EntriesResponse, Label, Matches, Request, Response, SearchToken,
+};
+use arras_protocol::limits::{ARX_EQ_LEVELS, ENTRIES_COUNTED_MAX, STEPS_MAX};
 use arras_protocol::{IndexId, Refusal, RowId};
-use arras_storage::{Read, Storage, Table, Write};
+use arras_storage::{Direction, Read, Storage, Table, Write};
+use std::ops::ControlFlow;
 
 /// Index id to nothing: which indexes there are.
 const INDEXES: Table = Table("arx_eq_indexes");
@@ -42,6 +45,27 @@ pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Respons
     let values =
         request.values.iter().map(|cover| find(&reader, request.index, cover)).collect::<Result<_, _>>()?;
     Ok(Response { values })
+}
+
+/// Counts one page of an index's entries.
+pub(crate) fn count<S: Storage>(store: &S, request: EntriesRequest) -> Result<EntriesResponse, Refusal> {
+    let EntriesRequest { index, after } = request;
+    let reader = store.read().map_err(storage)?;
+    exists(&reader, index)?;
+    let range = prefix_range(index.as_bytes(), after.as_ref().map(|label| label.0.as_slice()));
+    let (mut entries, mut last, mut more) = (0, None, false);
+    reader
+        .scan(ENTRIES, borrow(&range), Direction::Ascending, &mut |name, _| {
+            if entries >= ENTRIES_COUNTED_MAX {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            entries += 1;
+            last = name.get(IndexId::BYTES..).and_then(|label| label.try_into().ok()).map(Label);
+            ControlFlow::Continue(())
+        })
+        .map_err(storage)?;
+    Ok(EntriesResponse { entries, last: last.filter(|_| more) })
 }
 
 /// The rows of one value.

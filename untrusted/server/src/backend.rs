@@ -27,7 +27,12 @@ pub struct Backend<S> {
 
 /// A storage failure as the proxy hears of it.
 pub(crate) fn storage(error: StorageError) -> Refusal {
-    Refusal::Storage(error.to_string())
+    match error {
+        StorageError::Undecided(_) => Refusal::Undecided(error.to_string()),
+        StorageError::Environment(_) | StorageError::Damaged(_) | StorageError::InUse => {
+            Refusal::Storage(error.to_string())
+        }
+    }
 }
 
 /// Decodes a request, or refuses it as malformed.
@@ -124,6 +129,7 @@ impl<S: Storage> Backend<S> {
         type WriteProtocol = arras_protocol::write::Write;
         type Unique = arras_protocol::unique::Unique;
         type ArxEq = arras_protocol::arx_eq::ArxEq;
+        type ArxEqEntries = arras_protocol::arx_eq::Entries;
         type ArxRange = arras_protocol::arx_range::ArxRange;
         type BPlus = arras_protocol::bplus::BPlus;
         type KerschbaumTueno = arras_protocol::kerschbaum_tueno::KerschbaumTueno;
@@ -143,6 +149,7 @@ impl<S: Storage> Backend<S> {
             }
             Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
+            ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
             BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
             KerschbaumTueno::ID => {

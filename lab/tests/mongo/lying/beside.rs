@@ -104,3 +104,40 @@ async fn counts_are_right_after_lost_writes_lost_replies_and_restarts() {
     assert!(in_doubt > 0, "no message was lost");
     assert_eq!(world.channel.counts_asked(), 0);
 }
+
+/// Statements that wait for their turn while the collection is dropped are told that, not that the server knows none.
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_a_drop_overtakes_are_told_so() {
+    let world = World::new(40).await;
+    let mut told = 0;
+    for _ in 0..20 {
+        let mut writing = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let mut client = world.connect().await;
+            writing.spawn(async move {
+                let update = match number % 2 {
+                    0 => doc! { "q": {}, "u": { "$inc": { "m": 1 } }, "multi": true },
+                    _ => doc! { "q": { "_id": number }, "u": { "$inc": { "m": 1 } } },
+                };
+                let mut replies = Vec::new();
+                for _ in 0..30 {
+                    replies.push(client.run(doc! { "update": "c", "updates": [update.clone()] }).await);
+                }
+                replies
+            });
+        }
+        let mut client = world.connect().await;
+        tokio::task::yield_now().await;
+        client.run(doc! { "drop": "c" }).await;
+        for reply in writing.join_all().await.into_iter().flatten() {
+            let Ok(errors) = reply.get_array("writeErrors") else { continue };
+            for error in errors {
+                let code = error.as_document().unwrap().get_i32("code").unwrap();
+                assert_eq!(code, 175, "{reply}");
+                told += 1;
+            }
+        }
+        client.ok(world::insert(0..40)).await;
+    }
+    assert!(told > 0, "no statement was overtaken");
+}

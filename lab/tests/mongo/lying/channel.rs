@@ -3,9 +3,10 @@
 use arras_lab::channel::Direct;
 use arras_protocol::documents::SealedDocument;
 use arras_protocol::{
-    Channel, ChannelError, Protocol, Refusal, arx_eq, arx_range, codec, documents, unique, write,
+    Blob, Channel, ChannelError, Protocol, Refusal, RowId, arx_eq, arx_range, codec, documents, unique, write,
 };
 use arras_storage::Memory;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -107,15 +108,45 @@ pub(super) struct Lying {
     /// Counters and tokens of searches in equality indexes.
     pub(super) covered: AtomicU64,
     pub(super) tokens: AtomicUsize,
+    /// Entries of equality indexes that were made.
+    pub(super) entered: AtomicUsize,
     /// Replies come in any order.
     pub(super) shuffled: AtomicBool,
+    /// Documents come with the headers that they came with first, once `old_headers` is set.
+    pub(super) old_headers: AtomicBool,
+    headers: Mutex<HashMap<RowId, Blob>>,
 }
 
 impl Lying {
     pub(super) fn new(server: Direct<Memory>) -> Self {
         let (armed, counts, lose_write, lose_reply, refuse_write, covered, tokens, shuffled) =
             Default::default();
-        Self { server, armed, counts, lose_write, lose_reply, refuse_write, covered, tokens, shuffled }
+        let (old_headers, headers, entered) = Default::default();
+        Self {
+            server,
+            armed,
+            counts,
+            lose_write,
+            lose_reply,
+            refuse_write,
+            covered,
+            tokens,
+            shuffled,
+            old_headers,
+            headers,
+            entered,
+        }
+    }
+
+    /// Keeps the first header of each document, or shows it again beside what the document is now.
+    fn of_headers(&self, documents: &mut [SealedDocument]) {
+        let mut headers = self.headers.lock().unwrap();
+        for document in documents {
+            let first = headers.entry(document.row).or_insert_with(|| document.header.clone());
+            if self.old_headers.load(Ordering::SeqCst) {
+                document.header = first.clone();
+            }
+        }
     }
 
     /// Lies in reply number `turn` from now on, of those that can be lied in; what is `deniable` is not denied.
@@ -172,6 +203,7 @@ impl Lying {
             }
             return;
         };
+        self.of_headers(documents);
         let lie = self.lie();
         let mut armed = self.armed.lock().unwrap();
         if armed.first.is_empty() {
@@ -269,6 +301,12 @@ impl<P: Protocol> Channel<P> for Lying {
         }
         if P::ID == write::Write::ID && self.refuse_write.swap(false, Ordering::SeqCst) {
             return Err(ChannelError::Refused(Refusal::Storage("a test".into())));
+        }
+        if P::ID == write::Write::ID {
+            let request: write::Request = same(&request);
+            let is_entry =
+                |step: &&write::Step| matches!(step, write::Step::ArxEq(arx_eq::Change::Insert { .. }));
+            self.entered.fetch_add(request.steps.iter().filter(is_entry).count(), Ordering::SeqCst);
         }
         let response = Channel::<P>::call(&self.server, request).await?;
         if P::ID == write::Write::ID && self.lose_reply.swap(false, Ordering::SeqCst) {

@@ -1,5 +1,6 @@
 //! Equality indexes over time: what searches cover, what the proxy keeps, and that every entry is found.
 
+use super::Outcome;
 use super::channel::rand_below;
 use super::world::World;
 use crate::client::Client;
@@ -87,6 +88,26 @@ async fn values_that_are_gone_are_forgotten() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_a_collection_whose_drop_was_in_doubt_are_forgotten_at_the_next_start() {
+    let world = World::with(0, settings(Cleanup::Threshold)).await;
+    let mut client = world.connect().await;
+    client.ok(doc! { "createIndexes": "kept", "indexes": [{ "key": { "a": 1 }, "name": "a" }] }).await;
+    client.ok(doc! { "insert": "kept", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 2 }] }).await;
+    insert(&mut client, 0..20, 7).await;
+    insert(&mut client, 20..40, 8).await;
+    assert_eq!(records(&world), 4);
+    world.channel.lose_reply.store(true, Ordering::SeqCst);
+    let Outcome::Error(told) = world.outcome(&mut client, &doc! { "drop": "c" }).await else {
+        panic!("its outcome is not known");
+    };
+    assert!(told.contains("will be completed"), "{told}");
+    let world = world.restart().await;
+    assert_eq!(records(&world), 2, "those of the collection that is there");
+    let reply = world.connect().await.ok(doc! { "find": "kept", "filter": { "a": 1 } }).await;
+    assert_eq!(reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len(), 1);
+}
+
 /// Deletes all but some of a value's documents in a random order, so that holes are everywhere.
 async fn thin_out(client: &mut Client, documents: i32, left: usize) {
     let mut ids: Vec<i32> = (0..documents).collect();
@@ -127,6 +148,39 @@ async fn a_search_that_meets_holes_has_them_cleaned_behind_it() {
         delete(&mut client, (0..documents).collect()).await;
         assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
     }
+}
+
+/// A cleanup gives the entries other places and the documents' headers name those. A server that shows the headers from
+/// before beside the same fields would have the proxy take out entries that are not the documents'.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_from_before_a_cleanup_are_not_taken_for_those_from_after_it() {
+    let world = World::with(0, settings(Cleanup::Threshold)).await;
+    let mut client = world.connect().await;
+    insert(&mut client, 0..120, 7).await;
+    assert_eq!(world.all(&mut client).await.len(), 120);
+    delete(&mut client, (0..120).filter(|id| id % 3 != 0).collect()).await;
+    let mut searches = 0;
+    while search(&world, &mut client, 7).await != (40, 40) {
+        searches += 1;
+        assert!(searches < SEARCHES_MAX, "not cleaned");
+    }
+    world.channel.old_headers.store(true, Ordering::SeqCst);
+    for id in (0..120).step_by(3) {
+        let update = doc! { "q": { "_id": id }, "u": { "$set": { "a": 8 } } };
+        let removal = doc! { "q": { "_id": id }, "limit": 1 };
+        for command in
+            [doc! { "update": "c", "updates": [update] }, doc! { "delete": "c", "deletes": [removal] }]
+        {
+            let Outcome::Error(told) = world.outcome(&mut client, &command).await else {
+                panic!("document {id} was changed by an older header");
+            };
+            assert!(told.contains("not among those on record"), "{told}");
+        }
+    }
+    world.channel.old_headers.store(false, Ordering::SeqCst);
+    assert_eq!(search(&world, &mut client, 7).await, (40, 40));
+    delete(&mut client, (0..120).collect()).await;
+    assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
 }
 
 /// The statements are of more documents than are dealt with at a time, so that those that come later were read before
@@ -171,6 +225,33 @@ async fn a_value_is_cleaned_with_each_deletion_if_asked_for() {
         // As if the values that went had never been: the covering set is that of so many from the first on.
         assert_eq!(world.channel.tokens.load(Ordering::SeqCst), left.count_ones() as usize);
     }
+}
+
+/// What goes from among many is paid for by moving few: the shortest of more stretches than a record can name.
+#[tokio::test(flavor = "multi_thread")]
+async fn cleaning_a_value_of_many_entries_with_each_deletion_moves_few() {
+    let world = World::with(0, settings(Cleanup::EachDelete)).await;
+    let mut client = world.connect().await;
+    let documents = 3000;
+    for begin in (0..documents).step_by(1000) {
+        insert(&mut client, begin..begin + 1000, 7).await;
+    }
+    let mut ids: Vec<i32> = (0..documents).collect();
+    world.channel.entered.store(0, Ordering::SeqCst);
+    let deletions = 24;
+    for _ in 0..deletions {
+        let chosen = ids.swap_remove(rand_below(ids.len()));
+        delete(&mut client, vec![chosen]).await;
+    }
+    let moved = world.channel.entered.load(Ordering::SeqCst);
+    // Of five stretches the shortest has no more than a fifth.
+    assert!(moved > 0 && moved <= deletions * ids.len() / 5, "{moved} entries moved");
+    assert_eq!(search(&world, &mut client, 7).await, (ids.len(), ids.len() as u64));
+    let world = world.restart().await;
+    let mut client = world.connect().await;
+    assert_eq!(search(&world, &mut client, 7).await, (ids.len(), ids.len() as u64));
+    delete(&mut client, (0..documents).collect()).await;
+    assert_eq!((records(&world), world.all(&mut client).await.len()), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,9 +67,31 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What the engine's bytes are kept on.
+pub(crate) trait Medium: StorageBackend {
+    /// Has later reads answered by the device, not by what the operating system holds in memory. After a sync that
+    /// failed that memory still has what never reached the device, and counts as written: reading it, and syncing it
+    /// once more, would make a lost commit look durable.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    fn forget_cached(&self) -> io::Result<()>;
+}
+
 /// A file as the engine wants it. Locking is the data directory's.
 #[derive(Debug)]
 pub(super) struct Plain(pub(super) File);
+
+impl Medium for Plain {
+    fn forget_cached(&self) -> io::Result<()> {
+        // Only pages that count as written are given up: the others are written first. If that fails they count as
+        // written, so that they are given up too; a failure that lasts is met by the engine's own writes.
+        if let Err(failure) = self.0.sync_data() {
+            tracing::debug!(%failure, "the device does not take what is yet to be written");
+        }
+        Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+}
 
 impl StorageBackend for Plain {
     fn len(&self) -> io::Result<u64> {

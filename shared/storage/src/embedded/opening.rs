@@ -1,6 +1,6 @@
 //! From a directory to an engine whose every page is known to be right, or is checked when it is read.
 
-use super::checked::{Checked, Plain, State};
+use super::checked::{Checked, Medium, Plain, State};
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
 use super::{CACHE_BYTES, FILE, SUMS, contained, environment, opened};
 use crate::StorageError;
@@ -21,7 +21,7 @@ pub(super) enum Source {
     Directory(PathBuf),
     /// Behind a device of a test's making, without sums beside it.
     #[cfg(test)]
-    Device(Arc<dyn StorageBackend>),
+    Device(Arc<dyn Medium>),
 }
 
 /// An open engine.
@@ -29,7 +29,7 @@ pub(super) enum Source {
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) state: Arc<State>,
-    pub(super) file: Arc<dyn StorageBackend>,
+    pub(super) file: Arc<dyn Medium>,
 }
 
 pub(super) fn builder() -> Builder {
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file.
+    /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file, from the device.
     pub(super) fn open(&self) -> Result<Opened, StorageError> {
         match self {
             Self::Directory(directory) => {
@@ -66,14 +66,18 @@ impl Source {
     }
 }
 
-fn open(file: Arc<dyn StorageBackend>, stored_at: Option<PathBuf>) -> Result<Opened, StorageError> {
+fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, StorageError> {
     let sums = match &stored_at {
         Some(path) => stored(&*file, path)?,
         None => None,
     };
     let known = sums.is_some();
+    if !known {
+        // Nobody knows what became of the last syncs: what is found is to be what the device has.
+        file.forget_cached().map_err(|error| environment(&error))?;
+    }
     let state = Arc::new(State::new(sums));
-    let checked = Checked::new(Arc::clone(&file), Arc::clone(&state), stored_at)
+    let checked = Checked::new(Arc::clone(&file) as Arc<dyn StorageBackend>, Arc::clone(&state), stored_at)
         .map_err(|error| environment(&error))?;
     let repaired = Arc::new(AtomicBool::new(false));
     let mut builder = builder();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use redb::StorageBackend;
 
 use super::history;
+use crate::embedded::checked::Medium;
 use crate::{Durability, Embedded, StorageError};
 
 const SECTOR: usize = 512;
@@ -27,6 +28,20 @@ struct State {
     left: Option<u64>,
     /// Takes writes of its first block only, as a full disk on which every write takes new space.
     full: bool,
+    /// Syncs that succeed before one fails, after which what was to be synced counts as written: only memory has it.
+    syncs_left: Option<u64>,
+}
+
+impl State {
+    /// Brings what was written to the device.
+    fn write_back(&mut self) {
+        for change in std::mem::take(&mut self.changes) {
+            match change {
+                Change::Len(len) => self.synced.resize(len, 0),
+                Change::Bytes { offset, bytes } => apply(&mut self.synced, offset, &bytes),
+            }
+        }
+    }
 }
 
 fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
@@ -50,6 +65,11 @@ impl Device {
         self.0.lock().unwrap().left = None;
     }
 
+    /// Loses what is written until the sync after the next `passing` ones, which fails.
+    pub(super) fn lose_at_sync_after(&self, passing: u64) {
+        self.0.lock().unwrap().syncs_left = Some(passing);
+    }
+
     pub(super) fn refuse_new_blocks(&self, refuse: bool) {
         self.0.lock().unwrap().full = refuse;
     }
@@ -63,7 +83,7 @@ impl Device {
     }
 
     /// What a power loss leaves now: each sector written since the last sync is kept if `keep` says so.
-    fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Vec<u8> {
+    pub(super) fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Vec<u8> {
         let state = self.0.lock().unwrap();
         let mut image = state.synced.clone();
         for change in &state.changes {
@@ -101,6 +121,17 @@ impl Device {
     }
 }
 
+impl Medium for Device {
+    fn forget_cached(&self) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.left != Some(0) {
+            state.write_back();
+        }
+        state.seen = state.synced.clone();
+        Ok(())
+    }
+}
+
 impl StorageBackend for Device {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap().seen.len() as u64)
@@ -123,9 +154,18 @@ impl StorageBackend for Device {
         if state.left == Some(0) {
             return Err(io::Error::other("the device is gone"));
         }
-        state.synced = state.seen.clone();
-        state.changes.clear();
         state.syncs += 1;
+        match &mut state.syncs_left {
+            Some(0) => {
+                state.syncs_left = None;
+                // As Linux has it: what could not be written counts as written.
+                state.changes.clear();
+                return Err(io::Error::other("the device lost what was written"));
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        state.write_back();
         Ok(())
     }
 
@@ -216,5 +256,8 @@ fn a_failing_device_is_the_environments_fault() {
     history::commit(&store, 1).unwrap();
     device.0.lock().unwrap().left = Some(0);
     let outcome = (2..=5).try_for_each(|number| history::commit(&store, number));
+    // Nobody can look whether the commit is there.
+    assert!(matches!(outcome, Err(StorageError::Undecided(_))), "{outcome:?}");
+    let outcome = history::commit(&store, 5);
     assert!(matches!(outcome, Err(StorageError::Environment(_))), "{outcome:?}");
 }

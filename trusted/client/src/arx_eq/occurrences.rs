@@ -6,6 +6,7 @@
 //! they came (either way) or one at a time, a search covers hardly a counter in vain.
 
 use rand::CryptoRng;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Runs a record names at most; past it the two with the smallest gap between them become one.
@@ -24,6 +25,50 @@ impl Salt {
         let mut salt = [0; SALT_BYTES];
         rng.fill_bytes(&mut salt);
         Self(salt)
+    }
+}
+
+impl Salt {
+    /// What a document's header keeps of the salt.
+    fn tag(self) -> [u8; TAG_BYTES] {
+        let [first, second, third, fourth, ..] = self.0;
+        [first, second, third, fourth]
+    }
+}
+
+/// Bytes of a salt that a header keeps: enough that a header from before a renumbering is taken for one from after it
+/// once in four billion times.
+const TAG_BYTES: usize = 4;
+
+/// Where the entry of a document for one of its values is, as the document's header keeps it. An older header that
+/// the server shows again names another tree than the record of the value, or a counter that the record no longer
+/// covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The beginning of the salt of the value's tree.
+    pub tree: [u8; TAG_BYTES],
+    /// The counter.
+    pub counter: u32,
+}
+
+impl Held {
+    /// Bytes of its encoding, whatever it says.
+    pub const BYTES: usize = TAG_BYTES + 4;
+
+    /// As bytes.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..TAG_BYTES].copy_from_slice(&self.tree);
+        bytes[TAG_BYTES..].copy_from_slice(&self.counter.to_be_bytes());
+        bytes
+    }
+
+    /// From bytes.
+    #[must_use]
+    pub fn decode(bytes: [u8; Self::BYTES]) -> Self {
+        let [tree @ .., a, b, c, d] = bytes;
+        Self { tree, counter: u32::from_be_bytes([a, b, c, d]) }
     }
 }
 
@@ -120,6 +165,17 @@ impl Occurrences {
         Some(counter)
     }
 
+    /// The same, as the header of the entry's document keeps it.
+    pub fn take_held(&mut self) -> Option<Held> {
+        self.take().map(|counter| Held { tree: self.salt.tag(), counter })
+    }
+
+    /// True if an entry may be there: it is of this tree, and its counter is covered.
+    #[must_use]
+    pub fn may_hold(&self, held: Held) -> bool {
+        held.tree == self.salt.tag() && self.covers(held.counter)
+    }
+
     /// Notes that the entry of `counter` goes. False if no entry can be there: nothing changes.
     pub fn release(&mut self, counter: u32) -> bool {
         let Some(place) = self.runs.iter().position(|run| (run.start..run.end).contains(&counter)) else {
@@ -155,6 +211,48 @@ impl Occurrences {
                 (run.start, run.end) = (start, end);
             }
         }
+    }
+
+    /// The stretches of counters that all have an entry, ascending, if the counters in `released` are all that have
+    /// none within the runs.
+    #[must_use]
+    pub fn dense_stretches(&self, released: &BTreeSet<u32>) -> Option<Vec<Range<u32>>> {
+        let mut stretches = Vec::new();
+        for run in &self.runs {
+            let (mut start, mut holes) = (run.start, 0);
+            for gone in released.range(run.start..run.end) {
+                stretches.push(start..*gone);
+                (start, holes) = (gone + 1, holes + 1);
+            }
+            stretches.push(start..run.end);
+            if holes != run.holes() {
+                return None;
+            }
+        }
+        stretches.retain(|stretch| !stretch.is_empty());
+        Some(stretches)
+    }
+
+    /// Notes that all counters in `stretches`, which ascend, have an entry: a run whose entries they account for covers
+    /// no others any more.
+    pub fn know_dense(&mut self, stretches: &[Range<u32>]) {
+        let mut runs: Vec<Run> = Vec::new();
+        for run in std::mem::take(&mut self.runs) {
+            let within = stretches.iter().map(|dense| dense.start.max(run.start)..dense.end.min(run.end));
+            let within: Vec<Range<u32>> = within.filter(|dense| !dense.is_empty()).collect();
+            if within.iter().map(|dense| dense.end - dense.start).sum::<u32>() != run.live {
+                runs.push(run);
+                continue;
+            }
+            for Range { start, end } in within {
+                match runs.last_mut().filter(|last| last.end == start && last.holes() == 0) {
+                    Some(last) => *last = Run { start: last.start, end, live: end - last.start },
+                    None => runs.push(Run { start, end, live: end - start }),
+                }
+            }
+        }
+        self.runs = runs;
+        self.bound();
     }
 
     /// These entries, if what led from them to `later` did not happen: the counters that it took stay taken, since
@@ -299,6 +397,29 @@ mod tests {
             occurrences.vacate(&piece);
         }
         assert_eq!((occurrences.live(), occurrences.holes()), (60, 0));
+    }
+
+    #[test]
+    fn stretches_that_are_known_to_be_full_leave_nothing_to_cover_in_vain() {
+        let mut occurrences = fresh();
+        (0..1000).for_each(|_| assert!(occurrences.take().is_some()));
+        let released: BTreeSet<u32> = [100, 300, 301, 500, 700, 900].into();
+        assert!(released.iter().all(|gone| occurrences.release(*gone)));
+        assert!(occurrences.holes() > 0, "more stretches than a record names");
+        let stretches = occurrences.dense_stretches(&released).expect("they are all that went");
+        assert_eq!(stretches, [0..100, 101..300, 302..500, 501..700, 701..900, 901..1000]);
+        let but_one = released.iter().copied().filter(|gone| *gone != 500).collect();
+        let exact = occurrences.runs().iter().all(|run| !(run.start..run.end).contains(&500));
+        assert!(exact || occurrences.dense_stretches(&but_one).is_none());
+        // The least ones go to the end, until a record can name what is left.
+        for stretch in [0..100, 101..300] {
+            for counter in stretch.rev() {
+                assert!(occurrences.release(counter) && occurrences.take().is_some());
+            }
+        }
+        occurrences.know_dense(&[302..500, 501..700, 701..900, 901..occurrences.next()]);
+        assert_eq!((occurrences.live(), occurrences.holes()), (994, 0));
+        assert_eq!(occurrences.runs().len(), 4);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! [`HEADER_STEP_BYTES`], or of about an eighth of a long header ([`padding::pad_in_proportion`]).
 
 use super::IndexTerms;
+use crate::arx_eq::occurrences::Held;
 use crate::error::OpenFailed;
 use crate::padding;
 use arras_protocol::{IndexId, codec};
@@ -37,18 +38,18 @@ struct Layout {
     version: [u8; 8],
     sequence: [u8; 8],
     names: Vec<String>,
-    counters: Vec<(IndexId, Vec<[u8; 4]>)>,
+    entries: Vec<(IndexId, Vec<[u8; Held::BYTES]>)>,
 }
 
 impl Header {
     /// The header's bytes, padded.
     pub(super) fn encode(self) -> Vec<u8> {
-        let fixed = |counters: Vec<u32>| counters.into_iter().map(u32::to_be_bytes).collect();
+        let fixed = |entries: Vec<Held>| entries.into_iter().map(Held::encode).collect();
         let layout = Layout {
             version: self.version,
             sequence: self.sequence.to_be_bytes(),
             names: self.names,
-            counters: self.terms.counters.into_iter().map(|(id, counters)| (id, fixed(counters))).collect(),
+            entries: self.terms.entries.into_iter().map(|(id, entries)| (id, fixed(entries))).collect(),
         };
         padding::pad_in_proportion(codec::encode(&layout), HEADER_STEP_BYTES)
     }
@@ -61,13 +62,13 @@ impl Header {
         // This proxy's own record, sealed: names take many times their bytes in memory.
         let layout: Layout =
             codec::decode_expanding(padding::unpad(bytes)?, NAMES_EXPANSION).map_err(|_| OpenFailed)?;
-        let numbers = |counters: Vec<[u8; 4]>| counters.into_iter().map(u32::from_be_bytes).collect();
-        let counters = layout.counters.into_iter().map(|(id, counters)| (id, numbers(counters))).collect();
+        let held = |entries: Vec<[u8; Held::BYTES]>| entries.into_iter().map(Held::decode).collect();
+        let entries = layout.entries.into_iter().map(|(id, entries)| (id, held(entries))).collect();
         Ok(Self {
             version: layout.version,
             sequence: u64::from_be_bytes(layout.sequence),
             names: layout.names,
-            terms: IndexTerms { counters },
+            terms: IndexTerms { entries },
         })
     }
 }
@@ -78,7 +79,8 @@ mod tests {
 
     fn header(sequence: u64, counter: u32) -> Header {
         let names = (0..10).map(|number| format!("field {number}")).collect();
-        let terms = IndexTerms { counters: vec![(IndexId([1; 8]), vec![counter; 30])] };
+        let held = Held { tree: [7; 4], counter };
+        let terms = IndexTerms { entries: vec![(IndexId([1; 8]), vec![held; 30])] };
         Header { version: [9; 8], sequence, names, terms }
     }
 
@@ -104,9 +106,11 @@ mod tests {
             version: [0; 8],
             sequence: 0,
             names: names.iter().map(ToString::to_string).collect(),
-            terms: IndexTerms { counters: vec![(IndexId([1; 8]), vec![0; values])] },
+            terms: IndexTerms {
+                entries: vec![(IndexId([1; 8]), vec![Held { tree: [0; 4], counter: 0 }; values])],
+            },
         };
-        let lengths = [with(&["_id", "x"], 1), with(&["_id", "longer"], 1), with(&["_id", "x"], 4)]
+        let lengths = [with(&["_id", "x"], 1), with(&["_id", "longer"], 1), with(&["_id", "x"], 3)]
             .map(|header| header.encode().len());
         assert_eq!(lengths, [64; 3]);
     }

@@ -70,6 +70,8 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     let mut configuration = Configuration::read(&places.layout.configuration)?;
     configuration.listen.clone_from(&arguments.listen);
     configuration.data_dir = places.proxy_data;
+    // Everything is kept in the one directory.
+    configuration.witness = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = proxy::stop_signal()?;

@@ -96,6 +96,7 @@ impl Failure {
                 OpenError::Local(_)
                 | OpenError::KeyVersion(_)
                 | OpenError::History(_)
+                | OpenError::Witness(_)
                 | OpenError::Restore(_),
             )
             | Self::Halted(_)
@@ -114,7 +115,9 @@ impl Failure {
         let what = match error {
             StorageError::InUse => "another arras proxy uses this data directory; stop it first".into(),
             StorageError::Damaged(what) => format!("damaged ({what}); restore it from a backup"),
-            StorageError::Environment(what) => format!("{what}; check that it is a writable directory"),
+            StorageError::Environment(what) | StorageError::Undecided(what) => {
+                format!("{what}; check that it is a writable directory")
+            }
         };
         Self::Data { path, what }
     }

@@ -6,6 +6,7 @@ use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
 use crate::engine::{self, Engine};
 use crate::history::{Halt, History};
+use crate::witness::{self, Witness};
 use arras_keys::Keyring;
 use arras_mongo::{Options, Server};
 use arras_planner::schema::Schema;
@@ -71,6 +72,8 @@ pub(super) async fn serve(
         connected = Connection::open_when_there(settings) => connected?,
         () = &mut stop => return Ok(()),
     };
+    let witness = configuration.witness.as_deref().map(Witness::open).transpose();
+    let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
     local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
     let mut incarnation = connection.incarnation();
@@ -83,6 +86,7 @@ pub(super) async fn serve(
         memory_bytes,
         spill_directory: configuration.data_dir.clone(),
         history: Arc::clone(&history),
+        witness: witness.clone(),
         ..engine::Settings::default()
     };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
@@ -94,6 +98,7 @@ pub(super) async fn serve(
             }
         }
     });
+    let noting = witness.clone().map(|witness| tokio::spawn(note(witness, Arc::clone(&history))));
     let address = &configuration.listen;
     let failed = |source| Failure::Listen { address: address.clone(), source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -113,11 +118,30 @@ pub(super) async fn serve(
         })
         .await;
     restarts.abort();
+    if let (Some(noting), Some(witness)) = (noting, witness) {
+        noting.abort();
+        note_once(&witness, &history);
+    }
     if history.halted() == Some(Halt::Fenced) {
         return Err(Halt::Fenced.into());
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Notes how far the history has come, from time to time.
+async fn note(witness: Arc<Witness>, history: Arc<History>) {
+    loop {
+        tokio::time::sleep(witness::STEP).await;
+        let (witness, history) = (Arc::clone(&witness), Arc::clone(&history));
+        let _ = tokio::task::spawn_blocking(move || note_once(&witness, &history)).await;
+    }
+}
+
+fn note_once(witness: &Witness, history: &History) {
+    if let Err(error) = witness.acknowledged(history.acknowledged(0)) {
+        tracing::warn!(%error, "what has come to pass cannot be noted: a restore that nobody declares may pass");
+    }
 }
 
 /// Completes at the first SIGTERM or ctrl-C; a later one ends the process at once.

@@ -2,14 +2,14 @@
 
 use super::channel::ServerChannel;
 use super::cleanup::Cleanup;
-use super::collection::Collection;
+use super::collection::{Collection, Released};
 use super::index::{Half, Part};
 use super::intents::WriteError;
 use super::local::{Change, LocalError, LocalStore};
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_client::arx_eq::ArxEq;
-use arras_client::arx_eq::occurrences::Occurrences;
+use arras_client::arx_eq::occurrences::{Held, Occurrences};
 use arras_client::arx_range::{ArxRange, RangeEntry, Staged};
 use arras_client::{IndexTerms, OpenDocument};
 use arras_documents::limits;
@@ -144,8 +144,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     unique_steps(part.id, labels, revisions, &differences, &mut steps);
                 }
                 Half::Eq(half) => {
-                    removed.push((Arc::clone(part), removed_values(&differences)));
-                    self.eq_steps(half, revisions, &differences, &mut headers, &mut values, &mut steps)?;
+                    let released =
+                        self.eq_steps(half, revisions, &differences, &mut headers, &mut values, &mut steps)?;
+                    removed.push((Arc::clone(part), released));
                 }
                 Half::Range(index) => {
                     let (insert, remove) = range_entries(revisions, differences);
@@ -182,7 +183,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    /// Counters for new values, entries for them, removal of old ones.
+    /// Counters for new values, entries for them, removal of old ones: the values that lose entries, and under which
+    /// counters these were.
     fn eq_steps(
         &self,
         half: &ArxEq,
@@ -191,43 +193,45 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         headers: &mut [IndexTerms],
         values: &mut ValueRecords,
         steps: &mut Steps,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Released, StoreError> {
+        let mut released = Released::new();
         for ((revision, difference), header) in revisions.iter().zip(differences).zip(headers) {
             let held = revision.old.as_ref().map(|old| old.terms.of(half.index())).unwrap_or_default();
-            let held: BTreeMap<&Vec<u8>, u32> =
+            let held: BTreeMap<&Vec<u8>, Held> =
                 difference.old.values.iter().zip(held.iter().copied()).collect();
             let mut now = Vec::with_capacity(difference.new.values.len());
             for value in &difference.new.values {
-                let counter = match held.get(value) {
-                    Some(counter) => *counter,
+                let entry = match held.get(value) {
+                    Some(entry) => *entry,
                     None => {
                         let occurrences = self.value_record(half, value, values)?;
-                        let counter = occurrences.take().ok_or_else(|| {
+                        let entry = occurrences.take_held().ok_or_else(|| {
                             let message = "a value has used all its counters; rebuild the index";
                             error::of(8, "UnknownError", message)
                         })?;
-                        let salt = occurrences.salt();
-                        steps.entries.push(Step::ArxEq(half.insert(value, salt, counter, revision.row)));
-                        counter
+                        let insert = half.insert(value, occurrences.salt(), entry.counter, revision.row);
+                        steps.entries.push(Step::ArxEq(insert));
+                        entry
                     }
                 };
-                now.push(counter);
+                now.push(entry);
             }
-            for (value, counter) in held {
+            for (value, entry) in held {
                 if !difference.new.values.contains(value) {
                     let occurrences = self.value_record(half, value, values)?;
                     let salt = occurrences.salt();
-                    if !occurrences.release(counter) {
-                        return Err(error::of(8, "UnknownError", NOT_ON_RECORD));
+                    if !occurrences.may_hold(entry) || !occurrences.release(entry.counter) {
+                        return Err(error::of(246, "DataCorruptionDetected", NOT_ON_RECORD));
                     }
-                    steps.removed.push(Step::ArxEq(half.remove(value, salt, counter)));
+                    steps.removed.push(Step::ArxEq(half.remove(value, salt, entry.counter)));
+                    released.entry(value.clone()).or_default().insert(entry.counter);
                 }
             }
             if !now.is_empty() {
-                header.counters.push((half.index(), now));
+                header.entries.push((half.index(), now));
             }
         }
-        Ok(())
+        Ok(released)
     }
 
     /// The record of a value as this write has made it so far.
@@ -329,15 +333,6 @@ fn flags_to_raise<C>(part: &Arc<Part<C>>, differences: &[Difference]) -> Vec<Fla
         flags.push(Flag { part: Arc::clone(part), multikey: false });
     }
     flags
-}
-
-/// The values of which entries go.
-fn removed_values(differences: &[Difference]) -> HashSet<Vec<u8>> {
-    differences
-        .iter()
-        .flat_map(|Difference { old, new }| old.values.difference(&new.values))
-        .cloned()
-        .collect()
 }
 
 fn unique_steps(

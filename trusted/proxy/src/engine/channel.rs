@@ -2,16 +2,28 @@
 
 use arras_protocol::Channel;
 use arras_protocol::{
-    arx_eq::ArxEq, arx_range::ArxRange, documents::Documents, unique::Unique, write::Write,
+    arx_eq, arx_eq::ArxEq, arx_range::ArxRange, documents::Documents, unique::Unique, write::Write,
 };
 
 /// A channel to the server for every protocol of the engine.
 pub trait ServerChannel:
-    Channel<Documents> + Channel<Write> + Channel<Unique> + Channel<ArxEq> + Channel<ArxRange> + 'static
+    Channel<Documents>
+    + Channel<Write>
+    + Channel<Unique>
+    + Channel<ArxEq>
+    + Channel<arx_eq::Entries>
+    + Channel<ArxRange>
+    + 'static
 {
 }
 
 impl<C> ServerChannel for C where
-    C: Channel<Documents> + Channel<Write> + Channel<Unique> + Channel<ArxEq> + Channel<ArxRange> + 'static
+    C: Channel<Documents>
+        + Channel<Write>
+        + Channel<Unique>
+        + Channel<ArxEq>
+        + Channel<arx_eq::Entries>
+        + Channel<ArxRange>
+        + 'static
 {
 }

@@ -11,20 +11,20 @@
 
 use super::apply::{ValueRecords, counter_name};
 use super::channel::ServerChannel;
-use super::collection::Collection;
+use super::collection::{Collection, Released, Thinned};
 use super::fetch::Absent;
 use super::index::{Half, Part};
 use super::{Shared, error, terms};
-use arras_client::arx_eq::occurrences::Occurrences;
+use arras_client::arx_eq::occurrences::{Held, Occurrences, RUNS_MAX};
 use arras_client::arx_eq::{ArxEq, covered};
 use arras_client::{IndexTerms, OpenDocument};
 use arras_planner::store::StoreError;
 use arras_protocol::write::Step;
-use arras_protocol::{Channel, RowId, arx_eq, documents};
-use arras_storage::Storage;
+use arras_protocol::{Channel, IndexId, RowId, arx_eq, documents};
+use arras_storage::{Durability, Storage};
 use rand::seq::SliceRandom;
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 use tokio::sync::mpsc;
@@ -98,6 +98,43 @@ pub(super) async fn run<S: Storage, C: ServerChannel>(
     }
 }
 
+/// How entries of a value are numbered anew.
+enum Numbering {
+    /// All of them, under another salt.
+    Whole,
+    /// Those at some counters, under counters not yet taken.
+    Piece,
+    /// The same, where all of these counters have an entry.
+    Dense,
+    /// The same; then all counters in `left` and from `next` on have one, and no others.
+    LastDense { left: Vec<Range<u32>>, next: u32 },
+}
+
+impl Numbering {
+    /// How many entries there must be at the counters, if that is known.
+    fn entries(&self, before: &Occurrences, counters: &[Range<u32>]) -> Option<u64> {
+        match self {
+            Self::Whole => Some(before.live()),
+            Self::Piece => None,
+            Self::Dense | Self::LastDense { .. } => {
+                Some(counters.iter().map(|piece| u64::from(piece.end - piece.start)).sum())
+            }
+        }
+    }
+}
+
+/// What went of each index, in one.
+fn joined<C>(thinned: Vec<Thinned<C>>) -> Vec<Thinned<C>> {
+    let mut by_index: BTreeMap<IndexId, Thinned<C>> = BTreeMap::new();
+    for (part, released) in thinned {
+        let (_, all) = by_index.entry(part.id).or_insert_with(|| (part, Released::new()));
+        for (value, counters) in released {
+            all.entry(value).or_default().extend(counters);
+        }
+    }
+    by_index.into_values().collect()
+}
+
 /// A value of an index.
 struct Target<'t, C> {
     collection: &'t Collection<C>,
@@ -113,6 +150,13 @@ impl<C> Clone for Target<'_, C> {
 }
 
 impl<C> Copy for Target<'_, C> {}
+
+impl<C: ServerChannel> Target<'_, C> {
+    /// True if the collection still has the index.
+    fn is_live(&self) -> bool {
+        self.collection.parts().iter().any(|live| live.id == self.part.id)
+    }
+}
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Has a value cleaned behind the answer of a search that went by this record.
@@ -137,12 +181,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 && occurrences.next() == searched.next()
                 && self.settings.cleanup.due_after_search(occurrences)
         };
-        let Some(pieces) = self.as_writer(target, due).await? else { return Ok(()) };
-        for piece in pieces {
-            let _one_writer = self.writer(target.collection).await?;
-            let is_live = target.collection.parts().iter().any(|live| live.id == target.part.id);
-            let same = self.record_of(target)?.is_some_and(|now| now.salt() == searched.salt());
-            if !is_live || !same {
+        let pieces = {
+            let Some(_one_writer) = self.writer_while_live(target).await? else { return Ok(()) };
+            self.clean_or_cut(target, due).await?
+        };
+        for piece in pieces.unwrap_or_default() {
+            let Some(_one_writer) = self.writer_while_live(target).await? else { return Ok(()) };
+            if self.record_of(target)?.is_none_or(|now| now.salt() != searched.salt()) {
                 return Ok(());
             }
             self.clean_piece(target, piece).await?;
@@ -150,16 +195,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    async fn as_writer(
+    /// Waits to be the one writer of the collection; none if it no longer has the index.
+    async fn writer_while_live<'c>(
         &self,
-        target: Target<'_, C>,
-        due: impl Fn(&Occurrences) -> bool,
-    ) -> Result<Option<Vec<Range<u32>>>, StoreError> {
-        let _one_writer = self.writer(target.collection).await?;
-        if !target.collection.parts().iter().any(|live| live.id == target.part.id) {
-            return Ok(None);
-        }
-        self.clean_or_cut(target, due).await
+        target: Target<'c, C>,
+    ) -> Result<Option<tokio::sync::MutexGuard<'c, ()>>, StoreError> {
+        let writer = self.writer(target.collection).await?;
+        Ok(target.is_live().then_some(writer))
     }
 
     /// Cleans, at the end of a statement that took entries away, the values whose policy is not to wait for a search.
@@ -171,10 +213,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if self.intents.in_doubt() {
             return;
         }
-        for (part, values) in thinned {
-            let is_live = collection.parts().iter().any(|live| live.id == part.id);
+        for (part, released) in joined(thinned) {
             let Half::Eq(half) = &part.half else { continue };
-            if is_live && let Err(error) = self.clean_removed(collection, &part, half, values).await {
+            if let Err(error) = self.clean_removed(collection, &part, half, released).await {
                 tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
                 return;
             }
@@ -186,16 +227,51 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection<C>,
         part: &Part<C>,
         half: &ArxEq,
-        values: HashSet<Vec<u8>>,
+        released: Released,
     ) -> Result<(), StoreError> {
-        for value in values {
+        for (value, released) in released {
             let target = Target { collection, part, half, value: &value };
+            if !target.is_live() {
+                return Ok(());
+            }
             let due = |occurrences: &Occurrences| self.settings.cleanup.due_after_removal(occurrences);
+            let Some(occurrences) = self.record_of(target)?.filter(due) else { continue };
+            if occurrences.live() > u64::from(PIECE)
+                && let Some(stretches) = occurrences.dense_stretches(&released)
+            {
+                self.move_least(target, stretches, occurrences.next()).await?;
+                continue;
+            }
             for piece in self.clean_or_cut(target, due).await?.unwrap_or_default() {
                 self.clean_piece(target, piece).await?;
             }
         }
         Ok(())
+    }
+
+    /// Of a value whose entries are in these stretches, and nowhere else, moves the shortest ones to its end, `next`,
+    /// until a record can name those that are left.
+    async fn move_least(
+        &self,
+        target: Target<'_, C>,
+        mut stretches: Vec<Range<u32>>,
+        next: u32,
+    ) -> Result<(), StoreError> {
+        // What moves follows on the last one, if that reaches so far.
+        let last = stretches.pop_if(|last| last.end == next);
+        let mut pieces = Vec::new();
+        while stretches.len() >= RUNS_MAX {
+            let shortest = (0..stretches.len()).min_by_key(|place| stretches.get(*place).map(Range::len));
+            let moved = stretches.remove(shortest.unwrap_or_default());
+            let begins = moved.clone().step_by(PIECE as usize);
+            pieces.extend(begins.map(|begin| begin..moved.end.min(begin.saturating_add(PIECE))));
+        }
+        stretches.extend(last);
+        let last_piece = pieces.pop().into_iter().collect();
+        for piece in pieces {
+            self.renumber(target, vec![piece], Numbering::Dense).await?;
+        }
+        self.renumber(target, last_piece, Numbering::LastDense { left: stretches, next }).await
     }
 
     /// Cleans a value of few entries as a whole; the pieces of one of many; none if nothing is to be done. The caller
@@ -208,7 +284,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(occurrences) = self.record_of(target)?.filter(due) else { return Ok(None) };
         if occurrences.live() <= u64::from(PIECE) {
             let counters = occurrences.runs().iter().map(|run| run.start..run.end).collect();
-            self.renumber(target, counters, true).await?;
+            self.renumber(target, counters, Numbering::Whole).await?;
             return Ok(None);
         }
         let sparse = occurrences.runs().iter().filter(|run| run.live < run.end - run.start);
@@ -221,7 +297,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Moves what is left in some counters of a value to counters not yet taken.
     async fn clean_piece(&self, target: Target<'_, C>, piece: Range<u32>) -> Result<(), StoreError> {
-        self.renumber(target, vec![piece], false).await
+        self.renumber(target, vec![piece], Numbering::Piece).await
     }
 
     fn record_of(&self, target: Target<'_, C>) -> Result<Option<Occurrences>, StoreError> {
@@ -234,16 +310,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         target: Target<'_, C>,
         counters: Vec<Range<u32>>,
-        whole: bool,
+        numbering: Numbering,
     ) -> Result<(), StoreError> {
         let Target { collection, half, value, .. } = target;
         let Some(before) = self.record_of(target)? else { return Ok(()) };
         let mut rows = self.rows_at(target, &before, counters.clone()).await?;
-        if whole && rows.len() as u64 != before.live() {
+        if numbering.entries(&before, &counters).is_some_and(|entries| entries != rows.len() as u64) {
             return Err(error::lying(&collection.ns, "an equality index lacks entries of a value"));
         }
         rows.shuffle(&mut rand::rng());
         let mut records = ValueRecords::default();
+        let whole = matches!(numbering, Numbering::Whole);
         let mut fresh = whole.then(|| Occurrences::new(&mut rand::rng()));
         let (mut entries, mut headers, mut removed) = (Vec::new(), Vec::new(), Vec::new());
         for rows in rows.chunks(DOCUMENTS_PER_READ) {
@@ -251,19 +328,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for document in self.read_rows(collection, rows, Absent::Named(&watch)).await? {
                 let record = self.value_record(half, value, &mut records)?;
                 let (place, held) = self.held(target, &document)?;
-                if !counters.iter().any(|piece| piece.contains(&held)) || !record.release(held) {
+                let named = counters.iter().any(|piece| piece.contains(&held.counter));
+                if !named || !before.may_hold(held) || !record.release(held.counter) {
                     return Err(error::lying(
                         &collection.ns,
                         "an equality index names documents under other counters than theirs",
                     ));
                 }
-                removed.push(Step::ArxEq(half.remove(value, before.salt(), held)));
+                removed.push(Step::ArxEq(half.remove(value, before.salt(), held.counter)));
                 let to = fresh.as_mut().unwrap_or(record);
-                let counter = to
-                    .take()
+                let entry = to
+                    .take_held()
                     .ok_or_else(|| error::of(8, "UnknownError", "a value has used all its counters"))?;
-                entries.push(Step::ArxEq(half.insert(value, to.salt(), counter, document.row)));
-                let header = renumbered(&document.terms, half.index(), place, counter);
+                entries.push(Step::ArxEq(half.insert(value, to.salt(), entry.counter, document.row)));
+                let header = renumbered(&document.terms, half.index(), place, entry);
                 let header = collection.sealer.header(&document, header, &mut rand::rng());
                 let (collection, row) = (collection.id, document.row);
                 headers.push(Step::Documents(documents::Change::PutHeader { collection, row, header }));
@@ -274,15 +352,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Some(fresh) => *record = fresh,
             None => counters.iter().for_each(|piece| record.vacate(piece)),
         }
+        if let Numbering::LastDense { mut left, next } = numbering {
+            left.push(next..record.next());
+            record.know_dense(&left);
+        }
         // Each kind in an order of its own: what is new is not to be told by its place.
         for steps in [&mut entries, &mut headers, &mut removed] {
             steps.shuffle(&mut rand::rng());
         }
         let steps = [entries, headers, removed].concat();
-        if steps.is_empty() {
-            return Ok(());
-        }
         let changes = self.value_changes(&records);
+        if steps.is_empty() {
+            return self.local.apply(&changes, Durability::Durable).map_err(error::local);
+        }
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
     }
 
@@ -313,24 +395,24 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(rows)
     }
 
-    /// Where a document's header holds the counter of the value, and the counter.
-    fn held(&self, target: Target<'_, C>, document: &OpenDocument) -> Result<(usize, u32), StoreError> {
+    /// Where a document's header names the entry of the value, and the entry.
+    fn held(&self, target: Target<'_, C>, document: &OpenDocument) -> Result<(usize, Held), StoreError> {
         let values = terms::of(target.part, &document.document);
         let values = values.map_err(|error| error::too_many_entries(&error))?.values;
         let place = values.iter().position(|value| value.as_slice() == target.value);
-        let counter = place.and_then(|place| document.terms.of(target.half.index()).get(place).copied());
-        place.zip(counter).ok_or_else(|| {
+        let entry = place.and_then(|place| document.terms.of(target.half.index()).get(place).copied());
+        place.zip(entry).ok_or_else(|| {
             error::lying(&target.collection.ns, "an index names a document for a value that it does not hold")
         })
     }
 }
 
-/// The terms of a document with another counter for one value of one index.
-fn renumbered(terms: &IndexTerms, index: arras_protocol::IndexId, place: usize, counter: u32) -> IndexTerms {
+/// The terms of a document with another entry for one value of one index.
+fn renumbered(terms: &IndexTerms, index: IndexId, place: usize, entry: Held) -> IndexTerms {
     let mut terms = terms.clone();
-    for (_, counters) in terms.counters.iter_mut().filter(|(id, _)| *id == index) {
-        if let Some(held) = counters.get_mut(place) {
-            *held = counter;
+    for (_, entries) in terms.entries.iter_mut().filter(|(id, _)| *id == index) {
+        if let Some(held) = entries.get_mut(place) {
+            *held = entry;
         }
     }
     terms

@@ -8,12 +8,14 @@ use arras_client::DocumentSealer;
 use arras_keys::{Key, Purpose};
 use arras_planner::store::Namespace;
 use arras_protocol::CollectionId;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// An index, and values of which entries went.
-pub(super) type Thinned<C> = (Arc<Part<C>>, HashSet<Vec<u8>>);
+/// Values of which entries went, and the counters that these were under.
+pub(super) type Released = HashMap<Vec<u8>, BTreeSet<u32>>;
+/// An index, and what went of it.
+pub(super) type Thinned<C> = (Arc<Part<C>>, Released);
 
 /// A collection.
 pub(super) struct Collection<C> {

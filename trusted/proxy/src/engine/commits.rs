@@ -52,7 +52,7 @@ impl<S: Storage> Commits<S> {
     /// with it.
     ///
     /// # Errors
-    /// [`LocalError`]; nothing changed.
+    /// [`LocalError`]; nothing changed, unless it [is undecided](LocalError::is_undecided).
     pub(super) async fn record(
         &self,
         operation: OperationId,
@@ -68,7 +68,7 @@ impl<S: Storage> Commits<S> {
             serve(Serving { shared: Arc::clone(&self.shared) });
         }
         outcome.await.unwrap_or_else(|_| {
-            Err(arras_storage::StorageError::Environment("the thread that writes it failed".into()).into())
+            Err(arras_storage::StorageError::Undecided("the thread that writes it failed".into()).into())
         })
     }
 
@@ -107,6 +107,10 @@ impl<S: Storage> Shared<S> {
         let outcome = self.local.apply(all, Durability::Durable);
         {
             let mut queue = self.queue();
+            if outcome.as_ref().is_err_and(LocalError::is_undecided) {
+                // It may be on record already, and no later one may lower it.
+                queue.newest = newest;
+            }
             if outcome.is_ok() {
                 queue.newest = newest;
             } else {

@@ -7,7 +7,7 @@ use super::collection::Collection;
 use super::declared;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
-use super::local::Change;
+use super::local::{Change, LocalError};
 use super::{OpenError, Shared, error};
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::{ID_INDEX, normalised};
@@ -17,6 +17,7 @@ use arras_protocol::{CollectionId, IndexId, documents};
 use arras_storage::{Durability, Storage};
 use bson::doc;
 use rand::Rng;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -173,6 +174,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.remove_as_named(COUNTERS, index.as_bytes()).map_err(error::local)
     }
 
+    /// Forgets the records of values of indexes that are gone: an earlier start may have ended, or not have known the
+    /// outcome of their drop, before it did.
+    pub(super) fn sweep_counters(&self) -> Result<(), LocalError> {
+        let collections = self.all_collections();
+        let live: HashSet<IndexId> =
+            collections.iter().flat_map(|collection| collection.parts()).map(|part| part.id).collect();
+        for beginning in self.local.beginnings_as_named(COUNTERS, IndexId::BYTES)? {
+            let index = beginning.as_slice().try_into().map(IndexId);
+            if !index.is_ok_and(|index| live.contains(&index)) {
+                self.local.remove_as_named(COUNTERS, &beginning)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes indexes and fills them; how many there were before and are now.
     pub(super) async fn create_indexes(
         &self,
@@ -315,7 +331,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let changes = vec![catalog::record(&self.local, &collection.record())];
         let removed = if self.intents.in_doubt() {
             // What is in doubt may be for this index: it goes first.
-            self.intents.record(&steps, changes).await.map_err(error::local)?;
+            self.intents.record(&steps, changes).await.map_err(error::write)?;
             self.settled().await.map_err(error::recorded)
         } else {
             self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)

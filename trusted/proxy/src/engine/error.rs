@@ -27,6 +27,12 @@ pub(super) fn lying(ns: &Namespace, what: &str) -> StoreError {
     of(246, "DataCorruptionDetected", message)
 }
 
+/// A statement's collection was dropped under it: MongoDB's code for that.
+pub(super) fn dropped(ns: &Namespace) -> StoreError {
+    let Namespace { database, collection } = ns;
+    of(175, "QueryPlanKilled", format!("collection dropped: {database}.{collection}"))
+}
+
 /// MongoDB's code for a server that cannot be reached: nothing was applied, and a driver may try again.
 pub(super) const HOST_UNREACHABLE: i32 = 6;
 /// MongoDB's code for a server that did not answer in time.
@@ -115,7 +121,9 @@ pub(super) fn local(error: LocalError) -> StoreError {
 
 pub(super) fn write(error: WriteError) -> StoreError {
     match error {
-        WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_) => in_doubt(error.to_string()),
+        WriteError::InDoubt(_) | WriteError::Undecided(_) | WriteError::HaltedInDoubt(_) => {
+            in_doubt(error.to_string())
+        }
         // Nothing was applied: a driver may send it again.
         WriteError::Unsettled(_) => of(HOST_UNREACHABLE, "HostUnreachable", error.to_string()),
         WriteError::NotSent(error) => channel(error),

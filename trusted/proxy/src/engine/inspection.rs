@@ -15,7 +15,7 @@ use arras_client::arx_eq::{self as client, ArxEq};
 use arras_client::arx_range::Epochs;
 use arras_client::error::IndexError;
 use arras_keys::Keyring;
-use arras_protocol::{Channel, ChannelError, RowId, arx_eq, documents, unique};
+use arras_protocol::{Channel, ChannelError, IndexId, RowId, arx_eq, documents, unique};
 use arras_storage::Storage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -240,11 +240,14 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         values: BTreeMap<Vec<u8>, Vec<RowId>>,
     ) -> Result<Option<String>, OpenError> {
         let (mut lacking, mut foreign, mut unrecorded) = (0, 0, 0);
+        // Of values that documents have: found, or not looked for.
+        let mut known = 0;
         for (value, mut wanted) in values {
             let name = counter_name(half.index(), &half.slot(&value).0);
             let record: Option<Vec<u8>> = self.local.get_as_named(COUNTERS, &name)?;
             let Some(occurrences) = record.and_then(|record| Occurrences::decode(&record).ok()) else {
                 unrecorded += 1;
+                known += wanted.len() as u64;
                 continue;
             };
             let mut held = Vec::new();
@@ -253,13 +256,30 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
                 let reply = asked(Channel::<arx_eq::ArxEq>::call(&**self.channel, request).await)?;
                 held.extend(reply.values.into_iter().flat_map(|matches| matches.rows));
             }
+            known += held.len() as u64;
             wanted.sort_unstable();
             held.sort_unstable();
             let (wanted, held): (BTreeSet<_>, BTreeSet<_>) = (numbered(wanted), numbered(held));
             lacking += wanted.difference(&held).count() as u64;
             foreign += held.difference(&wanted).count() as u64;
         }
+        foreign += self.entries(half.index()).await?.saturating_sub(known);
         Ok(describe(lacking, foreign, unrecorded))
+    }
+
+    /// How many entries an equality index has.
+    async fn entries(&self, index: IndexId) -> Result<u64, OpenError> {
+        let (mut entries, mut after) = (0, None);
+        loop {
+            let request = arx_eq::EntriesRequest { index, after };
+            let page = asked(Channel::<arx_eq::Entries>::call(&**self.channel, request).await)?;
+            entries += u64::from(page.entries);
+            match page.last {
+                None => return Ok(entries),
+                Some(last) if after < Some(last) => after = Some(last),
+                Some(_) => return Err(IndexError::Peer("a count of entries does not go on").into()),
+            }
+        }
     }
 }
 

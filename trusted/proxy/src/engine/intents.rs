@@ -13,7 +13,7 @@ use super::upload::{self, Heading, TooLarge};
 use crate::history::History;
 use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Refusal};
-use arras_storage::{Durability, Storage, Table};
+use arras_storage::{Durability, Storage, StorageError, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,12 @@ pub enum WriteError {
          operation was recorded, and nothing of it will be applied"
     )]
     Unsettled(String),
+    /// The proxy's own store failed in a way that leaves open whether the write is recorded there.
+    #[error(
+        "the proxy's store failed ({0}); whether the write is recorded there is not known: if it is, it will be \
+         completed once the store can be used again"
+    )]
+    Undecided(String),
     /// This proxy must not go on; its attempts of this write were refused whole, or none was made. Nothing was applied.
     #[error("{0}; nothing of this write was applied")]
     Halted(String),
@@ -63,16 +69,21 @@ pub enum WriteError {
     /// It is more than a write may be; nothing was recorded or sent.
     #[error("the write is too large: {0}")]
     TooLarge(#[from] TooLarge),
-    /// The proxy's own store failed; nothing was sent.
+    /// The proxy's own store failed; nothing of the write is recorded, and nothing was sent.
     #[error(transparent)]
     Local(#[from] LocalError),
+}
+
+/// A failure to record a write.
+fn unrecorded(error: LocalError) -> WriteError {
+    if error.is_undecided() { WriteError::Undecided(error.to_string()) } else { error.into() }
 }
 
 impl WriteError {
     /// True if the server has not applied the write, and will not.
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
-        !matches!(self, Self::InDoubt(_) | Self::HaltedInDoubt(_))
+        !matches!(self, Self::InDoubt(_) | Self::Undecided(_) | Self::HaltedInDoubt(_))
     }
 }
 
@@ -156,25 +167,29 @@ impl<S: Storage> Intents<S> {
         changes: Vec<Change>,
     ) -> Result<(), WriteError> {
         upload::check(&steps)?;
-        let (operation, finished_below) = self.note(&steps, changes, false).await?;
+        let (operation, finished_below) = self.note(&steps, changes, false).await.map_err(unrecorded)?;
         let outcome = self.send(channel, operation, finished_below, steps, true).await;
         if matches!(outcome, Err(WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
-        } else {
-            self.finish(operation, outcome.is_ok()).await;
+            return outcome;
         }
-        outcome
+        match (self.finish(operation, outcome.is_ok()).await, outcome) {
+            (Ok(()), outcome) => outcome,
+            (Err(failed), Ok(())) => Err(WriteError::Undecided(failed.to_string())),
+            (Err(failed), Err(refused)) => Err(WriteError::Undecided(format!("{failed}, after: {refused}"))),
+        }
     }
 
     /// Records a write like [`Self::perform`], to be sent by [`Self::settle`] after those that are in doubt already.
     ///
     /// # Errors
-    /// [`LocalError`]; nothing is recorded.
-    pub async fn record(&self, steps: &[Step], changes: Vec<Change>) -> Result<(), LocalError> {
-        self.note(steps, changes, true).await.map(drop)
+    /// [`WriteError`]; nothing is recorded unless it is [`WriteError::Undecided`].
+    pub async fn record(&self, steps: &[Step], changes: Vec<Change>) -> Result<(), WriteError> {
+        self.note(steps, changes, true).await.map(drop).map_err(unrecorded)
     }
 
-    /// Names a write and records it; its name, and below which one everything is finished.
+    /// Names a write and records it; its name, and below which one everything is finished. If nobody knows whether it
+    /// is recorded it stays in doubt: to be sent, as any other, if the log turns out to have it.
     async fn note(
         &self,
         steps: &[Step],
@@ -193,6 +208,11 @@ impl<S: Storage> Intents<S> {
         let undo = self.ledger.begin(operation, steps, &changes);
         changes.push(self.local.set(INTENTS, &name(operation), &(operation, finished_below, steps, undo)));
         if let Err(error) = self.commits.record(operation, changes).await {
+            if error.is_undecided() {
+                self.history.recorded(operation);
+                self.open_writes().operations.insert(operation, true);
+                return Err(error);
+            }
             self.open_writes().operations.remove(&operation);
             self.ledger.end(operation, false, &self.local);
             return Err(error);
@@ -241,7 +261,7 @@ impl<S: Storage> Intents<S> {
         for operation in &in_doubt {
             let intent: Option<Recorded> = self.local.get(INTENTS, &name(*operation))?;
             let Some((_, finished_below, steps, _)) = intent else {
-                self.finish(*operation, false).await;
+                self.finish(*operation, false).await?;
                 continue;
             };
             let _held = hold(&steps).await;
@@ -261,7 +281,7 @@ impl<S: Storage> Intents<S> {
                 Err(WriteError::HaltedInDoubt(why)) => return Err(WriteError::Halted(why)),
                 Err(error) => return Err(error),
             }
-            self.finish(*operation, applied).await;
+            self.finish(*operation, applied).await?;
         }
         Ok(in_doubt.len())
     }
@@ -297,7 +317,9 @@ impl<S: Storage> Intents<S> {
                 }
                 // A failing store says nothing of what an earlier attempt came to.
                 Err(ChannelError::Refused(refusal @ Refusal::Storage(_))) if !first => refusal.to_string(),
-                Err(ChannelError::Refused(refusal @ Refusal::Stopping)) => refusal.to_string(),
+                Err(ChannelError::Refused(refusal @ (Refusal::Stopping | Refusal::Undecided(_)))) => {
+                    refusal.to_string()
+                }
                 Err(ChannelError::Refused(refusal)) => return Err(refusal.into()),
                 Err(error) if error.outcome_unknown() => error.to_string(),
                 Err(error) => return Err(WriteError::NotSent(error)),
@@ -323,34 +345,42 @@ impl<S: Storage> Intents<S> {
 
     /// Strikes a write whose outcome is known. One that was applied, durably before the next one is recorded: if the
     /// strike is lost with the process, the replay changes nothing. One that was not, durably at once.
-    async fn finish(&self, operation: OperationId, applied: bool) {
-        let mut strike = vec![self.local.unset(INTENTS, &name(operation))];
-        let mut struck = false;
-        if !applied {
-            // At once, and with the strike: the next one goes by these records, and a replay is of those now there.
-            strike.extend(self.ledger.undo(operation));
-            let local = Arc::clone(&self.local);
-            let written = tokio::task::spawn_blocking(move || {
-                // Durably: its sender is told that it was not applied, so no later start may send it again.
-                let outcome = local.apply(&strike, Durability::Durable);
-                (strike, outcome)
-            });
-            match written.await {
-                Ok((_, Ok(()))) => (strike, struck) = (Vec::new(), true),
-                Ok((changes, Err(error))) => {
-                    tracing::error!(%error, ?operation, "a write that was not applied cannot be struck off the log");
-                    strike = changes;
-                }
-                Err(_) => strike = Vec::new(),
-            }
+    ///
+    /// # Errors
+    /// [`LocalError`] if one that was not applied cannot be struck: it stays in doubt. A later start may send it again,
+    /// and the next write of its values must not go by the records it changed.
+    async fn finish(&self, operation: OperationId, applied: bool) -> Result<(), LocalError> {
+        let strike = self.local.unset(INTENTS, &name(operation));
+        let mut along = Vec::new();
+        if applied {
+            along.push(strike);
+        } else if let Err(error) = self.take_back(operation, strike).await {
+            tracing::error!(%error, ?operation, "a write that was not applied cannot be struck off the log");
+            self.open_writes().operations.insert(operation, true);
+            return Err(error);
         }
         // Together, so that the counts are recorded in the order in which they came about.
         let mut open = self.open_writes();
-        strike.extend(self.ledger.end(operation, applied, &self.local));
-        if !struck || !strike.is_empty() {
-            self.commits.send_along(strike);
-        }
+        along.extend(self.ledger.end(operation, applied, &self.local));
+        self.commits.send_along(along);
         // Only now: what is finished below must have its strike under way.
         open.operations.remove(&operation);
+        Ok(())
+    }
+
+    /// Strikes a write that was not applied, and takes back what was recorded with it: durably, since its sender is
+    /// told that it was not applied, and together, since the next one goes by these records and a replay is of those
+    /// now there.
+    async fn take_back(&self, operation: OperationId, strike: Change) -> Result<(), LocalError> {
+        let mut changes = self.ledger.undo(operation);
+        changes.push(strike);
+        let local = Arc::clone(&self.local);
+        let written = tokio::task::spawn_blocking(move || local.apply(&changes, Durability::Durable));
+        written.await.unwrap_or_else(|_| {
+            Err(StorageError::Undecided("the thread that writes it failed".into()).into())
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -252,7 +252,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn perform_joined(&self, collection: &Collection<C>) {
         let writes = collection.joining.take();
         // The writer before may have left a write in doubt: what these go by must be of after it.
-        if let Err(error) = self.settled().await {
+        if let Err(error) = self.settled().await.and_then(|_| self.not_dropped(collection)) {
             return writes.into_iter().for_each(|write| tell(write.done, Err(error.clone())));
         }
         let found = match self.found(collection, &writes).await {

@@ -28,6 +28,14 @@ pub enum LocalError {
     Damaged(&'static str),
 }
 
+impl LocalError {
+    /// True if it is not known whether what was to be stored is: nobody could look.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        matches!(self, Self::Storage(StorageError::Undecided(_)))
+    }
+}
+
 /// Records are padded to a multiple of this many bytes: a counter's size says nothing of its value.
 const RECORD_STEP_BYTES: usize = 16;
 
@@ -168,6 +176,30 @@ impl<S: Storage> LocalStore<S> {
         Ok(writer.commit(Durability::Relaxed)?)
     }
 
+    /// What the names of the records set by [`Self::set_as_named`] begin with: each first `length` bytes once.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails.
+    pub fn beginnings_as_named(&self, table: Table, length: usize) -> Result<Vec<Vec<u8>>, LocalError> {
+        let reader = self.store.read()?;
+        let (mut found, mut from) = (Vec::new(), Some(Vec::new()));
+        while let Some(begin) = from.take() {
+            reader.scan(
+                table,
+                (Bound::Included(&begin), Bound::Unbounded),
+                Direction::Ascending,
+                &mut |name, _| {
+                    let beginning = name.get(..length).unwrap_or(name).to_vec();
+                    // Behind every name that begins so.
+                    from = Some([beginning.as_slice(), &[u8::MAX; 64]].concat());
+                    found.push(beginning);
+                    ControlFlow::Break(())
+                },
+            )?;
+        }
+        Ok(found)
+    }
+
     /// Notes how many writes the server has acknowledged. Recorded with every later change, so with the strike of the
     /// write whose acknowledgement it is: what is struck, and so not sent again, the server is known to have.
     pub fn acknowledged(&self, commits: u64) {
@@ -185,7 +217,7 @@ impl<S: Storage> LocalStore<S> {
     /// Applies changes, all or nothing.
     ///
     /// # Errors
-    /// [`LocalError::Storage`]; nothing changed.
+    /// [`LocalError::Storage`]; nothing changed, unless it [is undecided](LocalError::is_undecided).
     pub fn apply<'c>(
         &self,
         changes: impl IntoIterator<Item = &'c Change>,

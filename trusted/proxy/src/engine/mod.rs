@@ -43,6 +43,7 @@ mod walk;
 mod write;
 
 use crate::history::{Halt, History};
+use crate::witness::{Mark, Witness, WitnessError};
 use arras_client::arx_range::{Epochs, Suspended};
 use arras_client::error::IndexError;
 use arras_keys::Keyring;
@@ -101,6 +102,8 @@ pub struct Settings {
     pub request_bytes: usize,
     /// What is known of the server's history; its connection's too.
     pub history: Arc<History>,
+    /// What this machine has seen of that history, apart from the stores.
+    pub witness: Option<Arc<Witness>>,
 }
 
 impl Default for Settings {
@@ -114,6 +117,7 @@ impl Default for Settings {
             patience: Duration::from_secs(10),
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
+            witness: None,
         }
     }
 }
@@ -136,6 +140,9 @@ pub enum OpenError {
     /// The server's history and this proxy's are not one.
     #[error(transparent)]
     History(#[from] Halt),
+    /// Both sides were set back, or the witness of that cannot be used.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// What a restore calls for is not done.
     #[error("after the restore that was declared: {0}; the next start tries again")]
     Restore(String),
@@ -201,23 +208,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let (oldest, _) = keyring.versions().next().unwrap_or_default();
         let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
         let local = Arc::new(LocalStore::open(local, root)?);
-        let (database, newest) = (local.get(STATE, DATABASE)?, local.get(STATE, NEWEST)?);
-        let acknowledged = local.acknowledged_before()?;
-        settings.history.take_up(database, newest, acknowledged, server)?;
-        local.acknowledged(acknowledged);
-        let restored = restore::declared(&local)?;
-        let mut last = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0);
-        if restored {
-            last = last.saturating_add(restore::EPOCHS_SKIPPED);
-        }
-        let epoch = later_epoch(last, server.generation);
-        let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1);
-        let changes = [
-            local.set(STATE, EPOCH, &epoch),
-            local.set(STATE, STARTS, &starts),
-            local.set(STATE, DATABASE, &server.database),
-        ];
-        local.apply(&changes, Durability::Durable)?;
+        let Begun { epoch, starts, restored } = begin(&local, &settings, server)?;
+        let witness = settings.witness.clone();
         let history = Arc::clone(&settings.history);
         let intents =
             Intents::open(Arc::clone(&local), epoch, settings.patience, history, settings.request_bytes)?;
@@ -250,8 +242,12 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             shared.count_once(&collection).await.map_err(|error| OpenError::Count(error.message))?;
             shared.register(collection);
         }
+        shared.sweep_counters()?;
         if restored {
             shared.make_anew().await?;
+        }
+        if let Some(witness) = &witness {
+            witness.advance(seen(server, epoch), restored)?;
         }
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         let applying = Arc::clone(&shared);
@@ -267,6 +263,48 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             collection.new_epoch().await;
         }
     }
+}
+
+/// A start, as it was recorded.
+struct Begun {
+    epoch: u64,
+    /// Starts so far, this one included.
+    starts: u64,
+    /// A restore was declared before it.
+    restored: bool,
+}
+
+/// What a machine that notes this start has seen.
+fn seen(server: &hello::Response, epoch: u64) -> Mark {
+    Mark { database: server.database, epoch, commits: server.commits }
+}
+
+/// Compares what is recorded with what the server says and with what this machine has seen, and records a start.
+fn begin<S: Storage>(
+    local: &LocalStore<S>,
+    settings: &Settings,
+    server: &hello::Response,
+) -> Result<Begun, OpenError> {
+    let (database, newest) = (local.get(STATE, DATABASE)?, local.get(STATE, NEWEST)?);
+    let acknowledged = local.acknowledged_before()?;
+    settings.history.take_up(database, newest, acknowledged, server)?;
+    local.acknowledged(acknowledged);
+    let restored = restore::declared(local)?;
+    let mut last = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0);
+    if restored {
+        last = last.saturating_add(restore::EPOCHS_SKIPPED);
+    } else if let Some(witness) = &settings.witness {
+        witness.check(seen(server, last))?;
+    }
+    let epoch = later_epoch(last, server.generation);
+    let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1);
+    let changes = [
+        local.set(STATE, EPOCH, &epoch),
+        local.set(STATE, STARTS, &starts),
+        local.set(STATE, DATABASE, &server.database),
+    ];
+    local.apply(&changes, Durability::Durable)?;
+    Ok(Begun { epoch, starts, restored })
 }
 
 /// The epoch of a start after `last`: also later than that of any other proxy which held the server's lease before it,
@@ -330,7 +368,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<tokio::sync::MutexGuard<'c, ()>, StoreError> {
         let writer = collection.writes.lock().await;
         self.settled().await?;
+        self.not_dropped(collection)?;
         Ok(writer)
+    }
+
+    /// An error if the collection was dropped while one waited to write to it.
+    fn not_dropped(&self, collection: &Collection<C>) -> Result<(), StoreError> {
+        let live = self.collection(&collection.ns).is_some_and(|live| live.id == collection.id);
+        if live { Ok(()) } else { Err(error::dropped(&collection.ns)) }
     }
 
     fn next_sequence(&self) -> u64 {

@@ -232,10 +232,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         {
             return self.update_one(collection, row, statement).await;
         }
+        self.as_one_writer(collection, self.update_alone(collection, &statement)).await
+    }
+
+    /// Runs a statement as the collection's one writer. What it thinned out is cleaned at its end, whatever came of it.
+    async fn as_one_writer<T>(
+        &self,
+        collection: &Collection<C>,
+        statement: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let _one_writer = self.writer(collection).await?;
-        let updated = self.update_alone(collection, &statement).await;
+        let outcome = statement.await;
         self.clean_after_statement(collection).await;
-        updated
+        outcome
     }
 
     /// The same. The caller holds the write lock.
@@ -360,10 +369,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if !multi && let Some(row) = self.only_row(collection, filter)? {
             return self.delete_one(collection, row, filter.clone()).await;
         }
-        let _one_writer = self.writer(collection).await?;
-        let deleted = self.delete_alone(collection, statement).await;
-        self.clean_after_statement(collection).await;
-        deleted
+        self.as_one_writer(collection, self.delete_alone(collection, statement)).await
     }
 
     /// The same. The caller holds the write lock.
@@ -392,10 +398,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, StoreError> {
-        let _one_writer = self.writer(collection).await?;
-        let outcome = self.find_and_modify_alone(collection, query, modification).await;
-        self.clean_after_statement(collection).await;
-        outcome
+        self.as_one_writer(collection, self.find_and_modify_alone(collection, query, modification)).await
     }
 
     /// The same. The caller holds the write lock.
