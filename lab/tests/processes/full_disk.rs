@@ -71,7 +71,7 @@ fn lives_through_a_full_disk(side: &str) {
     client.command(&doc! { "createIndexes": "t", "indexes": [index], "$db": "test" }).unwrap();
     let mut there = BTreeSet::new();
     let mut next = 0;
-    for round in 0..3 {
+    for round in 0..2 {
         for _ in 0..20 {
             client.command(&insert(next)).unwrap();
             there.insert(next);

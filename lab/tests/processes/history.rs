@@ -141,12 +141,14 @@ fn a_write_is_not_the_first_to_reach_a_server_that_was_set_back() {
     assert!(error.to_string().contains("older than what it acknowledged"), "{error}");
 }
 
-/// A second proxy, whose data directory is a copy of the first one's.
+/// A second proxy, whose data directory is a copy of the first one's; as on another machine, which has seen nothing of
+/// the first.
 fn second_proxy(system: &System) -> Command {
     copy(&system.path("proxy"), &system.path("second"));
     let configuration = std::fs::read_to_string(system.configuration()).unwrap();
     let path = system.path("config/second.toml");
-    std::fs::write(&path, configuration.replace("\"../proxy\"", "\"../second\"")).unwrap();
+    let second = configuration.replace("\"../proxy\"", "\"../second\"").replace(".witness\"", ".second\"");
+    std::fs::write(&path, second).unwrap();
     let mut command = system.arras("proxy");
     command.arg("--config").arg(path);
     command

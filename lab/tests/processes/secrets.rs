@@ -17,6 +17,7 @@ fn copies(process: u32, wanted: &[&[u8]]) -> io::Result<Vec<usize>> {
     let memory = File::open(format!("/proc/{process}/mem"))?;
     let longest = wanted.iter().map(|wanted| wanted.len()).max().unwrap_or(1);
     let mut counts = vec![0; wanted.len()];
+    let nothing = vec![0; CHUNK_BYTES + longest - 1];
     for line in maps.lines() {
         let mut words = line.split_whitespace();
         let (Some(range), Some(permissions)) = (words.next(), words.next()) else { continue };
@@ -30,6 +31,10 @@ fn copies(process: u32, wanted: &[&[u8]]) -> io::Result<Vec<usize>> {
             let length = usize::try_from(to - at).unwrap().min(chunk.len());
             // A region may go while it is read.
             if memory.read_exact_at(&mut chunk[..length], at).is_err() {
+                continue;
+            }
+            // Most of what an allocator reserves was never written to.
+            if chunk[..length] == nothing[..length] {
                 continue;
             }
             for (count, wanted) in counts.iter_mut().zip(wanted) {

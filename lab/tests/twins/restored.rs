@@ -105,6 +105,8 @@ fn a_declared_restore_looks_equal_and_no_label_comes_again() {
             failures.push(format!("{again} labels from before the restore come again"));
         }
         calls.iter().for_each(|call| observed::take_random(call, random));
+        // Documents keep their names: with new entries they are stored again, under the same.
+        random.remove("rows");
     }
     let [left, right] = seen.map(|calls| shapes(&calls));
     if left != right {

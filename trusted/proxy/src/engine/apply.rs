@@ -20,7 +20,7 @@ use arras_storage::{Storage, Table};
 use bson::Document;
 use rand::seq::SliceRandom;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
