@@ -4,6 +4,7 @@
 //! `cargo build -p arras-proxy -p arras-server` makes the executables.
 #![allow(clippy::unwrap_used)]
 
+mod counters;
 #[path = "../processes/forwarder.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]
 mod forwarder;

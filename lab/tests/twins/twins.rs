@@ -39,7 +39,7 @@ fn permuted(number: i32, factor: i32) -> i32 {
 }
 
 impl Twin {
-    fn pick<T>(self, left: T, right: T) -> T {
+    pub(super) fn pick<T>(self, left: T, right: T) -> T {
         match self {
             Self::Left => left,
             Self::Right => right,
@@ -122,7 +122,7 @@ impl Running {
         self.system.client()
     }
 
-    fn run(&self, command: Document) {
+    pub(super) fn run(&self, command: Document) {
         let mut command = command;
         command.insert("$db", "test");
         self.client().command(&command).unwrap();

@@ -138,7 +138,8 @@ pub const ARX_EQ: Leakage = Leakage {
 /// ArxRange with buckets.
 pub const ARX_RANGE: Leakage = Leakage {
     protocol: "arx_range",
-    snapshot: &[Pattern::Size, Pattern::Shape],
+    // The last: circuits that a change left behind show what came since a tree's last search.
+    snapshot: &[Pattern::Size, Pattern::Shape, Pattern::InsertionOrder],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
     update: &[Pattern::BucketRank],
     attacks: &[KKNO_ACCESS, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],

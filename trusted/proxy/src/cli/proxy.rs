@@ -67,28 +67,18 @@ pub(super) async fn serve(
     // First, so that no other proxy is fenced by one that cannot start.
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
+    let witness = configuration.witness.as_deref().map(Witness::open).transpose();
+    let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
     let mut stop = std::pin::pin!(stop);
     let connection = tokio::select! {
         connected = Connection::open_when_there(settings) => connected?,
         () = &mut stop => return Ok(()),
     };
-    let witness = configuration.witness.as_deref().map(Witness::open).transpose();
-    let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
     local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
     let mut incarnation = connection.incarnation();
-    let range = configuration.range_indexes;
-    let memory_bytes = configuration.memory.saturating_mul(1024 * 1024);
-    let engine_settings = engine::Settings {
-        schema,
-        range,
-        cleanup: configuration.equality_indexes.cleanup,
-        memory_bytes,
-        spill_directory: configuration.data_dir.clone(),
-        history: Arc::clone(&history),
-        witness: witness.clone(),
-        ..engine::Settings::default()
-    };
+    let engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
+    let memory_bytes = engine_settings.memory_bytes;
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
@@ -127,6 +117,24 @@ pub(super) async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+fn engine_settings(
+    configuration: &Configuration,
+    schema: Schema,
+    history: &Arc<History>,
+    witness: Option<&Arc<Witness>>,
+) -> engine::Settings {
+    engine::Settings {
+        schema,
+        range: configuration.range_indexes,
+        cleanup: configuration.equality_indexes.cleanup,
+        memory_bytes: configuration.memory.saturating_mul(1024 * 1024),
+        spill_directory: configuration.data_dir.clone(),
+        history: Arc::clone(history),
+        witness: witness.cloned(),
+        ..engine::Settings::default()
+    }
 }
 
 /// Notes how far the history has come, from time to time.
