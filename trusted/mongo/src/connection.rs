@@ -7,6 +7,7 @@ use crate::operations::Operation;
 use crate::pace;
 use crate::roster::Place;
 use crate::server::Shared;
+use crate::slices;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
 use arras_planner::interrupt::Reason;
 use arras_planner::store::Store;
@@ -179,7 +180,18 @@ struct Reply {
     document: Document,
 }
 
+/// Answers a message; a large one where reading it and planning with its values hold up no other connection.
 async fn answer<S: Store>(
+    shared: &Shared<S>,
+    peer: &Peer,
+    operation: &Operation<'_>,
+    bytes: Vec<u8>,
+) -> Result<(Reply, ReplyForm), ConnectionFailure> {
+    let size = bytes.len();
+    slices::apart(size, answer_here(shared, peer, operation, bytes)).await
+}
+
+async fn answer_here<S: Store>(
     shared: &Shared<S>,
     peer: &Peer,
     operation: &Operation<'_>,

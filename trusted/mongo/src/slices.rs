@@ -7,7 +7,7 @@ use bson::Document;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// A turn ends with the first document after so long.
 const SLICE: Duration = Duration::from_millis(4);
@@ -45,6 +45,20 @@ pub(crate) async fn run<C: Cursor>(
     Ok(state.1)
 }
 
+/// Bytes of a message from which on it takes long to read.
+const LARGE_MESSAGE: usize = 64 * 1024;
+
+/// Does what a message of so many bytes asks for; if it is a large one, where it keeps no thread that serves
+/// connections from others.
+pub(crate) async fn apart<F: Future>(message_bytes: usize, work: F) -> F::Output {
+    let threads = Handle::try_current().is_ok_and(|now| now.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if message_bytes < LARGE_MESSAGE || !threads {
+        return work.await;
+    }
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| tokio::task::block_in_place(|| work.as_mut().poll(context))).await
+}
+
 /// The error for work that broke off.
 pub(crate) fn failed() -> CommandError {
     CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")
@@ -77,5 +91,25 @@ impl<C: Cursor> Turns<C> {
     /// Gives a turn back, before a wait.
     pub(crate) fn give_back(&self) {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn what_a_large_message_asks_for_keeps_no_thread_from_others() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (done, waiting) = mpsc::channel();
+        let large = async move {
+            tokio::spawn(async move { done.send(()).unwrap() });
+            // As long as this runs, the only worker is somewhere else, or the other task would never be.
+            waiting.recv_timeout(Duration::from_secs(60))
+        };
+        let met = runtime.block_on(async { tokio::spawn(apart(LARGE_MESSAGE, large)).await.unwrap() });
+        assert_eq!(met, Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 //! ([`crate::terms`]) among the condition's values. What cannot be said so is opaque, and left to the re-check.
 
 use crate::interval::{Edge, Interval};
-use arras_documents::filter::{Expr, Test};
+use arras_documents::filter::{Expr, Members, Test};
 use arras_documents::order::{self, Class};
 use bson::Bson;
 
@@ -51,7 +51,12 @@ impl Values {
     fn narrowed(self, other: &Self) -> Self {
         let exact = self.exact && other.exact;
         if self.only_points() {
-            let points = self.points.into_iter().filter(|point| other.contains(point)).collect();
+            // Two long lists are compared by hash: pair by pair they would take hours.
+            let theirs = Members::new(other.points.clone());
+            let shared = |point: &Bson| {
+                theirs.contain(Some(point)) || other.intervals.iter().any(|interval| interval.contains(point))
+            };
+            let points = self.points.into_iter().filter(shared).collect();
             return Self { points, intervals: Vec::new(), exact };
         }
         if other.only_points() {
