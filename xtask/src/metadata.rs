@@ -41,6 +41,9 @@ pub struct Dependency {
     /// Whether a feature must turn it on.
     #[serde(default)]
     pub optional: bool,
+    /// Features of it that are asked for.
+    #[serde(default)]
+    pub features: Vec<String>,
     /// The folder it is in, if it is given by path.
     pub path: Option<PathBuf>,
     /// Where it comes from, if not by path.

@@ -9,6 +9,7 @@
 
 pub mod arx_eq;
 pub mod arx_range;
+#[cfg(feature = "lab")]
 pub mod bplus;
 pub mod bytes;
 pub mod channel;
@@ -17,12 +18,17 @@ pub mod documents;
 pub mod frame;
 pub mod hello;
 pub mod ids;
+#[cfg(feature = "lab")]
 pub mod kerschbaum_tueno;
 pub mod leakage;
 pub mod limits;
+#[cfg(feature = "lab")]
 pub mod logarithmic_brc;
+#[cfg(feature = "lab")]
 pub mod ore;
+#[cfg(feature = "lab")]
 pub mod path_oram;
+#[cfg(feature = "lab")]
 pub mod pope;
 pub mod refusal;
 pub mod text;

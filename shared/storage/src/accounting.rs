@@ -198,6 +198,10 @@ impl<S: Storage> Storage for Accounted<S> {
         self.store.engine()
     }
 
+    fn is_ready(&self) -> bool {
+        self.store.is_ready()
+    }
+
     fn setbacks(&self) -> u64 {
         self.store.setbacks()
     }

@@ -513,6 +513,10 @@ impl Storage for Embedded {
         "redb 4.4".to_owned()
     }
 
+    fn is_ready(&self) -> bool {
+        self.engine.is_ready()
+    }
+
     fn setbacks(&self) -> u64 {
         self.engine.setbacks()
     }

@@ -193,6 +193,10 @@ impl<S: Storage> Storage for Failing<S> {
         self.store.engine()
     }
 
+    fn is_ready(&self) -> bool {
+        self.store.is_ready()
+    }
+
     fn setbacks(&self) -> u64 {
         self.store.setbacks()
     }

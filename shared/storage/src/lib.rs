@@ -177,6 +177,11 @@ pub trait Storage: Send + Sync + 'static {
     /// The engine's name and version.
     fn engine(&self) -> String;
 
+    /// False while reading may take as long as opening the store again does, since its device failed.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// How often this store went, while it was open, through what a crash does: its device failed, and it went on
     /// from the last durable commit, with none or some of the relaxed ones after it. Who relies on relaxed commits
     /// being there compares this with what it was.

@@ -3,14 +3,20 @@
 
 pub mod arx_eq;
 pub mod arx_range;
+#[cfg(feature = "lab")]
 pub mod bplus;
 pub mod document;
 pub mod error;
+#[cfg(feature = "lab")]
 pub mod kerschbaum_tueno;
+#[cfg(feature = "lab")]
 pub mod logarithmic_brc;
+#[cfg(feature = "lab")]
 pub mod ore;
 pub mod padding;
+#[cfg(feature = "lab")]
 pub mod path_oram;
+#[cfg(feature = "lab")]
 pub mod pope;
 pub mod traits;
 pub mod unique;

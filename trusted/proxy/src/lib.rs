@@ -6,6 +6,7 @@ pub mod certificates;
 pub mod cli;
 pub mod configuration;
 pub mod connection;
+#[cfg(feature = "demo")]
 pub mod demo;
 pub mod engine;
 pub mod history;

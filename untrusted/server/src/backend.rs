@@ -1,10 +1,10 @@
 //! The keyless halves over one store: a request of any protocol in, its encoded response out.
 
+#[cfg(feature = "lab")]
+mod lab;
+
 use crate::lease::{Caller, Lease, Writer};
-use crate::{
-    arx_eq, arx_range, bplus, documents, hello, kerschbaum_tueno, logarithmic_brc, path_oram, pope, unique,
-    write,
-};
+use crate::{arx_eq, arx_range, documents, hello, unique, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
 
@@ -33,6 +33,16 @@ pub(crate) fn storage(error: StorageError) -> Refusal {
             Refusal::Storage(error.to_string())
         }
     }
+}
+
+/// No protocol has this number, or none of those that this server was built with.
+fn unknown(ProtocolId(number): ProtocolId) -> Refusal {
+    let built = if cfg!(feature = "lab") {
+        ""
+    } else {
+        " (those of the laboratory need a server built with `--features lab`)"
+    };
+    Refusal::Malformed(format!("no protocol {number}{built}"))
 }
 
 /// Decodes a request, or refuses it as malformed.
@@ -131,11 +141,6 @@ impl<S: Storage> Backend<S> {
         type ArxEq = arras_protocol::arx_eq::ArxEq;
         type ArxEqEntries = arras_protocol::arx_eq::Entries;
         type ArxRange = arras_protocol::arx_range::ArxRange;
-        type BPlus = arras_protocol::bplus::BPlus;
-        type KerschbaumTueno = arras_protocol::kerschbaum_tueno::KerschbaumTueno;
-        type Pope = arras_protocol::pope::Pope;
-        type LogarithmicBrc = arras_protocol::logarithmic_brc::LogarithmicBrc;
-        type PathOram = arras_protocol::path_oram::PathOram;
         let store = &self.store;
         match protocol {
             Hello::ID => {
@@ -151,16 +156,10 @@ impl<S: Storage> Backend<S> {
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
             ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
-            BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
-            KerschbaumTueno::ID => {
-                Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
-            }
-            Pope::ID => Ok(codec::encode(&pope::answer(store, request::<Pope>(body)?)?)),
-            LogarithmicBrc::ID => {
-                Ok(codec::encode(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?))
-            }
-            PathOram::ID => Ok(codec::encode(&path_oram::answer(store, request::<PathOram>(body)?)?)),
-            ProtocolId(other) => Err(Refusal::Malformed(format!("no protocol {other}"))),
+            #[cfg(feature = "lab")]
+            other => lab::answer(store, other, body),
+            #[cfg(not(feature = "lab"))]
+            other => Err(unknown(other)),
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Caller {
 }
 
 /// Who holds the database, and over how many connections.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Live {
     holder: Holder,
     connections: usize,
@@ -50,6 +50,8 @@ struct Live {
 #[derive(Debug)]
 pub(crate) struct Lease {
     live: Mutex<Live>,
+    /// One grant at a time. Held during its commit, in which a connection may end without waiting.
+    granting: Mutex<()>,
     /// The holder's generation again, to be read without waiting.
     generation: AtomicU64,
 }
@@ -59,7 +61,8 @@ impl Lease {
     pub(crate) fn open(reader: &impl Read) -> Result<Self, StorageError> {
         let holder = Holder::read(reader)?;
         let generation = AtomicU64::new(holder.generation);
-        Ok(Self { live: Mutex::new(Live { holder, connections: 0 }), generation })
+        let live = Mutex::new(Live { holder, connections: 0 });
+        Ok(Self { live, granting: Mutex::default(), generation })
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -83,25 +86,27 @@ impl Lease {
         if caller.granted.get().is_some() {
             return Err(Refusal::Malformed("a second hello on one connection".into()));
         }
-        let mut live = self.live();
+        let _granting = self.granting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Live { holder, connections } = *self.live();
         match generation {
-            Some(held) if held < live.holder.generation => return Err(Refusal::Fenced),
+            Some(held) if held < holder.generation => return Err(Refusal::Fenced),
             // A later generation than this server ever gave: what it knew of it is gone.
-            Some(held) if held > live.holder.generation => return Err(Refusal::SetBack),
-            Some(_) if instance == live.holder.instance => {}
+            Some(held) if held > holder.generation => return Err(Refusal::SetBack),
+            Some(_) if instance == holder.instance => {}
             Some(_) => return Err(Refusal::Fenced),
             // Its first hello again: the reply was lost.
-            None if instance == live.holder.instance => {}
-            None if live.connections > 0 && !take_over => return Err(Refusal::Leased),
+            None if instance == holder.instance => {}
+            None if connections > 0 && !take_over => return Err(Refusal::Leased),
             None => {
-                let later = Holder { instance, generation: live.holder.generation.saturating_add(1) };
+                let later = Holder { instance, generation: holder.generation.saturating_add(1) };
                 let mut writer = store.write().map_err(storage)?;
                 writer.put(LEASES, HOLDER, &later.to_bytes()).map_err(storage)?;
                 writer.commit(Durability::Durable).map_err(storage)?;
-                *live = Live { holder: later, connections: 0 };
+                *self.live() = Live { holder: later, connections: 0 };
                 self.generation.store(later.generation, Ordering::Release);
             }
         }
+        let mut live = self.live();
         live.connections += 1;
         let _first = caller.granted.set(live.holder.generation);
         Ok(())

@@ -6,19 +6,25 @@
 mod arx_eq;
 pub mod arx_range;
 pub mod backend;
+#[cfg(feature = "lab")]
 mod bplus;
 #[cfg(feature = "process")]
 pub mod configuration;
 mod documents;
 mod hello;
+#[cfg(feature = "lab")]
 mod kerschbaum_tueno;
 mod keyspace;
 mod lease;
 #[cfg(feature = "process")]
 pub mod listener;
+#[cfg(feature = "lab")]
 mod logarithmic_brc;
+#[cfg(feature = "lab")]
 pub mod ore;
+#[cfg(feature = "lab")]
 mod path_oram;
+#[cfg(feature = "lab")]
 mod pope;
 #[cfg(feature = "process")]
 pub mod tls;

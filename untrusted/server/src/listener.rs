@@ -241,7 +241,8 @@ impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
     }
 
     fn is_quick(&self, protocol: ProtocolId, body: &[u8]) -> bool {
-        Self::is_quick(protocol, body)
+        // While the store is opened again, reading takes as long as that.
+        self.store().is_ready() && Self::is_quick(protocol, body)
     }
 
     fn setbacks(&self) -> u64 {

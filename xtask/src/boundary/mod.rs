@@ -3,9 +3,12 @@
 //! The first component of a crate's path is its trust zone. The edges are the *declared* dependencies of
 //! every member: normal, dev and build, optional ones too, for every platform, so that neither a feature nor
 //! a target can add an edge that was not judged. Reachability follows all of them.
+//!
+//! What ships is judged by what cargo would build, too: [`shipped`].
 
 mod graph;
 mod rules;
+mod shipped;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +20,11 @@ use crate::report::Report;
 /// # Errors
 /// If cargo cannot describe a workspace.
 pub fn run() -> Result<Report, String> {
-    Ok(judge(&metadata::load_all(&metadata::root())?))
+    let root = metadata::root();
+    let mut report = judge(&metadata::load_all(&root)?);
+    report.rules.push(shipped::RULE);
+    report.findings.extend(shipped::check(&root)?);
+    Ok(report)
 }
 
 fn judge(workspace: &Metadata) -> Report {

@@ -12,7 +12,7 @@ pub(super) struct Rule {
 }
 
 /// Every rule. The first six forbid that one crate reach another by any number of edges of any kind.
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     Rule { name: "protocol-keyless", check: protocol_keyless },
     Rule { name: "shared-reaches-shared", check: shared_reaches_shared },
     Rule { name: "untrusted-keyless", check: untrusted_keyless },
@@ -21,6 +21,7 @@ pub(super) const RULES: [Rule; 10] = [
     Rule { name: "halves-meet-in-lab", check: halves_meet_in_lab },
     Rule { name: "holders-of-keys", check: holders_of_keys },
     Rule { name: "features-widen-nothing", check: features_widen_nothing },
+    Rule { name: "lab-features-in-lab", check: lab_features_in_lab },
     Rule { name: "known-zones", check: known_zones },
     Rule { name: "known-sources", check: known_sources },
 ];
@@ -169,8 +170,10 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
             graph.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.alias.as_str()).collect();
         for (feature, parts) in &member.features {
             for part in parts {
+                // The one that is off in all that ships, as two other rules see to.
+                let of_lab = feature == "lab" && part.ends_with("/lab") && !part.contains('?');
                 let named = part.trim_start_matches("dep:").split(['/', '?']).next().unwrap_or_default();
-                if aliases.contains(&named) {
+                if aliases.contains(&named) && !of_lab {
                     findings.push(Finding {
                         rule,
                         place: format!("{} [features] {feature} = [\"{part}\"]", member.folder),
@@ -181,6 +184,39 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
                     });
                 }
             }
+        }
+    }
+    findings
+}
+
+/// Features that nothing that ships may have.
+const LAB_FEATURES: [&str; 3] = ["lab", "meter", "demo"];
+
+fn lab_features_in_lab(graph: &Graph) -> Vec<Finding> {
+    let rule = "lab-features-in-lab";
+    let mut findings = Vec::new();
+    let ours: Vec<&str> = graph.crates.iter().map(|member| member.name.as_str()).collect();
+    for member in &graph.crates {
+        let asked = member.dependencies.iter().filter(|it| ours.contains(&it.name.as_str()));
+        for (dependency, feature) in asked.flat_map(|it| it.features.iter().map(move |feature| (it, feature)))
+        {
+            if LAB_FEATURES.contains(&feature.as_str()) && !["lab", "fuzz"].contains(&member.zone()) {
+                findings.push(Finding {
+                    rule,
+                    place: format!("{} -> {} [{feature}]", member.folder, dependency.name),
+                    wrong: "what only the laboratory runs would be built into what ships".into(),
+                    fix: format!("ask for {feature} in lab/Cargo.toml only"),
+                });
+            }
+        }
+        let defaults = member.features.get("default").into_iter().flatten();
+        for feature in defaults.filter(|feature| LAB_FEATURES.contains(&feature.as_str())) {
+            findings.push(Finding {
+                rule,
+                place: format!("{} [features] default = [\"{feature}\"]", member.folder),
+                wrong: "what only the laboratory runs would be built into what ships".into(),
+                fix: format!("take {feature} out of the default features"),
+            });
         }
     }
     findings

@@ -1,7 +1,7 @@
 //! Each rule with an example that breaks it, and a workspace that breaks none.
 #![allow(clippy::unwrap_used)]
 
-use super::judge;
+use super::{judge, shipped};
 use crate::metadata::Metadata;
 use crate::report::Report;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn breaks(report: &Report, rule: &str) {
 fn a_sound_workspace_has_no_findings() {
     let report = judged(&sound());
     assert_eq!(report.findings, []);
-    assert_eq!((report.passed(), report.failed()), (10, 0));
+    assert_eq!((report.passed(), report.failed()), (11, 0));
 }
 
 #[test]
@@ -144,6 +144,55 @@ fn a_feature_that_forwards_into_ours_is_found() {
         packages[10]["features"] = json!({"extra": [part]});
         breaks(&judged(&packages), "features-widen-nothing");
     }
+    for sound_features in [json!({"extra": ["other"], "other": []}), json!({"lab": ["arras-protocol/lab"]})] {
+        let mut packages = sound();
+        packages[10]["features"] = sound_features;
+        assert_eq!(judged(&packages).findings, []);
+    }
+    let mut packages = sound();
+    packages[10]["features"] = json!({"lab": ["arras-protocol?/lab"]});
+    breaks(&judged(&packages), "features-widen-nothing");
+}
+
+#[test]
+fn what_only_the_lab_runs_is_found_in_what_ships() {
+    for (from, sound_there) in [("untrusted/server", false), ("trusted/proxy", false), ("lab", true)] {
+        let mut packages = sound();
+        let package = packages.iter_mut().find(|package| package["name"] == name(from)).unwrap();
+        let mut asked = dependency("shared/protocol", None);
+        asked["features"] = json!(["lab"]);
+        package["dependencies"].as_array_mut().unwrap().push(asked);
+        let report = judged(&packages);
+        assert_eq!(report.findings.is_empty(), sound_there, "{from}: {report:#?}");
+    }
+    let mut packages = sound();
+    packages[10]["features"] = json!({"default": ["lab"], "lab": []});
+    breaks(&judged(&packages), "lab-features-in-lab");
+}
+
+#[test]
+fn what_cargo_would_build_is_read_from_its_tree() {
+    let sound = "arras-server default,process\narras-primitives \naes zeroize\n";
+    assert_eq!(shipped::judge_tree("arras-server", sound), []);
+    for (line, named) in [("blst default,portable", "blst"), ("arras-protocol lab", "arras-protocol [lab]")] {
+        let findings = shipped::judge_tree("arras-server", &format!("{sound}{line}\n"));
+        assert_eq!(findings.len(), 1, "{line}");
+        assert_eq!(findings[0].place, format!("arras-server: {named}"));
+    }
+    // No tree is no proof.
+    assert_eq!(shipped::judge_tree("arras-server", "").len(), 1);
+}
+
+#[test]
+fn a_lab_protocol_outside_of_its_feature_is_found() {
+    let sound = "mod arx_eq;\n#[cfg(feature = \"lab\")]\npub mod pope;\n";
+    assert_eq!(shipped::judge_modules("lib.rs", sound), []);
+    assert_eq!(shipped::judge_modules("lib.rs", "mod arx_eq;\npub mod pope;\n").len(), 1);
+    assert_eq!(shipped::judge_modules("lib.rs", "#[cfg(feature = \"process\")]\nmod bplus;\n").len(), 1);
+}
+
+#[test]
+fn features_of_ones_own_widen_nothing() {
     let mut packages = sound();
     packages[10]["features"] = json!({"extra": ["other"], "other": []});
     assert_eq!(judged(&packages).findings, []);

@@ -94,6 +94,14 @@ impl Recovering {
         self.setbacks.load(Ordering::Acquire)
     }
 
+    /// False while the engine is being opened again, or must be.
+    pub(super) fn is_ready(&self) -> bool {
+        match self.current.try_read() {
+            Ok(current) => current.as_ref().is_some_and(|current| current.generation == self.setbacks()),
+            Err(_) => false,
+        }
+    }
+
     fn trouble(&self) -> MutexGuard<'_, Trouble> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -350,4 +358,29 @@ fn room(changes: &Changes) -> u64 {
         PAGES_BYTES + 2 * (key.len() + value.as_ref().map_or(0, bytes::Bytes::len)) as u64
     };
     changes.values().flatten().map(of_one).sum()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_be_opened_again_is_not_ready_and_says_so_without_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = crate::Embedded::open(directory.path()).unwrap();
+        let engine = &store.engine;
+        assert!(engine.is_ready());
+        // As while it is opened: nobody can read, or know of an end.
+        let opening = engine.current.write().unwrap();
+        assert!(!engine.is_ready());
+        drop(opening);
+        assert!(engine.is_ready());
+        engine.setbacks.fetch_add(1, Ordering::AcqRel);
+        assert!(!engine.is_ready(), "the device has failed");
+        engine.with(|_, _| Ok(())).unwrap();
+        assert!(engine.is_ready(), "it was opened again");
+        engine.close();
+        assert!(!engine.is_ready());
+    }
 }

@@ -4,12 +4,13 @@ use super::Failure;
 use super::unlock::PASSPHRASE;
 use std::path::{Path, PathBuf};
 
-/// An executable: beside this one, or on the path. A checkout run by cargo builds it first, from `package`.
-pub(super) fn find(name: &str, package: &str) -> Result<PathBuf, Failure> {
+/// An executable: beside this one, or on the path. A checkout run by cargo builds it first, from `package`,
+/// with these features of the packages (`package/feature`) beside the usual ones.
+pub(super) fn find(name: &str, package: &str, features: &[&str]) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(name);
     if let Some(cargo) = std::env::var_os("CARGO") {
-        build(Path::new(&cargo), &own, name, package)?;
+        build(Path::new(&cargo), &own, (name, package), features)?;
     }
     if beside.is_file() {
         return Ok(beside);
@@ -27,10 +28,14 @@ pub(super) fn find(name: &str, package: &str) -> Result<PathBuf, Failure> {
 
 /// `cargo run` builds this executable only: the others are built with the same profile, and with what this one's
 /// dependencies were: the same features, and an environment without what `cargo run` put into it, which build scripts look at.
-fn build(cargo: &Path, own: &Path, name: &str, package: &str) -> Result<(), Failure> {
+fn build(cargo: &Path, own: &Path, (name, package): (&str, &str), features: &[&str]) -> Result<(), Failure> {
     let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
     let mut command = std::process::Command::new(cargo);
     command.args(["build", "--package", env!("CARGO_PKG_NAME"), "--package", package, "--bin", name]);
+    let own_features = cfg!(feature = "demo").then_some(concat!(env!("CARGO_PKG_NAME"), "/demo"));
+    for feature in features.iter().copied().chain(own_features) {
+        command.args(["--features", feature]);
+    }
     for (variable, _) in std::env::vars_os() {
         let added = |start: &str| variable.to_str().is_some_and(|variable| variable.starts_with(start));
         if added("CARGO_PKG_") || added("CARGO_MANIFEST") {

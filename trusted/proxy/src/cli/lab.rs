@@ -9,9 +9,10 @@ use std::process::Command;
 pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     // A run over the network starts it.
     if arguments.iter().any(|argument| argument == "--server") {
-        executable::find("arras-server", "arras-server")?;
+        // With the protocols that only the laboratory runs.
+        executable::find("arras-server", "arras-server", &["arras-server/lab"])?;
     }
-    let program = executable::find("arras-lab", "arras-lab")?;
+    let program = executable::find("arras-lab", "arras-lab", &[])?;
     // Comes back only if it fails: the lab's exit code is this process's.
     let error = Command::new(&program).args(arguments).env_remove(PASSPHRASE).exec();
     Err(Failure::ServerProcess(format!("{}: {error}", program.display())))

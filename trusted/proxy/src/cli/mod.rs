@@ -14,11 +14,23 @@ mod server_process;
 mod unlock;
 
 pub use failure::Failure;
+#[cfg(feature = "demo")]
 pub(crate) use unlock::PASSPHRASE;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+#[cfg(feature = "demo")]
+const TOUR: &str =
+    "  arras demo                                       a tour on real data, nothing to install\n";
+#[cfg(not(feature = "demo"))]
+const TOUR: &str = "";
+const USE: &str = "  arras dev --data-dir ./data --listen 127.0.0.1:27017   both sides here, for development\n  \
+        arras init ./config && arras proxy --config ./config/arras.toml   for real: see the README\n\n\
+        RUST_LOG sets the log's level (error, warn, info, debug); no plaintext value and no key is ever logged.\n\
+        Exit codes: 0 done or stopped, 1 failed, 2 usage or configuration, 3 keyring or certificates, \
+        4 data directory, 5 network.";
 
 /// `arras`: the trusted side.
 #[derive(Debug, Parser)]
@@ -29,12 +41,7 @@ use std::path::PathBuf;
     long_about = "The trusted side of Arras: a proxy that applications connect to as if it were MongoDB. It \
         holds the keys, seals every value, and has arras-server, which holds none, answer queries on \
         ciphertext.",
-    after_help = "First steps:\n  arras demo                                       a tour on real data, nothing to install\n  \
-        arras dev --data-dir ./data --listen 127.0.0.1:27017   both sides here, for development\n  \
-        arras init ./config && arras proxy --config ./config/arras.toml   for real: see the README\n\n\
-        RUST_LOG sets the log's level (error, warn, info, debug); no plaintext value and no key is ever logged.\n\
-        Exit codes: 0 done or stopped, 1 failed, 2 usage or configuration, 3 keyring or certificates, \
-        4 data directory, 5 network."
+    after_help = format!("First steps:\n{TOUR}{USE}")
 )]
 pub struct Arguments {
     /// What to do.
@@ -46,6 +53,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Load a real data set, run queries on it, and show what the server saw of each.
+    #[cfg(feature = "demo")]
     Demo(DemoArguments),
     /// Run both sides as two processes on the embedded store, ready for any MongoDB client.
     Dev(DevArguments),
@@ -66,6 +74,7 @@ pub enum Command {
 }
 
 /// Arguments of `arras demo`.
+#[cfg(feature = "demo")]
 #[derive(Args, Debug)]
 pub struct DemoArguments {
     /// Load only so many documents.
@@ -178,6 +187,7 @@ pub struct ProxyArguments {
 }
 
 /// Makes sure that there is an `arras-server` to start; a checkout run by cargo builds it, and shows that it does.
+#[cfg(feature = "demo")]
 pub(crate) fn prepare_server() -> Result<(), Failure> {
     server_process::find().map(drop)
 }
@@ -188,6 +198,7 @@ pub(crate) fn prepare_server() -> Result<(), Failure> {
 /// [`Failure`]: one line a person can act on, and an exit code.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        #[cfg(feature = "demo")]
         Command::Demo(arguments) => crate::demo::run(&arguments),
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -37,7 +37,7 @@ pub(super) struct ServerProcess {
 
 /// The server's executable: see [`executable::find`].
 pub(super) fn find() -> Result<PathBuf, Failure> {
-    executable::find("arras-server", "arras-server")
+    executable::find("arras-server", "arras-server", &[])
 }
 
 impl ServerCommand {

@@ -2,8 +2,8 @@
 //! process.
 //!
 //! Records are cut into blocks, each sealed by itself and bound to its run and its place in it; a block's nonce is a
-//! count that never repeats under the key. The file is removed as soon as it is open, so that nothing is left when the
-//! process ends, however it ends.
+//! count that never repeats under the key. The file never has a name (where the file system cannot make such a file, it is
+//! removed as soon as it is open), so that nothing is left when the process ends, however it ends.
 //!
 //! *Leakage.* To who reads the disk: how much was spilled and when.
 
@@ -11,10 +11,10 @@ use arras_documents::QueryError;
 use arras_documents::spill::{Run, RunReader, RunWriter, Spill};
 use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES};
 use rand::Rng;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,9 +64,9 @@ impl SpillFile {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match &slots.file {
             Some(file) => Arc::clone(file),
-            None => {
-                Arc::clone(slots.file.insert(Arc::new(nameless(&self.directory).map_err(|e| failed(&e))?)))
-            }
+            None => Arc::clone(
+                slots.file.insert(Arc::new(tempfile::tempfile_in(&self.directory).map_err(|e| failed(&e))?)),
+            ),
         };
         let slot = slots.free.pop().unwrap_or_else(|| {
             slots.count += 1;
@@ -83,14 +83,6 @@ impl SpillFile {
             *slots = Slots::default();
         }
     }
-}
-
-/// Opens a new file and removes its name.
-fn nameless(directory: &Path) -> io::Result<File> {
-    let path = directory.join(format!("spill-{:016x}", rand::random::<u64>()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }
 
 /// What a block belongs to: its run, and its place in it.

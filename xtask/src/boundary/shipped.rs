@@ -1,0 +1,104 @@
+//! What the binaries that ship are made of: no pairing, no protocol that only the laboratory runs, no demonstration.
+//!
+//! Asked of cargo for each binary by itself, with its default features. A build together with the lab has the lab's
+//! features: cargo unifies the features of what is built at once.
+
+use crate::report::Finding;
+use std::path::Path;
+use std::process::Command;
+
+/// The rule's name.
+pub(super) const RULE: &str = "shipped-small";
+
+/// The packages whose binaries ship.
+const PACKAGES: [&str; 2] = ["arras-proxy", "arras-server"];
+/// Crates that only the laboratory's schemes need, or the demonstration.
+const CRATES: [&str; 5] = ["blst", "dashu-int", "csv", "flate2", "indicatif"];
+/// Features of ours that nothing that ships has.
+const FEATURES: [&str; 3] = ["lab", "meter", "demo"];
+/// Protocols and schemes that no field of a deployment uses.
+const MODULES: [&str; 6] = ["bplus", "kerschbaum_tueno", "logarithmic_brc", "ore", "path_oram", "pope"];
+/// Where they are declared.
+const ROOTS: [&str; 3] =
+    ["shared/protocol/src/lib.rs", "trusted/client/src/lib.rs", "untrusted/server/src/lib.rs"];
+
+/// Every breach.
+///
+/// # Errors
+/// If cargo does not say what it would build, or a crate's root cannot be read.
+pub(super) fn check(root: &Path) -> Result<Vec<Finding>, String> {
+    let mut findings = Vec::new();
+    for package in PACKAGES {
+        findings.extend(judge_tree(package, &tree(root, package)?));
+    }
+    for path in ROOTS {
+        let text = std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
+        findings.extend(judge_modules(path, &text));
+    }
+    Ok(findings)
+}
+
+/// The crates that cargo would build for a package, one on a line, each with its features.
+fn tree(root: &Path, package: &str) -> Result<String, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["tree", "--package", package, "--edges", "normal", "--prefix", "none"])
+        .args(["--format", "{lib} {f}"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo tree: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    // Libraries are named as code names them.
+    Ok(String::from_utf8_lossy(&output.stdout).replace('_', "-"))
+}
+
+/// What is in the tree of a package and should not be.
+pub(super) fn judge_tree(package: &str, tree: &str) -> Vec<Finding> {
+    let finding = |what: &str, fix: &str| Finding {
+        rule: RULE,
+        place: format!("{package}: {what}"),
+        wrong: "what ships holds code that nothing in service needs".into(),
+        fix: fix.into(),
+    };
+    let mut findings = Vec::new();
+    for line in tree.lines() {
+        let (name, features) = line.split_once(' ').unwrap_or((line, ""));
+        if CRATES.contains(&name) {
+            findings
+                .push(finding(name, "make it optional, and turn it on by a feature that only lab/ asks for"));
+        }
+        for feature in features.split(',').filter(|it| name.starts_with("arras-") && FEATURES.contains(it)) {
+            findings.push(finding(&format!("{name} [{feature}]"), "ask for the feature in lab/ only"));
+        }
+    }
+    if !tree.lines().any(|line| line.starts_with("arras-primitives")) {
+        findings.push(finding("nothing is known of it", "see what `cargo tree` prints"));
+    }
+    findings.sort_by(|one, other| one.place.cmp(&other.place));
+    findings.dedup_by(|one, other| one.place == other.place);
+    findings
+}
+
+/// The laboratory's modules that are declared without its feature.
+pub(super) fn judge_modules(path: &str, root: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut before = "";
+    for line in root.lines().map(str::trim) {
+        let declared =
+            line.trim_start_matches("pub ").strip_prefix("mod ").and_then(|it| it.strip_suffix(';'));
+        if let Some(module) = declared.filter(|module| MODULES.contains(module))
+            && before != "#[cfg(feature = \"lab\")]"
+        {
+            findings.push(Finding {
+                rule: RULE,
+                place: format!("{path}: {module}"),
+                wrong: "a protocol that no field of a deployment uses is part of what ships".into(),
+                fix: "declare it behind #[cfg(feature = \"lab\")]".into(),
+            });
+        }
+        before = line;
+    }
+    findings
+}
