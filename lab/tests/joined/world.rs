@@ -121,6 +121,7 @@ carried!(
     hello::Hello,
     arras_protocol::unique::Unique,
     arras_protocol::arx_eq::ArxEq,
+    arras_protocol::arx_eq::Entries,
     arras_protocol::arx_range::ArxRange
 );
 

@@ -28,7 +28,8 @@ impl<P: Protocol> Channel<P> for Counting {
     async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
         let response = Channel::<P>::call(&self.server, request).await?;
         let any: &dyn Any = &response;
-        if let Some(arras_protocol::documents::Response::Documents { documents, .. }) = any.downcast_ref() {
+        let documents = any.downcast_ref::<<arras_protocol::documents::Documents as Protocol>::Response>();
+        if let Some(arras_protocol::documents::Response::Documents { documents, .. }) = documents {
             self.documents.fetch_add(documents.len(), Ordering::SeqCst);
         }
         Ok(response)

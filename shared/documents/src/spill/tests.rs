@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use crate::pipeline::Pipeline;
 use crate::sort::Sort;

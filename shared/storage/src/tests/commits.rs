@@ -1,5 +1,6 @@
 //! What one small commit asks of the device.
 
+use crate::embedded::checked::Medium;
 use crate::{Durability, Embedded, Storage, Table, Write};
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
@@ -52,6 +53,13 @@ impl StorageBackend for Device {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.calls.writes.fetch_add(1, Ordering::Relaxed);
         self.memory.write(offset, data)
+    }
+}
+
+impl Medium for Device {
+    /// It holds nothing that is not on it.
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(())
     }
 }
 

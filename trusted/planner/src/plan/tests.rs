@@ -226,7 +226,9 @@ impl Entries for Known {
 #[test]
 fn what_is_known_of_entries_decides_and_leakage_among_comparable_plans() {
     let filter = || doc! {"a": 1, "b": {"$gte": 1, "$lt": 9}};
-    let cases: &[(&str, Document, Document, Option<u64>, &[u64], u32, &str)] = &[
+    /// Indexes, filter, sort, limit, entries of each index, leakage ratio, and what is to be used.
+    type Case = (&'static str, Document, Document, Option<u64>, &'static [u64], u32, &'static str);
+    let cases: &[Case] = &[
         ("Eq(a) Eq(b)", doc! {"a": 1, "b": 1}, doc! {}, None, &[39_000, 1], 2, "Eq(b)"),
         ("Eq(b) Eq(a)", doc! {"a": 1, "b": 1}, doc! {}, None, &[1, 39_000], 2, "Eq(b)"),
         ("Eq(a) Range(b)", filter(), doc! {}, None, &[180_000, 33], 2, "Range(b)"),

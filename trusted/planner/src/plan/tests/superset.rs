@@ -53,7 +53,7 @@ impl Anything {
         let mut hasher = DefaultHasher::new();
         (self.0, format!("{about:?}")).hash(&mut hasher);
         let number = hasher.finish() % 100_000;
-        (number % 3 > 0).then_some(number)
+        (!number.is_multiple_of(3)).then_some(number)
     }
 }
 
