@@ -14,11 +14,7 @@ fn writing(steps: Vec<write::Step>) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let (collection, index, node, row) =
         (CollectionId([1; 8]), IndexId([2; 8]), NodeId([3; 16]), RowId([4; 16]));
-    let document = documents::SealedDocument {
-        row,
-        header: Blob(vec![5; 30]),
-        values: Blob(vec![7; 30]),
-    };
+    let document = documents::SealedDocument { row, header: Blob(vec![5; 30]), values: Blob(vec![7; 30]) };
     let stored = writing(vec![
         write::Step::Documents(documents::Change::CreateCollection { collection }),
         write::Step::Documents(documents::Change::Put { collection, document, insert: true }),
