@@ -222,3 +222,18 @@ fn a_hinted_index_gives_its_order() {
         assert_eq!(found, [19, 18, 17, 16, 15]);
     });
 }
+
+#[test]
+fn a_constraint_does_not_outlive_its_index() {
+    run(async {
+        let proxy = Proxy::start("").await;
+        proxy.create(doc! { "a": 1 }, true).await.expect("a unique index");
+        proxy.create(doc! { "a": 1, "b": 1 }, false).await.expect("an index that wants equality on a");
+        proxy.engine().drop_index(&namespace(), "a_1").await.expect("it is there");
+        proxy.insert(doc! { "_id": 1, "a": 1 }).await.expect("the first");
+        proxy.insert(doc! { "_id": 2, "a": 1 }).await.expect("nothing forbids it");
+        let (plan, found) = proxy.run(doc! { "a": 1 }, None).await;
+        assert!(plan.contains("ArxEq(a)"), "{plan}");
+        assert_eq!(found, 2);
+    });
+}

@@ -175,7 +175,11 @@ pub fn missing<'i>(
     there: impl Iterator<Item = (&'i PhysicalIndex, bool)> + Clone,
 ) -> Vec<PhysicalIndex> {
     let stands_for = |(index, is_sparse): (&PhysicalIndex, bool), wanted: &PhysicalIndex| {
-        index.implies(wanted) && serves_sparse(index, is_sparse, sparse)
+        // A constraint is no stand-in for what constrains nothing: it would outlive its own index.
+        let constrains = |index: &PhysicalIndex| matches!(index, PhysicalIndex::Unique { .. });
+        index.implies(wanted)
+            && constrains(index) == constrains(wanted)
+            && serves_sparse(index, is_sparse, sparse)
     };
     let mut missing = wanted;
     missing.retain(|wanted| !there.clone().any(|index| stands_for(index, wanted)));

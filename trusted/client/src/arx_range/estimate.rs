@@ -17,9 +17,7 @@ impl<C> ArxRange<C> {
         let weights = Weights { directory: &directory, aggregated: self.parameters().aggregated(), entries };
         let (lower, upper) = (end(lower, 0), end(upper, u8::MAX));
         let between = weights.below(&upper) - weights.below(&lower);
-        // What is in a bucket is not known here.
-        let least = (self.parameters().bucket_factor / 2).min(entries);
-        Some((between.max(0.0).round() as u64).max(least))
+        Some(between.max(0.0).round() as u64)
     }
 }
 

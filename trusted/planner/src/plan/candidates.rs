@@ -11,6 +11,9 @@ use arras_protocol::leakage::{ARX_EQ, ARX_RANGE, Pattern, SCAN, UNIQUE};
 use bson::Bson;
 use std::collections::BTreeSet;
 
+/// Entries that a range is taken to have at least, about half a bucket.
+const UNSEEN: u64 = 8;
+
 /// What an access is good for, from least to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
@@ -330,7 +333,8 @@ fn range(
     let ranges: Vec<RangeAccess> = prefix.equal.iter().flat_map(of_equal).collect();
     let known: Option<u64> = ranges.iter().map(|range| entries_of(planner, state, range)).sum();
     let found = match known {
-        Some(known) => known as f64,
+        // What is in the buckets at its ends is not known.
+        Some(known) => known.max(UNSEEN.min(planner.statistics.document_count)) as f64,
         None => planner.statistics.document_count as f64 * prefix.share,
     };
     let mut ranges: Vec<Access> = ranges.into_iter().map(|range| Access::Range(Box::new(range))).collect();

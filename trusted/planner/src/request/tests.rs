@@ -129,6 +129,9 @@ fn only_what_is_there_stands_for_what_is_wanted() {
         "equality enforces nothing"
     );
     assert_eq!(left(&[(&unique, false), (&range, false)], false), [""; 0]);
+    let plain = indexes_for(&request(doc! {"ssn": "hashed"}, false, doc! {}), None).unwrap();
+    let there = [(&unique, false)];
+    assert_eq!(names(missing(plain, false, there.iter().copied())), ["ArxEq(ssn)"], "it constrains nothing");
     assert_eq!(left(&[(&unique, true), (&range, true)], false), ["EQunique(ssn)", "ArxRange(ssn)"]);
     assert_eq!(
         left(&[(&unique, false), (&range, false)], true),

@@ -32,13 +32,15 @@ pub struct Unmet {
 pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
     let fields = physical.fields();
     let on_id = fields == ["_id"];
+    // With a number after each field, as MongoDB names indexes: without it `a_b` and `a, b` would be one name.
+    let keys: Vec<String> = fields.iter().map(|field| format!("{field}_1")).collect();
     let kind = match physical {
         PhysicalIndex::Unique { .. } => "unique",
         PhysicalIndex::Eq { .. } => "eq",
         PhysicalIndex::Range { .. } => "range",
     };
     IndexRequest {
-        name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", fields.join("_")) },
+        name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", keys.join("_")) },
         key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
         unique: matches!(physical, PhysicalIndex::Unique { .. }),
         sparse: false,
