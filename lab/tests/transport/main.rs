@@ -4,5 +4,6 @@
 mod calls;
 mod certificates;
 mod malice;
+mod memory;
 mod stopping;
 mod world;

@@ -7,6 +7,7 @@ use arras_protocol::{Blob, Protocol, ProtocolId, Refusal, codec};
 use arras_proxy::certificates;
 use arras_proxy::connection::tls::{CertificatePaths, client_config};
 use arras_proxy::connection::{Connection, Settings};
+use arras_server::listener::memory::Memory;
 use arras_server::listener::{Handler, Limits, Listener};
 use arras_server::tls as server_tls;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,8 @@ pub(crate) enum Act {
     Panic,
     Refuse,
     WaitForGate,
+    /// The same, and it takes so many bytes of memory beside the message meanwhile.
+    WaitForGateHolding(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +138,16 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
+    fn held_beside(&self, protocol: ProtocolId, body: &[u8]) -> usize {
+        if protocol != Script::ID {
+            return 0;
+        }
+        match codec::decode::<Ask>(body) {
+            Ok(Ask { act: Act::WaitForGateHolding(bytes), .. }) => bytes,
+            _ => 0,
+        }
+    }
+
     fn setbacks(&self) -> u64 {
         self.setbacks.load(Ordering::SeqCst)
     }
@@ -148,7 +161,7 @@ impl Handler for Scripted {
             Act::Answer => {}
             Act::Panic => panic!("asked to"),
             Act::Refuse => return Err(Refusal::Conflict { step: 3 }),
-            Act::WaitForGate => self.wait_for_gate(),
+            Act::WaitForGate | Act::WaitForGateHolding(_) => self.wait_for_gate(),
         }
         self.handled.fetch_add(1, Ordering::SeqCst);
         let filler = vec![0x5a; ask.reply_bytes].into();
@@ -212,13 +225,13 @@ impl World {
                 Err(error) => panic!("{error}"),
             }
         };
-        let address = listener.local_addr().unwrap();
+        let (address, memory) = (listener.local_addr().unwrap(), listener.memory());
         let (stop, stopped) = oneshot::channel::<()>();
         let handler = Arc::clone(handler);
         let task = tokio::spawn(async move {
             listener.serve(handler, async { stopped.await.unwrap_or(()) }).await;
         });
-        Served { address, stop: Some(stop), task }
+        Served { address, memory, stop: Some(stop), task }
     }
 
     pub(crate) async fn connect(&self, served: &Served) -> Connection {
@@ -243,6 +256,7 @@ pub(crate) async fn raw(
 /// A listener that runs.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
+    pub(crate) memory: Memory,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) task: JoinHandle<()>,
 }

@@ -21,6 +21,9 @@ pub const STEPS_MAX: usize = 1_000_000;
 /// Most bytes of the steps of one write, as encoded: what the server holds in memory until it commits.
 pub const WRITE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Bytes of steps above which a write goes in parts, and of each part, about. A step that is longer goes alone.
+pub const PART_BYTES: usize = 16 * 1024 * 1024;
+
 /// Requests in flight on one connection; a further one waits.
 pub const IN_FLIGHT_MAX: usize = 256;
 

@@ -5,7 +5,7 @@
 //! nothing twice.
 //!
 //! A write whose steps are too many bytes for one request goes in *parts*: each is brought by a relaxed write of its
-//! own ([`Step::Upload`]) and changes nothing but the list of parts; the durable write that ends with [`Step::Parts`]
+//! own ([`Step::Upload`]) and changes nothing but the list of parts; the durable write of the one step [`Step::Parts`]
 //! applies them all, atomically. Parts whose write never comes go when the proxy has finished with it.
 
 use crate::bytes::Blob;
@@ -39,7 +39,7 @@ pub enum Step {
         steps: Blob,
     },
     /// The steps of the parts that were uploaded for this write, in order;
-    /// [`crate::Refusal::Incomplete`] if one is missing. In durable writes only.
+    /// [`crate::Refusal::Incomplete`] if one is missing. The only step of a durable write.
     Parts {
         /// How many.
         count: u32,

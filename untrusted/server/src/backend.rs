@@ -119,6 +119,15 @@ impl<S: Storage> Backend<S> {
         }
     }
 
+    /// What a write that goes in parts takes in memory while it is applied, in bytes, about: the parts it applies.
+    pub fn held_beside(protocol: ProtocolId, body: &[u8]) -> usize {
+        type WriteProtocol = arras_protocol::write::Write;
+        if protocol != WriteProtocol::ID || body.len() > write::APPLYING_BYTES_MAX {
+            return 0;
+        }
+        request::<WriteProtocol>(body).map_or(0, |request| write::held_beside(&request))
+    }
+
     /// Answers one request of a connection, as far as its hello goes.
     ///
     /// # Errors

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// Where the server listens unless told otherwise: this machine only.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
 
+/// Least [`Configuration::memory`], in MiB: with less, hardly anything would be worked on at a time.
+pub const MEMORY_MIN: usize = 16;
+
 /// The command line.
 #[derive(Debug, Default, Parser)]
 #[command(
@@ -23,7 +26,7 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
     after_help = "Example:\n  arras-server --data-dir /var/lib/arras --listen 0.0.0.0:7411 --certificates \
         /etc/arras/server\n\n\
         Configuration file (all optional, flags win):\n  data_dir = \"/var/lib/arras\"\n  \
-        listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  connections_max = 64\n  \
+        listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  connections_max = 64\n  memory = 256\n  \
         log_format = \"json\"\n\n\
         Log: to standard error; RUST_LOG sets the level (error, warn, info, debug). Neither names nor values \
         of the data are ever logged.\n\n\
@@ -66,6 +69,11 @@ pub struct Arguments {
     /// Most connections of proxies at a time; one more takes the place of the one unused for longest [default: 64]
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
+
+    /// MiB that requests, what is applied of them, and replies may hold beside the store's cache; what finds no room waits
+    /// for its turn. At least 16 [default: 256]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<usize>,
 
     /// Form of the log [default: text]
     #[arg(long, value_name = "FORM")]
@@ -122,6 +130,7 @@ struct File {
     #[serde(rename = "key")]
     private: Option<PathBuf>,
     connections_max: Option<usize>,
+    memory: Option<usize>,
     log_format: Option<LogFormat>,
 }
 
@@ -136,6 +145,8 @@ pub struct Configuration {
     pub certificates: CertificatePaths,
     /// Most connections at a time; the listener's own limit if `None`.
     pub connections_max: Option<usize>,
+    /// What requests and replies may hold in memory, in MiB; the listener's own limit if `None`.
+    pub memory: Option<usize>,
     /// Form of the log.
     pub log_format: LogFormat,
     /// Where to write down what this side sees, and how many bytes of each message.
@@ -163,6 +174,9 @@ pub enum ConfigurationError {
     /// A server that nobody may connect to.
     #[error("connections_max is 0: no proxy could ever connect")]
     NoConnections,
+    /// Too small a budget.
+    #[error("memory is {0}: at least {MEMORY_MIN} (MiB) are needed")]
+    LittleMemory(usize),
     /// Certificates were given in both ways.
     #[error("certificates are given twice: name either a directory or ca, cert and key")]
     Twice,
@@ -188,8 +202,13 @@ impl Configuration {
         if connections_max == Some(0) {
             return Err(ConfigurationError::NoConnections);
         }
+        let memory = arguments.memory.or(file.memory);
+        if let Some(little) = memory.filter(|memory| *memory < MEMORY_MIN) {
+            return Err(ConfigurationError::LittleMemory(little));
+        }
         Ok(Self {
             connections_max,
+            memory,
             data_dir: arguments
                 .data_dir
                 .or(file.data_dir)

@@ -1,7 +1,7 @@
 //! Serves the protocols to the proxy over TLS: accepts, shakes hands, bounds, dispatches, stops.
 //!
 //! *What is bounded.* Connections, handshakes under way and their duration, requests in flight a connection,
-//! bytes held for a connection, requests being worked on in all, and how slow a peer may be within a message. A
+//! bytes held for a connection and for all of them, requests being worked on in all, and how slow a peer may be within a message. A
 //! connection over a bound is made to wait (its socket is not read), never served less correctly. When there are too
 //! many handshakes or connections, those that keep the server waiting give way (`admission`).
 //!
@@ -10,9 +10,11 @@
 mod admission;
 mod connection;
 mod frames;
+pub mod memory;
 mod pace;
 
 use self::admission::{Handshake, Handshakes, Seats};
+use self::memory::Memory;
 use crate::Caller;
 use crate::tls::describe_handshake_failure;
 use arras_protocol::limits::IN_FLIGHT_MAX;
@@ -44,6 +46,13 @@ pub trait Handler: Send + Sync + 'static {
     fn is_quick(&self, protocol: ProtocolId, body: &[u8]) -> bool {
         let _ = (protocol, body);
         false
+    }
+
+    /// What a request has the handler hold in memory while it works on it, beside its body and what is decoded of that, in
+    /// bytes.
+    fn held_beside(&self, protocol: ProtocolId, body: &[u8]) -> usize {
+        let _ = (protocol, body);
+        0
     }
 
     /// How often what is behind this went through what a crash does to it ([`arras_storage::Storage::setbacks`]). A
@@ -82,6 +91,9 @@ pub struct Limits {
     /// Bytes of requests and replies held for one connection, above which its socket is not read. One frame
     /// more may be held, and the replies of requests that are being worked on.
     pub held_bytes_max: usize,
+    /// Bytes held for the requests and replies of all connections together, half for each ([`memory`]); a request above
+    /// that waits in turn.
+    pub memory_bytes: usize,
     /// Requests worked on at once, over all connections.
     pub workers: usize,
     /// How long a peer may stand still within a message, in either direction.
@@ -101,6 +113,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             in_flight_max: IN_FLIGHT_MAX,
             held_bytes_max: 64 * 1024 * 1024,
+            memory_bytes: 256 * 1024 * 1024,
             workers: (cores * 4).max(8),
             stall: Duration::from_secs(30),
             bytes_per_second: 64 * 1024,
@@ -115,6 +128,7 @@ struct Serving<H> {
     acceptor: TlsAcceptor,
     limits: Limits,
     workers: Arc<Semaphore>,
+    memory: Memory,
     /// The place of the write that is worked on where it was received.
     here: Semaphore,
     seats: Arc<Seats>,
@@ -126,6 +140,7 @@ pub struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
     limits: Limits,
+    memory: Memory,
 }
 
 impl std::fmt::Debug for Listener {
@@ -148,7 +163,14 @@ impl Listener {
         limits: Limits,
     ) -> io::Result<Self> {
         let tcp = TcpListener::bind(address).await?;
-        Ok(Self { tcp, acceptor: TlsAcceptor::from(tls), limits })
+        let memory = Memory::new(limits.memory_bytes, limits.workers);
+        Ok(Self { tcp, acceptor: TlsAcceptor::from(tls), limits, memory })
+    }
+
+    /// The account of what is held in memory, for measurements.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.memory.clone()
     }
 
     /// Where it listens.
@@ -167,6 +189,7 @@ impl Listener {
         let serving = Arc::new(Serving {
             handler,
             acceptor: self.acceptor,
+            memory: self.memory,
             workers: Arc::new(Semaphore::new(self.limits.workers)),
             here: Semaphore::new(1),
             seats: Seats::new(self.limits.connections_max, self.limits.in_flight_max),
@@ -243,6 +266,10 @@ impl<S: arras_storage::Storage> Handler for crate::Backend<S> {
     fn is_quick(&self, protocol: ProtocolId, body: &[u8]) -> bool {
         // While the store is opened again, reading takes as long as that.
         self.store().is_ready() && Self::is_quick(protocol, body)
+    }
+
+    fn held_beside(&self, protocol: ProtocolId, body: &[u8]) -> usize {
+        Self::held_beside(protocol, body)
     }
 
     fn setbacks(&self) -> u64 {

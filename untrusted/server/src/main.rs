@@ -99,7 +99,10 @@ fn serve<H: Handler>(
         let listening = async {
             let usual = Limits::default();
             let connections_max = configuration.connections_max.unwrap_or(usual.connections_max);
-            let limits = Limits { connections_max, ..usual };
+            let memory_bytes = configuration
+                .memory
+                .map_or(usual.memory_bytes, |mebibytes| mebibytes.saturating_mul(1 << 20));
+            let limits = Limits { connections_max, memory_bytes, ..usual };
             let listener = Listener::bind(address, tls, limits).await?;
             Ok((listener.local_addr()?, listener))
         };

@@ -10,7 +10,7 @@ mod parts;
 use crate::backend::storage;
 use crate::lease::Author;
 use crate::{arx_eq, arx_range, documents, unique};
-use arras_protocol::limits::STEPS_MAX;
+use arras_protocol::limits::{PART_BYTES, STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{Request, Response, Step};
 use arras_protocol::{OperationId, Refusal, arx_range::Change};
 use arras_storage::{Direction, Read, Table, Write};
@@ -27,6 +27,21 @@ const NEWEST: &[u8] = b"newest";
 /// How many durable writes were applied.
 const COMMITS: &[u8] = b"commits";
 
+/// Largest request that applies parts, in bytes: it does nothing else.
+pub(crate) const APPLYING_BYTES_MAX: usize = 80;
+
+/// What applying the parts of a write takes in memory, in bytes: about what they are long, which the store holds until the
+/// commit, and one of them as read and as decoded.
+pub(crate) fn held_beside(request: &Request) -> usize {
+    match request.steps.as_slice() {
+        [Step::Parts { count }] => {
+            let parts = usize::try_from(*count).unwrap_or(usize::MAX).saturating_mul(PART_BYTES);
+            parts.min(WRITE_BYTES_MAX).saturating_add(2 * PART_BYTES)
+        }
+        _ => 0,
+    }
+}
+
 fn name(operation: OperationId) -> [u8; 16] {
     ((u128::from(operation.epoch) << 64) | u128::from(operation.sequence)).to_be_bytes()
 }
@@ -39,6 +54,10 @@ fn perform(writer: &mut impl Write, by: Author, request: Request) -> Result<Resp
     let relaxed = request.operation.is_none();
     if relaxed && !request.steps.iter().all(may_be_lost) {
         return Err(Refusal::Malformed("a relaxed write may only store circuits and parts".into()));
+    }
+    let applies_parts = request.steps.iter().any(|step| matches!(step, Step::Parts { .. }));
+    if applies_parts && request.steps.len() > 1 {
+        return Err(Refusal::Malformed("a write that applies parts and does more".into()));
     }
     by.check(writer)?;
     let mut commits = commits(writer)?;

@@ -1,11 +1,11 @@
 //! Sends a write in one request, or in as many as its bytes need.
 
-use arras_protocol::limits::{STEPS_MAX, WRITE_BYTES_MAX};
+use arras_protocol::limits::{PART_BYTES, STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{Request, Response, Step, Write};
 use arras_protocol::{Blob, Channel, ChannelError, OperationId, Refusal, codec};
 
-/// Bytes of steps above which a write goes in parts, and of each part, about. A step that is longer goes alone.
-pub const REQUEST_BYTES: usize = 16 * 1024 * 1024;
+/// What an engine takes for [`PART_BYTES`] unless told otherwise.
+pub const REQUEST_BYTES: usize = PART_BYTES;
 
 /// Why a write can never be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -60,3 +60,16 @@ fn certificates_in_both_ways_are_refused() {
     std::fs::write(&path, "data_dir = 'd'\ncertificates = 'c'\nca = 'a'\n").unwrap();
     assert!(matches!(parsed(&["--config", path.to_str().unwrap()]), Err(ConfigurationError::Twice)));
 }
+
+#[test]
+fn the_budget_for_memory_is_in_mebibytes_and_not_too_small() {
+    let flags = |memory| ["--data-dir", "d", "--certificates", "c", "--memory", memory];
+    assert_eq!(parsed(&flags("16")).unwrap().memory, Some(16));
+    assert!(matches!(parsed(&flags("15")), Err(ConfigurationError::LittleMemory(15))));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.toml");
+    std::fs::write(&path, "data_dir = 'd'\ncertificates = 'c'\nmemory = 64\n").unwrap();
+    let path = path.to_str().unwrap();
+    assert_eq!(parsed(&["--config", path]).unwrap().memory, Some(64));
+    assert_eq!(parsed(&["--config", path, "--memory", "32"]).unwrap().memory, Some(32));
+}

@@ -1,7 +1,8 @@
 //! One connection: a reader that dispatches requests, the requests at work, and a writer of their replies.
 
 use super::admission::{Handshake, Seat};
-use super::frames::{self, ReadError};
+use super::frames::{self, Announced, ReadError};
+use super::memory::Room;
 use super::pace::Pace;
 use super::{Handler, Limits, Serving};
 use crate::Caller;
@@ -87,6 +88,7 @@ struct Reply {
     header: FrameHeader,
     body: Vec<u8>,
     _held: Held,
+    _room: Room,
     _in_flight: Option<OwnedSemaphorePermit>,
 }
 
@@ -98,6 +100,18 @@ struct Received {
     is_quick: bool,
     /// It is answered where it was read.
     at_once: bool,
+    /// What it takes in memory until it was worked on.
+    room: Room,
+}
+
+/// What became of a request.
+struct Worked {
+    /// None if nobody waits for the answer any more.
+    answered: Option<Result<Vec<u8>, Refusal>>,
+    /// What the answer takes in memory.
+    room: Room,
+    /// How long the handler ran.
+    worked: Duration,
 }
 
 /// What a connection did, for the log.
@@ -250,13 +264,13 @@ impl<H: Handler> Connection<H> {
         seat: &Seat,
     ) -> Result<(), Broken> {
         let first = tokio::select! {
-            first = timeout_at(until, self.read_frame(stream)) => first.map_err(|_| Broken::NoHello)??,
+            first = timeout_at(until, self.read_hello(stream)) => first.map_err(|_| Broken::NoHello)??,
             () = handshake.dropped() => return Err(Broken::Dropped),
         };
-        let Some((header, body)) = first else {
+        let Some(hello) = first else {
             return Ok(());
         };
-        self.greet(header, body).await?;
+        self.greet(hello).await?;
         drop(handshake);
         loop {
             self.account.below(self.limits().held_bytes_max).await;
@@ -264,10 +278,13 @@ impl<H: Handler> Connection<H> {
                 return Ok(());
             };
             let sending = seat.in_use();
-            let (header, body) = begun.finish(stream).await?;
+            let mut announced = begun.header(stream).await?;
+            let header = announced.header;
             if header.kind != FrameKind::Request {
                 return Err(Broken::Peer("a reply where a request was expected"));
             }
+            let room = self.room(&mut announced).await;
+            let body = announced.body(stream).await?;
             let received = Instant::now();
             self.count(&body);
             if *self.serving.stop.borrow() {
@@ -282,7 +299,7 @@ impl<H: Handler> Connection<H> {
             drop(sending);
             let is_quick = self.serving.handler.is_quick(header.protocol, &body);
             let at_once = is_quick && self.tally.quick_us.load(Ordering::Relaxed) <= AT_ONCE_US;
-            let request = Received { header, body, at: received, is_quick, at_once };
+            let request = Received { header, body, at: received, is_quick, at_once, room };
             if at_once {
                 // Sooner done than handed to another thread.
                 self.answer(request, (held, permit)).await;
@@ -293,15 +310,28 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Reads a frame; `None` where the stream ends before it.
-    async fn read_frame<R: AsyncRead + Unpin>(
-        &self,
-        stream: &mut R,
-    ) -> Result<Option<(FrameHeader, Vec<u8>)>, ReadError> {
-        match frames::begin(stream, self.limits()).await? {
-            Some(begun) => begun.finish(stream).await.map(Some),
-            None => Ok(None),
-        }
+    /// Waits for room for a request that is announced, in turn.
+    async fn room(&self, announced: &mut Announced) -> Room {
+        let FrameHeader { protocol, .. } = announced.header;
+        let bytes = announced.body_bytes;
+        let turn = async {
+            // Who has room must not wait for one more request to be in flight: that is up to a peer that reads.
+            drop(self.in_flight.acquire().await);
+            self.serving.memory.request(protocol, bytes).await
+        };
+        announced.after(turn).await
+    }
+
+    /// Reads the first frame; `None` where the stream ends before it.
+    async fn read_hello<R: AsyncRead + Unpin>(&self, stream: &mut R) -> Result<Option<Received>, ReadError> {
+        let Some(begun) = frames::begin(stream, self.limits()).await? else {
+            return Ok(None);
+        };
+        let mut announced = begun.header(stream).await?;
+        let room = self.room(&mut announced).await;
+        let header = announced.header;
+        let body = announced.body(stream).await?;
+        Ok(Some(Received { header, body, at: Instant::now(), is_quick: false, at_once: false, room }))
     }
 
     fn count(&self, body: &[u8]) {
@@ -310,25 +340,25 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The first frame: it must be a hello that the handler accepts.
-    async fn greet(&self, header: FrameHeader, body: Vec<u8>) -> Result<(), Broken> {
-        self.count(&body);
-        let first = header.kind == FrameKind::Request && header.protocol == Hello::ID;
-        let answered = if first {
-            let hello = Received { header, body, at: Instant::now(), is_quick: false, at_once: false };
-            let (answered, _) = self.work(hello).await;
-            answered.unwrap_or(Err(Refusal::Stopping))
-        } else {
-            Err(Refusal::Malformed("the first call on a connection must be hello".into()))
-        };
-        match answered {
+    async fn greet(&self, hello: Received) -> Result<(), Broken> {
+        let header = hello.header;
+        self.count(&hello.body);
+        if header.kind != FrameKind::Request || header.protocol != Hello::ID {
+            let refusal = Refusal::Malformed("the first call on a connection must be hello".into());
+            self.refuse(header, &refusal).await;
+            return Err(Broken::Refused(refusal));
+        }
+        let Worked { answered, room, .. } = self.work(hello).await;
+        match answered.unwrap_or(Err(Refusal::Stopping)) {
             Ok(_) if self.serving.handler.setbacks() != self.setbacks => {
                 Err(Broken::Peer("the store was set back while it said hello"))
             }
             Ok(body) => {
-                self.send(header, FrameKind::Response, body, None).await;
+                self.send(header, FrameKind::Response, body, (room, None)).await;
                 Ok(())
             }
             Err(refusal) => {
+                drop(room);
                 self.refuse(header, &refusal).await;
                 Err(Broken::Refused(refusal))
             }
@@ -338,8 +368,9 @@ impl<H: Handler> Connection<H> {
     /// Answers one request.
     async fn answer(&self, request: Received, (held, permit): (Held, OwnedSemaphorePermit)) {
         let (header, request_bytes, received) = (request.header, request.body.len(), request.at);
-        let (answered, worked) = self.work(request).await;
+        let Worked { answered, room, worked } = self.work(request).await;
         drop(held);
+        let to_send = (room, Some(permit));
         if self.serving.handler.setbacks() != self.setbacks {
             return self.set_back.notify_one();
         }
@@ -354,7 +385,7 @@ impl<H: Handler> Connection<H> {
             Some(Ok(body)) => {
                 let reply_bytes = body.len();
                 debug!(%peer, protocol, request_bytes, reply_bytes, waited_us, worked_us, "request answered");
-                self.send(header, FrameKind::Response, body, Some(permit)).await;
+                self.send(header, FrameKind::Response, body, to_send).await;
             }
             Some(Err(refusal)) => {
                 match &refusal {
@@ -363,29 +394,33 @@ impl<H: Handler> Connection<H> {
                     }
                     _ => debug!(%peer, protocol, request_bytes, worked_us, "request refused: {refusal}"),
                 }
-                self.send(header, FrameKind::Refusal, codec::encode(&refusal), Some(permit)).await;
+                self.send(header, FrameKind::Refusal, codec::encode(&refusal), to_send).await;
             }
         }
     }
 
-    /// Runs the handler, on a blocking thread unless it is to be answered at once or is the one write at work; `None` if
-    /// nobody waits for the answer any more. Also how long
-    /// it ran.
-    async fn work(&self, request: Received) -> (Option<Result<Vec<u8>, Refusal>>, Duration) {
+    /// Runs the handler, in its turn for memory, on a blocking thread unless it is to be answered at once or is the one
+    /// write at work.
+    async fn work(&self, request: Received) -> Worked {
         // Writes wait for each other, to share a commit: one of them works at a time, and those that wait must not
         // take the places of readers.
-        let Received { header, body, at: received, is_quick, at_once } = request;
-        let _worker = if at_once || header.protocol == write::Write::ID {
-            None
-        } else {
-            let Ok(worker) = self.serving.workers.acquire().await else {
-                return (Some(Err(Refusal::Stopping)), Duration::ZERO);
-            };
-            Some(worker)
+        let Received { header, body, at: received, is_quick, at_once, room: mut asked } = request;
+        let is_write = header.protocol == write::Write::ID;
+        let beside = self.serving.handler.held_beside(header.protocol, &body);
+        if beside > 0 {
+            asked.grow(beside).await;
+        }
+        // It is never closed.
+        let _worker = if at_once || is_write { None } else { self.serving.workers.acquire().await.ok() };
+        let memory = &self.serving.memory;
+        let mut room = match (is_write, is_quick) {
+            (true, _) => memory.made(0),
+            (false, true) => memory.small_reply().await,
+            (false, false) => memory.reply().await,
         };
         let deadline = Duration::from_millis(u64::from(header.deadline_ms));
         if !deadline.is_zero() && received.elapsed() > deadline {
-            return (None, Duration::ZERO);
+            return Worked { answered: None, room, worked: Duration::ZERO };
         }
         let started = Instant::now();
         let handler = Arc::clone(&self.serving.handler);
@@ -417,7 +452,8 @@ impl<H: Handler> Connection<H> {
                 Err(Refusal::Storage("the request failed inside the server; its log says more".into()))
             }
         };
-        (Some(answered), started.elapsed())
+        room.resize(answered.as_ref().map_or(0, Vec::len));
+        Worked { answered: Some(answered), room, worked: started.elapsed() }
     }
 
     /// One write at a time is worked on where it was received, which saves a lone one the way to another thread and
@@ -428,7 +464,9 @@ impl<H: Handler> Connection<H> {
     }
 
     async fn refuse(&self, header: FrameHeader, refusal: &Refusal) {
-        self.send(header, FrameKind::Refusal, codec::encode(refusal), None).await;
+        let body = codec::encode(refusal);
+        let room = self.serving.memory.made(body.len());
+        self.send(header, FrameKind::Refusal, body, (room, None)).await;
     }
 
     /// Queues a reply. If the connection is gone there is nobody to tell.
@@ -437,7 +475,7 @@ impl<H: Handler> Connection<H> {
         request: FrameHeader,
         kind: FrameKind,
         body: Vec<u8>,
-        in_flight: Option<OwnedSemaphorePermit>,
+        (room, in_flight): (Room, Option<OwnedSemaphorePermit>),
     ) {
         let Ok(body_bytes) = u32::try_from(body.len()) else {
             return;
@@ -445,7 +483,8 @@ impl<H: Handler> Connection<H> {
         let header =
             FrameHeader { call: request.call, kind, protocol: request.protocol, deadline_ms: 0, body_bytes };
         let held = self.account.hold(body.len());
-        let _ = self.replies.send(Reply { header, body, _held: held, _in_flight: in_flight }).await;
+        let reply = Reply { header, body, _held: held, _room: room, _in_flight: in_flight };
+        let _ = self.replies.send(reply).await;
     }
 
     /// Completes once the server is stopping and nothing is in flight here.

@@ -3,8 +3,10 @@
 use super::Limits;
 use super::pace::Pace;
 use arras_protocol::frame::{FrameError, FrameHeader, HEADER_BYTES};
+use std::future::Future;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
 
 /// Room made before a body has come: a header alone must not make the server allocate its limit.
 const FIRST_BYTES: usize = 64 * 1024;
@@ -38,21 +40,41 @@ pub(super) async fn begin<R: AsyncRead + Unpin>(
 }
 
 impl Begun {
-    /// Reads the rest of the frame, which must come without too long a stop.
-    pub(super) async fn finish<R: AsyncRead + Unpin>(
+    /// Reads the rest of the header. It and the body together must come without too long a stop.
+    pub(super) async fn header<R: AsyncRead + Unpin>(
         mut self,
         stream: &mut R,
-    ) -> Result<(FrameHeader, Vec<u8>), ReadError> {
+    ) -> Result<Announced, ReadError> {
         self.pace.fill(stream, &mut self.head, HEADER_BYTES).await?;
         let head = self.head.first_chunk::<HEADER_BYTES>().ok_or(ReadError::Truncated)?;
         let header = FrameHeader::from_bytes(head)?;
         let body_bytes = usize::try_from(header.body_bytes).map_err(|_| ReadError::Truncated)?;
-        let mut body = Vec::with_capacity(body_bytes.min(FIRST_BYTES));
-        self.pace.fill(stream, &mut body, body_bytes).await?;
-        if body.len() != body_bytes {
-            return Err(ReadError::Truncated);
-        }
-        Ok((header, body))
+        Ok(Announced { header, body_bytes, pace: self.pace })
+    }
+}
+
+/// A frame whose header has come.
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub(super) header: FrameHeader,
+    pub(super) body_bytes: usize,
+    pace: Pace,
+}
+
+impl Announced {
+    /// Waits for something before the body is read; the peer's time stands still meanwhile.
+    pub(super) async fn after<T>(&mut self, turn: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let came = turn.await;
+        self.pace.put_off(began.elapsed());
+        came
+    }
+
+    /// Reads the body.
+    pub(super) async fn body<R: AsyncRead + Unpin>(mut self, stream: &mut R) -> Result<Vec<u8>, ReadError> {
+        let mut body = Vec::with_capacity(self.body_bytes.min(FIRST_BYTES));
+        self.pace.fill(stream, &mut body, self.body_bytes).await?;
+        if body.len() == self.body_bytes { Ok(body) } else { Err(ReadError::Truncated) }
     }
 }
 

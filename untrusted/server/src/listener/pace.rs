@@ -28,6 +28,11 @@ impl Pace {
         Self { given_up: Instant::now() + limits.stall, bytes_per_second, passed: 0 }
     }
 
+    /// So long nothing was asked of the peer: that time is not its own.
+    pub(super) fn put_off(&mut self, by: Duration) {
+        self.given_up += by;
+    }
+
     /// When the message is given up, by what of it has passed.
     fn until(&self) -> Instant {
         self.given_up + Duration::from_millis(self.passed.saturating_mul(1000) / self.bytes_per_second)

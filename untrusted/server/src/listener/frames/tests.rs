@@ -15,13 +15,22 @@ fn limits() -> Limits {
     Limits { stall: PATIENCE, bytes_per_second: 64 * 1024, ..Limits::default() }
 }
 
+/// Reads the rest of a frame.
+async fn finish<R: AsyncRead + Unpin>(
+    begun: Begun,
+    stream: &mut R,
+) -> Result<(FrameHeader, Vec<u8>), ReadError> {
+    let announced = begun.header(stream).await?;
+    Ok((announced.header, announced.body(stream).await?))
+}
+
 /// Reads all frames of a stream.
 fn read_all(mut bytes: &[u8]) -> Result<Vec<(FrameHeader, Vec<u8>)>, ReadError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let mut frames = Vec::new();
         while let Some(begun) = begin(&mut bytes, &limits()).await? {
-            frames.push(begun.finish(&mut bytes).await?);
+            frames.push(finish(begun, &mut bytes).await?);
         }
         Ok(frames)
     })
@@ -113,12 +122,26 @@ async fn a_frame_that_trickles_is_given_up_hardly_later_than_one_that_stands_sti
     });
     let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
     let began = Instant::now();
-    let read = begun.finish(&mut near).await;
+    let read = finish(begun, &mut near).await;
     assert!(
         matches!(&read, Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::TimedOut),
         "{read:?}"
     );
     assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_had_to_wait_for_its_turn_is_not_given_up_for_that() {
+    let (mut near, mut far) = tokio::io::duplex(4096);
+    let frame = FrameHeader { body_bytes: 1, ..announced() };
+    far.write_all(&frame.to_bytes()).await.unwrap();
+    let mut begun = begin(&mut near, &limits()).await.unwrap().unwrap().header(&mut near).await.unwrap();
+    begun.after(sleep(PATIENCE * 10)).await;
+    tokio::spawn(async move {
+        sleep(PATIENCE / 2).await;
+        far.write_all(&[9]).await.unwrap();
+    });
+    assert_eq!(begun.body(&mut near).await.unwrap(), [9]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +174,7 @@ async fn a_slow_line_gets_the_time_that_its_bytes_take() {
     });
     let began = Instant::now();
     let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
-    let (header, body) = begun.finish(&mut near).await.unwrap();
+    let (header, body) = finish(begun, &mut near).await.unwrap();
     assert_eq!((header, body.len()), (announced(), FRAME_BYTES_MAX));
     assert!(began.elapsed() > 2 * PATIENCE, "slower than the patience alone: {:?}", began.elapsed());
 }
