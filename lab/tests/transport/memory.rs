@@ -111,8 +111,9 @@ async fn what_is_held_beside_messages_is_part_of_the_budget_and_who_needs_it_all
     }
     let at_work = || handler.waiting.load(Ordering::SeqCst);
     until(|| at_work() == CALLS || (at_work() == 1 && served.memory.waiting() == CALLS - 1)).await;
-    assert_eq!(at_work(), 1, "each of them needs the whole of it");
+    let together = at_work();
     handler.open_gate();
+    assert_eq!(together, 1, "each of them needs the whole of it");
     while let Some(answered) = calls.join_next().await {
         answered.unwrap().unwrap();
     }

@@ -316,7 +316,12 @@ impl<H: Handler> Connection<H> {
         let bytes = announced.body_bytes;
         let turn = async {
             // Who has room must not wait for one more request to be in flight: that is up to a peer that reads.
-            drop(self.in_flight.acquire().await);
+            // Once the server stops, all it gets is a refusal.
+            let mut stop = self.serving.stop.clone();
+            tokio::select! {
+                permit = self.in_flight.acquire() => drop(permit),
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
             self.serving.memory.request(protocol, bytes).await
         };
         announced.after(turn).await
