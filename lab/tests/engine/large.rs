@@ -1,6 +1,9 @@
 //! Writes of more bytes than a request may have.
 
 use crate::world::{World, namespace, run, with_array};
+use arras_client::arx_eq::occurrences::Held;
+use arras_client::padding::pad_in_proportion;
+use arras_documents::limits;
 use arras_lab::channel::Direct;
 use arras_planner::store::Store;
 use arras_planner::terms::TERMS_MAX;
@@ -15,6 +18,8 @@ use std::sync::{Arc, Mutex};
 /// Requests are cut here; what is refused is larger by what one step may be.
 const REQUEST_BYTES: usize = 64 * 1024;
 const FRAME_BYTES: usize = 2 * REQUEST_BYTES;
+/// What a document's step has besides its values and where its entries are: names, seals, and what heads a request.
+const SEALING_BYTES: usize = 512;
 
 fn parts_kept(server: &Backend<Memory>) -> usize {
     let mut count = 0;
@@ -67,14 +72,21 @@ fn how_far_an_index_build_is_can_be_seen() {
 #[test]
 fn one_document_with_more_entries_than_a_request_holds_is_written_whole() {
     run(async {
-        let world = World::new(REQUEST_BYTES, FRAME_BYTES).await;
-        for field in ["values", "others", "thirds"] {
-            world.create_index(doc! { field: 1 }).await.expect("an index");
-        }
-        let mut document = with_array(1, 3000);
+        let length = 3000;
+        let mut document = with_array(1, length);
         for field in ["others", "thirds"] {
             let values = document.get_array("values").expect("an array").clone();
             document.insert(field, values);
+        }
+        // The document itself is one step, longer than a request: its values, and where its entries are. It goes alone,
+        // and nothing that is sent is longer.
+        let held = 3 * usize::try_from(length).expect("a length") * Held::BYTES;
+        let header = pad_in_proportion(vec![0; held], 64).len();
+        let step = limits::check_built(&document).expect("a document") + header + SEALING_BYTES;
+        assert!(step > 2 * REQUEST_BYTES, "{step} bytes");
+        let world = World::new(REQUEST_BYTES, step).await;
+        for field in ["values", "others", "thirds"] {
+            world.create_index(doc! { field: 1 }).await.expect("an index");
         }
         let before = world.channel.requests.load(std::sync::atomic::Ordering::SeqCst);
         world.insert(vec![document.clone()]).await.expect("a write in parts");

@@ -319,6 +319,9 @@ fn no_plaintext_and_no_key_is_where_the_server_or_a_log_has_it() {
     system.assert_no_panic();
 }
 
+/// Documents of equal values that are compared.
+const DOCUMENTS: usize = 200;
+
 #[test]
 fn equal_plaintexts_share_no_ciphertext_block() {
     let mut dice = Dice::new(seed());
@@ -328,9 +331,9 @@ fn equal_plaintexts_share_no_ciphertext_block() {
     let long = dice.letters(300);
     let index = |field: &str| doc! { "key": { field: 1 }, "name": field };
     let indexes = vec![index("text"), index("number")];
-    client.command(&doc! { "createIndexes": "same", "indexes": indexes, "$db": "blocks" }).unwrap();
-    for number in 0..200 {
-        let document = doc! { "_id": number, "text": &long, "number": 7, "list": [&long, &long], "zeros": "0".repeat(256) };
+    client.command(&doc! { "createIndexes": "same", "indexes": &indexes, "$db": "blocks" }).unwrap();
+    for number in 0..DOCUMENTS {
+        let document = doc! { "_id": i32::try_from(number).unwrap(), "text": &long, "number": 7, "list": [&long, &long], "zeros": "0".repeat(256) };
         client.command(&doc! { "insert": "same", "documents": [document], "$db": "blocks" }).unwrap();
     }
     let update = doc! { "q": {}, "u": { "$set": { "text": &long, "again": &long } }, "multi": true };
@@ -339,14 +342,19 @@ fn equal_plaintexts_share_no_ciphertext_block() {
 
     let mut blocks: HashMap<[u8; 16], usize> = HashMap::new();
     let mut nonces: HashSet<Vec<u8>> = HashSet::new();
-    let mut sealed = 0;
+    let (mut sealed, mut of_documents) = (0, 0);
     for call in transcript::read(&system.transcript()) {
         if call.protocol != write::Write::ID.0 {
             continue;
         }
         let request: write::Request = codec::decode(&call.request).unwrap();
-        for blob in request.steps.iter().flat_map(transcript::sealed) {
+        for (step, blob) in request
+            .steps
+            .iter()
+            .flat_map(|step| transcript::sealed(step).into_iter().map(move |blob| (step, blob)))
+        {
             sealed += 1;
+            of_documents += usize::from(matches!(step, write::Step::Documents(_)));
             assert!(nonces.insert(blob.as_slice()[..12].to_vec()), "a nonce came twice");
             // Behind the nonce; the tag is a block, too.
             for block in blob.as_slice()[12..].as_chunks::<16>().0 {
@@ -355,5 +363,9 @@ fn equal_plaintexts_share_no_ciphertext_block() {
             }
         }
     }
-    assert!(sealed > 2000, "{sealed} blobs were compared");
+    // Each document is sealed when it is inserted and when it is updated, each time its values and its header.
+    assert_eq!(of_documents, 2 * 2 * DOCUMENTS, "blobs of documents");
+    // And of both indexes at least the bucket that each inserted document's entry is in.
+    let of_indexes = sealed - of_documents;
+    assert!(of_indexes >= indexes.len() * DOCUMENTS, "{of_indexes} blobs of indexes were compared");
 }

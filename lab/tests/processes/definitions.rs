@@ -138,6 +138,7 @@ impl Definer {
         }
         let explain = doc! { "explain": { "find": COLLECTION, "filter": { "a": 1 } } };
         let explained = client.command(&with_database(explain)).unwrap().to_string();
-        assert_eq!(explained.contains("ArxEq(a)"), found.index, "{explained}");
+        // By either half of it: which one is a matter of what few entries cost.
+        assert_eq!(explained.contains("\"indexName\": \"a\""), found.index, "{explained}");
     }
 }
