@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
 
 /// A turn ends with the first document after so long.
 const SLICE: Duration = Duration::from_millis(4);
@@ -62,6 +63,22 @@ pub(crate) async fn apart<F: Future>(message_bytes: usize, work: F) -> F::Output
 /// The error for work that broke off.
 pub(crate) fn failed() -> CommandError {
     CommandError::new(1, "InternalError", "the aggregation failed inside the proxy")
+}
+
+/// Does work that waits for documents again and again on a thread of its own; its result, or nothing if it breaks off.
+/// Not on one of the runtime's: as many such works as it has threads would wait for documents that no thread is left to
+/// open, for ever.
+pub(crate) fn on_own_thread<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<oneshot::Receiver<R>, CommandError> {
+    let (done, result) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("pipeline".into());
+    // One that has gone away has no use for the result.
+    let spawned = thread.spawn(move || drop(done.send(work())));
+    spawned.map(|_| result).map_err(|error| {
+        tracing::warn!(%error, "there is no thread for a pipeline");
+        failed()
+    })
 }
 
 /// Turns of work that has a thread of its own for longer than one.

@@ -259,7 +259,7 @@ async fn run_over<C: arras_planner::store::Cursor>(
 ) -> Result<SpoolReader, CommandError> {
     let (sender, mut receiver) = mpsc::channel::<Option<Vec<Document>>>(BATCHES_AHEAD);
     let turns = Turns::<C>::new();
-    let computed = tokio::task::spawn_blocking(move || {
+    let computed = slices::on_own_thread(move || {
         let mut ended = false;
         let batches = std::iter::from_fn(|| {
             if ended {
@@ -288,7 +288,7 @@ async fn run_over<C: arras_planner::store::Cursor>(
             result.push(made)?;
         }
         result.finish()
-    });
+    })?;
     loop {
         let batch = source.next_documents(DOCUMENTS_PER_BATCH, BYTES_PER_BATCH).await?;
         let last = batch.is_empty();

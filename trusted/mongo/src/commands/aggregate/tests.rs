@@ -2,7 +2,11 @@
 
 use super::*;
 use arras_documents::sort::Sort;
+use arras_planner::store::{Cursor, StoreError};
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Barrier;
 
 /// What a store answers to a query, as its trait says: filter, sort, skip, limit.
 fn answer(query: &Query, documents: &[Document]) -> Vec<Document> {
@@ -63,6 +67,51 @@ fn groups_an_index_may_answer() {
         doc! { "_id": null },
     ] {
         assert_eq!(recognised(other.clone()), None, "{other}");
+    }
+}
+
+/// Opens its one batch on a thread of the runtime, as a store does, once all of its kind have a pipeline.
+struct Opening {
+    all: Arc<Barrier>,
+    batches: usize,
+}
+
+impl Cursor for Opening {
+    async fn next_batch(&mut self, _: usize, _: usize) -> Result<Vec<Document>, StoreError> {
+        if self.batches == 0 {
+            return Ok(Vec::new());
+        }
+        self.batches -= 1;
+        self.all.wait().await;
+        let opened = tokio::task::spawn_blocking(|| vec![doc! { "a": 1 }, doc! { "a": 2 }]).await;
+        Ok(opened.unwrap())
+    }
+}
+
+#[test]
+fn pipelines_leave_the_threads_that_open_their_documents() {
+    const PIPELINES: usize = 6;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).max_blocking_threads(2).enable_time().build().unwrap();
+    let (done, waiting) = std::sync::mpsc::channel();
+    let all = Arc::new(Barrier::new(PIPELINES));
+    for _ in 0..PIPELINES {
+        let (done, all) = (done.clone(), Arc::clone(&all));
+        runtime.spawn(async move {
+            let source = Batches::of_store(Opening { all, batches: 1 }, Shape::Whole, None);
+            let group = doc! { "$group": { "_id": null, "sum": { "$sum": "$a" } } };
+            let made = run_over(source, Pipeline::parse(&[group]).unwrap(), Workspace::default()).await;
+            done.send(made.unwrap().next().unwrap().unwrap()).unwrap();
+        });
+    }
+    for _ in 0..PIPELINES {
+        // Without threads for the documents it never comes; waiting for that alone takes so long.
+        let made = waiting.recv_timeout(Duration::from_secs(60));
+        if made.is_err() {
+            runtime.shutdown_background();
+            panic!("pipelines and documents wait for each other");
+        }
+        assert_eq!(made.unwrap().get_i32("sum").unwrap(), 3);
     }
 }
 
