@@ -3,4 +3,5 @@
 mod definitions;
 mod large;
 mod plans;
+mod unrecorded;
 mod world;

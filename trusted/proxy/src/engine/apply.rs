@@ -162,14 +162,22 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut staged = stage(changes_of_ranges).await?;
         steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
         let mut changes = self.value_changes(&values);
-        if !raised.is_empty() {
+        let was_unrecorded = collection.unrecorded.load(Ordering::SeqCst);
+        let records = was_unrecorded || !raised.is_empty();
+        if records {
             raised.iter().for_each(|flag| flag.set(true));
+            collection.unrecorded.store(true, Ordering::SeqCst);
             changes.push(catalog::record(&self.local, &collection.record()));
         }
         let performed = self.intents.perform(&*self.channel, steps.in_order(), changes).await;
-        if matches!(performed, Err(WriteError::Local(_))) {
-            // Nothing was recorded or sent: the next document that raises a flag must record it.
-            raised.iter().for_each(|flag| flag.set(false));
+        if records {
+            let nothing_done = matches!(performed, Err(WriteError::Local(_) | WriteError::TooLarge(_)));
+            if nothing_done {
+                raised.iter().for_each(|flag| flag.set(false));
+            }
+            let is_recorded = performed.as_ref().err().is_none_or(WriteError::is_recorded);
+            let as_before = nothing_done && !was_unrecorded;
+            collection.unrecorded.store(!is_recorded && !as_before, Ordering::SeqCst);
         }
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;

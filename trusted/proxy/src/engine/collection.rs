@@ -9,7 +9,7 @@ use arras_keys::{Key, Purpose};
 use arras_planner::store::Namespace;
 use arras_protocol::CollectionId;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Values of which entries went, and the counters that these were under.
@@ -32,6 +32,9 @@ pub(super) struct Collection<C> {
     pub(super) joining: Joining,
     /// Values of equality indexes that lost entries and are to be cleaned at the end of the statement.
     pub(super) thinned: Mutex<Vec<Thinned<C>>>,
+    /// What is here may differ from its record: the next write records it too, before the server hears of that write.
+    /// A record that differs is thus never older than a document. Changed by the one writer.
+    pub(super) unrecorded: AtomicBool,
     indexes: RwLock<Arc<Vec<Arc<LiveIndex<C>>>>>,
 }
 
@@ -46,6 +49,7 @@ impl<C: ServerChannel> Collection<C> {
             writes: tokio::sync::Mutex::default(),
             joining: Joining::default(),
             thinned: Mutex::default(),
+            unrecorded: AtomicBool::new(false),
             indexes: RwLock::new(Arc::new(indexes.into_iter().map(Arc::new).collect())),
         }
     }

@@ -159,8 +159,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let changes = vec![catalog::forget(&self.local, ns)];
         if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
             if failed.nothing_applied() {
-                self.record_again(catalog::record(&self.local, &record))?;
+                collection.unrecorded.store(true, Ordering::SeqCst);
                 self.register(Arc::clone(&collection));
+                self.record_again(catalog::record(&self.local, &record))?;
+                collection.unrecorded.store(false, Ordering::SeqCst);
             }
             return Err(error::write(failed));
         }
@@ -270,11 +272,25 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
             return Err(error);
         }
-        if let Some(index) = collection.indexes().last() {
-            index.ready.store(true, Ordering::SeqCst);
-        }
+        let live = collection.indexes();
+        let set_ready = |ready| {
+            if let Some(index) = live.last() {
+                index.ready.store(ready, Ordering::SeqCst);
+            }
+        };
+        set_ready(true);
         let changes = vec![catalog::record(&self.local, &collection.record())];
-        self.intents.perform(&*self.channel, Vec::new(), changes).await.map_err(error::write)
+        match self.intents.perform(&*self.channel, Vec::new(), changes).await {
+            Ok(()) => Ok(()),
+            Err(failed) if failed.is_recorded() => Err(error::write(failed)),
+            Err(failed) => {
+                // The next start would drop it as unfinished, and nobody may rely on it until then.
+                set_ready(false);
+                collection.set_indexes(others.to_vec());
+                self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
+                Err(error::write(failed))
+            }
+        }
     }
 
     /// Drops an index by name.
@@ -318,7 +334,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let kept = |id| left.iter().flat_map(|index| &index.parts).any(|part| part.id == id);
         index.parts.retain(|part| !kept(part.id));
         collection.set_indexes(left);
-        self.remove_index(&collection, &index).await
+        let removed = self.remove_index(&collection, &index).await;
+        if let Err(NotRemoved { nothing_applied: true, .. }) = &removed {
+            // The server has it, and the record may: unless writes keep it, a later start reads what is no longer so.
+            collection.set_indexes(indexes.to_vec());
+            let listed = self.record_again(catalog::record(&self.local, &collection.record()));
+            collection.unrecorded.store(listed.is_err(), Ordering::SeqCst);
+        }
+        removed.map_err(|failed| failed.error)
     }
 
     /// Removes an index that the collection no longer lists.
@@ -326,23 +349,40 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Arc<Collection<C>>,
         index: &IndexRecord,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), NotRemoved> {
         let steps: Vec<Step> = index.parts.iter().map(index::drop_step).collect();
         let changes = vec![catalog::record(&self.local, &collection.record())];
-        let removed = if self.intents.in_doubt() {
-            // What is in doubt may be for this index: it goes first.
-            self.intents.record(&steps, changes).await.map_err(error::write)?;
-            self.settled().await.map_err(error::recorded)
+        collection.unrecorded.store(true, Ordering::SeqCst);
+        // What is in doubt may be for this index: it goes first.
+        let goes_after = self.intents.in_doubt();
+        let removed = if goes_after {
+            self.intents.record(&steps, changes).await
         } else {
-            self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
+            self.intents.perform(&*self.channel, steps, changes).await
         };
-        removed?;
-        index.parts.iter().try_for_each(|part| self.forget_counters(part.id))
+        let is_recorded = removed.as_ref().err().is_none_or(WriteError::is_recorded);
+        collection.unrecorded.store(!is_recorded, Ordering::SeqCst);
+        removed.map_err(|failed| NotRemoved {
+            nothing_applied: failed.nothing_applied(),
+            error: error::write(failed),
+        })?;
+        let late = |error| NotRemoved { nothing_applied: false, error };
+        if goes_after {
+            self.settled().await.map_err(|error| late(error::recorded(error)))?;
+        }
+        index.parts.iter().try_for_each(|part| self.forget_counters(part.id)).map_err(late)
     }
 }
 
+/// Why an index is not removed.
+struct NotRemoved {
+    error: StoreError,
+    /// The server has it still, and nothing that is recorded will take it away.
+    nothing_applied: bool,
+}
+
 /// A removal that is recorded is as good as done: nothing lists the index, and the server will follow.
-fn in_doubt_is_done(error: StoreError) -> Result<(), StoreError> {
+fn in_doubt_is_done(NotRemoved { error, .. }: NotRemoved) -> Result<(), StoreError> {
     if error.code == error::IN_DOUBT { Ok(()) } else { Err(error) }
 }
 

@@ -85,6 +85,21 @@ impl WriteError {
     pub fn nothing_applied(&self) -> bool {
         !matches!(self, Self::InDoubt(_) | Self::Undecided(_) | Self::HaltedInDoubt(_))
     }
+
+    /// True if the changes of the proxy's state that came with the write are on record, whatever became of the write;
+    /// only records of values are taken back from one that was not applied.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        match self {
+            Self::Refused(_)
+            | Self::InDoubt(_)
+            | Self::Halted(_)
+            | Self::HaltedInDoubt(_)
+            | Self::Repeated
+            | Self::NotSent(_) => true,
+            Self::Unsettled(_) | Self::Undecided(_) | Self::TooLarge(_) | Self::Local(_) => false,
+        }
+    }
 }
 
 /// Writes that are recorded and not known to be applied.
