@@ -114,7 +114,8 @@ impl<C: Cursor> Batches<C> {
         Ok(documents)
     }
 
-    /// The next batch: at most `documents_max` documents and, after the first one, at most `bytes_max` bytes.
+    /// The next batch: at most `documents_max` documents and, after the first one, at most `bytes_max` bytes of the array
+    /// they make: a reply is a document, too, and no larger than one may be.
     pub(crate) async fn next(
         &mut self,
         documents_max: Option<usize>,
@@ -131,7 +132,9 @@ impl<C: Cursor> Batches<C> {
                 }
                 continue;
             };
-            bytes = bytes.saturating_add(limits::check_built(&document)?);
+            let position = batch.documents.len();
+            bytes =
+                bytes.saturating_add(limits::check_built(&document)?).saturating_add(element_bytes(position));
             if bytes > bytes_max && !batch.documents.is_empty() {
                 self.pending.push_front(document);
                 break;
@@ -327,6 +330,11 @@ fn not_found(id: i64) -> CommandError {
 
 fn in_use(id: i64) -> CommandError {
     CommandError::new(12051, "CursorInUse", format!("cursor id {id} is already in use"))
+}
+
+/// Bytes of an array's element at `position` besides its value: type, decimal name and the name's end.
+fn element_bytes(position: usize) -> usize {
+    2 + position.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 #[cfg(test)]

@@ -154,3 +154,15 @@ fn unused_cursors_are_swept() {
     table.sweep(now + Duration::from_secs(3 * 601));
     assert_eq!(table.count(), 0);
 }
+
+#[test]
+fn a_batch_of_many_small_documents_is_a_document_of_allowed_length() {
+    let bytes_max = 100_000;
+    let mut source = Batches::of_store(numbers(20_000), Shape::Whole, None);
+    let batch = block_on(source.next(None, bytes_max)).unwrap();
+    let count = batch.documents.len();
+    let array = bson::doc! { "": batch.documents.into_iter().map(bson::Bson::Document).collect::<Vec<_>>() };
+    let length = array.to_vec().unwrap().len();
+    // Beside the elements: the two documents' lengths and ends, and the one's name.
+    assert!(count > 1000 && length <= bytes_max + 12 && length > bytes_max - 100, "{length} of {count}");
+}
