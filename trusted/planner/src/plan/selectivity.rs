@@ -2,6 +2,7 @@
 
 use super::candidates::{Candidate, Reach};
 use super::{Planner, Request};
+use crate::access::Access;
 use crate::conditions::Conditions;
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ pub(super) fn estimate_reads(
     candidates: &mut [Candidate],
 ) {
     let all = (planner.statistics.document_count as f64).max(1.0);
+    take_exact_counts(candidates);
     let matches = all * matching_share(conditions, candidates, all);
     for candidate in candidates {
         let reads_on = candidate.order.is_some() || request.sort.is_empty();
@@ -32,6 +34,21 @@ pub(super) fn estimate_reads(
             _ => candidate.found,
         };
         candidate.will_read(planner, reads);
+    }
+}
+
+/// A range that answers the same conditions as a look-up of values finds the same documents, and how many those are is
+/// known exactly of values, but of a range only about.
+fn take_exact_counts(candidates: &mut [Candidate]) {
+    let exact: Vec<(BTreeSet<usize>, f64)> = candidates
+        .iter()
+        .filter(|candidate| matches!(candidate.access, Access::Eq { .. }))
+        .map(|candidate| (candidate.covers.clone(), candidate.found))
+        .collect();
+    for candidate in candidates {
+        if let Some((_, found)) = exact.iter().find(|(covers, _)| *covers == candidate.covers) {
+            candidate.found = *found;
+        }
     }
 }
 
