@@ -161,24 +161,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let mut staged = stage(changes_of_ranges).await?;
         steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
-        let mut changes = self.value_changes(&values);
-        let was_unrecorded = collection.unrecorded.load(Ordering::SeqCst);
-        let records = was_unrecorded || !raised.is_empty();
-        if records {
-            raised.iter().for_each(|flag| flag.set(true));
-            collection.unrecorded.store(true, Ordering::SeqCst);
-            changes.push(catalog::record(&self.local, &collection.record()));
-        }
-        let performed = self.intents.perform(&*self.channel, steps.in_order(), changes).await;
-        if records {
-            let nothing_done = matches!(performed, Err(WriteError::Local(_) | WriteError::TooLarge(_)));
-            if nothing_done {
-                raised.iter().for_each(|flag| flag.set(false));
-            }
-            let is_recorded = performed.as_ref().err().is_none_or(WriteError::is_recorded);
-            let as_before = nothing_done && !was_unrecorded;
-            collection.unrecorded.store(!is_recorded && !as_before, Ordering::SeqCst);
-        }
+        let performed = self.perform_recording(collection, raised, steps.in_order(), &values).await;
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
         for stage in staged {
@@ -189,6 +172,36 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             collection.thinned.lock().unwrap_or_else(PoisonError::into_inner).extend(removed);
         }
         Ok(())
+    }
+
+    /// Performs a write together with the record of the collection, if that is to change: flags are raised, or the record
+    /// on disk is not what memory has.
+    async fn perform_recording(
+        &self,
+        collection: &Collection<C>,
+        raised: Vec<Flag<C>>,
+        steps: Vec<Step>,
+        values: &ValueRecords,
+    ) -> Result<(), WriteError> {
+        let mut changes = self.value_changes(values);
+        let was_unrecorded = collection.unrecorded.load(Ordering::SeqCst);
+        let records = was_unrecorded || !raised.is_empty();
+        if records {
+            raised.iter().for_each(|flag| flag.set(true));
+            collection.unrecorded.store(true, Ordering::SeqCst);
+            changes.push(catalog::record(&self.local, &collection.record()));
+        }
+        let performed = self.intents.perform(&*self.channel, steps, changes).await;
+        if records {
+            let nothing_done = matches!(performed, Err(WriteError::Local(_) | WriteError::TooLarge(_)));
+            if nothing_done {
+                raised.iter().for_each(|flag| flag.set(false));
+            }
+            let is_recorded = performed.as_ref().err().is_none_or(WriteError::is_recorded);
+            let as_before = nothing_done && !was_unrecorded;
+            collection.unrecorded.store(!is_recorded && !as_before, Ordering::SeqCst);
+        }
+        performed
     }
 
     /// Counters for new values, entries for them, removal of old ones: the values that lose entries, and under which

@@ -263,13 +263,26 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 return Err(failed);
             }
         };
+        self.fill_and_record(collection, &index, live).await
+    }
+
+    /// Lists an index that is made, fills it, and records that it is ready; takes it back if it cannot be.
+    async fn fill_and_record(
+        &self,
+        collection: &Arc<Collection<C>>,
+        index: &IndexRecord,
+        live: LiveIndex<C>,
+    ) -> Result<(), StoreError> {
         let others = collection.indexes();
         let with = |live: LiveIndex<C>| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
         collection.set_indexes(with(live));
         let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
-        if let Err(error) = self.fill(collection, &filling).await {
+        // One that others stand for has nothing of its own to fill.
+        if !filling.is_empty()
+            && let Err(error) = self.fill(collection, &filling).await
+        {
             collection.set_indexes(others.to_vec());
-            self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
+            self.remove_index(collection, index).await.or_else(in_doubt_is_done)?;
             return Err(error);
         }
         let live = collection.indexes();
@@ -287,7 +300,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 // The next start would drop it as unfinished, and nobody may rely on it until then.
                 set_ready(false);
                 collection.set_indexes(others.to_vec());
-                self.remove_index(collection, &index).await.or_else(in_doubt_is_done)?;
+                self.remove_index(collection, index).await.or_else(in_doubt_is_done)?;
                 Err(error::write(failed))
             }
         }
