@@ -122,7 +122,18 @@ impl<C: Cursor> Batches<C> {
         bytes_max: usize,
     ) -> Result<Batch, CommandError> {
         let mut batch = Batch::default();
-        let mut bytes: usize = 0;
+        self.fill(&mut batch, documents_max, bytes_max).await?;
+        Ok(batch)
+    }
+
+    /// Goes on with a batch, up to the same bounds of the whole of it.
+    pub(crate) async fn fill(
+        &mut self,
+        batch: &mut Batch,
+        documents_max: Option<usize>,
+        bytes_max: usize,
+    ) -> Result<(), CommandError> {
+        let mut bytes: usize = batch.bytes;
         let documents_max = documents_max.unwrap_or(usize::MAX);
         while batch.documents.len() < documents_max && self.remaining > 0 {
             let Some(document) = self.pending.pop_front() else {
@@ -144,7 +155,7 @@ impl<C: Cursor> Batches<C> {
             batch.documents.push(document);
         }
         batch.last = self.remaining == 0 || (matches!(self.source, Source::None) && self.pending.is_empty());
-        Ok(batch)
+        Ok(())
     }
 
     /// Takes more documents from the store; false at its end.

@@ -6,6 +6,7 @@ use crate::connection::Peer;
 use crate::cursors::{Batch, Batches};
 use crate::deadline::Deadline;
 use crate::error::{CommandError, CommandResult};
+use crate::memory::UNCOUNTED_BYTES;
 use crate::operations::Operation;
 use crate::server::Shared;
 use crate::wire::Sequence;
@@ -50,9 +51,22 @@ impl<S: Store> Context<'_, S> {
         documents_max: Option<usize>,
         deadline: Deadline,
     ) -> Result<Batch, CommandError> {
-        let bytes_max = self.server.memory.batch_bytes();
-        let batch = deadline.read(batches.next(documents_max, bytes_max)).await?;
-        self.operation.hold(self.server.memory.reply(batch.bytes).await?);
+        let memory = &self.server.memory;
+        let mut batch = deadline.read(batches.next(documents_max, UNCOUNTED_BYTES)).await?;
+        let enough = documents_max.is_some_and(|most| batch.documents.len() >= most);
+        if batch.last || enough {
+            self.operation.hold(memory.reply(batch.bytes).await?);
+            return Ok(batch);
+        }
+        // There is more of it: the room is taken before anything is there to fill it, so that many who ask at once do
+        // not each fill what only some of them can have.
+        let (bytes_max, mut share) = memory.batch();
+        deadline.read(batches.fill(&mut batch, documents_max, bytes_max)).await?;
+        match &mut share {
+            Some(share) => share.shrink(batch.bytes),
+            None => share = memory.reply(batch.bytes).await?,
+        }
+        self.operation.hold(share);
         Ok(batch)
     }
 

@@ -28,7 +28,15 @@ pub(crate) struct Memory {
 /// A share of them; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// Gives back what is beyond so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let beyond = self.permit.num_permits().saturating_sub(permits(bytes) as usize);
+        drop(self.permit.split(beyond));
+    }
 }
 
 fn permits(bytes: usize) -> u32 {
@@ -50,13 +58,22 @@ impl Memory {
         }
         // It is never closed.
         let permit = Arc::clone(&self.requests).acquire_many_owned(permits(bytes)).await.ok()?;
-        Some(Share { _permit: permit })
+        Some(Share { permit })
     }
 
-    /// How large a batch may be: the less is left for replies, the smaller.
-    pub(crate) fn batch_bytes(&self) -> usize {
+    /// How large a batch may be, the less is left for replies the smaller, and the room for it, unless it is too small to
+    /// count.
+    pub(crate) fn batch(&self) -> (usize, Option<Share>) {
         let left = self.replies.available_permits().saturating_mul(PERMIT_BYTES);
-        (left / 4).clamp(UNCOUNTED_BYTES, DOCUMENT_BYTES_MAX)
+        let bytes = (left / 4).clamp(UNCOUNTED_BYTES, DOCUMENT_BYTES_MAX);
+        if bytes <= UNCOUNTED_BYTES {
+            return (bytes, None);
+        }
+        match Arc::clone(&self.replies).try_acquire_many_owned(permits(bytes)) {
+            Ok(permit) => (bytes, Some(Share { permit })),
+            // Others were quicker.
+            Err(_) => (UNCOUNTED_BYTES, None),
+        }
     }
 
     /// Waits for room for a reply of so many bytes; `None` if it is too small to count. Error 146 if there is none
@@ -66,7 +83,7 @@ impl Memory {
             return Ok(None);
         }
         match timeout(PATIENCE, Arc::clone(&self.replies).acquire_many_owned(permits(bytes))).await {
-            Ok(Ok(permit)) => Ok(Some(Share { _permit: permit })),
+            Ok(Ok(permit)) => Ok(Some(Share { permit })),
             Ok(Err(_)) => Ok(None),
             Err(_) => {
                 let text = "the proxy's memory is full of replies that their clients do not read; try again";
@@ -87,13 +104,22 @@ mod tests {
         let mut held = Vec::new();
         let mut last = usize::MAX;
         for _ in 0..30 {
-            let bytes = memory.batch_bytes();
+            let (bytes, share) = memory.batch();
             assert!(bytes <= last);
             last = bytes;
-            held.push(memory.reply(bytes).await.unwrap());
+            held.push(share);
         }
         assert!(last < DOCUMENT_BYTES_MAX / 4, "{last}");
         held.clear();
-        assert_eq!(memory.batch_bytes(), DOCUMENT_BYTES_MAX);
+        let (bytes, share) = memory.batch();
+        assert_eq!(bytes, DOCUMENT_BYTES_MAX);
+        let left = memory.replies.available_permits();
+        let mut share = share.unwrap();
+        share.shrink(1024 * 1024);
+        assert_eq!(
+            memory.replies.available_permits(),
+            left + 15 * 1024,
+            "what a batch does not need is given back"
+        );
     }
 }
