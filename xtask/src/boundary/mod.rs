@@ -4,7 +4,7 @@
 //! every member: normal, dev and build, optional ones too, for every platform, so that neither a feature nor
 //! a target can add an edge that was not judged. Reachability follows all of them.
 //!
-//! What ships is judged by what cargo would build, too: [`shipped`].
+//! What ships is judged by what cargo would build, too: the module `shipped`.
 
 mod graph;
 mod rules;

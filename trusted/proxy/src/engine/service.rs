@@ -72,7 +72,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 }
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
-    /// Bytes that queries hold now from one step to the next, of the quarter of [`Settings::memory_bytes`] there is for
+    /// Bytes that queries hold now from one step to the next, of the quarter of [`super::Settings::memory_bytes`] there is for
     /// that.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
