@@ -8,8 +8,8 @@
 //!
 //! *Nobody waits in a circle.* Who has room for a request waits for its peer's bytes, for a worker, for room for its
 //! reply, or, in the same queue as everybody, for more of it; those who wait so are not in each other's way
-//! ([`State::active`]). Who has room for a reply waits for its peer only. A peer that is too slow is given up
-//! ([`super::pace`]).
+//! (`State::active`). Who has room for a reply waits for its peer only. A peer that is too slow is given up
+//! (`super::pace`).
 //!
 //! A reply that comes to more than its share is counted once it is there, above the budget if need be: as many as are
 //! worked on at once may, and nothing more is granted until there is room again. So it is with the reply to a look at
