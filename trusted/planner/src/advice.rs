@@ -6,10 +6,18 @@ use crate::plan::{IndexState, PlanError, Planner, Request, is_served};
 use arras_documents::sort::Sort;
 use arras_protocol::IndexId;
 
+/// Alternatives of an `$or` up to which it is tried what would serve them: each is planned for, with every query.
+const BRANCHES_MAX: usize = 32;
+
 /// The indexes that would avoid a scan, in words; `None` if a scan is what the query asks for.
 pub(crate) fn advice(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) -> Option<String> {
     if conditions.is_empty() && (request.sort.is_empty() || request.limit.is_none()) {
         return None;
+    }
+    if conditions.all.is_empty()
+        && conditions.any.first().is_some_and(|any| any.branches.len() > BRANCHES_MAX)
+    {
+        return Some("an $or of so many alternatives is served if each of them is: ask about one".to_owned());
     }
     Some(served_by(planner, conditions, request).unwrap_or_else(|| {
         "no index can serve it; add a condition of equality or range, or set scan = \"allow\" for the collection in the \
@@ -119,10 +127,11 @@ fn keys(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>) ->
     if let Some(key) = key(&conditions.all, request.sort) {
         return Some(vec![key]);
     }
+    let branches = &conditions.any.first()?.branches;
     let unsorted = Sort::default();
     let alone = Request { sort: &unsorted, limit: None, ..request };
     let mut keys = Vec::new();
-    for branch in &conditions.any.first()?.branches {
+    for branch in branches {
         if is_served(planner, branch, alone) {
             continue;
         }

@@ -222,11 +222,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Natural<C>, StoreError> {
         let matches =
             Matches::open(self, collection, &plan.access, Arc::clone(&filter), selection.alone).await?;
-        let wanted = selection.wanted();
-        if wanted.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
+        if selection.limit.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
             return Ok(Natural::as_it_comes(self, collection, filter, matches));
         }
-        Natural::gather(self, collection, filter, matches, wanted).await
+        Natural::gather(self, collection, filter, matches).await
     }
 
     /// Matches sorted; no more of them than are asked for.

@@ -30,8 +30,6 @@ pub(super) struct Matches<C> {
     watch: Arc<Watch>,
     /// Documents the next step looks at: the more, the fewer of them matched so far.
     step: usize,
-    /// Documents looked at so far.
-    looked_at: usize,
 }
 
 /// Where documents come from.
@@ -79,7 +77,7 @@ impl<C: ServerChannel> Matches<C> {
             named.by_id.sort();
             Origin::Rows { named, next: 0 }
         };
-        Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1, looked_at: 0 })
+        Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1 })
     }
 
     /// Further matches, for somebody who wants about so many; perhaps none although more may follow. `None` at the
@@ -120,7 +118,6 @@ impl<C: ServerChannel> Matches<C> {
             }
         };
         let met = documents.len();
-        self.looked_at += met;
         let matched = matching(documents, &self.filter).await?;
         // A filter that few documents pass is better asked about many at a time.
         self.step = if matched.len() * 2 < met { looked_at.saturating_mul(2) } else { 1 };
@@ -132,11 +129,6 @@ impl<C> Matches<C> {
     /// Sees the writes since before anything was asked.
     pub(super) fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
-    }
-
-    /// Documents looked at so far, matches or not.
-    pub(super) fn looked_at(&self) -> usize {
-        self.looked_at
     }
 }
 

@@ -1,8 +1,7 @@
 //! Matches in insertion order, as far as that can be had without holding much.
 //!
 //! A result of at most [`HELD_BYTES`] comes in insertion order; of a larger one, what was met first does, and the
-//! rest follows as the server keeps it. A limited query looks no further than it must once it has met
-//! [`LOOKED_AT`] documents.
+//! rest follows as the server keeps it.
 
 use super::Shared;
 use super::budget::{Claim, Share};
@@ -25,8 +24,6 @@ use std::sync::Arc;
 const HELD_BYTES: usize = 8 * 1024 * 1024;
 /// Documents up to which it is.
 const HELD_DOCUMENTS: usize = 100_000;
-/// Documents a limited query looks at before it is content with what it has met.
-const LOOKED_AT: usize = 1000;
 
 /// A match in its place. Its document may have been let go; it is fetched again in its turn.
 struct Pending {
@@ -79,42 +76,27 @@ impl<C: ServerChannel> Natural<C> {
         }
     }
 
-    /// Gathers matches until there are no more or too many; with `wanted`, of which nobody will take more, until
-    /// that may be.
+    /// Gathers matches until there are no more or too many.
     pub(super) async fn gather<S: Storage>(
         shared: &Shared<S, C>,
         collection: &Arc<Collection<C>>,
         filter: Arc<Filter>,
         matches: Matches<C>,
-        wanted: Option<usize>,
     ) -> Result<Self, StoreError> {
         let mut gathered = Self::as_it_comes(shared, collection, filter, matches);
         let (mut held, mut bytes) = (Vec::<Pending>::new(), 0);
         while let Some(source) = &mut gathered.rest {
-            let step = wanted.unwrap_or(DOCUMENTS_PER_STEP).max(LOOKED_AT);
-            let Some(found) = source.next(shared, step).await? else {
+            let Some(found) = source.next(shared, DOCUMENTS_PER_STEP).await? else {
                 gathered.rest = None;
                 break;
             };
-            let looked_at = source.looked_at();
             for document in found {
                 let length = limits::check_built(&document.document)?;
                 bytes += length;
                 held.push(gathered.pending(document, length));
             }
             gathered.places.hold(held.capacity() * size_of::<Pending>())?;
-            let full = bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS;
-            if let Some(wanted) = wanted
-                && (full || held.len() / 2 > wanted.max(LOOKED_AT))
-            {
-                held.sort_by_key(|next| next.sequence);
-                held.truncate(wanted);
-                bytes = held.iter().map(|next| next.bytes).sum();
-                gathered.share.shrink(held_bytes(&held));
-            }
-            let enough = wanted.is_some_and(|wanted| held.len() >= wanted);
-            if full || (enough && looked_at >= LOOKED_AT) {
-                gathered.rest = gathered.rest.filter(|_| !enough);
+            if bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS {
                 break;
             }
         }
