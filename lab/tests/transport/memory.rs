@@ -102,10 +102,13 @@ async fn what_is_held_beside_messages_is_part_of_the_budget_and_who_needs_it_all
     const CALLS: usize = 8;
     let (world, handler) = (World::new(), Arc::new(Scripted::new(1)));
     let served = world.serve(&handler, Limits { workers: CALLS, ..limits() }).await;
-    let connection = world.connect(&served).await;
+    let mut connections = Vec::new();
+    // Each on a connection of its own, opened before: behind a call that waits for room, nothing more is read.
+    for _ in 0..CALLS {
+        connections.push(world.connect(&served).await);
+    }
     let mut calls = JoinSet::new();
-    for tag in 0..CALLS as u64 {
-        let connection = connection.clone();
+    for (tag, connection) in (0..).zip(connections) {
         let holding = Ask { act: Act::WaitForGateHolding(BUDGET_BYTES), ..ask(tag) };
         calls.spawn(async move { Channel::<Script>::call(&connection, holding).await.map(drop) });
     }
