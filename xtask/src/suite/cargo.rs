@@ -112,9 +112,15 @@ fn count(output: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let mut ignored = 0;
     let mut suite = "";
+    let mut slow = "";
     for line in output.lines() {
         let line = line.trim();
-        if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
+        if line.ends_with("has been running for over 60 seconds") {
+            slow = line;
+        } else if line.starts_with("process didn't exit successfully") && line.contains("(signal:") {
+            outcome.failed += 1;
+            outcome.notes.push(format!("{line}; {slow}"));
+        } else if line.starts_with("Running ") || line.starts_with("Doc-tests ") {
             suite = line;
         } else if let Some(result) = line.strip_prefix("test result: ") {
             outcome.passed += number_before(result, " passed");
@@ -150,12 +156,17 @@ mod tests {
 test one ... ok
 test two ... FAILED
 test result: FAILED. 12 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.00s
+     Running unittests src/lib.rs (target/debug/deps/b-1)
+test three has been running for over 60 seconds
+  process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill)
    Doc-tests arras_a
 test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
 ";
         let outcome = count(output);
-        assert_eq!((outcome.passed, outcome.failed), (15, 1));
+        assert_eq!((outcome.passed, outcome.failed), (15, 2));
         let failed = "test two ... FAILED (Running unittests src/lib.rs (target/debug/deps/a-1))";
-        assert_eq!(outcome.notes, [failed, "2 ignored"]);
+        let killed = "process didn't exit successfully: `b-1` (signal: 9, SIGKILL: kill); test three has been \
+                      running for over 60 seconds";
+        assert_eq!(outcome.notes, [failed, killed, "2 ignored"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Child processes that never outlive their use: each leads a process group, which is stopped when its handle
 //! is dropped and when this process is told to stop.
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,6 +27,10 @@ const START: Duration = Duration::from_secs(300);
 
 /// How often a long step says that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// A command that has printed nothing for so long is stuck, on a machine of any speed: what it started is killed, it says
+/// so and goes on with the rest.
+const STUCK: Duration = Duration::from_secs(15 * 60);
 
 /// On ctrl-C and on a polite kill, stops what was started and ends.
 ///
@@ -70,6 +74,20 @@ impl Group {
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("cannot wait: {error}"))
+    }
+
+    /// Kills what the leader started, and nothing else.
+    fn kill_children(&self) {
+        let id = leader(&self.child);
+        // One list for each of its threads.
+        let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+                // One that is gone is what is wanted.
+                let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+            }
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -122,9 +140,18 @@ pub(super) fn finish(command: &mut Command, log: &Path) -> Result<Finished, Stri
     let mut group = Group::start(command.stdin(Stdio::null()).stdout(file).stderr(errors))?;
     let begun = Instant::now();
     let mut spoken = begun;
+    let mut silent = (0, begun);
     let status = loop {
         if let Some(status) = group.ended()? {
             break status;
+        }
+        let printed = std::fs::metadata(log).map_or(0, |file| file.len());
+        if printed != silent.0 {
+            silent = (printed, Instant::now());
+        } else if silent.1.elapsed() >= STUCK {
+            println!("    silent for {} s: killed", STUCK.as_secs());
+            group.kill_children();
+            silent.1 = Instant::now();
         }
         if spoken.elapsed() >= HEARTBEAT {
             spoken = Instant::now();
@@ -190,5 +217,30 @@ impl Server {
                 ))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_a_stuck_command_runs_is_killed_and_the_command_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 100000; echo went on"]).stdout(create(&log).unwrap());
+        let mut group = Group::start(&mut command).unwrap();
+        let status = loop {
+            group.kill_children();
+            match group.ended().unwrap() {
+                Some(status) => break status,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        assert!(status.success());
+        assert_eq!(read(&log).unwrap().lines().next_back(), Some("went on"));
     }
 }
