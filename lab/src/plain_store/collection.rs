@@ -4,6 +4,7 @@ use super::store_error;
 use arras_documents::filter::{Expr, Filter, Test};
 use arras_documents::update::{ArrayFilters, Update};
 use arras_documents::{limits, order, path};
+use arras_planner::examined;
 use arras_planner::store::{
     FoundAndModified, IndexRequest, Modification, Query, StoreError, UpdateStatement, Updated,
 };
@@ -170,6 +171,7 @@ impl Collection {
         if let Some(id) = id_wanted(filter) {
             let holders = self.indexes.first().map(|index| &index.holders);
             let number = holders.and_then(|holders| holders.get(&key_of(&[Some(id)])));
+            examined::documents(number.iter().len());
             return Ok(number.copied().into_iter().take(count_max).collect());
         }
         let mut numbers = Vec::new();
@@ -177,6 +179,7 @@ impl Collection {
             if numbers.len() >= count_max {
                 break;
             }
+            examined::documents(1);
             if filter.matches(document)? {
                 numbers.push(*number);
             }

@@ -5,6 +5,7 @@
 mod client;
 mod connections;
 mod cursors;
+mod explain;
 mod hostile;
 mod lying;
 mod slow;

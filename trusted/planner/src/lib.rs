@@ -13,6 +13,7 @@ pub mod access;
 mod advice;
 mod conditions;
 pub mod cost;
+pub mod examined;
 pub mod explain;
 pub mod indexes;
 pub mod interrupt;

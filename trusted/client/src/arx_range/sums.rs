@@ -23,6 +23,8 @@ pub struct RangeSums {
     pub count: u64,
     /// For each summed field.
     pub sums: Vec<NumberSum>,
+    /// Entries that were opened for it: those of the buckets at the ends of the range.
+    pub opened: usize,
 }
 
 impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
@@ -64,7 +66,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         }
         let jobs = self.jobs(&generation, located.trees);
         let repair = Repair::new(Arc::clone(&self.channel), self.index(), generation, jobs, directory);
-        Ok((total.into(), repair))
+        Ok((RangeSums { opened: ends.iter().map(Vec::len).sum(), ..total.into() }, repair))
     }
 
     /// The entries of the buckets the bounds fall in.
@@ -80,7 +82,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
 
 impl From<Aggregate> for RangeSums {
     fn from(aggregate: Aggregate) -> Self {
-        Self { count: aggregate.count, sums: aggregate.sums }
+        Self { count: aggregate.count, sums: aggregate.sums, opened: 0 }
     }
 }
 

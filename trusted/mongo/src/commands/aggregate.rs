@@ -93,16 +93,25 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
     if aggregation.explain {
         return explain::aggregation(context, aggregation).await;
     }
-    let Aggregation { namespace, query, mut rest, delivery, .. } = aggregation;
+    let (namespace, delivery) = (aggregation.namespace.clone(), aggregation.delivery);
+    let batches = batches(context, aggregation).await?;
+    reads::first_batch(context, namespace, batches, delivery).await
+}
+
+/// The results of a pipeline.
+pub(super) async fn batches<S: Store>(
+    context: &Context<'_, S>,
+    aggregation: Aggregation,
+) -> Result<Batches<S::Cursor>, CommandError> {
+    let Aggregation { namespace, query, mut rest, .. } = aggregation;
     if let Some(documents) = answered_by_store(context, &namespace, &query, rest.first()).await? {
         rest.remove(0);
-        let documents = Pipeline::from_stages(rest).run(documents)?;
-        return reads::first_batch(context, namespace, Batches::of_list(documents), delivery).await;
+        return Ok(Batches::of_list(Pipeline::from_stages(rest).run(documents)?));
     }
     let limit = query.limit;
     let workspace = context.store().workspace(query.allow_disk_use);
     let cursor = context.deadline.read(context.store().find(&namespace, query)).await?;
-    let batches = if rest.is_empty() {
+    Ok(if rest.is_empty() {
         Batches::of_store(cursor, Shape::Whole, limit)
     } else if rest.iter().all(sees_one_document) {
         // No limit here: it is on what the store returns, which an $unwind may multiply.
@@ -112,8 +121,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments
         Batches::of_spool(
             context.deadline.read(run_over(source, Pipeline::from_stages(rest), workspace)).await?,
         )
-    };
-    reads::first_batch(context, namespace, batches, delivery).await
+    })
 }
 
 /// Splits a pipeline into the query its first stages are and the stages left. Exact: what a stage means never

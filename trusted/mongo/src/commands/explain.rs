@@ -1,28 +1,27 @@
-//! `explain`: the plan, its cost and what it would leak, without running it.
+//! `explain`: the plan, its cost and what it would leak; and, if asked for, what running it took.
+
+mod execution;
 
 use super::{aggregate, count, delete, distinct, find, reads, update};
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_planner::explain::Explanation;
-use arras_planner::store::{Aggregate, Namespace, Query, Store};
-use bson::{Document, doc};
+use arras_planner::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
+use bson::{Bson, Document, doc};
 
-/// Explains the command inside. The verbosity changes nothing: nothing is run.
+/// Explains the command inside, and runs it if the verbosity asks for what that takes. A write is run as the read it
+/// begins with: nothing is changed. Without a verbosity nothing is run, since running shows the server what it shows.
 pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
     let command = arguments.document("explain")?.ok_or_else(|| arguments.missing("explain"))?;
-    if let Some(verbosity) = arguments.string("verbosity")?
-        && !matches!(verbosity.as_str(), "queryPlanner" | "executionStats" | "allPlansExecution")
-    {
-        return Err(CommandError::bad_value(format!("unknown verbosity '{verbosity}'")));
-    }
+    let verbosity = Verbosity::of(arguments.string("verbosity")?)?;
     arguments.finish()?;
     let name = command.keys().next().cloned().unwrap_or_default();
     let (name, _) = context.server.registry.find(&name).ok_or_else(|| {
         CommandError::new(59, "CommandNotFound", format!("Explain failed due to unknown command: {name}"))
     })?;
-    let (namespace, query, aggregates) = target(context, Arguments::new(name, command.clone(), Vec::new()))?;
-    let mut reply = explanation(context, &namespace, query, &aggregates).await?;
+    let explained = explained(context, Arguments::new(name, command.clone(), Vec::new()))?;
+    let mut reply = explain(context, explained, verbosity).await?;
     reply.insert("command", command);
     Ok(reply)
 }
@@ -32,41 +31,100 @@ pub(super) async fn aggregation<S: Store>(
     context: &Context<'_, S>,
     aggregation: aggregate::Aggregation,
 ) -> CommandResult {
-    let aggregates = aggregation.aggregates();
-    explanation(context, &aggregation.namespace, aggregation.query, &aggregates).await
+    explain(context, Explained::Aggregate(Box::new(aggregation)), Verbosity::QueryPlanner).await
 }
 
-/// The read a command begins with.
-fn target<S: Store>(
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verbosity {
+    /// The plan; nothing is run.
+    QueryPlanner,
+    /// What running it took, too.
+    ExecutionStats,
+    /// The same, and what running the others took: no other is ever run.
+    AllPlansExecution,
+}
+
+impl Verbosity {
+    fn of(name: Option<String>) -> Result<Self, CommandError> {
+        match name.as_deref() {
+            None | Some("queryPlanner") => Ok(Self::QueryPlanner),
+            Some("executionStats") => Ok(Self::ExecutionStats),
+            Some("allPlansExecution") => Ok(Self::AllPlansExecution),
+            Some(other) => Err(CommandError::bad_value(format!("unknown verbosity '{other}'"))),
+        }
+    }
+}
+
+/// What a command reads, or begins with reading.
+enum Explained {
+    Find(Namespace, Query),
+    Count(Namespace, Query),
+    Aggregate(Box<aggregate::Aggregation>),
+    Update(Namespace, Query),
+    Delete(Namespace, Query),
+}
+
+impl Explained {
+    fn namespace(&self) -> &Namespace {
+        match self {
+            Self::Aggregate(aggregation) => &aggregation.namespace,
+            Self::Find(namespace, _)
+            | Self::Count(namespace, _)
+            | Self::Update(namespace, _)
+            | Self::Delete(namespace, _) => namespace,
+        }
+    }
+
+    fn query(&self) -> &Query {
+        match self {
+            Self::Aggregate(aggregation) => &aggregation.query,
+            Self::Find(_, query)
+            | Self::Count(_, query)
+            | Self::Update(_, query)
+            | Self::Delete(_, query) => query,
+        }
+    }
+
+    /// What an index might answer alone.
+    fn aggregates(&self) -> Vec<Aggregate> {
+        match self {
+            Self::Aggregate(aggregation) => aggregation.aggregates(),
+            Self::Count(..) => vec![Aggregate { name: "n".to_owned(), function: AggregateFunction::Count }],
+            Self::Find(..) | Self::Update(..) | Self::Delete(..) => Vec::new(),
+        }
+    }
+}
+
+/// Reads a command.
+fn explained<S: Store>(
     context: &Context<'_, S>,
     mut arguments: Arguments,
-) -> Result<(Namespace, Query, Vec<Aggregate>), CommandError> {
-    let plain = |(namespace, query)| (namespace, query, Vec::new());
+) -> Result<Explained, CommandError> {
     match arguments.command() {
-        "find" => find::parse(context, arguments).map(|find| plain((find.namespace, find.query))),
-        "count" => count::parse(context, arguments).map(plain),
-        "distinct" => {
-            distinct::parse(context, arguments).map(|distinct| plain((distinct.namespace, distinct.query)))
+        "find" => find::parse(context, arguments).map(|find| Explained::Find(find.namespace, find.query)),
+        "count" => {
+            count::parse(context, arguments).map(|(namespace, query)| Explained::Count(namespace, query))
         }
+        "distinct" => distinct::parse(context, arguments)
+            .map(|distinct| Explained::Find(distinct.namespace, distinct.query)),
         "aggregate" => {
             arguments.ignore(&["explain"]);
             let mut with_cursor = arguments;
             with_cursor.default_document("cursor");
-            let aggregation = aggregate::parse(context, with_cursor)?;
-            let aggregates = aggregation.aggregates();
-            Ok((aggregation.namespace, aggregation.query, aggregates))
+            Ok(Explained::Aggregate(Box::new(aggregate::parse(context, with_cursor)?)))
         }
         "update" => {
             let namespace = context.namespace(&mut arguments)?;
             let statement = update::statement(only_statement(&mut arguments, "updates")?)?;
             let limit = (!statement.multi).then_some(1);
-            Ok(plain((namespace, Query { limit, ..reads::matching(statement.filter, None) })))
+            Ok(Explained::Update(namespace, Query { limit, ..reads::matching(statement.filter, None) }))
         }
         "delete" => {
             let namespace = context.namespace(&mut arguments)?;
             let (filter, multi) = delete::statement(only_statement(&mut arguments, "deletes")?)?;
             let limit = (!multi).then_some(1);
-            Ok(plain((namespace, Query { limit, ..reads::matching(filter, None) })))
+            Ok(Explained::Delete(namespace, Query { limit, ..reads::matching(filter, None) }))
         }
         other => Err(CommandError::unsupported(format_args!("explaining '{other}'"))),
     }
@@ -80,23 +138,31 @@ fn only_statement(arguments: &mut Arguments, name: &str) -> Result<Document, Com
     }
 }
 
-async fn explanation<S: Store>(
+async fn explain<S: Store>(
     context: &Context<'_, S>,
-    namespace: &Namespace,
-    query: Query,
-    aggregates: &[Aggregate],
+    explained: Explained,
+    verbosity: Verbosity,
 ) -> CommandResult {
-    let explain = context.store().explain(namespace, query, aggregates);
+    let (namespace, aggregates) = (explained.namespace(), explained.aggregates());
+    let explain = context.store().explain(namespace, explained.query().clone(), &aggregates);
     let explanation = context.deadline.read(explain).await?;
-    Ok(doc! {
+    let mut reply = doc! {
         "explainVersion": "1",
         "queryPlanner": {
             "namespace": format!("{}.{}", namespace.database, namespace.collection),
             "winningPlan": winning_plan(&explanation),
             "rejectedPlans": [],
         },
-        "arras": explanation.to_document(),
-    })
+    };
+    if verbosity != Verbosity::QueryPlanner {
+        let mut ran = execution::run(context, explained, &explanation).await?;
+        if verbosity == Verbosity::AllPlansExecution {
+            ran.insert("allPlansExecution", Bson::Array(Vec::new()));
+        }
+        reply.insert("executionStats", ran);
+    }
+    reply.insert("arras", explanation.to_document());
+    Ok(reply)
 }
 
 /// The plan in the form tools that know MongoDB look for; the whole story is under `arras`.

@@ -9,6 +9,7 @@ use super::collection::Collection;
 use super::ledger::{Explained, Watch};
 use super::{Shared, error};
 use arras_client::OpenDocument;
+use arras_planner::examined;
 use arras_planner::store::StoreError;
 use arras_protocol::{Channel, RowId, documents};
 use arras_storage::Storage;
@@ -75,6 +76,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)? else {
             return Err(error::not_of_protocol());
         };
+        examined::documents(documents.len());
         let served = usize::try_from(served).unwrap_or(usize::MAX);
         let (Some(asked), true) = (rows.get(..served), served > 0) else {
             return Err(error::not_of_protocol());

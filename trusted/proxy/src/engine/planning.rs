@@ -15,6 +15,7 @@ use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
 use arras_planner::cost::Statistics;
+use arras_planner::examined;
 use arras_planner::explain::Explanation;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::plan::{
@@ -181,6 +182,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
         self.repair(repair);
+        examined::entries(sums.opened);
         // A document of which the plan did not know was written in between and may be counted; or a write whose outcome
         // is open came between the totals and the boundary buckets.
         Ok((is_as_planned(&part) && !self.intents.in_doubt()).then_some(sums))

@@ -11,6 +11,7 @@ use arras_client::error::IndexError;
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::sort::Sort;
 use arras_planner::access::{Access, RangeAccess};
+use arras_planner::examined;
 use arras_planner::plan::Plan;
 use arras_planner::store::{Query, StoreError};
 use arras_protocol::arx_range::Order;
@@ -165,6 +166,7 @@ impl<C: ServerChannel> RangeRows<C> {
             if let Some(found) = self.ready.take()
                 && !found.entries.is_empty()
             {
+                examined::entries(found.entries.len());
                 return Ok(Some(found.entries));
             }
             let (Some(half), Some(more)) = (&self.half, self.more.take()) else {

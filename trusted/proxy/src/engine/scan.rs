@@ -6,6 +6,7 @@ use super::collection::Collection;
 use super::error;
 use super::ledger::{Ledger, Mark};
 use arras_client::OpenDocument;
+use arras_planner::examined;
 use arras_planner::store::StoreError;
 use arras_protocol::{Channel, RowId, documents};
 use arras_storage::Storage;
@@ -56,6 +57,7 @@ impl<C: ServerChannel> Scan<C> {
         let documents::Response::Documents { documents, more, .. } = reply else {
             return Err(error::not_of_protocol());
         };
+        examined::documents(documents.len());
         self.accept(documents.iter().map(|document| document.row), more)?;
         self.collection.open_all(documents).await
     }

@@ -6,6 +6,7 @@ use super::definition;
 use super::{Engine, Shared, error};
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::spill::Workspace;
+use arras_planner::examined::{self, Tally};
 use arras_planner::explain::Explanation;
 use arras_planner::store::{
     Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, Inserted,
@@ -28,10 +29,10 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         F: Future<Output = Result<T, StoreError>> + Send,
     {
         let shared = Arc::clone(&self.shared);
-        let task = tokio::spawn(async move {
+        let task = tokio::spawn(examined::counted(Tally::current(), async move {
             shared.settled().await?;
             operation(shared).await
-        });
+        }));
         task.await.unwrap_or_else(|error| {
             Err(error::of(1, "InternalError", format!("the operation failed: {error}")))
         })

@@ -13,6 +13,7 @@ use arras_client::OpenDocument;
 use arras_client::arx_eq::occurrences::Occurrences;
 use arras_client::arx_eq::{ArxEq, covered, searches};
 use arras_client::unique::UniqueLabels;
+use arras_planner::examined;
 use arras_planner::store::StoreError;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, unique};
@@ -97,6 +98,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Half::Eq(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
             Half::Range(_) => return Err(unknown_index()),
         };
+        examined::entries(rows.len());
         // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
         // together.
         let mut counted = Rows::new(&self.budget);
