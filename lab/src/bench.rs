@@ -3,6 +3,7 @@
 
 mod installation;
 pub mod memory;
+pub mod plans;
 mod primitives;
 mod schemes;
 pub mod service;
@@ -32,6 +33,9 @@ pub enum Subject {
     /// Memory of the proxy's process under loads that would have it hold much, and what another client waits beside
     /// heavy filters; not among `all`.
     Memory,
+    /// Documents fetched by the plans of sixteen shapes of queries, beside those that the best single plan fetches; not
+    /// among `all`.
+    Plans,
 }
 
 /// Arguments of `arras lab bench`.
@@ -43,6 +47,9 @@ pub struct BenchArguments {
     /// Of memory: megabytes of documents in the large collection.
     #[arg(long, default_value_t = 200)]
     pub megabytes: u64,
+    /// Of plans: documents in the collection.
+    #[arg(long, default_value_t = 200_000)]
+    pub documents: usize,
     /// Milliseconds for each operation; of the service, ten times that for each load in each round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub time_ms: u64,
@@ -52,8 +59,8 @@ pub struct BenchArguments {
     /// Print JSON lines in place of a table.
     #[arg(long)]
     pub json: bool,
-    /// Another build's executables (`arras`, `arras-server`) to measure: of the service beside this one's, of memory in
-    /// their place.
+    /// Another build's executables (`arras`, `arras-server`) to measure: of the service beside this one's, of memory and
+    /// plans in their place.
     #[arg(long, value_name = "DIRECTORY")]
     pub before: Option<PathBuf>,
     /// Of the service: how often each load runs.
@@ -65,7 +72,16 @@ impl BenchArguments {
     /// The usual ones but for these.
     #[must_use]
     pub fn of(subject: Subject, time_ms: u64, seed: u64) -> Self {
-        Self { subject, time_ms, seed, megabytes: 200, json: false, before: None, rounds: 3 }
+        Self {
+            subject,
+            time_ms,
+            seed,
+            megabytes: 200,
+            documents: 200_000,
+            json: false,
+            before: None,
+            rounds: 3,
+        }
     }
 
     /// How long one operation is timed.
@@ -144,6 +160,7 @@ mod tests {
             json: false,
             before: None,
             megabytes: 200,
+            documents: 200_000,
             rounds: 1,
         };
         let measured = run(&arguments, &|_| {});

@@ -1,5 +1,7 @@
 //! `arras lab bench`.
 
+mod plans;
+
 use super::{Failure, print, table};
 use crate::bench::memory::{self, MemoryBench};
 use crate::bench::service::{self, ServiceBench};
@@ -15,6 +17,9 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
     if arguments.subject == Subject::Memory {
         return memory(arguments);
+    }
+    if arguments.subject == Subject::Plans {
+        return plans::run(arguments);
     }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));

@@ -8,4 +8,5 @@ mod cursors;
 mod explain;
 mod hostile;
 mod lying;
+mod plans;
 mod slow;

@@ -119,8 +119,8 @@ impl<C: ServerChannel> Matches<C> {
         };
         let met = documents.len();
         let matched = matching(documents, &self.filter).await?;
-        // A filter that few documents pass is better asked about many at a time.
-        self.step = if matched.len() * 2 < met { looked_at.saturating_mul(2) } else { 1 };
+        // A filter that few documents pass is better asked about many at a time, but not about twice as many as it takes.
+        self.step = if matched.len() * 2 < met { looked_at + looked_at / 2 + 1 } else { 1 };
         Ok(Some(matched))
     }
 }

@@ -77,10 +77,14 @@ impl<C: ServerChannel> OrderedRows<C> {
         self.sources.first().map(|source| &source.rows.watch)
     }
 
-    /// The next rows, in order; none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<RowId>>, StoreError> {
+    /// The next rows, in order, each after the part of its key that orders; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<(Vec<u8>, RowId)>>, StoreError> {
         if let [only] = self.sources.as_mut_slice() {
-            return only.rows.next().await;
+            let entries = only.rows.next_entries().await?;
+            let ordering = |key: Vec<u8>| self.range.merge_key(&key, &self.index).to_vec();
+            return Ok(
+                entries.map(|entries| entries.into_iter().map(|(key, row)| (ordering(key), row)).collect())
+            );
         }
         for source in &mut self.sources {
             while source.next.is_empty() && !source.ended {
@@ -98,7 +102,7 @@ impl<C: ServerChannel> OrderedRows<C> {
         // Until one of them has to be read on.
         while let Some(first) = self.first() {
             let Some(source) = self.sources.get_mut(first) else { break };
-            rows.extend(source.next.pop_front().map(|(_, row)| row));
+            rows.extend(source.next.pop_front());
             if source.next.is_empty() && !source.ended {
                 break;
             }

@@ -5,7 +5,7 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::Absent;
 use super::index::Part;
-use super::matches::matching;
+use super::matches::{DOCUMENTS_PER_STEP, matching};
 use super::merged::OrderedRows;
 use super::read::{Selection, part, unknown_index};
 use super::{Shared, error};
@@ -25,8 +25,6 @@ use std::sync::Arc;
 const HELD_BYTES_MAX: usize = 100 * 1024 * 1024;
 /// Documents of a run beyond those wanted that are gathered before the rest is cut off.
 const SLACK: usize = 256;
-/// Documents read at a time: as many as are wanted, and so many more that mostly the end of a run is seen.
-const BEYOND: usize = 16;
 
 /// Matches in the order of a sort that an index serves: documents of one run of equal keys are sorted among
 /// themselves, and handed on when the run is whole.
@@ -37,8 +35,10 @@ pub(super) struct Walk<C> {
     range: RangeAccess,
     part: Arc<Part<C>>,
     rows: OrderedRows<C>,
-    /// Rows the index named that are not read yet.
-    named: VecDeque<RowId>,
+    /// Rows the index named that are not read yet, after the part of their keys that is equal within a run.
+    named: VecDeque<(Vec<u8>, RowId)>,
+    /// Rows the next step reads at least: the more, the fewer of them matched so far.
+    step: usize,
     seen: HashSet<RowId>,
     run: Vec<OpenDocument>,
     run_key: Vec<u8>,
@@ -73,6 +73,7 @@ impl<C: ServerChannel> Walk<C> {
             part,
             rows,
             named: VecDeque::new(),
+            step: 1,
             seen: HashSet::new(),
             run: Vec::new(),
             run_key: Vec::new(),
@@ -102,16 +103,25 @@ impl<C: ServerChannel> Walk<C> {
                     }
                 }
             }
-            let rows: Vec<RowId> = self.named.iter().take(wanted.saturating_add(BEYOND)).copied().collect();
+            // The next entry says that the run is whole, and no document has to be read for it.
+            if !self.run.is_empty() && self.named.front().is_some_and(|(key, _)| *key != self.run_key) {
+                ordered.append(&mut self.whole_run());
+                break;
+            }
+            let rows = self.next_rows(wanted);
             let _step = shared.budget.step(rows.len()).await;
             let absent = self.rows.watch().map_or(Absent::Allowed, Absent::Named);
             let (documents, dealt) = shared.read_in_order(&self.collection, &rows, absent).await?;
             self.named.drain(..dealt);
             let seen = &mut self.seen;
             let new = documents.into_iter().filter(|document| seen.insert(document.row)).collect();
-            let names = self.named.capacity() + self.seen.capacity() * 2;
-            self.names.hold(names * size_of::<RowId>())?;
-            for document in matching(new, &self.filter).await? {
+            let key_bytes = self.named.front().map_or(0, |(key, _)| key.len());
+            let named = self.named.capacity() * (size_of::<(Vec<u8>, RowId)>() + key_bytes);
+            self.names.hold(named + self.seen.capacity() * 2 * size_of::<RowId>())?;
+            let matched = matching(new, &self.filter).await?;
+            // What few documents pass is better asked about many at a time, but not about twice as many as it takes.
+            self.step = if matched.len() * 2 < dealt { dealt + dealt / 2 + 1 } else { 1 };
+            for document in matched {
                 let key = self.range.run(&document.document, &self.part.physical);
                 if key != self.run_key {
                     ordered.append(&mut self.whole_run());
@@ -123,6 +133,20 @@ impl<C: ServerChannel> Walk<C> {
             }
         }
         Ok((!ordered.is_empty()).then_some(ordered))
+    }
+
+    /// The rows to read next, for somebody who wants about so many documents, with those of the last one's run.
+    fn next_rows(&self, wanted: usize) -> Vec<RowId> {
+        let least = wanted.max(self.step).clamp(1, DOCUMENTS_PER_STEP);
+        let (mut rows, mut last): (Vec<RowId>, &[u8]) = (Vec::new(), &[]);
+        for (key, row) in self.named.iter().take(DOCUMENTS_PER_STEP) {
+            if rows.len() >= least && key != last {
+                break;
+            }
+            rows.push(*row);
+            last = key;
+        }
+        rows
     }
 
     /// The documents of the run that has ended, sorted.
