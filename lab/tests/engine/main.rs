@@ -3,5 +3,6 @@
 mod definitions;
 mod large;
 mod plans;
+mod random;
 mod unrecorded;
 mod world;
