@@ -6,6 +6,7 @@ mod opening;
 mod places;
 mod recovering;
 mod sums;
+mod wal;
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -20,10 +21,13 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefi
 
 #[cfg(test)]
 use checked::Medium;
-use opening::Source;
+use opening::{Opened, Source};
 use places::definition;
 use recovering::{Origin, Recovering};
 pub use recovering::{ScrubPace, Scrubbed};
+#[cfg(test)]
+pub(crate) use wal::LOG_BYTES;
+use wal::WriteAheadLog;
 
 use crate::private;
 use crate::range::borrowed;
@@ -37,7 +41,10 @@ const FILE: &str = "arras.redb";
 /// The sums of its blocks, while it is closed.
 const SUMS: &str = "arras.sums";
 
-/// Under which name that file is made, so that a crash while making it leaves nothing to repair.
+/// Durable commits that are not in the engine's file yet.
+const LOG: &str = "arras.wal";
+
+/// Under which name the engine's file is made, so that a crash while making it leaves nothing to repair.
 const UNFINISHED: &str = "arras.redb.new";
 
 /// The file whose lock says that the directory is in use.
@@ -54,8 +61,10 @@ const CACHE_BYTES: usize = 256 << 20;
 ///
 /// A relaxed commit does not wait for the device, except when the file grows, which it does by doubling, and when it
 /// is the first after an opening, which marks the file as open: its pages stay in memory or in free pages of
-/// the file until the next durable commit, which writes them, waits for the device, and then names them in the
-/// file's header. Whatever instant a crash picks, the header names a complete state.
+/// the file. A durable commit is relaxed, too, as far as that file goes; what it and those before it changed is appended
+/// to a log, which is synced. When the log is long, and when nothing was written for a while, the engine writes what it
+/// has in memory, waits for the device, and then names it in the file's header; the log starts over. Whatever instant a
+/// crash picks, the header names a complete state, and the log holds what is missing in it.
 ///
 /// Every block of the file that is read is checked against the sum it was written with, across closing and opening,
 /// so that a damaged page is found before an answer depends on it ([`StorageError::Damaged`]).
@@ -84,7 +93,7 @@ impl Embedded {
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        private::close_directory(directory, &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED])
+        private::close_directory(directory, &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED, LOG])
             .map_err(|error| environment(&error))?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
@@ -97,13 +106,21 @@ impl Embedded {
 
     fn over(source: Source, lock: Option<File>) -> Result<Self, StorageError> {
         let engine = Arc::new(Recovering::open(source)?);
+        // What the log holds after a crash.
+        recovering::rest_in_background(&engine);
         Ok(Self { engine, turn: Turn::default(), broken: AtomicBool::new(false), lock })
     }
 
     /// Opens the store in the file behind `backend`.
     #[cfg(test)]
     pub(crate) fn open_backend(backend: impl Medium) -> Result<Self, StorageError> {
-        Self::over(Source::Device(Arc::new(backend)), None)
+        Self::over(Source::Device(Arc::new(backend), None), None)
+    }
+
+    /// The same, with the log behind another.
+    #[cfg(test)]
+    pub(crate) fn open_backends(backend: impl Medium, log: impl Medium) -> Result<Self, StorageError> {
+        Self::over(Source::Device(Arc::new(backend), Some(Arc::new(log))), None)
     }
 
     /// True if there is a store in `directory`.
@@ -124,6 +141,7 @@ impl Embedded {
         if let Some(damage) = scrubbed.describe_damage() {
             return Err(StorageError::Damaged(damage));
         }
+        self.checkpoint()?;
         self.engine.with_alone(|opened| opening::integrity(&mut opened.database))?;
         self.engine.with(|opened, origin| self.guarded(&origin, || entries_by_table(&opened.database)))
     }
@@ -150,8 +168,17 @@ impl Embedded {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     pub fn compact(&mut self) -> Result<bool, StorageError> {
+        self.checkpoint()?;
         self.engine.with_alone(|opened| {
             contained(|| opened.database.compact().map_err(|error| failed(error.into())))
+        })
+    }
+
+    /// Has the engine's file hold everything, and nothing need the log.
+    fn checkpoint(&self) -> Result<(), StorageError> {
+        self.engine.with(|opened, origin| match opened.log() {
+            Some(mut log) => self.guarded_write(&origin, || opened.checkpoint(&mut log)),
+            None => Ok(()),
         })
     }
 
@@ -398,7 +425,7 @@ impl Engine for Embedded {
         })
     }
 
-    fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError> {
+    fn apply(&self, mut changes: Changes, durability: Durability) -> Result<(), StorageError> {
         if changes.is_empty() && durability == Durability::Relaxed {
             return Ok(());
         }
@@ -406,7 +433,10 @@ impl Engine for Embedded {
         let was_broken = self.broken.load(Ordering::Acquire);
         let outcome = self.engine.with(|opened, origin| {
             self.engine.check_room(&changes, durability)?;
-            self.guarded_write(&origin, || commit(&opened.database, &changes, durability))
+            match opened.log() {
+                Some(mut log) => self.commit_logged(opened, &origin, &mut log, &mut changes, durability),
+                None => self.guarded_write(&origin, || commit(&opened.database, &changes, durability)),
+            }
         });
         match outcome {
             // The device failed under it. What opening the file again finds has reached the device.
@@ -426,6 +456,36 @@ impl Engine for Embedded {
 }
 
 impl Embedded {
+    /// Commits in the engine's memory, and in the log if that is to be durable; or in the engine's file if it is too much
+    /// for the log, or there is little room for what the engine would still have to write.
+    fn commit_logged(
+        &self,
+        opened: &Opened,
+        origin: &Origin,
+        log: &mut WriteAheadLog,
+        changes: &mut Changes,
+        durability: Durability,
+    ) -> Result<(), StorageError> {
+        if durability == Durability::Durable && !(log.takes(changes) && self.engine.has_ample_room()) {
+            let number = log.mark(changes);
+            self.guarded_write(origin, || commit(&opened.database, changes, Durability::Durable))?;
+            log.note(number, changes);
+            log.start_over();
+            return Ok(());
+        }
+        if !changes.is_empty() {
+            let number = log.mark(changes);
+            self.guarded_write(origin, || commit(&opened.database, changes, Durability::Relaxed))?;
+            log.note(number, changes);
+        }
+        match durability {
+            Durability::Relaxed => log.bound(),
+            Durability::Durable => self.guarded_write(origin, || log.append().map_err(redb::Error::Io))?,
+        }
+        recovering::rest_in_background(&self.engine);
+        Ok(())
+    }
+
     /// True if what is committed is as `changes` left it.
     fn holds(&self, changes: &Changes) -> Result<bool, StorageError> {
         let snapshot = self.snapshot()?;
@@ -454,6 +514,9 @@ fn entries_by_table(database: &Database) -> Result<BTreeMap<String, u64>, redb::
             let (key, value) = entry?;
             checked(&name, key.value(), value.value())?;
             let table = places::table_of(&name, key.value());
+            if table == wal::MARK.0 {
+                continue;
+            }
             *counts.entry(table.into_owned()).or_default() += 1;
         }
     }
@@ -472,17 +535,26 @@ fn commit(database: &Database, changes: &Changes, durability: Durability) -> Res
         for (key, value) in changes {
             let key = places::key(&prefix, key);
             match value {
-                Some(value) => {
-                    let mut stored = entries.insert_reserve(&*key, value.len() + CHECKSUM_BYTES)?;
-                    let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
-                    bytes.copy_from_slice(value);
-                    sum.copy_from_slice(&checksum(name, &key, value));
-                }
+                Some(value) => put(&mut entries, name, &key, value)?,
                 None => drop(entries.remove(&*key)?),
             }
         }
     }
     Ok(transaction.commit()?)
+}
+
+/// Puts a value with its checksum into the engine's table `name`.
+fn put(
+    entries: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    name: &str,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), redb::Error> {
+    let mut stored = entries.insert_reserve(key, value.len() + CHECKSUM_BYTES)?;
+    let (bytes, sum) = stored.as_mut().split_at_mut(value.len());
+    bytes.copy_from_slice(value);
+    sum.copy_from_slice(&checksum(name, key, value));
+    Ok(())
 }
 
 impl Drop for Embedded {

@@ -1,14 +1,17 @@
 //! From a directory to an engine whose every page is known to be right, or is checked when it is read.
 
 use super::checked::{Checked, Medium, Plain, State};
+use super::places;
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
-use super::{CACHE_BYTES, FILE, SUMS, contained, environment, opened};
+use super::wal::{self, Logged, WriteAheadLog};
+use super::{CACHE_BYTES, FILE, LOG, SUMS, contained, environment, failed, opened};
 use crate::StorageError;
-use redb::{Builder, Database, StorageBackend};
+use crate::private;
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What to do if the file is right and its sums are another one's.
 const RESTORED_ALONE: &str =
@@ -19,9 +22,9 @@ const RESTORED_ALONE: &str =
 pub(super) enum Source {
     /// In a directory, with its sums beside it.
     Directory(PathBuf),
-    /// Behind a device of a test's making, without sums beside it.
+    /// Behind a device of a test's making, and another for the log if there is one, without sums beside it.
     #[cfg(test)]
-    Device(Arc<dyn Medium>),
+    Device(Arc<dyn Medium>, Option<Arc<dyn Medium>>),
 }
 
 /// An open engine.
@@ -30,6 +33,8 @@ pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) state: Arc<State>,
     pub(super) file: Arc<dyn Medium>,
+    /// None for a device of a test's making that is without.
+    pub(super) log: Option<Mutex<WriteAheadLog>>,
 }
 
 pub(super) fn builder() -> Builder {
@@ -44,7 +49,7 @@ impl Source {
         match self {
             Self::Directory(directory) => Some(directory),
             #[cfg(test)]
-            Self::Device(_) => None,
+            Self::Device(..) => None,
         }
     }
 
@@ -58,12 +63,85 @@ impl Source {
                 if file.metadata().map_err(|error| environment(&error))?.len() == 0 {
                     return Err(StorageError::Damaged("the file is empty".to_owned()));
                 }
-                open(Arc::new(Plain(file)), Some(directory.join(SUMS)))
+                let path = directory.join(LOG);
+                private::close_file(&path).map_err(|error| environment(&error))?;
+                let log =
+                    private::file_options().read(true).write(true).create(true).truncate(false).open(path);
+                let log = Plain(log.map_err(|error| environment(&error))?);
+                open(Arc::new(Plain(file)), Some(directory.join(SUMS)))?.with_log(Arc::new(log))
             }
             #[cfg(test)]
-            Self::Device(device) => open(Arc::clone(device), None),
+            Self::Device(device, log) => {
+                let opened = open(Arc::clone(device), None)?;
+                match log {
+                    Some(log) => opened.with_log(Arc::clone(log)),
+                    None => Ok(opened),
+                }
+            }
         }
     }
+}
+
+impl Opened {
+    /// With the log beside it, and what that holds and the engine does not.
+    fn with_log(mut self, file: Arc<dyn Medium>) -> Result<Self, StorageError> {
+        let marked = contained(|| marked(&self.database).map_err(failed))?;
+        let log = WriteAheadLog::open(file, marked, |changes| {
+            contained(|| replay(&self.database, changes).map_err(failed))
+        })?;
+        self.log = Some(Mutex::new(log));
+        Ok(self)
+    }
+
+    /// The log, for as long as a commit takes.
+    pub(super) fn log(&self) -> Option<MutexGuard<'_, WriteAheadLog>> {
+        let log = self.log.as_ref()?;
+        Some(log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has the engine make everything durable by itself, after which nothing needs the log.
+    pub(super) fn checkpoint(&self, log: &mut WriteAheadLog) -> Result<(), redb::Error> {
+        if !log.is_idle() {
+            let mut transaction = self.database.begin_write()?;
+            transaction.set_durability(redb::Durability::Immediate)?;
+            transaction.commit()?;
+            log.start_over();
+        }
+        Ok(())
+    }
+}
+
+/// The number of the last commit of what the engine has.
+fn marked(database: &Database) -> Result<u64, redb::Error> {
+    let transaction = database.begin_read()?;
+    let table = match transaction.open_table(places::definition(wal::MARK)) {
+        Ok(table) => table,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(0),
+        Err(error) => return Err(error.into()),
+    };
+    let key = places::prefix(wal::MARK);
+    let Some(stored) = ReadableTable::get(&table, &*key)? else { return Ok(0) };
+    let number = super::checked(places::engine_name(wal::MARK), &key, stored.value())?;
+    let number =
+        number.try_into().map_err(|_| redb::Error::Corrupted("the mark of the last commit".into()))?;
+    Ok(u64::from_le_bytes(number))
+}
+
+/// Applies a record of the log, in memory: the log has it until the engine makes it durable.
+fn replay(database: &Database, changes: &[Logged<'_>]) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(redb::Durability::None)?;
+    for of_table in changes.chunk_by(|one, other| one.table == other.table) {
+        let Some(Logged { table: name, .. }) = of_table.first() else { continue };
+        let mut table = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new(name))?;
+        for Logged { key, value, .. } in of_table {
+            match value {
+                Some(value) => super::put(&mut table, name, key, value)?,
+                None => drop(table.remove(*key)?),
+            }
+        }
+    }
+    Ok(transaction.commit()?)
 }
 
 fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, StorageError> {
@@ -92,7 +170,7 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, Sto
         integrity(&mut database)?;
     }
     state.learnt();
-    Ok(Opened { database, state, file })
+    Ok(Opened { database, state, file, log: None })
 }
 
 /// The sums left by the last closing, if there are any. They are gone from the disk when this returns: the engine

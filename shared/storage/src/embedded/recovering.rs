@@ -4,6 +4,7 @@
 use super::checked::State;
 use super::opening::{Opened, Source};
 use super::sums::BLOCK_BYTES;
+use super::wal::LOG_BYTES;
 use super::{closed, contained};
 use crate::{Changes, Durability, StorageError};
 use std::ops::ControlFlow;
@@ -23,6 +24,12 @@ const RESERVE_BYTES: u64 = 4 << 20;
 const RESERVE_SHARE: u64 = 16;
 /// Pages that one changed key may have the engine write anew, in bytes.
 const PAGES_BYTES: u64 = 16 << 10;
+
+/// Free bytes below which durable commits are the engine's own, and meet the end of the room one by one: above it the
+/// engine can write all that it holds in memory while the log has it, even where its file doubles.
+const AMPLE_BYTES: u64 = 4 * (super::CACHE_BYTES as u64 + LOG_BYTES);
+/// Without a write for so long, the engine's file takes what the log holds.
+const LOG_REST: Duration = Duration::from_secs(2);
 
 /// What a look at the whole file found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +83,8 @@ pub(super) struct Recovering {
     setbacks: AtomicU64,
     trouble: Mutex<Trouble>,
     closed: AtomicBool,
+    /// A thread waits until nothing is written any more.
+    is_waiting_for_rest: AtomicBool,
 }
 
 impl Recovering {
@@ -87,6 +96,7 @@ impl Recovering {
             setbacks: AtomicU64::new(0),
             trouble: Mutex::default(),
             closed: AtomicBool::new(false),
+            is_waiting_for_rest: AtomicBool::new(false),
         })
     }
 
@@ -139,10 +149,27 @@ impl Recovering {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let current = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
+        let is_sound = current.as_ref().is_some_and(|current| current.generation == self.setbacks());
+        let _closed = contained(|| {
+            if let Some(Current { opened, .. }) = &current
+                && let Some(mut log) = opened.log()
+                && is_sound
+            {
+                opened.checkpoint(&mut log).map_err(super::failed)?;
+                log.cut().map_err(|error| super::environment(&error))?;
+            }
+            Ok(())
+        });
         let _closed = contained(|| {
             drop(current);
             Ok(())
         });
+    }
+
+    /// True if there is room for all that the engine may have in memory, and for the log.
+    pub(super) fn has_ample_room(&self) -> bool {
+        let Some(system) = self.source.directory().map(rustix::fs::statvfs) else { return true };
+        system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= AMPLE_BYTES)
     }
 
     /// Takes notice of an engine's error: after a failure of the device that opening is over.
@@ -302,6 +329,60 @@ impl Default for ScrubPace {
 
 /// Longest sleep of a scrub: it notices the end of the store after that.
 const NAP: Duration = Duration::from_millis(500);
+
+/// Has a thread take what the log holds into the engine's file once nothing is written any more, and clear the log; one
+/// thread at a time, which ends then.
+pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
+    if engine.is_waiting_for_rest.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let waiting = Arc::downgrade(engine);
+    let begun = std::thread::Builder::new().name("arras-log".into()).spawn(move || {
+        while rest(&waiting, NAP) {
+            let Some(engine) = waiting.upgrade() else { return };
+            if engine.clear_log() {
+                return;
+            }
+        }
+    });
+    if begun.is_err() {
+        // The next commit tries again.
+        engine.is_waiting_for_rest.store(false, Ordering::Release);
+    }
+}
+
+impl Recovering {
+    /// Clears the log if nothing was written for a while; true once that is done, or cannot be.
+    fn clear_log(&self) -> bool {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let sound = current.as_ref().filter(|current| current.generation == self.setbacks());
+        let Some((Current { opened, generation }, mut log)) =
+            sound.and_then(|current| Some((current, current.opened.log()?)))
+        else {
+            self.is_waiting_for_rest.store(false, Ordering::Release);
+            return true;
+        };
+        if !log.is_clear() && !log.rests_since(LOG_REST) {
+            return false;
+        }
+        // Before the lock is given up: a commit after it begins another thread.
+        self.is_waiting_for_rest.store(false, Ordering::Release);
+        let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+        if log.is_clear() {
+            return true;
+        }
+        let cleared = contained(|| {
+            let outcome = opened.checkpoint(&mut log);
+            Ok(outcome.and_then(|()| log.clear().map_err(redb::Error::Io)))
+        });
+        match cleared {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.heed(&origin, &failure),
+            Err(failure) => error!("the log cannot be taken into the store's file: {failure}"),
+        }
+        true
+    }
+}
 
 /// Reads the file again and again, at `pace`, until the store is closed, and logs the damage it finds.
 pub(super) fn scrub_in_background(engine: Weak<Recovering>, pace: ScrubPace) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::history;
-use super::power::{Device, empty_image};
+use super::power::{Device, Disk, Images, empty_image};
 use crate::{Direction, Durability, Embedded, Read, Storage, StorageError, Table, Write};
 
 /// Writes `number` as soon as the store takes it: it leaves a device that failed alone for a moment.
@@ -34,24 +34,25 @@ fn wait_until_open(store: &Embedded) {
 }
 
 /// The device fails at each of its changes in turn, in every stage of a commit.
-#[test]
-fn a_device_that_fails_for_a_while_costs_nothing_acknowledged() {
-    let image = empty_image();
+fn fail_for_a_while(with_log: bool) {
+    // Of these a log changes the device in one of five, and once.
+    let commits = if with_log { 400 } else { 40 };
+    let images = Images { file: empty_image(), log: with_log.then(Vec::new) };
     let (mut setbacks, mut lost) = (0, 0);
     for passing in 0..120 {
-        let device = Device::holding(image.clone());
-        let store = Embedded::open_backend(device.clone()).unwrap();
+        let disk = Disk::holding(images.clone());
+        let store = disk.open().unwrap();
         history::commit(&store, 1).unwrap();
-        device.fail_after(passing);
+        disk.file.fail_after(passing);
         let mut acknowledged = 1;
         let failure = loop {
             match history::commit(&store, acknowledged + 1) {
-                Ok(()) if acknowledged == 40 => break None,
+                Ok(()) if acknowledged == commits => break None,
                 Ok(()) => acknowledged += 1,
                 Err(error) => break Some(error),
             }
         };
-        device.heal();
+        disk.file.heal();
         if failure.is_none() {
             continue;
         }
@@ -79,7 +80,7 @@ fn a_device_that_fails_for_a_while_costs_nothing_acknowledged() {
         }
         assert_eq!(history::check(&store), found + 29);
         drop(store);
-        assert_eq!(history::check(&Embedded::open_backend(device).unwrap()), found + 29, "{passing}");
+        assert_eq!(history::check(&disk.open().unwrap()), found + 29, "{passing}");
     }
     assert!(
         setbacks > 20 && lost > 0,
@@ -87,17 +88,26 @@ fn a_device_that_fails_for_a_while_costs_nothing_acknowledged() {
     );
 }
 
+#[test]
+fn a_device_that_fails_for_a_while_costs_nothing_acknowledged() {
+    fail_for_a_while(false);
+}
+
+#[test]
+fn a_device_with_a_log_that_fails_for_a_while_costs_nothing_acknowledged() {
+    fail_for_a_while(true);
+}
+
 /// A sync fails, and what it was to bring to the device is in memory alone, where it counts as written: a commit that
 /// was acknowledged, also one that was looked for after the failure, survives a loss of power all the same.
-#[test]
-fn what_a_failed_sync_left_in_memory_alone_does_not_count_as_durable() {
-    let image = empty_image();
+fn fail_a_sync(with_log: bool) {
+    let images = Images { file: empty_image(), log: with_log.then(Vec::new) };
     let mut failures = 0;
     for passing in 0..12 {
-        let device = Device::holding(image.clone());
-        let store = Embedded::open_backend(device.clone()).unwrap();
+        let disk = Disk::holding(images.clone());
+        let store = disk.open().unwrap();
         history::commit(&store, 1).unwrap();
-        device.lose_at_sync_after(passing);
+        disk.log.as_ref().unwrap_or(&disk.file).lose_at_sync_after(passing);
         let mut durable = 0;
         for number in 2..60 {
             match history::commit(&store, number) {
@@ -109,11 +119,21 @@ fn what_a_failed_sync_left_in_memory_alone_does_not_count_as_durable() {
                 }
             }
         }
-        let left = device.after_power_loss(|| false);
-        let found = history::check(&Embedded::open_backend(Device::holding(left)).unwrap());
+        let left = disk.after_power_loss(|| false);
+        let found = history::check(&Disk::holding(left).open().unwrap());
         assert!(found >= durable, "sync {passing}: {durable} was acknowledged as durable, {found} is there");
     }
     assert!(failures >= 10, "{failures} failures: too little happened");
+}
+
+#[test]
+fn what_a_failed_sync_left_in_memory_alone_does_not_count_as_durable() {
+    fail_a_sync(false);
+}
+
+#[test]
+fn what_a_failed_sync_of_the_log_left_in_memory_alone_does_not_count_as_durable() {
+    fail_a_sync(true);
 }
 
 /// While the device fails, what is committed can be read.

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod full;
 mod history;
+mod log;
 mod model;
 mod power;
 mod rates;

@@ -24,8 +24,6 @@ struct State {
     seen: Vec<u8>,
     changes: Vec<Change>,
     syncs: u64,
-    /// Changes still accepted before the device fails.
-    left: Option<u64>,
     /// Takes writes of its first block only, as a full disk on which every write takes new space.
     full: bool,
     /// Syncs that succeed before one fails, after which what was to be synced counts as written: only memory has it.
@@ -53,38 +51,52 @@ fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Device(Arc<Mutex<State>>);
+pub(super) struct Device {
+    file: Arc<Mutex<State>>,
+    /// Changes still accepted before the device fails, shared by the files on it.
+    left: Arc<Mutex<Option<u64>>>,
+}
 
 impl Device {
     /// Fails every change after the next `passing` ones, until [`Device::heal`].
     pub(super) fn fail_after(&self, passing: u64) {
-        self.0.lock().unwrap().left = Some(passing);
+        *self.left.lock().unwrap() = Some(passing);
     }
 
     pub(super) fn heal(&self) {
-        self.0.lock().unwrap().left = None;
+        *self.left.lock().unwrap() = None;
     }
 
     /// Loses what is written until the sync after the next `passing` ones, which fails.
     pub(super) fn lose_at_sync_after(&self, passing: u64) {
-        self.0.lock().unwrap().syncs_left = Some(passing);
+        self.file.lock().unwrap().syncs_left = Some(passing);
     }
 
     pub(super) fn refuse_new_blocks(&self, refuse: bool) {
-        self.0.lock().unwrap().full = refuse;
+        self.file.lock().unwrap().full = refuse;
     }
 
     pub(super) fn holding(image: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(State { synced: image.clone(), seen: image, ..State::default() })))
+        let state = State { synced: image.clone(), seen: image, ..State::default() };
+        Self { file: Arc::new(Mutex::new(state)), left: Arc::default() }
+    }
+
+    /// Another file on the same device.
+    pub(super) fn beside(&self, image: Vec<u8>) -> Self {
+        Self { left: Arc::clone(&self.left), ..Self::holding(image) }
+    }
+
+    fn is_gone(&self) -> bool {
+        *self.left.lock().unwrap() == Some(0)
     }
 
     fn syncs(&self) -> u64 {
-        self.0.lock().unwrap().syncs
+        self.file.lock().unwrap().syncs
     }
 
     /// What a power loss leaves now: each sector written since the last sync is kept if `keep` says so.
     pub(super) fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Vec<u8> {
-        let state = self.0.lock().unwrap();
+        let state = self.file.lock().unwrap();
         let mut image = state.synced.clone();
         for change in &state.changes {
             match change {
@@ -103,8 +115,8 @@ impl Device {
     }
 
     fn change(&self, change: Change) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
-        match &mut state.left {
+        let mut state = self.file.lock().unwrap();
+        match &mut *self.left.lock().unwrap() {
             Some(0) => return Err(io::Error::other("the device is gone")),
             Some(left) => *left -= 1,
             None => {}
@@ -123,8 +135,8 @@ impl Device {
 
 impl Medium for Device {
     fn forget_cached(&self) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
-        if state.left != Some(0) {
+        let mut state = self.file.lock().unwrap();
+        if !self.is_gone() {
             state.write_back();
         }
         state.seen = state.synced.clone();
@@ -134,11 +146,11 @@ impl Medium for Device {
 
 impl StorageBackend for Device {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().seen.len() as u64)
+        Ok(self.file.lock().unwrap().seen.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.0.lock().unwrap();
+        let state = self.file.lock().unwrap();
         let offset = usize::try_from(offset).unwrap();
         let bytes = state.seen.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
@@ -150,8 +162,8 @@ impl StorageBackend for Device {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
-        if state.left == Some(0) {
+        let mut state = self.file.lock().unwrap();
+        if self.is_gone() {
             return Err(io::Error::other("the device is gone"));
         }
         state.syncs += 1;
@@ -171,6 +183,39 @@ impl StorageBackend for Device {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.change(Change::Bytes { offset: usize::try_from(offset).unwrap(), bytes: data.to_vec() })
+    }
+}
+
+/// What a store's files hold.
+#[derive(Clone)]
+pub(super) struct Images {
+    pub(super) file: Vec<u8>,
+    pub(super) log: Option<Vec<u8>>,
+}
+
+/// A store's file, and its log if it has one, on one device.
+pub(super) struct Disk {
+    pub(super) file: Device,
+    pub(super) log: Option<Device>,
+}
+
+impl Disk {
+    pub(super) fn holding(images: Images) -> Self {
+        let file = Device::holding(images.file);
+        let log = images.log.map(|log| file.beside(log));
+        Self { file, log }
+    }
+
+    pub(super) fn open(&self) -> Result<Embedded, StorageError> {
+        match &self.log {
+            Some(log) => Embedded::open_backends(self.file.clone(), log.clone()),
+            None => Embedded::open_backend(self.file.clone()),
+        }
+    }
+
+    pub(super) fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Images {
+        let log = self.log.as_ref().map(|log| log.after_power_loss(&mut keep));
+        Images { file: self.file.after_power_loss(keep), log }
     }
 }
 
@@ -214,28 +259,27 @@ fn relaxed_commits_wait_for_no_device_and_durable_ones_do() {
 }
 
 /// Power goes at a random change to the device, in the middle of a commit as well as between commits.
-#[test]
-fn durable_commits_survive_power_losses() {
+fn survive_power_losses(with_log: bool) {
     let mut seed = 7;
-    let empty = empty_image();
-    let mut image = empty.clone();
+    let empty = Images { file: empty_image(), log: with_log.then(Vec::new) };
+    let mut images = empty.clone();
     let (mut last, mut lost) = (0, 0);
     for round in 0..120 {
         if round % 20 == 0 {
-            (image, last) = (empty.clone(), 0);
+            (images, last) = (empty.clone(), 0);
         }
-        let device = Device::holding(image);
-        let store = Embedded::open_backend(device.clone()).unwrap();
+        let disk = Disk::holding(images);
+        let store = disk.open().unwrap();
         assert_eq!(history::check(&store), last);
-        device.0.lock().unwrap().left = Some(next(&mut seed) % 120);
+        disk.file.fail_after(next(&mut seed) % 120);
         let mut acknowledged = last;
         while history::commit(&store, acknowledged + 1).is_ok() && acknowledged < last + 40 {
             acknowledged += 1;
         }
         let percent = [0, 10, 50, 90, 100][round % 5];
-        image = device.after_power_loss(|| next(&mut seed) % 100 < percent);
+        images = disk.after_power_loss(|| next(&mut seed) % 100 < percent);
         drop(store);
-        let found = history::check(&Embedded::open_backend(Device::holding(image.clone())).unwrap());
+        let found = history::check(&Disk::holding(images.clone()).open().unwrap());
         let durable =
             (last..=acknowledged).rev().find(|&number| history::durability(number) == Durability::Durable);
         assert!(
@@ -250,11 +294,21 @@ fn durable_commits_survive_power_losses() {
 }
 
 #[test]
+fn durable_commits_survive_power_losses() {
+    survive_power_losses(false);
+}
+
+#[test]
+fn durable_commits_of_a_log_survive_power_losses() {
+    survive_power_losses(true);
+}
+
+#[test]
 fn a_failing_device_is_the_environments_fault() {
     let device = Device::holding(empty_image());
     let store = Embedded::open_backend(device.clone()).unwrap();
     history::commit(&store, 1).unwrap();
-    device.0.lock().unwrap().left = Some(0);
+    device.fail_after(0);
     let outcome = (2..=5).try_for_each(|number| history::commit(&store, number));
     // Nobody can look whether the commit is there.
     assert!(matches!(outcome, Err(StorageError::Undecided(_))), "{outcome:?}");

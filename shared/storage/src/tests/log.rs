@@ -1,0 +1,115 @@
+//! The write-ahead log: what it holds is there after a crash, what is missing in it is noticed, and it does not stay.
+
+use super::history;
+use super::power::{Disk, Images, empty_image};
+use crate::{Durability, Embedded, Read, Storage, StorageError, Table, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Length of a record's header, and what it begins with.
+const HEADER_BYTES: usize = 40;
+const MAGIC: &[u8] = b"ARRASWAL";
+
+/// What a crash leaves of a store with `commits` commits, the file behind the log, and where the log's records begin.
+fn crashed(commits: u64) -> (Images, Vec<usize>) {
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) });
+    let store = disk.open().unwrap();
+    (1..=commits).for_each(|number| history::commit(&store, number).unwrap());
+    let images = disk.after_power_loss(|| true);
+    let log = images.log.as_deref().unwrap();
+    let records = (0..log.len()).step_by(8).filter(|at| log[*at..].starts_with(MAGIC)).collect();
+    (images, records)
+}
+
+fn opened(images: &Images) -> Result<u64, StorageError> {
+    Ok(history::check(&Disk::holding(images.clone()).open()?))
+}
+
+#[test]
+fn a_log_cut_in_its_last_record_gives_what_is_before_it_and_a_hole_before_the_last_is_damage() {
+    let (images, records) = crashed(60);
+    assert!(records.len() >= 10, "{records:?}");
+    assert_eq!(opened(&images).unwrap(), 60);
+    let last = *records.last().unwrap();
+    let before = |record: usize| 5 * (records.iter().position(|at| *at == record).unwrap() as u64);
+    for at in [last, last + 9, last + HEADER_BYTES - 1, last + HEADER_BYTES, last + HEADER_BYTES + 500] {
+        let mut torn = images.clone();
+        torn.log.as_mut().unwrap()[at] ^= 1;
+        assert_eq!(opened(&torn).unwrap(), before(last), "byte {at}");
+    }
+    for record in records.iter().rev().skip(1) {
+        for at in [0, 9, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 60] {
+            let mut damaged = images.clone();
+            damaged.log.as_mut().unwrap()[record + at] ^= 1;
+            let outcome = opened(&damaged);
+            assert!(
+                matches!(outcome, Err(StorageError::Damaged(_))),
+                "byte {at} of the record at {record}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_log_of_another_time_is_not_taken_for_this_ones() {
+    let (early, _) = crashed(20);
+    let (late, _) = crashed(60);
+    let disk = Disk::holding(late.clone());
+    drop(disk.open().unwrap());
+    let closed = disk.after_power_loss(|| true);
+    // A log from before: all of it is in the file.
+    assert_eq!(opened(&Images { log: early.log, ..closed.clone() }).unwrap(), 60);
+    assert_eq!(opened(&Images { log: late.log.clone(), ..closed.clone() }).unwrap(), 60);
+    // One that begins after what the file has.
+    let disk = Disk::holding(closed.clone());
+    let store = disk.open().unwrap();
+    (61..=80).for_each(|number| history::commit(&store, number).unwrap());
+    let later = disk.after_power_loss(|| true);
+    let outcome = opened(&Images { file: empty_image(), log: later.log });
+    assert!(matches!(outcome, Err(StorageError::Damaged(_))), "{outcome:?}");
+}
+
+#[test]
+fn a_log_that_is_full_starts_over() {
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) });
+    let store = disk.open().unwrap();
+    let value = vec![7; 1 << 20];
+    let longest = crate::embedded::LOG_BYTES + (4 << 20);
+    let durable = |number: u64| {
+        let mut writer = store.write().unwrap();
+        writer.put(Table("large"), &(number % 3).to_be_bytes(), &value).unwrap();
+        writer.put(Table("large"), b"number", &number.to_be_bytes()).unwrap();
+        writer.commit(Durability::Durable).unwrap();
+    };
+    for number in 1..=200 {
+        durable(number);
+        let images = disk.after_power_loss(|| false);
+        assert!(images.log.as_ref().unwrap().len() as u64 <= longest);
+        if number % 20 == 0 {
+            let store = Disk::holding(images).open().unwrap();
+            let found = store.read().unwrap().get(Table("large"), b"number").unwrap();
+            assert_eq!(found.as_deref(), Some(number.to_be_bytes().as_slice()));
+        }
+    }
+}
+
+fn log(directory: &Path) -> Vec<u8> {
+    std::fs::read(directory.join("arras.wal")).unwrap()
+}
+
+/// It shows in which order things were written.
+#[test]
+fn a_log_is_cleared_when_nothing_is_written_any_more_and_cut_when_the_store_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(directory.path()).unwrap();
+    (1..=10).for_each(|number| history::commit(&store, number).unwrap());
+    assert!(log(directory.path()).iter().any(|byte| *byte != 0), "it was not written to");
+    while log(directory.path()).iter().any(|byte| *byte != 0) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(history::check(&store), 10);
+    (11..=20).for_each(|number| history::commit(&store, number).unwrap());
+    drop(store);
+    assert!(log(directory.path()).is_empty());
+    assert_eq!(history::check(&Embedded::open(directory.path()).unwrap()), 20);
+}
