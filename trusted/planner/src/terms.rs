@@ -110,6 +110,19 @@ pub fn terms(document: &Document, index: &PhysicalIndex, sparse: bool) -> Result
     Ok(Terms { tuples, multikey })
 }
 
+/// What [`terms`] would refuse, without making them.
+///
+/// # Errors
+/// [`TooManyTerms`].
+pub fn check(document: &Document, index: &PhysicalIndex) -> Result<(), TooManyTerms> {
+    refuse_parallel_arrays(document, index)?;
+    // More than there are, where some are equal.
+    if terms_at_most(document, index) > TERMS_MAX {
+        terms(document, index, false)?;
+    }
+    Ok(())
+}
+
 struct FieldValues {
     values: Vec<Bson>,
     multikey: bool,

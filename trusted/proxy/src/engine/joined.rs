@@ -17,10 +17,10 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::Absent;
 use super::read::Selection;
+use super::write::check_insertion;
 use super::{Shared, error};
 use arras_client::OpenDocument;
 use arras_documents::filter::Filter;
-use arras_documents::limits;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
 use arras_planner::store::{Inserted, StoreError, UpdateStatement, Updated, WriteFailure};
@@ -185,9 +185,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         document: Document,
     ) -> Result<Inserted, StoreError> {
         let failed = |error| Inserted { count: 0, failures: vec![WriteFailure { index: 0, error }] };
-        let bytes = match limits::check_built(&document) {
+        let bytes = match check_insertion(&collection.parts(), &document) {
             Ok(bytes) => bytes,
-            Err(error) => return Ok(failed(error.into())),
+            Err(error) => return Ok(failed(error)),
         };
         let row = collection.sealer.row_id(document.get("_id").unwrap_or(&Bson::Null));
         match self.join(collection, row, Single::Insert(document), bytes).await {

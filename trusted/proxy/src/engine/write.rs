@@ -4,7 +4,7 @@ use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
-use super::index::Half;
+use super::index::{Half, Part};
 use super::natural::Natural;
 use super::read::Selection;
 use super::{Shared, error, terms};
@@ -57,10 +57,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let Some((index, document)) = documents.next() else {
                     break;
                 };
-                match limits::check_built(&document) {
+                match check_insertion(&parts, &document) {
                     Ok(length) => bytes += cutting::document_bytes(&parts, &document, length),
                     Err(error) => {
-                        outcome.failures.push(WriteFailure { index, error: error.into() });
+                        outcome.failures.push(WriteFailure { index, error });
                         if ordered {
                             documents = Vec::new().into_iter().enumerate().peekable();
                             break;
@@ -70,8 +70,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
                 chunk.push((index, document));
             }
-            if !self.insert_chunk(collection, chunk, ordered, &mut outcome).await? {
-                break;
+            let of_chunk: Vec<usize> = chunk.iter().map(|(index, _)| *index).collect();
+            match self.insert_chunk(collection, chunk, ordered, &mut outcome).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Nothing was stored: the statement failed.
+                Err(error) if outcome.count == 0 => return Err(error),
+                Err(error) => {
+                    let known: HashSet<usize> =
+                        outcome.failures.iter().map(|failure| failure.index).collect();
+                    let rest = documents.map(|(index, _)| index);
+                    let failed = of_chunk.into_iter().chain(rest).filter(|index| !known.contains(index));
+                    let failure = |index| WriteFailure { index, error: error.clone() };
+                    outcome.failures.extend(failed.map(failure));
+                    break;
+                }
             }
         }
         outcome.failures.sort_by_key(|failure| failure.index);
@@ -479,6 +492,19 @@ impl<C: ServerChannel> Found<C> {
             Self::All(all) => all.forget_order(),
         }
     }
+}
+
+/// Checks a document that is to be inserted, by itself; its length in bytes.
+///
+/// # Errors
+/// It is too large, or has what an index cannot hold.
+pub(super) fn check_insertion<C>(parts: &[Arc<Part<C>>], document: &Document) -> Result<usize, StoreError> {
+    let length = limits::check_built(document)?;
+    for part in parts {
+        arras_planner::terms::check(document, &part.physical)
+            .map_err(|error| error::too_many_entries(&error))?;
+    }
+    Ok(length)
 }
 
 fn removal(old: OpenDocument) -> Revision {
