@@ -4,6 +4,7 @@ mod bulk;
 mod definitions;
 mod large;
 mod plans;
+mod points;
 mod random;
 mod unrecorded;
 mod world;

@@ -5,7 +5,7 @@ mod counting;
 
 use counting::Counting;
 use postcard::ser_flavors::Size;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::cell::Cell;
 
 /// How many times the size of a message its lists may take in memory, usually. Their elements are sealed values,
@@ -59,6 +59,14 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_expanding<T: DeserializeOwned>(bytes: &[u8], expansion: usize) -> Result<T, DecodeError> {
+    decode_borrowed(bytes, expansion)
+}
+
+/// [`decode_expanding`] into what may borrow from the bytes.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_borrowed<'b, T: Deserialize<'b>>(bytes: &'b [u8], expansion: usize) -> Result<T, DecodeError> {
     let left = Cell::new(memory_max(bytes.len(), expansion));
     let mut deserializer = postcard::Deserializer::from_bytes(bytes);
     match T::deserialize(Counting::new(&mut deserializer, &left)) {

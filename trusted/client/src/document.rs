@@ -21,7 +21,7 @@ use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::documents::SealedDocument;
 use arras_protocol::{Blob, CollectionId, IndexId, RowId};
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocumentBuf};
 use header::Header;
 use rand::CryptoRng;
 
@@ -146,6 +146,19 @@ impl DocumentSealer {
         let values = self.values.open(&associated, sealed.values.as_slice()).map_err(|_| OpenFailed)?;
         let document = values::decode(names, &values)?;
         Ok(OpenDocument { row: sealed.row, version, sequence, terms, document })
+    }
+
+    /// Opens a document that is only handed on: as BSON, the same as [`Self::open`] would find.
+    ///
+    /// # Errors
+    /// [`OpenFailed`] as of [`Self::open`].
+    pub fn open_encoded(&self, sealed: &SealedDocument) -> Result<RawDocumentBuf, OpenFailed> {
+        let associated = self.associated(sealed.row, HEADER, [0; 8]);
+        let header = self.header.open(&associated, sealed.header.as_slice()).map_err(|_| OpenFailed)?;
+        let (version, names) = header::names(&header)?;
+        let associated = self.associated(sealed.row, VALUES, version);
+        let values = self.values.open(&associated, sealed.values.as_slice()).map_err(|_| OpenFailed)?;
+        values::join(&names, &values)
     }
 
     /// What binds a ciphertext to its place. Its length is one for each part.

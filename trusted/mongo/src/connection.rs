@@ -1,5 +1,6 @@
 //! One connection: read a message, run it, answer, again.
 
+use crate::answer::Answer;
 use crate::dispatch;
 use crate::error::CommandError;
 use crate::memory::{Memory, Share};
@@ -11,7 +12,6 @@ use crate::slices;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
 use arras_planner::interrupt::Reason;
 use arras_planner::store::Store;
-use bson::Document;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -84,10 +84,9 @@ where
         };
         drop(share);
         let (reply, form) = answered?;
-        let encoded = encode(reply_number, &reply, form)?;
-        place.wait();
         // While a client takes its time to read, only the bytes are held.
-        drop(reply);
+        let encoded = encode(reply_number, reply, form)?;
+        place.wait();
         let Some(encoded) = encoded else {
             continue;
         };
@@ -174,10 +173,10 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     Ok(Some((bytes, share)))
 }
 
-/// A reply document and the number of the request it answers.
+/// A reply and the number of the request it answers.
 struct Reply {
     response_to: i32,
-    document: Document,
+    answer: Answer,
 }
 
 /// Answers a message; a large one where reading it and planning with its values hold up no other connection.
@@ -200,20 +199,20 @@ async fn answer_here<S: Store>(
     let response_to = request_id(&bytes);
     let parsed = wire::parse_message(&bytes);
     drop(bytes);
-    let (document, form) = match parsed {
+    let (answer, form) = match parsed {
         Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
-            let document = dispatch::run(shared, peer, operation, command, sequences).await;
-            (document, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
+            let answer = dispatch::run(shared, peer, operation, command, sequences).await;
+            (answer, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
         }
         Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
             (dispatch::run_legacy(shared, peer, operation, &database, command).await, ReplyForm::Legacy)
         }
         Err(WireError::Refused { code, code_name, message, reply }) => {
-            (CommandError::new(code, code_name, message).to_reply(), reply)
+            (Answer::Document(CommandError::new(code, code_name, message).to_reply()), reply)
         }
         Err(error @ WireError::Broken(_)) => return Err(ConnectionFailure::Protocol(error)),
     };
-    Ok((Reply { response_to, document }, form))
+    Ok((Reply { response_to, answer }, form))
 }
 
 fn request_id(message: &[u8]) -> i32 {
@@ -221,13 +220,21 @@ fn request_id(message: &[u8]) -> i32 {
     head.and_then(|head| wire::parse_header(head).ok()).map_or(0, |header| header.request_id)
 }
 
-fn encode(number: i32, reply: &Reply, form: ReplyForm) -> Result<Option<Vec<u8>>, ConnectionFailure> {
+fn encode(number: i32, reply: Reply, form: ReplyForm) -> Result<Option<Vec<u8>>, ConnectionFailure> {
     let encode = match form {
         ReplyForm::Silent => return Ok(None),
         ReplyForm::Message => wire::encode_reply,
         ReplyForm::Legacy => wire::encode_legacy_reply,
     };
-    let encoded = encode(number, reply.response_to, &reply.document).or_else(|error| {
+    let encoded = match (&reply.answer, form) {
+        (Answer::Document(document), _) => encode(number, reply.response_to, document),
+        (Answer::Batch(batch), ReplyForm::Message) => wire::encode_batch(number, reply.response_to, batch),
+        // No command that came in the old form opens a cursor.
+        (Answer::Batch(_), ReplyForm::Legacy | ReplyForm::Silent) => {
+            Err(WireError::Broken("a batch in a form that has none".into()))
+        }
+    };
+    let encoded = encoded.or_else(|error| {
         let substitute =
             CommandError::new(17420, "Location17420", format!("reply could not be sent: {error}"));
         encode(number, reply.response_to, &substitute.to_reply())

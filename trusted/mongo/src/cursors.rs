@@ -11,7 +11,7 @@ use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
 use arras_documents::projection::Projection;
 use arras_documents::spill::SpoolReader;
-use arras_planner::store::{Cursor, Namespace};
+use arras_planner::store::{Cursor, Fetched, Namespace};
 use bson::Document;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ const FETCH_DOCUMENTS_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Its documents.
-    pub(crate) documents: Vec<Document>,
+    pub(crate) documents: Vec<Fetched>,
     /// Bytes of them.
     pub(crate) bytes: usize,
     /// Nothing follows.
@@ -36,7 +36,7 @@ pub(crate) struct Batches<C> {
     source: Source<C>,
     shape: Arc<Shape>,
     /// Documents fetched and not handed out yet.
-    pending: VecDeque<Document>,
+    pending: VecDeque<Fetched>,
     /// Documents the client may still get.
     remaining: u64,
 }
@@ -88,7 +88,8 @@ impl<C: Cursor> Batches<C> {
     /// Documents at hand.
     pub(crate) fn of_list(documents: Vec<Document>) -> Self {
         let (source, shape) = (Source::None, Arc::new(Shape::Whole));
-        Self { source, shape, pending: documents.into(), remaining: u64::MAX }
+        let pending = documents.into_iter().map(Fetched::Decoded).collect();
+        Self { source, shape, pending, remaining: u64::MAX }
     }
 
     /// Documents that were put down.
@@ -109,7 +110,8 @@ impl<C: Cursor> Batches<C> {
             }
         }
         let left = usize::try_from(self.remaining).unwrap_or(usize::MAX);
-        let documents: Vec<Document> = self.pending.drain(..self.pending.len().min(left)).collect();
+        let taken = self.pending.drain(..self.pending.len().min(left));
+        let documents = taken.map(Fetched::into_document).collect::<Result<Vec<_>, _>>()?;
         self.remaining -= documents.len() as u64;
         Ok(documents)
     }
@@ -144,8 +146,7 @@ impl<C: Cursor> Batches<C> {
                 continue;
             };
             let position = batch.documents.len();
-            bytes =
-                bytes.saturating_add(limits::check_built(&document)?).saturating_add(element_bytes(position));
+            bytes = bytes.saturating_add(document.encoded_bytes()?).saturating_add(element_bytes(position));
             if bytes > bytes_max && !batch.documents.is_empty() {
                 self.pending.push_front(document);
                 break;
@@ -161,6 +162,17 @@ impl<C: Cursor> Batches<C> {
     /// Takes more documents from the store; false at its end.
     async fn fetch(&mut self, documents_max: usize, bytes_max: usize) -> Result<bool, CommandError> {
         let wanted = documents_max.min(usize::try_from(self.remaining).unwrap_or(usize::MAX)).max(1);
+        if let Source::Store(store) = &mut self.source
+            && matches!(*self.shape, Shape::Whole)
+        {
+            let fetched = store.next_fetched(wanted, bytes_max.max(1)).await?;
+            let more = !fetched.is_empty();
+            if !more {
+                self.source = Source::None;
+            }
+            self.pending.extend(fetched);
+            return Ok(more);
+        }
         let fetched = match &mut self.source {
             Source::None => Vec::new(),
             Source::Store(store) => store.next_batch(wanted, bytes_max.max(1)).await?,
@@ -181,12 +193,12 @@ impl<C: Cursor> Batches<C> {
             return Ok(false);
         }
         if matches!(*self.shape, Shape::Whole) {
-            self.pending.extend(fetched);
+            self.pending.extend(fetched.into_iter().map(Fetched::Decoded));
             return Ok(true);
         }
         let shape = Arc::clone(&self.shape);
         let shaped = slices::run::<C>(fetched, move |document, made| shape.apply(document, made)).await?;
-        self.pending.extend(shaped);
+        self.pending.extend(shaped.into_iter().map(Fetched::Decoded));
         Ok(true)
     }
 }

@@ -1,11 +1,12 @@
 //! From a command document to its handler: the checks every command shares, a table lookup, the reply.
 
+use crate::answer::Answer;
 use crate::arguments::{self, Arguments};
 use crate::commands::{Command, Running};
 use crate::connection::Peer;
 use crate::cursors::{Batch, Batches};
 use crate::deadline::Deadline;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError};
 use crate::memory::UNCOUNTED_BYTES;
 use crate::operations::Operation;
 use crate::server::Shared;
@@ -110,7 +111,7 @@ pub(crate) async fn run<S: Store>(
     operation: &Operation<'_>,
     command: Document,
     sequences: Vec<Sequence>,
-) -> Document {
+) -> Answer {
     let outcome = match command.get("$db") {
         Some(Bson::String(database)) => {
             let database = database.clone();
@@ -130,7 +131,7 @@ pub(crate) async fn run_legacy<S: Store>(
     operation: &Operation<'_>,
     database: &str,
     mut command: Document,
-) -> Document {
+) -> Answer {
     // Old drivers wrap the command to attach a read preference.
     if let Some(Bson::Document(inner)) = command.remove("$query").or_else(|| command.remove("query")) {
         command = inner;
@@ -145,16 +146,18 @@ pub(crate) async fn run_legacy<S: Store>(
     reply(server, outcome)
 }
 
-fn reply<S: Store>(server: &Shared<S>, outcome: CommandResult) -> Document {
+fn reply<S: Store>(server: &Shared<S>, outcome: AnswerResult) -> Answer {
     server.counters.commands.fetch_add(1, Ordering::Relaxed);
     match outcome {
-        Ok(mut document) => {
+        Ok(Answer::Document(mut document)) => {
             document.insert("ok", 1.0);
-            document
+            Answer::Document(document)
         }
+        // It says so by itself.
+        Ok(Answer::Batch(batch)) => Answer::Batch(batch),
         Err(error) => {
             server.counters.commands_failed.fetch_add(1, Ordering::Relaxed);
-            error.to_reply()
+            Answer::Document(error.to_reply())
         }
     }
 }
@@ -171,7 +174,7 @@ async fn execute<S: Store>(
     caller: Caller<'_, S>,
     fields: Document,
     sequences: Vec<Sequence>,
-) -> CommandResult {
+) -> AnswerResult {
     let Caller { server, peer, database, operation } = caller;
     let name = fields.keys().next().map(String::as_str).unwrap_or_default();
     let (name, command) = server
@@ -203,7 +206,7 @@ async fn execute<S: Store>(
 }
 
 /// Runs a command that is not to be abandoned half way: past its deadline it is asked to end where it can.
-async fn run_whole(mut running: Running<'_>, deadline: Deadline, operation: &Operation<'_>) -> CommandResult {
+async fn run_whole(mut running: Running<'_>, deadline: Deadline, operation: &Operation<'_>) -> AnswerResult {
     tokio::select! {
         outcome = &mut running => return outcome,
         () = deadline.passed() => operation.raise(Reason::Expired),

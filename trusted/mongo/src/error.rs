@@ -1,11 +1,15 @@
 //! Errors a command answers with: MongoDB's code, its name and one line of text.
 
+use crate::answer::Answer;
 use arras_documents::QueryError;
 use arras_planner::store::StoreError;
 use bson::{Bson, Document, doc};
 
 /// What a command answers: its reply without `ok`, or an error.
 pub(crate) type CommandResult = Result<Document, CommandError>;
+
+/// What a command answers that may hand out documents of a cursor.
+pub(crate) type AnswerResult = Result<Answer, CommandError>;
 
 /// An error in MongoDB's form.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -4,6 +4,7 @@
 //! an option that would change a result is never ignored.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod arguments;
 mod commands;
 mod connection;

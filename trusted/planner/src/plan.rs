@@ -20,12 +20,14 @@ mod aggregate;
 mod candidates;
 mod choose;
 mod merging;
+mod only_id;
 mod selectivity;
 #[cfg(test)]
 mod tests;
 
 pub use aggregate::{AggregateOutput, AggregatePlan};
 pub(crate) use choose::is_served;
+pub use only_id::only_id;
 
 use crate::access::{Access, IndexOrder};
 use crate::conditions::Conditions;

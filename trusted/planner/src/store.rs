@@ -5,10 +5,11 @@
 use crate::explain::Explanation;
 use crate::interrupt::Interrupt;
 use arras_documents::filter::Filter;
+use arras_documents::limits;
 use arras_documents::sort::Sort;
 use arras_documents::spill::Workspace;
 use arras_documents::update::{ArrayFilters, Update};
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocumentBuf};
 use std::future::Future;
 
 /// A database and a collection in it.
@@ -197,6 +198,44 @@ pub struct CollectionSize {
     pub document_count: u64,
 }
 
+/// A document as a cursor has it at hand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fetched {
+    /// Field by field.
+    Decoded(Document),
+    /// As BSON that is known to be well formed, within the limits of a stored document, and free of repeated names.
+    Encoded(RawDocumentBuf),
+}
+
+impl Fetched {
+    /// Its fields. An error only if what was called well formed is not.
+    ///
+    /// # Errors
+    /// 22 `InvalidBSON`.
+    pub fn into_document(self) -> Result<Document, StoreError> {
+        match self {
+            Self::Decoded(document) => Ok(document),
+            Self::Encoded(bytes) => Document::try_from(bytes).map_err(|_| StoreError {
+                code: 22,
+                code_name: "InvalidBSON",
+                message: "a stored document does not decode".into(),
+                details: None,
+            }),
+        }
+    }
+
+    /// Bytes of it as BSON.
+    ///
+    /// # Errors
+    /// As [`limits::check_built`].
+    pub fn encoded_bytes(&self) -> Result<usize, StoreError> {
+        match self {
+            Self::Decoded(document) => Ok(limits::check_built(document)?),
+            Self::Encoded(bytes) => Ok(bytes.as_bytes().len()),
+        }
+    }
+}
+
 /// A result that is fetched in batches.
 pub trait Cursor: Send + 'static {
     /// The next documents: at most `documents_max` and about `bytes_max` bytes (at least one document if any
@@ -206,6 +245,19 @@ pub trait Cursor: Send + 'static {
         documents_max: usize,
         bytes_max: usize,
     ) -> impl Future<Output = Result<Vec<Document>, StoreError>> + Send;
+
+    /// The next documents, as [`Self::next_batch`], to be handed on as they are: a store that has them as BSON need not
+    /// decode them.
+    fn next_fetched(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<Vec<Fetched>, StoreError>> + Send {
+        async move {
+            let documents = self.next_batch(documents_max, bytes_max).await?;
+            Ok(documents.into_iter().map(Fetched::Decoded).collect())
+        }
+    }
 
     /// Waits for a turn on a processor, among all the heavy work on its store's documents; none if turns are not
     /// taken. It is to be given back after a few milliseconds.

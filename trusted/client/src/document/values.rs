@@ -5,7 +5,7 @@
 
 use super::NotStorable;
 use crate::error::OpenFailed;
-use bson::{Bson, Document, RawDocument};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 /// Bytes of a document before its first element: its length.
 const LENGTH_BYTES: usize = 4;
@@ -59,6 +59,46 @@ pub(super) fn decode(names: Vec<String>, values: &[u8]) -> Result<Document, Open
     }
 }
 
+/// The document of these names and values as BSON: as if it were decoded and encoded.
+///
+/// # Errors
+/// [`OpenFailed`] if they are not as many, or no values.
+pub(super) fn join(names: &[&str], values: &[u8]) -> Result<RawDocumentBuf, OpenFailed> {
+    let elements = RawDocument::from_bytes(values).map_err(|_| OpenFailed)?.iter_elements();
+    let names_bytes: usize = names.iter().map(|name| name.len()).sum();
+    let mut document = Vec::with_capacity(values.len() + names_bytes);
+    document.extend_from_slice(&[0; LENGTH_BYTES]);
+    let (mut names, mut at) = (names.iter(), LENGTH_BYTES);
+    for element in elements {
+        let (Ok(element), Some(name)) = (element, names.next()) else {
+            return Err(OpenFailed);
+        };
+        if !element.key().as_str().is_empty() {
+            return Err(OpenFailed);
+        }
+        // Its type, an empty name's null byte, and the value.
+        let value = at + 2;
+        let end = value + element.size();
+        let (Some(kind), Some(value)) = (values.get(at), values.get(value..end)) else {
+            return Err(OpenFailed);
+        };
+        document.push(*kind);
+        document.extend_from_slice(name.as_bytes());
+        document.push(0);
+        document.extend_from_slice(value);
+        at = end;
+    }
+    document.push(0);
+    let length = i32::try_from(document.len()).map_err(|_| OpenFailed)?;
+    if let Some(start) = document.first_chunk_mut::<LENGTH_BYTES>() {
+        *start = length.to_le_bytes();
+    }
+    if names.next().is_some() {
+        return Err(OpenFailed);
+    }
+    RawDocumentBuf::from_bytes(document).map_err(|_| OpenFailed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,11 +111,16 @@ mod tests {
         {
             let values = encode(&document).expect("no null bytes");
             let names: Vec<String> = document.keys().cloned().collect();
+            let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
+            let joined = join(&borrowed, &values).expect("as many names as values");
+            assert_eq!(joined.into_bytes(), document.to_vec().expect("no null bytes"));
             assert_eq!(decode(names.clone(), &values), Ok(document));
             let more = [names.clone(), vec!["further".into()]].concat();
             assert_eq!(decode(more, &values), Err(OpenFailed));
-            if let Some((_, fewer)) = names.split_last() {
+            assert_eq!(join(&[borrowed.as_slice(), &["further"]].concat(), &values), Err(OpenFailed));
+            if let (Some((_, fewer)), Some((_, borrowed))) = (names.split_last(), borrowed.split_last()) {
                 assert_eq!(decode(fewer.to_vec(), &values), Err(OpenFailed));
+                assert_eq!(join(borrowed, &values), Err(OpenFailed));
             }
         }
     }

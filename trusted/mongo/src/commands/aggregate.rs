@@ -4,10 +4,11 @@
 use super::count::number;
 use super::explain;
 use super::reads::{self, Delivery};
+use crate::answer::Answer;
 use crate::arguments::Arguments;
 use crate::cursors::{Batches, Shape};
 use crate::dispatch::Context;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError};
 use crate::slices::{self, Turns};
 use arras_documents::QueryError;
 use arras_documents::filter::{Expr, Filter};
@@ -88,10 +89,10 @@ pub(super) fn parse<S: Store>(
 }
 
 /// Runs a pipeline.
-pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
+pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> AnswerResult {
     let aggregation = parse(context, arguments)?;
     if aggregation.explain {
-        return explain::aggregation(context, aggregation).await;
+        return explain::aggregation(context, aggregation).await.map(Answer::Document);
     }
     let (namespace, delivery) = (aggregation.namespace.clone(), aggregation.delivery);
     let batches = batches(context, aggregation).await?;

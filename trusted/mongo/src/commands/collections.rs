@@ -4,7 +4,7 @@ use super::reads::{self, Delivery};
 use crate::arguments::Arguments;
 use crate::cursors::Batches;
 use crate::dispatch::Context;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError, CommandResult};
 use arras_planner::store::{Namespace, Store};
 use bson::{Document, doc};
 
@@ -61,7 +61,7 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
 pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 
 /// Lists the collections of a database.
-pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> AnswerResult {
     arguments.ignore(&["listCollections", "authorizedCollections"]);
     let filter = reads::filter(&mut arguments, "filter")?;
     let name_only = arguments.boolean("nameOnly")?.unwrap_or(false);

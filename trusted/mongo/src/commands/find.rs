@@ -4,7 +4,7 @@ use super::reads::{self, Delivery};
 use crate::arguments::Arguments;
 use crate::cursors::{Batches, Shape};
 use crate::dispatch::Context;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError};
 use arras_documents::projection::Projection;
 use arras_planner::store::{Namespace, Query, Store};
 
@@ -61,7 +61,7 @@ pub(super) fn parse<S: Store>(
 }
 
 /// Finds documents.
-pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> CommandResult {
+pub(crate) async fn run<S: Store>(context: &Context<'_, S>, arguments: Arguments) -> AnswerResult {
     let Find { namespace, query, projection, delivery } = parse(context, arguments)?;
     let shape = match projection {
         Some(projection) => Shape::Projected(Box::new((projection, query.filter.clone()))),

@@ -1,14 +1,15 @@
 //! `getMore` and `killCursors`.
 
+use crate::answer::{Answer, BatchName, CursorBatch};
 use crate::arguments::Arguments;
 use crate::deadline::Deadline;
 use crate::dispatch::{self, Context};
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError, CommandResult};
 use arras_planner::store::{Namespace, Store};
 use bson::{Bson, doc};
 
 /// The next batch of a cursor.
-pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> AnswerResult {
     let id = match arguments.take("getMore") {
         Some(Bson::Int64(id)) => id,
         _ => {
@@ -33,7 +34,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
         id
     };
     let ns = format!("{}.{}", namespace.database, namespace.collection);
-    Ok(doc! { "cursor": { "nextBatch": batch.documents, "id": id, "ns": ns } })
+    Ok(Answer::Batch(CursorBatch { name: BatchName::Next, documents: batch.documents, id, ns }))
 }
 
 /// Ends cursors.

@@ -5,7 +5,7 @@ use super::reads;
 use crate::arguments::{Arguments, whole_number};
 use crate::cursors::Batches;
 use crate::dispatch::Context;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError, CommandResult};
 use arras_documents::order;
 use arras_planner::request::ID_INDEX;
 use arras_planner::store::{IndexRequest, Namespace, Store};
@@ -115,7 +115,7 @@ fn check_key(key: &Document) -> Result<(), CommandError> {
 }
 
 /// Lists the indexes of a collection.
-pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
+pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> AnswerResult {
     arguments.ignore(&["includeBuildUUIDs", "includeIndexBuildInfo"]);
     let namespace = context.namespace(&mut arguments)?;
     let delivery = collections::delivery(&mut arguments)?;

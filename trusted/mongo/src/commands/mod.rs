@@ -21,9 +21,10 @@ mod status;
 mod update;
 mod writes;
 
+use crate::answer::Answer;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
-use crate::error::CommandResult;
+use crate::error::{AnswerResult, CommandResult};
 use arras_planner::store::Store;
 use bson::{Document, doc};
 use std::collections::HashMap;
@@ -31,9 +32,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// What a handler returns until it is done.
-pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = CommandResult> + Send + 'a>>;
+pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = AnswerResult> + Send + 'a>>;
 /// A handler: takes a command's fields, answers with its reply but for `ok`.
 type Handler<S> = for<'a> fn(&'a Context<'a, S>, Arguments) -> Running<'a>;
+
+/// Runs a command whose reply is no batch of documents.
+fn plain<'a>(running: impl Future<Output = CommandResult> + Send + 'a) -> Running<'a> {
+    Box::pin(async { running.await.map(Answer::Document) })
+}
 
 /// One row of the table.
 pub(crate) struct Command<S: Store> {
@@ -74,48 +80,46 @@ impl<S: Store> Command<S> {
 fn table<S: Store>() -> Vec<Command<S>> {
     vec![
         Command::new(&["aggregate"], |c, a| Box::pin(aggregate::run(c, a))).versioned().abandonable(),
-        Command::new(&["buildInfo", "buildinfo"], |c, a| Box::pin(status::build_info(c, a))),
-        Command::new(&["collStats", "collstats"], |c, a| Box::pin(statistics::collection(c, a))),
-        Command::new(&["connectionStatus"], |c, a| Box::pin(status::connection_status(c, a))),
-        Command::new(&["count"], |c, a| Box::pin(count::run(c, a))).versioned().abandonable(),
-        Command::new(&["create"], |c, a| Box::pin(collections::create(c, a))).versioned(),
-        Command::new(&["createIndexes"], |c, a| Box::pin(indexes::create(c, a))).versioned(),
-        Command::new(&["currentOp"], |c, a| Box::pin(operations::current(c, a))).admin_only(),
-        Command::new(&["dbStats", "dbstats"], |c, a| Box::pin(statistics::database(c, a))),
-        Command::new(&["delete"], |c, a| Box::pin(delete::run(c, a))).versioned(),
-        Command::new(&["distinct"], |c, a| Box::pin(distinct::run(c, a))).abandonable(),
-        Command::new(&["drop"], |c, a| Box::pin(collections::drop(c, a))).versioned(),
-        Command::new(&["dropDatabase"], |c, a| Box::pin(databases::drop(c, a))).versioned(),
-        Command::new(&["dropIndexes", "deleteIndexes"], |c, a| Box::pin(indexes::drop(c, a))).versioned(),
-        Command::new(&["endSessions"], |c, a| Box::pin(sessions::end(c, a))).versioned(),
-        Command::new(&["explain"], |c, a| Box::pin(explain::run(c, a))).versioned().abandonable(),
+        Command::new(&["buildInfo", "buildinfo"], |c, a| plain(status::build_info(c, a))),
+        Command::new(&["collStats", "collstats"], |c, a| plain(statistics::collection(c, a))),
+        Command::new(&["connectionStatus"], |c, a| plain(status::connection_status(c, a))),
+        Command::new(&["count"], |c, a| plain(count::run(c, a))).versioned().abandonable(),
+        Command::new(&["create"], |c, a| plain(collections::create(c, a))).versioned(),
+        Command::new(&["createIndexes"], |c, a| plain(indexes::create(c, a))).versioned(),
+        Command::new(&["currentOp"], |c, a| plain(operations::current(c, a))).admin_only(),
+        Command::new(&["dbStats", "dbstats"], |c, a| plain(statistics::database(c, a))),
+        Command::new(&["delete"], |c, a| plain(delete::run(c, a))).versioned(),
+        Command::new(&["distinct"], |c, a| plain(distinct::run(c, a))).abandonable(),
+        Command::new(&["drop"], |c, a| plain(collections::drop(c, a))).versioned(),
+        Command::new(&["dropDatabase"], |c, a| plain(databases::drop(c, a))).versioned(),
+        Command::new(&["dropIndexes", "deleteIndexes"], |c, a| plain(indexes::drop(c, a))).versioned(),
+        Command::new(&["endSessions"], |c, a| plain(sessions::end(c, a))).versioned(),
+        Command::new(&["explain"], |c, a| plain(explain::run(c, a))).versioned().abandonable(),
         Command::new(&["find"], |c, a| Box::pin(find::run(c, a))).versioned().abandonable(),
-        Command::new(&["findAndModify", "findandmodify"], |c, a| Box::pin(find_and_modify::run(c, a)))
+        Command::new(&["findAndModify", "findandmodify"], |c, a| plain(find_and_modify::run(c, a)))
             .versioned(),
-        Command::new(&["getCmdLineOpts"], |c, a| Box::pin(status::command_line(c, a))).admin_only(),
-        Command::new(&["getLog"], |c, a| Box::pin(status::log(c, a))).admin_only(),
+        Command::new(&["getCmdLineOpts"], |c, a| plain(status::command_line(c, a))).admin_only(),
+        Command::new(&["getLog"], |c, a| plain(status::log(c, a))).admin_only(),
         Command::new(&["getMore"], |c, a| Box::pin(get_more::run(c, a))).versioned().abandonable(),
-        Command::new(&["getParameter"], |c, a| Box::pin(status::parameter(c, a))).admin_only(),
-        Command::new(&["hello", "isMaster", "ismaster"], |c, a| Box::pin(handshake::hello(c, a))).versioned(),
-        Command::new(&["hostInfo", "hostinfo"], |c, a| Box::pin(status::host_info(c, a))),
-        Command::new(&["insert"], |c, a| Box::pin(insert::run(c, a))).versioned(),
-        Command::new(&["killCursors"], |c, a| Box::pin(get_more::kill(c, a))).versioned(),
-        Command::new(&["killOp"], |c, a| Box::pin(operations::kill(c, a))).admin_only(),
-        Command::new(&["killSessions"], |c, a| Box::pin(sessions::kill(c, a))),
+        Command::new(&["getParameter"], |c, a| plain(status::parameter(c, a))).admin_only(),
+        Command::new(&["hello", "isMaster", "ismaster"], |c, a| plain(handshake::hello(c, a))).versioned(),
+        Command::new(&["hostInfo", "hostinfo"], |c, a| plain(status::host_info(c, a))),
+        Command::new(&["insert"], |c, a| plain(insert::run(c, a))).versioned(),
+        Command::new(&["killCursors"], |c, a| plain(get_more::kill(c, a))).versioned(),
+        Command::new(&["killOp"], |c, a| plain(operations::kill(c, a))).admin_only(),
+        Command::new(&["killSessions"], |c, a| plain(sessions::kill(c, a))),
         Command::new(&["listCollections"], |c, a| Box::pin(collections::list(c, a))).versioned(),
-        Command::new(&["listCommands"], |c, a| Box::pin(list(c, a))),
-        Command::new(&["listDatabases"], |c, a| Box::pin(databases::list(c, a))).versioned().admin_only(),
+        Command::new(&["listCommands"], |c, a| plain(list(c, a))),
+        Command::new(&["listDatabases"], |c, a| plain(databases::list(c, a))).versioned().admin_only(),
         Command::new(&["listIndexes"], |c, a| Box::pin(indexes::list(c, a))).versioned(),
-        Command::new(&["logout"], |c, a| Box::pin(sessions::logout(c, a))),
-        Command::new(&["ping"], |c, a| Box::pin(handshake::ping(c, a))).versioned(),
-        Command::new(&["refreshSessions"], |c, a| Box::pin(sessions::refresh(c, a))),
-        Command::new(&["saslStart", "saslContinue", "authenticate"], |c, a| {
-            Box::pin(sessions::sign_in(c, a))
-        }),
-        Command::new(&["serverStatus"], |c, a| Box::pin(status::server_status(c, a))),
-        Command::new(&["startSession"], |c, a| Box::pin(sessions::start(c, a))),
-        Command::new(&["update"], |c, a| Box::pin(update::run(c, a))).versioned(),
-        Command::new(&["whatsmyuri"], |c, a| Box::pin(status::whats_my_uri(c, a))),
+        Command::new(&["logout"], |c, a| plain(sessions::logout(c, a))),
+        Command::new(&["ping"], |c, a| plain(handshake::ping(c, a))).versioned(),
+        Command::new(&["refreshSessions"], |c, a| plain(sessions::refresh(c, a))),
+        Command::new(&["saslStart", "saslContinue", "authenticate"], |c, a| plain(sessions::sign_in(c, a))),
+        Command::new(&["serverStatus"], |c, a| plain(status::server_status(c, a))),
+        Command::new(&["startSession"], |c, a| plain(sessions::start(c, a))),
+        Command::new(&["update"], |c, a| plain(update::run(c, a))).versioned(),
+        Command::new(&["whatsmyuri"], |c, a| plain(status::whats_my_uri(c, a))),
     ]
 }
 

@@ -1,13 +1,14 @@
 //! What the reading commands share: parsing queries, answering with a cursor.
 
+use crate::answer::{Answer, BatchName, CursorBatch};
 use crate::arguments::Arguments;
 use crate::cursors::{Batches, OpenCursor};
 use crate::dispatch::Context;
-use crate::error::{CommandError, CommandResult};
+use crate::error::{AnswerResult, CommandError};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_planner::store::{Namespace, Query, Store};
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 
 /// Documents in the first batch when the client asked for no number; MongoDB's own value.
 const FIRST_BATCH: usize = 101;
@@ -80,7 +81,7 @@ pub(super) async fn first_batch<S: Store>(
     namespace: Namespace,
     mut batches: Batches<S::Cursor>,
     delivery: Delivery,
-) -> CommandResult {
+) -> AnswerResult {
     let size = delivery.batch_size.map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX));
     let batch = context.next_batch(&mut batches, Some(size), context.deadline).await?;
     let ns = format!("{}.{}", namespace.database, namespace.collection);
@@ -94,7 +95,7 @@ pub(super) async fn first_batch<S: Store>(
             time_left: context.deadline.time_left(),
         })?
     };
-    Ok(doc! { "cursor": { "firstBatch": batch.documents, "id": id, "ns": ns } })
+    Ok(Answer::Batch(CursorBatch { name: BatchName::First, documents: batch.documents, id, ns }))
 }
 
 /// The next documents, for use in the proxy; `None` at the end.

@@ -40,7 +40,8 @@ fn batches(mut batches: Batches<Numbers>, size: Option<usize>) -> Vec<Vec<i32>> 
         let mut all = Vec::new();
         loop {
             let batch = batches.next(size, crate::wire::DOCUMENT_BYTES_MAX).await.unwrap();
-            all.push(batch.documents.iter().map(|d| d.get_i32("_id").unwrap()).collect());
+            let documents = batch.documents.into_iter().map(|document| document.into_document().unwrap());
+            all.push(documents.map(|document| document.get_i32("_id").unwrap()).collect());
             if batch.last {
                 return all;
             }
@@ -161,7 +162,8 @@ fn a_batch_of_many_small_documents_is_a_document_of_allowed_length() {
     let mut source = Batches::of_store(numbers(20_000), Shape::Whole, None);
     let batch = block_on(source.next(None, bytes_max)).unwrap();
     let count = batch.documents.len();
-    let array = bson::doc! { "": batch.documents.into_iter().map(bson::Bson::Document).collect::<Vec<_>>() };
+    let documents = batch.documents.into_iter().map(|document| document.into_document().unwrap());
+    let array = bson::doc! { "": documents.map(bson::Bson::Document).collect::<Vec<_>>() };
     let length = array.to_vec().unwrap().len();
     // Beside the elements: the two documents' lengths and ends, and the one's name.
     assert!(count > 1000 && length <= bytes_max + 12 && length > bytes_max - 100, "{length} of {count}");

@@ -12,6 +12,7 @@ pub mod owned;
 #[cfg(test)]
 mod tests;
 
+use crate::answer::{self, CursorBatch};
 use arras_documents::limits;
 use bson::Document;
 use bson::raw::RawDocument;
@@ -26,6 +27,9 @@ pub const BODY_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 pub const WRITE_BATCH_MAX: usize = 100_000;
 /// Bytes of a message header.
 pub const HEADER_BYTES: usize = 16;
+
+/// Bytes at the beginning of a message that say how long it is.
+const LENGTH_BYTES: usize = 4;
 
 const OP_REPLY: i32 = 1;
 const OP_QUERY: i32 = 2004;
@@ -167,6 +171,17 @@ pub fn encode_reply(request_id: i32, response_to: i32, document: &Document) -> R
     encode(request_id, response_to, OP_MSG, &[0; 5], document)
 }
 
+/// An `OP_MSG` reply holding a batch of a cursor.
+pub(crate) fn encode_batch(
+    request_id: i32,
+    response_to: i32,
+    batch: &CursorBatch,
+) -> Result<Vec<u8>, WireError> {
+    let mut message = begun([request_id, response_to, OP_MSG], &[0; 5], batch.room_bytes());
+    batch.append_to(&mut message)?;
+    ended(message)
+}
+
 /// An `OP_REPLY` holding one document.
 pub fn encode_legacy_reply(
     request_id: i32,
@@ -193,19 +208,31 @@ fn encode(
     prefix: &[u8],
     document: &Document,
 ) -> Result<Vec<u8>, WireError> {
-    let body = document.to_vec().map_err(|error| WireError::Broken(format!("reply is not BSON: {error}")))?;
-    let length = HEADER_BYTES + prefix.len() + body.len();
-    let announced = i32::try_from(length)
-        .ok()
-        .filter(|_| length <= MESSAGE_BYTES_MAX)
-        .ok_or_else(|| broken("reply longer than a message may be"))?;
-    let mut bytes = Vec::with_capacity(length);
-    for field in [announced, request_id, response_to, opcode] {
-        bytes.extend_from_slice(&field.to_le_bytes());
+    let body = answer::encoded(document)?;
+    let mut message = begun([request_id, response_to, opcode], prefix, body.len());
+    message.extend_from_slice(&body);
+    ended(message)
+}
+
+/// A message up to its document, with room for so many bytes of it.
+fn begun(numbers: [i32; 3], prefix: &[u8], room: usize) -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEADER_BYTES + prefix.len() + room);
+    message.extend_from_slice(&[0; LENGTH_BYTES]);
+    for number in numbers {
+        message.extend_from_slice(&number.to_le_bytes());
     }
-    bytes.extend_from_slice(prefix);
-    bytes.extend_from_slice(&body);
-    Ok(bytes)
+    message.extend_from_slice(prefix);
+    message
+}
+
+/// A whole message, which says how long it is.
+fn ended(mut message: Vec<u8>) -> Result<Vec<u8>, WireError> {
+    let length = i32::try_from(message.len()).ok().filter(|_| message.len() <= MESSAGE_BYTES_MAX);
+    let length = length.ok_or_else(|| broken("reply longer than a message may be"))?;
+    if let Some(announced) = message.first_chunk_mut::<LENGTH_BYTES>() {
+        *announced = length.to_le_bytes();
+    }
+    Ok(message)
 }
 
 fn parse_msg(message: &[u8], rest: &[u8]) -> Result<MessageBody, WireError> {

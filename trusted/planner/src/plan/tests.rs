@@ -9,7 +9,7 @@ use super::*;
 use crate::physical::KeyWidth;
 use crate::store::AggregateFunction;
 use arras_documents::filter::Filter;
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 pub(super) fn names(fields: &[&str]) -> Vec<String> {
     fields.iter().map(|field| (*field).to_owned()).collect()
@@ -397,4 +397,48 @@ fn any_other_index_does_not_answer_aggregates() {
     assert_eq!(aggregated(&IndexState { inexact: true, ..state.clone() }, days(), &count), None);
     let sparse = IndexState { sparse: true, ..state };
     assert!(aggregated(&sparse, days(), &count).is_some() && aggregated(&sparse, doc! {}, &count).is_none());
+}
+
+/// What needs no planning is what planning comes to, and what else names an `_id` is planned.
+#[test]
+fn a_document_by_its_id_is_read_by_its_row_whatever_indexes_there_are() {
+    let document = doc! { "a": 1 };
+    let ids: [Bson; 6] = [
+        7.into(),
+        7.5.into(),
+        "seven".into(),
+        true.into(),
+        document.into(),
+        bson::oid::ObjectId::new().into(),
+    ];
+    for state in ["", "Range(_id)", "Range(_id,a) Eq(_id)", "Eq(a) Range(a)"] {
+        let indexes = indexes(state);
+        for id in &ids {
+            for filter in [doc! { "_id": id.clone() }, doc! { "_id": { "$eq": id.clone() } }] {
+                let parsed = Filter::parse(&filter).unwrap();
+                assert_eq!(only_id(parsed.expr()), Some(id), "{filter}");
+                for limit in [None, Some(1), Some(5)] {
+                    let planned = plan(&indexes, filter.clone(), doc! {}, limit);
+                    assert_eq!(planned.access, Access::Rows { ids: vec![id.clone()] }, "{state}: {filter}");
+                    assert!(planned.covers_filter);
+                }
+            }
+        }
+    }
+    for other in [
+        doc! {},
+        doc! { "a": 1 },
+        doc! { "_id": Bson::Null },
+        doc! { "_id": [1] },
+        doc! { "_id": { "$gte": 1 } },
+        doc! { "_id": { "$in": [1, 2] } },
+        doc! { "_id": { "$not": { "$eq": 1 } } },
+        doc! { "_id": 1, "a": 1 },
+        doc! { "_id.a": 1 },
+        doc! { "$or": [{ "_id": 1 }, { "_id": 2 }] },
+        doc! { "$nor": [{ "_id": 1 }] },
+    ] {
+        let parsed = Filter::parse(&other).unwrap();
+        assert_eq!(only_id(parsed.expr()), None, "{other}");
+    }
 }

@@ -21,7 +21,7 @@ use arras_documents::limits;
 use arras_documents::sort::external::{Sorted, Sorter};
 use arras_documents::spill::{Spill, Workspace};
 use arras_planner::plan::Plan;
-use arras_planner::store::{Cursor, Query, StoreError, Turn};
+use arras_planner::store::{Cursor, Fetched, Query, StoreError, Turn};
 use arras_storage::Storage;
 use bson::{Bson, Document};
 use std::sync::Arc;
@@ -101,9 +101,40 @@ impl<S: Storage, C: ServerChannel> Cursor for EngineCursor<S, C> {
         self.ready.rest(&self.shared)?;
         Ok(batch)
     }
+
+    async fn next_fetched(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Fetched>, StoreError> {
+        if let Some(found) = self.point(documents_max, bytes_max).await? {
+            return Ok(found);
+        }
+        let documents = self.next_batch(documents_max, bytes_max).await?;
+        Ok(documents.into_iter().map(Fetched::Decoded).collect())
+    }
 }
 
 impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
+    /// The one document of a read by `_id`, if that is what this is and it is to be handed out now.
+    async fn point(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<Fetched>>, StoreError> {
+        let Feed::Point(point) = &mut self.feed else {
+            return Ok(None);
+        };
+        if self.skip > 0 || self.left == 0 || documents_max == 0 || bytes_max == 0 {
+            return Ok(None);
+        }
+        self.shared.standing()?;
+        let found = point.next_fetched(&self.shared).await?;
+        self.feed = Feed::Nothing;
+        self.left -= found.len() as u64;
+        Ok(Some(found))
+    }
+
     /// A cursor over nothing.
     pub(super) fn empty(shared: &Arc<Shared<S, C>>) -> Self {
         let (shared, feed) = (Arc::clone(shared), Feed::Nothing);
@@ -179,6 +210,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         selection: Selection<'_>,
     ) -> Result<Feed<C>, StoreError> {
+        if let Some(point) = Point::of_selection(collection, selection) {
+            return Ok(Feed::Point(point));
+        }
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(selection.filter.clone());
         if let Some(ranges) = merged::ordered(&plan.access)

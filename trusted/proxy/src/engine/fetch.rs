@@ -62,15 +62,26 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(found)
     }
 
-    /// The documents of the first of some rows, as many as one reply holds: in the order asked for, and of how many
-    /// rows (one at least) they are. The order in which an index named them is the order of their values and not for
-    /// the server to see (Arx, §4.3): callers ask in that of the rows, which are pseudorandom.
+    /// The documents of the first of some rows, opened: see [`Self::read_sealed`].
     pub(super) async fn read_some(
         &self,
         collection: &Collection<C>,
         rows: &[RowId],
         absent: Absent<'_>,
     ) -> Result<(Vec<OpenDocument>, usize), StoreError> {
+        let (documents, served) = self.read_sealed(collection, rows, absent).await?;
+        Ok((collection.open_all(documents).await?, served))
+    }
+
+    /// The documents of the first of some rows, as many as one reply holds: in the order asked for, and of how many
+    /// rows (one at least) they are. The order in which an index named them is the order of their values and not for
+    /// the server to see (Arx, §4.3): callers ask in that of the rows, which are pseudorandom.
+    pub(super) async fn read_sealed(
+        &self,
+        collection: &Collection<C>,
+        rows: &[RowId],
+        absent: Absent<'_>,
+    ) -> Result<(Vec<documents::SealedDocument>, usize), StoreError> {
         let request = documents::Request::Read { collection: collection.id, rows: rows.to_vec() };
         let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
         let documents::Response::Documents { documents, served, .. } = reply.map_err(error::channel)? else {
@@ -91,7 +102,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 explain(collection, explained, "an index names a document that is withheld")?;
             }
         }
-        Ok((collection.open_all(documents).await?, served))
+        Ok((documents, served))
     }
 
     /// The documents of the first of `rows`, in their order, and how many rows those are: fewer than all if their
