@@ -275,3 +275,21 @@ async fn an_insert_in_doubt_that_did_not_ask_says_so() {
     world.channel.keep_replies();
     assert_eq!(world.ids().await, [1, 2]);
 }
+
+/// What the proxy has on record of a value changes before the server applies the write: nobody else can see it yet.
+#[tokio::test]
+async fn a_count_by_an_equality_index_counts_no_write_that_is_not_applied() {
+    let world = World::new().await;
+    world.create_index(doc! { "a": 1 }, false).await;
+    world.insert(doc! { "_id": 1, "a": 1 }).await;
+    let filter = || Filter::parse(&doc! { "a": 1 }).expect("a filter");
+    let first = world.hold_up(doc! { "_id": 2, "a": 1 }).await;
+    let counting = world.begin_count(filter()).await;
+    let was_answered = counting.is_finished();
+    world.channel.open_gate();
+    let count = counting.await.expect("no panic").expect("a count");
+    // It may also wait for the write.
+    assert_eq!(count, if was_answered { 1 } else { 2 });
+    assert_eq!(refused(first).await, None);
+    assert_eq!(world.begin_count(filter()).await.await.expect("no panic").expect("a count"), 2);
+}

@@ -202,6 +202,13 @@ impl World {
         self.begin(async move { engine.delete(&namespace(), statement).await }).await
     }
 
+    pub(crate) async fn begin_count(&self, filter: Filter) -> JoinHandle<Result<u64, StoreError>> {
+        let engine = self.engine.clone();
+        let query =
+            Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
+        self.begin(async move { engine.count(&namespace(), query).await }).await
+    }
+
     pub(crate) async fn insert(&self, document: Document) {
         let inserted = self.engine.insert(&namespace(), vec![document], true).await.expect("an insert");
         assert_eq!(inserted.count, 1);

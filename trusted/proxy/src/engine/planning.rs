@@ -7,6 +7,7 @@ use super::declared;
 use super::definition::listed;
 use super::index::{Half, LiveIndex, Part};
 use super::known::Known;
+use super::ledger::Explained;
 use super::read::RangeRows;
 use super::read::Selection;
 use super::{Shared, error};
@@ -236,9 +237,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             (Access::Eq { values, .. }, Half::Eq(half)) => {
                 // Values that are equal have one term.
                 let terms: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
+                let watch = self.intents.ledger.watch();
                 let mut count = 0_u64;
                 for term in &terms {
-                    let record = self.occurrences(&counter_name(half.index(), &half.slot(term).0))?;
+                    let name = counter_name(half.index(), &half.slot(term).0);
+                    let record = self.occurrences(&name)?;
+                    // A record changes before its write is applied: what it says then nobody else can see yet.
+                    if watch.entered(&name) != Explained::No {
+                        return Ok(None);
+                    }
                     count = count.saturating_add(record.map_or(0, |occurrences| occurrences.live()));
                 }
                 count
