@@ -237,3 +237,19 @@ fn a_constraint_does_not_outlive_its_index() {
         assert_eq!(found, 2);
     });
 }
+
+#[test]
+fn what_was_written_before_it_was_declared_stays_and_is_indexed() {
+    run(async {
+        let mut proxy = Proxy::start("").await;
+        proxy.insert(doc! { "_id": 1, "a": "one" }).await.expect("nothing is declared");
+        proxy.insert(doc! { "_id": 2, "a": f64::NAN }).await.expect("nothing is declared");
+        let declared =
+            "[collections.\"lab.things\".fields]\na = { type = \"int32\", operations = [\"eq\"] }\n";
+        assert_eq!(proxy.restart(declared).await, [""; 0], "everything is made");
+        let (plan, found) = proxy.run(doc! { "a": "one" }, None).await;
+        assert!(plan.contains("ArxEq(a)") && found == 1, "{plan}");
+        assert_eq!(proxy.insert(doc! { "_id": 3, "a": "one" }).await, Err(121));
+        proxy.insert(doc! { "_id": 3, "a": 1 }).await.expect("it fits");
+    });
+}

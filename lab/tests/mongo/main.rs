@@ -10,3 +10,4 @@ mod hostile;
 mod lying;
 mod plans;
 mod slow;
+mod validation;

@@ -18,6 +18,8 @@ pub struct Explanation {
     pub order: String,
     /// What the proxy checks on each decrypted document, over and above checking everything again.
     pub rechecked: Vec<String>,
+    /// Why an index that is used may name documents that do not match, or answers no count and no order alone.
+    pub inexact: Vec<String>,
     /// The whole collection is read.
     pub scan: bool,
     /// The index that would help.
@@ -100,6 +102,7 @@ impl Explanation {
                 .map(|state| IndexUse { name: state.name.clone(), index: state.index.to_string() })
                 .collect(),
             steps: steps(access, indexes),
+            inexact: used.iter().flat_map(|state| inexact(state)).collect(),
             snapshot_leakage: gather(|leakage| leakage.snapshot),
             update_leakage: gather(|leakage| leakage.update),
             attacks,
@@ -118,6 +121,7 @@ impl Explanation {
             "steps": &self.steps,
             "order": &self.order,
             "recheckedByProxy": &self.rechecked,
+            "inexact": &self.inexact,
             "collectionScan": self.scan,
         };
         if let Some(advice) = &self.advice {
@@ -144,6 +148,26 @@ impl Explanation {
         );
         document
     }
+}
+
+/// Why an index is not exact, if it is not.
+fn inexact(state: &IndexState) -> Vec<String> {
+    let (index, fields) = (&state.index, state.index.fields().join(", "));
+    let mut reasons = Vec::new();
+    if state.multikey {
+        reasons.push(format!(
+            "{index}: documents have arrays on the way to, or at, {fields}; it gives no order, counts nothing alone, and one \
+             bound of a range narrows it"
+        ));
+    }
+    if state.inexact {
+        let bytes = index.component_bytes().unwrap_or(1).saturating_sub(1);
+        reasons.push(format!(
+            "{index}: keys hold the first {bytes} bytes of a value of {fields}, and some values are longer; the proxy tells \
+             them apart after reading, and sums and counts need the documents"
+        ));
+    }
+    reasons
 }
 
 fn words(patterns: &[Pattern]) -> Vec<String> {
@@ -218,6 +242,7 @@ impl Explanation {
         lines.extend(self.steps.iter().map(|step| ("step", step.clone())));
         lines.push(("order", self.order.clone()));
         lines.push(("re-check", list(&self.rechecked)));
+        lines.extend(self.inexact.iter().map(|why| ("inexact", why.clone())));
         let cost = &self.cost;
         let moved = format!("{} sent, {} received", size(cost.sent_bytes), size(cost.received_bytes));
         let rounds = counted(cost.rounds, "round trip");

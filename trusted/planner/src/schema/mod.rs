@@ -29,9 +29,12 @@
 //! *Deviations.* A field declared nonsensitive is planned as the paper says, but this version of the store
 //! seals it like any other; reports say so.
 
+mod fit;
 mod raw;
 #[cfg(test)]
 mod tests;
+
+pub use fit::{Declared, Misfit};
 
 use crate::physical::KeyWidth;
 use serde::Deserialize;

@@ -4,16 +4,19 @@
 //! the schema's index does not serve, perhaps nothing. So when an index is dropped, what others rely on goes over to
 //! them. What counts as there is what the catalog says is there and filled, never what a schema says.
 
+use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{LiveIndex, Part};
-use super::{Engine, Shared};
+use super::{Engine, Shared, error};
+use arras_client::OpenDocument;
 use arras_planner::indexes::physical_indexes;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::{self, ID_INDEX, RequestError};
 use arras_planner::schema::Schema;
-use arras_planner::store::{IndexRequest, Namespace};
+use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_storage::Storage;
+use bson::Bson;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +44,7 @@ pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
     };
     IndexRequest {
         name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", keys.join("_")) },
-        key: fields.iter().map(|field| ((*field).to_owned(), bson::Bson::Int32(1))).collect(),
+        key: fields.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect(),
         unique: matches!(physical, PhysicalIndex::Unique { .. }),
         sparse: false,
         options: bson::Document::new(),
@@ -139,6 +142,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         unmet
+    }
+
+    /// What the schema declares of a field that the new document of a revision does not keep to. A document that stays
+    /// as it is, such as one that is entered into a new index, was not written under this schema.
+    pub(super) fn misfit(&self, collection: &Collection<C>, revision: &Revision) -> Option<StoreError> {
+        let ns = &collection.ns;
+        let declared = self.settings.schema.collection(&ns.database, &ns.collection)?;
+        let new = revision.new.as_ref()?;
+        let misfit = declared.misfit(new)?;
+        let is_same = |old: &OpenDocument| arras_documents::order::identical_documents(&old.document, new);
+        if revision.old.as_ref().is_some_and(is_same) {
+            return None;
+        }
+        Some(error::misfit(&misfit, new.get("_id").unwrap_or(&Bson::Null)))
     }
 
     /// What the schema and the application's indexes call for under it, and is not there.

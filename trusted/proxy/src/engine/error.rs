@@ -5,9 +5,11 @@ use super::local::LocalError;
 use crate::history::Halt;
 use arras_client::OpenFailed;
 use arras_client::error::IndexError;
+use arras_planner::schema::Misfit;
 use arras_planner::store::{Namespace, StoreError};
 use arras_planner::terms::TooManyTerms;
 use arras_protocol::{ChannelError, Refusal};
+use bson::{Bson, doc};
 
 /// An error without details.
 pub(super) fn of(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
@@ -42,6 +44,18 @@ pub(super) const NOT_PRIMARY: i32 = 10107;
 /// A write whose outcome nobody knows yet, and which will be completed: MongoDB's code for one that is not confirmed.
 /// Drivers do not send such a write again by themselves; it could be applied twice.
 pub(super) const IN_DOUBT: i32 = 64;
+
+/// MongoDB's code for a document that is not what is declared.
+pub(super) const VALIDATION: i32 = 121;
+
+/// A document that is not what the schema declares.
+pub(super) fn misfit(misfit: &Misfit, id: &Bson) -> StoreError {
+    let info = doc! { "failingDocumentId": id.clone(), "details": misfit.details() };
+    StoreError {
+        details: Some(Box::new(doc! { "errInfo": info })),
+        ..of(VALIDATION, "DocumentValidationFailure", format!("Document failed validation: {misfit}"))
+    }
+}
 
 fn in_doubt(message: String) -> StoreError {
     of(IN_DOUBT, "WriteConcernFailed", message)

@@ -192,7 +192,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let row = collection.sealer.row_id(document.get("_id").unwrap_or(&Bson::Null));
         match self.join(collection, row, Single::Insert(document), bytes).await {
             Ok(Outcome::Inserted(inserted)) => Ok(inserted),
-            Err(error) if error.code == 11000 => Ok(failed(error)),
+            Err(error) if error.code == 11000 || error.code == error::VALIDATION => Ok(failed(error)),
             Err(error) => Err(error),
             Ok(Outcome::Updated(_) | Outcome::Deleted(_)) => Err(unfinished()),
         }
@@ -405,7 +405,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     }
                 },
             };
-            match self.revision(write.row, write.single, old) {
+            let revision = self.revision(write.row, write.single, old);
+            if let Ok((Some(revision), _)) = &revision
+                && let Some(misfit) = self.misfit(collection, revision)
+            {
+                tell(write.done, Err(misfit));
+                continue;
+            }
+            match revision {
                 Ok((Some(revision), outcome)) => {
                     prepared.push(Prepared { revision, writer: Writer { outcome, done: write.done } });
                 }

@@ -134,7 +134,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(go_on)
     }
 
-    /// For each revision, the uniqueness it would break, given that those before it without a conflict are
+    /// For each revision, the declaration of the schema or the uniqueness it would break, given that those before it without a conflict are
     /// applied.
     pub(super) async fn conflicts(
         &self,
@@ -170,7 +170,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let (rows, labels) = asked.map_err(error::not_recorded)?;
         let mut claims = Claims { rows, labels };
         for (position, revision) in revisions.iter().enumerate() {
-            conflicts.push(conflict(collection, position, revision, &labelled, &mut claims));
+            let misfit = self.misfit(collection, revision);
+            conflicts
+                .push(misfit.or_else(|| conflict(collection, position, revision, &labelled, &mut claims)));
         }
         Ok(conflicts)
     }
