@@ -210,17 +210,24 @@ fn plan_of(reply: &Document) -> String {
 
 /// How long a command takes with its cursor read to the end, in the middle of several times.
 fn median_ms(client: &mut WireClient, command: &Document) -> Result<f64, PlansError> {
-    let is_cursor = !command.contains_key("count");
     let (mut times, began) = (Vec::new(), Instant::now());
     while times.len() < TIMES && (times.is_empty() || began.elapsed() < TIME_MAX) {
-        let start = Instant::now();
-        if is_cursor {
-            client.query(command)?;
-        } else {
-            client.command(command)?;
-        }
-        times.push(start.elapsed().as_secs_f64() * 1e3);
+        times.push(once_ms(client, command)?);
     }
+    Ok(median(times))
+}
+
+fn once_ms(client: &mut WireClient, command: &Document) -> Result<f64, PlansError> {
+    let start = Instant::now();
+    if command.contains_key("count") {
+        client.command(command)?;
+    } else {
+        client.query(command)?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 2).copied().unwrap_or_default())
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }

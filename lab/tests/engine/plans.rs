@@ -4,8 +4,10 @@ use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_planner::examined::{Tally, counted};
 use arras_planner::store::{Cursor, Query, Store, UpdateStatement};
 use bson::{Bson, Document, doc};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const DOCUMENTS: i32 = 1500;
@@ -100,6 +102,25 @@ fn a_limited_query_or_update_reads_its_limit() {
         let updated = world.engine.update(&namespace(), statement).await.expect("an update");
         let read = (world.channel.received.load(Ordering::SeqCst) - before) / PADDING;
         assert!(updated.modified == 1 && read < 60, "{read}");
+    });
+}
+
+#[test]
+fn a_limited_query_for_what_most_documents_have_reads_no_index() {
+    run(async {
+        let world = filled(&["country"]).await;
+        let query = query(&doc! { "country": "CH" }, &doc! {}, Some(10));
+        let (tally, ns) = (Arc::new(Tally::default()), namespace());
+        let opened = counted(Some(Arc::clone(&tally)), world.engine.find(&ns, query.clone()));
+        let mut cursor = opened.await.expect("a cursor");
+        let batch = counted(Some(Arc::clone(&tally)), cursor.next_batch(usize::MAX, usize::MAX)).await;
+        assert_eq!(batch.expect("documents").len(), 10);
+        // Not the names of the 1,470 documents that have the value.
+        assert!(tally.entries() == 0 && tally.documents() < 20, "{tally:?}");
+        let explanation = world.engine.explain(&namespace(), query, &[]).await.expect("a plan");
+        assert!(explanation.scan && explanation.advice.is_none(), "{explanation}");
+        let rare = Query { limit: Some(10), ..self::query(&doc! { "country": "LI" }, &doc! {}, None) };
+        assert!(!world.engine.explain(&namespace(), rare, &[]).await.expect("a plan").scan);
     });
 }
 

@@ -62,6 +62,9 @@ impl Explanation {
             rechecked.map(|(path, operator)| format!("{path} {operator}").trim().to_owned()).collect();
         explanation.search_leakage = words(&plan.leaks);
         explanation.scan = plan.access == Access::Scan;
+        if plan.ends_early {
+            explanation.steps = vec!["read documents until enough of them match, as most do".to_owned()];
+        }
         explanation.advice = plan.advice.clone();
         explanation.cost = plan.cost;
         explanation

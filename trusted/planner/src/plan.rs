@@ -3,7 +3,7 @@
 //!
 //! Every access built here finds at least the documents that match. Among them:
 //! 1. a scan is left only if nothing else serves a condition or the order, so that a query a regular index speeds up
-//!    stays sped up;
+//!    stays sped up; or if a query without an order asks for so few of so frequent a value that the scan soon ends;
 //! 2. those *comparable* with the one that reads the fewest documents are kept: they read at most
 //!    [`LEAKAGE_RATIO`] times as many (or what the schema says). How many an access reads is known from what the proxy
 //!    keeps anyway ([`crate::cost::Entries`]), and guessed where it is not. A document read shows its row, so reading
@@ -105,6 +105,8 @@ pub struct Plan {
     pub access: Access,
     /// How far they come in the order of the sort. `None`: the store sorts them, or there is no sort.
     pub order: Option<IndexOrder>,
+    /// The access is a scan that has enough matches after few documents: nothing is to be said against it.
+    pub ends_early: bool,
     /// Everything the access finds matches (as far as is known; the store re-checks all the same).
     pub covers_filter: bool,
     /// Paths and operators the access does not answer.

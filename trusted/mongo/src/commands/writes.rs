@@ -20,7 +20,7 @@ pub(super) fn statements(arguments: &mut Arguments, name: &str) -> Result<Vec<Do
 
 /// Takes the fields every write command has; returns whether to stop at the first failure.
 pub(super) fn ordered(arguments: &mut Arguments) -> Result<bool, CommandError> {
-    // There are no validation rules to bypass, and retried writes are refused before.
+    // What a schema declares is the operator's, and nothing that a client bypasses; retried writes are refused before.
     arguments.ignore(&["bypassDocumentValidation", "stmtId", "stmtIds", "bypassEmptyTsReplacement"]);
     Ok(arguments.boolean("ordered")?.unwrap_or(true))
 }

@@ -37,6 +37,8 @@ pub(super) struct Candidate {
     /// Those of them it answers exactly.
     pub(super) exact: BTreeSet<usize>,
     pub(super) order: Option<IndexOrder>,
+    /// A scan that soon has as many matches as are asked for.
+    pub(super) ends_early: bool,
     /// Entries it finds, about.
     pub(super) found: f64,
     /// Documents it is likely to read.
@@ -82,6 +84,7 @@ impl Candidate {
             covers: BTreeSet::new(),
             exact: BTreeSet::new(),
             order: None,
+            ends_early: false,
             found: 0.0,
             reads: 0,
             leaks: Vec::new(),
@@ -131,6 +134,7 @@ fn scan(planner: &Planner<'_>) -> Candidate {
         covers: BTreeSet::new(),
         exact: BTreeSet::new(),
         order: None,
+        ends_early: false,
         leaks: SCAN.search.to_vec(),
     }
 }
@@ -153,6 +157,7 @@ fn rows(planner: &Planner<'_>, conditions: &[Condition]) -> Option<Candidate> {
         exact: if values.exact { covers.clone() } else { BTreeSet::new() },
         covers,
         order: None,
+        ends_early: false,
         leaks: UNIQUE.search.to_vec(),
     })
 }
@@ -205,6 +210,7 @@ fn terms(
         covers,
         exact,
         order: None,
+        ends_early: false,
         leaks: leaks.to_vec(),
     })
 }
@@ -348,6 +354,7 @@ fn range(
         covers: prefix.covers,
         exact: prefix.exact,
         order,
+        ends_early: false,
         found,
         reads: found.ceil() as u64,
     })
@@ -451,6 +458,7 @@ fn union(planner: &Planner<'_>, alternatives: &Alternatives, outside: &[Conditio
         exact: if exact { [alternatives.id].into() } else { BTreeSet::new() },
         covers,
         order: None,
+        ends_early: false,
         leaks: leaks.into_iter().collect(),
         found,
         reads: found.ceil() as u64,

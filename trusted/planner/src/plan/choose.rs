@@ -16,7 +16,7 @@ pub(super) fn best(planner: &Planner<'_>, candidates: Vec<Candidate>) -> Option<
         Reach::Narrowed | Reach::Single if planner.scan == ScanPolicy::Refuse => Reach::Narrowed,
         Reach::Narrowed | Reach::Single => Reach::Walk,
     };
-    let serving = || candidates.iter().filter(|candidate| candidate.reach >= enough);
+    let serving = || candidates.iter().filter(|candidate| candidate.reach >= enough || candidate.ends_early);
     let fewest = serving().map(|candidate| candidate.reads).min()?;
     let most = fewest.max(1).saturating_mul(u64::from(planner.leakage_ratio.max(1)));
     serving()
@@ -50,6 +50,7 @@ pub(super) fn choose(
     // A scan is always among them.
     let chosen = best(planner, candidates(planner, conditions, request)).unwrap_or_else(Candidate::nothing);
     let unserved = match chosen.reach {
+        Reach::Scan if chosen.ends_early => false,
         Reach::Scan => !conditions.is_empty() || (!request.sort.is_empty() && request.limit.is_some()),
         Reach::Walk => true,
         Reach::Narrowed | Reach::Single => false,
@@ -72,7 +73,7 @@ fn finish(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>, 
     }
     rechecked.sort();
     rechecked.dedup();
-    let reads_all = matches!(chosen.reach, Reach::Scan | Reach::Walk);
+    let reads_all = matches!(chosen.reach, Reach::Scan | Reach::Walk) && !chosen.ends_early;
     Plan {
         covers_filter: rechecked.is_empty(),
         advice: if reads_all { advice::advice(planner, conditions, request) } else { None },
@@ -80,6 +81,7 @@ fn finish(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>, 
         cost: chosen.cost(planner),
         access: chosen.access,
         order: chosen.order,
+        ends_early: chosen.ends_early,
         leaks: chosen.leaks,
     }
 }

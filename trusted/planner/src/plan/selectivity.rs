@@ -4,6 +4,7 @@ use super::candidates::{Candidate, Reach};
 use super::{Planner, Request};
 use crate::access::Access;
 use crate::conditions::Conditions;
+use crate::schema::ScanPolicy;
 use std::collections::BTreeSet;
 
 /// Part of the documents that what no index knows of is taken to let pass.
@@ -23,7 +24,16 @@ pub(super) fn estimate_reads(
     let all = (planner.statistics.document_count as f64).max(1.0);
     take_exact_counts(candidates);
     let matches = all * matching_share(conditions, candidates, all);
+    let counted = counted_matches(planner, conditions, candidates);
     for candidate in candidates {
+        if let (Reach::Scan, Some(counted), Some(limit)) = (candidate.reach, counted, request.limit)
+            && request.sort.is_empty()
+        {
+            // Documents are kept in a pseudorandom order: those met first are a fair sample.
+            candidate.ends_early = true;
+            candidate.will_read(planner, all.min(limit as f64 * all / counted.max(1.0)));
+            continue;
+        }
         let reads_on = candidate.order.is_some() || request.sort.is_empty();
         let reads = match request.limit {
             Some(limit) if reads_on => {
@@ -35,6 +45,20 @@ pub(super) fn estimate_reads(
         };
         candidate.will_read(planner, reads);
     }
+}
+
+/// How many documents match, if the records of values say it of the whole filter, and a scan is allowed.
+fn counted_matches(planner: &Planner<'_>, conditions: &Conditions, candidates: &[Candidate]) -> Option<f64> {
+    if planner.scan == ScanPolicy::Refuse || !conditions.opaque.is_empty() || !conditions.any.is_empty() {
+        return None;
+    }
+    let whole = |candidate: &&Candidate| {
+        matches!(candidate.access, Access::Eq { .. })
+            && conditions.all.iter().all(|condition| candidate.exact.contains(&condition.id))
+    };
+    let whole = candidates.iter().find(whole)?;
+    let Access::Eq { index, values } = &whole.access else { return None };
+    planner.entries.of_terms(*index, values).map(|known| known as f64)
 }
 
 /// A range that answers the same conditions as a look-up of values finds the same documents, and how many those are is

@@ -221,7 +221,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if let Some(plan) = planned {
             return Ok(self.sums(collection, &plan).await?.map(|sums| sums.count));
         }
-        let plan = self.plan(collection, selection)?;
+        // What is counted is all of it: a plan for the first so many may leave the index out.
+        let plan = self.plan(collection, Selection { skip: 0, limit: None, ..selection })?;
         let index = match &plan.access {
             Access::Eq { index, .. } => *index,
             Access::Range(range) => range.index,

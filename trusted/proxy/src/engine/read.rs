@@ -86,7 +86,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         selection: Selection<'_>,
     ) -> Result<Plan, StoreError> {
         let plan = self.plan(collection, selection)?;
-        if plan.access == Access::Scan && !matches!(selection.filter.expr(), Expr::Always) {
+        if plan.access == Access::Scan && !plan.ends_early && !matches!(selection.filter.expr(), Expr::Always)
+        {
             tracing::info!(
                 collection = %collection.id_in_log(),
                 advice = plan.advice.as_deref().unwrap_or("none"),
