@@ -3,7 +3,7 @@
 use crate::world::*;
 use arras_protocol::hello::SERVER_NAME;
 use arras_protocol::{Channel, ChannelError};
-use arras_proxy::certificates::{self, CERTIFICATE_LIFETIME};
+use arras_proxy::certificates::{self, CERTIFICATE_LIFETIME, Wish};
 use arras_proxy::connection::{ConnectError, Connection};
 use arras_server::listener::Limits;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
@@ -148,7 +148,7 @@ async fn expired_certificates_are_named_and_renewal_mends_them() {
     let expired = (world.proxy.join("old.pem"), world.proxy.join("old.key"));
     fs::copy(world.proxy.join("proxy.pem"), &expired.0).unwrap();
     fs::copy(world.proxy.join("proxy.key"), &expired.1).unwrap();
-    certificates::renew(&world.proxy, &world.server, now()).unwrap();
+    certificates::renew(&world.proxy, &world.server, Wish::Renew, now()).unwrap();
     let served = world.serve(&handler, Limits::default()).await;
     let tls = client(&world, Some((&expired.0, &expired.1)));
     turned_away(&served, &handler, tls, "the client's certificate has expired").await;
@@ -162,7 +162,7 @@ async fn the_proxy_is_told_what_the_server_thinks_of_its_certificate() {
     let (world, handler) = (World::made_at(now() - CERTIFICATE_LIFETIME.as_secs() - 1), Scripted::new(1));
     let old =
         (fs::read(world.proxy.join("proxy.pem")).unwrap(), fs::read(world.proxy.join("proxy.key")).unwrap());
-    certificates::renew(&world.proxy, &world.server, now()).unwrap();
+    certificates::renew(&world.proxy, &world.server, Wish::Renew, now()).unwrap();
     let served = world.serve(&Arc::new(handler), Limits::default()).await;
     let connection = world.connect(&served).await;
 

@@ -5,5 +5,6 @@ mod calls;
 mod certificates;
 mod malice;
 mod memory;
+mod renewal;
 mod stopping;
 mod world;

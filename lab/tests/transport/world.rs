@@ -1,5 +1,6 @@
 //! Certificates, a listener with a scripted handler, raw peers, and the log of both halves.
 
+use arras_certificates::Reloading;
 use arras_protocol::frame::{FrameHeader, FrameKind, HEADER_BYTES};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
 use arras_protocol::limits::PROTOCOL_VERSION;
@@ -215,23 +216,18 @@ impl World {
         handler: &Arc<Scripted>,
         limits: Limits,
     ) -> Served {
-        let listener = loop {
-            // The port of a server that was just cut off may take a moment to come free.
-            match Listener::bind(address, self.server_tls(), limits.clone()).await {
-                Ok(listener) => break listener,
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                Err(error) => panic!("{error}"),
-            }
-        };
-        let (address, memory) = (listener.local_addr().unwrap(), listener.memory());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let handler = Arc::clone(handler);
-        let task = tokio::spawn(async move {
-            listener.serve(handler, async { stopped.await.unwrap_or(()) }).await;
-        });
-        Served { address, memory, stop: Some(stop), task }
+        serve_with(self.server_tls().into(), address, handler, limits).await
+    }
+
+    /// Serves `handler` on a free port with certificates that are read again.
+    pub(crate) async fn serve_reloading(
+        &self,
+        handler: &Arc<Scripted>,
+    ) -> (Served, Reloading<rustls::ServerConfig>) {
+        let paths = server_tls::CertificatePaths::in_directory(&self.server);
+        let tls = server_tls::reloading(&paths).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        (serve_with(tls.clone(), address, handler, Limits::default()).await, tls)
     }
 
     pub(crate) async fn connect(&self, served: &Served) -> Connection {
@@ -242,6 +238,31 @@ impl World {
     pub(crate) async fn raw(&self, address: SocketAddr) -> TlsStream<TcpStream> {
         raw(address, self.client_tls()).await.unwrap()
     }
+}
+
+async fn serve_with(
+    tls: Reloading<rustls::ServerConfig>,
+    address: SocketAddr,
+    handler: &Arc<Scripted>,
+    limits: Limits,
+) -> Served {
+    let listener = loop {
+        // The port of a server that was just cut off may take a moment to come free.
+        match Listener::bind(address, tls.clone(), limits.clone()).await {
+            Ok(listener) => break listener,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let (address, memory) = (listener.local_addr().unwrap(), listener.memory());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let handler = Arc::clone(handler);
+    let task = tokio::spawn(async move {
+        listener.serve(handler, async { stopped.await.unwrap_or(()) }).await;
+    });
+    Served { address, memory, stop: Some(stop), task }
 }
 
 /// A TLS client without any protocol.

@@ -3,12 +3,19 @@
 //!
 //! ```text
 //! <proxy's directory>/   ca.pem  ca.key  proxy.pem  proxy.key     stays here; ca.key is for renewal
+//!                        proxy.former.pem  proxy.former.key       while a new authority takes the old one's place
 //! <server's directory>/  ca.pem  server.pem  server.key           is copied to the server's machine
 //! ```
 //! The server accepts clients by authority, purpose and the name [`PROXY_NAME`]; the proxy accepts the server
 //! by authority, purpose and the name [`SERVER_NAME`]. Neither certificate can stand in for the other. These
 //! keys protect the connection, not the data: who has the server's key can pose as the server, and still reads
 //! no plaintext.
+
+mod listing;
+mod renewal;
+
+pub use listing::{Listed, list};
+pub use renewal::{Renewed, Wish, renew};
 
 use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
 use arras_storage::private;
@@ -25,7 +32,7 @@ use zeroize::Zeroizing;
 /// How long the authority lasts.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * DAY_SECONDS);
 
-/// How long the two certificates last; [`renew`] makes new ones.
+/// How long the two certificates last; [`renew()`] makes new ones.
 pub const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(2 * 365 * DAY_SECONDS);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -53,13 +60,30 @@ pub enum CertificateError {
         source: io::Error,
     },
     /// The authority's files do not belong together, or are no keys.
-    #[error("{path}: {what}; restore the file, or run `arras init` anew and copy the server's files to it")]
+    #[error(
+        "{path}: {what}; restore the file, or begin a new authority: arras certificates renew --new-authority"
+    )]
     Authority {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
+    /// The authority's key is not there.
+    #[error(
+        "{0}: not there; put it back for the time of the renewal, or begin a new authority: \
+         arras certificates renew --new-authority"
+    )]
+    AuthorityAway(PathBuf),
+    /// A certificate cannot be read.
+    #[error(transparent)]
+    Read(#[from] arras_certificates::ReadError),
+    /// A new authority is taking an old one's place already.
+    #[error(
+        "{0}: a new authority is taking the old one's place already; carry the server's files to it, end that with \
+         `arras certificates renew --finish`, and repeat"
+    )]
+    Overlap(PathBuf),
     /// The signing library declined.
     #[error("cannot make a certificate: {0}")]
     Signing(#[from] rcgen::Error),
@@ -72,43 +96,19 @@ pub enum CertificateError {
 /// [`CertificateError`]; files written before the failure stay.
 pub fn create(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<(), CertificateError> {
     let private = KeyPair::generate()?;
-    let authority = authority_params(now).self_signed(&private)?;
+    let params = authority_params(AUTHORITY_NAME, now);
+    let authority = params.self_signed(&private)?;
     let place = |path: PathBuf, text: &str| write_new(&path, text).map(|()| path);
     for directory in [proxy_directory, server_directory] {
         private::make_directory(directory).map_err(io_error(directory))?;
         place(directory.join("ca.pem"), &authority.pem())?;
     }
     place(proxy_directory.join("ca.key"), &pem_of(&private))?;
-    let issuer = Issuer::new(authority_params(now), private);
+    let issuer = Issuer::new(params, private);
     for (role, directory) in [(Role::Server, server_directory), (Role::Proxy, proxy_directory)] {
         let (certificate, private) = issue(role, &issuer, now)?;
         place(directory.join(role.certificate_file()), &certificate)?;
         place(directory.join(role.private_file()), &private)?;
-    }
-    Ok(())
-}
-
-/// Makes both certificates anew under the authority that is there, with new keys. Either side goes on
-/// working with its old one until that expires, so they may be replaced one after the other.
-///
-/// # Errors
-/// [`CertificateError`]; each file holds its old content or its new one.
-pub fn renew(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<(), CertificateError> {
-    let path = proxy_directory.join("ca.key");
-    private::require_closed(&path).map_err(io_error(&path))?;
-    let text = Zeroizing::new(fs::read_to_string(&path).map_err(io_error(&path))?);
-    let private = KeyPair::from_pem(&text)
-        .map_err(|error| CertificateError::Authority { path: path.clone(), what: error.to_string() })?;
-    let authority = proxy_directory.join("ca.pem");
-    let authority = fs::read_to_string(&authority).map_err(io_error(&authority))?;
-    private::make_directory(server_directory).map_err(io_error(server_directory))?;
-    replace(&server_directory.join("ca.pem"), &authority)?;
-    // Name and key are what an issuer consists of; its dates do not appear in what it signs.
-    let issuer = Issuer::new(authority_params(now), private);
-    for (role, directory) in [(Role::Server, server_directory), (Role::Proxy, proxy_directory)] {
-        let (certificate, private) = issue(role, &issuer, now)?;
-        replace(&directory.join(role.private_file()), &private)?;
-        replace(&directory.join(role.certificate_file()), &certificate)?;
     }
     Ok(())
 }
@@ -149,9 +149,9 @@ impl Role {
     }
 }
 
-fn authority_params(now: u64) -> CertificateParams {
+fn authority_params(name: &str, now: u64) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name = common_name(AUTHORITY_NAME);
+    params.distinguished_name = common_name(name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     set_dates(&mut params, now, AUTHORITY_LIFETIME);

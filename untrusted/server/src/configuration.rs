@@ -30,8 +30,11 @@ pub const MEMORY_MIN: usize = 16;
         log_format = \"json\"\n\n\
         Log: to standard error; RUST_LOG sets the level (error, warn, info, debug). Neither names nor values \
         of the data are ever logged.\n\n\
+        Certificates are read again when their files change (looked at every 10 s) and at SIGHUP; connections that \
+        stand go on.\n\n\
         Stop: SIGTERM or ctrl-C finishes what is under way (at most 10 s); a second one stops at once.\n\n\
-        Exit codes: 0 stopped, 2 usage or configuration, 3 certificates, 4 data directory, 5 network."
+        Exit codes: 0 stopped, 2 usage or configuration, 3 certificates, 4 data directory, 5 network, 130 stopped at once by \
+        a second signal."
 )]
 pub struct Arguments {
     /// In place of serving.

@@ -17,6 +17,7 @@ use self::admission::{Handshake, Handshakes, Seats};
 use self::memory::Memory;
 use crate::Caller;
 use crate::tls::describe_handshake_failure;
+use arras_certificates::Reloading;
 use arras_protocol::limits::IN_FLIGHT_MAX;
 use arras_protocol::{ProtocolId, Refusal};
 use rustls::ServerConfig;
@@ -125,7 +126,7 @@ impl Default for Limits {
 /// What all connections of a listener share.
 struct Serving<H> {
     handler: Arc<H>,
-    acceptor: TlsAcceptor,
+    tls: Reloading<ServerConfig>,
     limits: Limits,
     workers: Arc<Semaphore>,
     memory: Memory,
@@ -138,7 +139,7 @@ struct Serving<H> {
 /// A bound listener.
 pub struct Listener {
     tcp: TcpListener,
-    acceptor: TlsAcceptor,
+    tls: Reloading<ServerConfig>,
     limits: Limits,
     memory: Memory,
 }
@@ -153,18 +154,18 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Binds `address` (port 0: any free one).
+    /// Binds `address` (port 0: any free one). Each handshake goes by the `tls` in force when it begins.
     ///
     /// # Errors
     /// What the operating system says: the address is taken, or not this machine's.
     pub async fn bind(
         address: impl ToSocketAddrs,
-        tls: Arc<ServerConfig>,
+        tls: impl Into<Reloading<ServerConfig>>,
         limits: Limits,
     ) -> io::Result<Self> {
         let tcp = TcpListener::bind(address).await?;
         let memory = Memory::new(limits.memory_bytes, limits.workers);
-        Ok(Self { tcp, acceptor: TlsAcceptor::from(tls), limits, memory })
+        Ok(Self { tcp, tls: tls.into(), limits, memory })
     }
 
     /// The account of what is held in memory, for measurements.
@@ -188,7 +189,7 @@ impl Listener {
         let handshakes = Handshakes::new(self.limits.handshakes_max);
         let serving = Arc::new(Serving {
             handler,
-            acceptor: self.acceptor,
+            tls: self.tls,
             memory: self.memory,
             workers: Arc::new(Semaphore::new(self.limits.workers)),
             here: Semaphore::new(1),
@@ -237,8 +238,9 @@ async fn admit<H: Handler>(
         debug!(%peer, %error, "socket options");
     }
     let mut stop = serving.stop.clone();
+    let acceptor = TlsAcceptor::from(serving.tls.current());
     let shaken = tokio::select! {
-        shaken = timeout_at(until, serving.acceptor.accept(stream)) => shaken,
+        shaken = timeout_at(until, acceptor.accept(stream)) => shaken,
         () = handshake.dropped() => {
             return warn!(%peer, "connection closed: too many handshakes, and this was the oldest of its address");
         }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+use arras_certificates::{Reloading, Watching};
 use arras_server::Backend;
 use arras_server::configuration::{Arguments, Command, Configuration, ConfigurationError, LogFormat};
 use arras_server::listener::{Handler, Limits, Listener};
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
 
 fn run(configuration: Configuration) -> Result<(), Failure> {
     start_log(configuration.log_format);
-    let tls = tls::server_config(&configuration.certificates)?;
+    let tls = tls::reloading(&configuration.certificates)?;
     let backend = open(&configuration.data_dir)?;
     if configuration.scrub_rate > 0 {
         let bytes_per_second = configuration.scrub_rate.saturating_mul(1 << 20);
@@ -90,7 +91,7 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
 /// Answers the proxy until told to stop.
 fn serve<H: Handler>(
     configuration: &Configuration,
-    tls: Arc<ServerConfig>,
+    tls: Reloading<ServerConfig>,
     handler: Arc<H>,
 ) -> Result<(), Failure> {
     let runtime = runtime()?;
@@ -103,16 +104,22 @@ fn serve<H: Handler>(
                 .memory
                 .map_or(usual.memory_bytes, |mebibytes| mebibytes.saturating_mul(1 << 20));
             let limits = Limits { connections_max, memory_bytes, ..usual };
-            let listener = Listener::bind(address, tls, limits).await?;
+            let listener = Listener::bind(address, tls.clone(), limits).await?;
             Ok((listener.local_addr()?, listener))
         };
         let (bound, listener) =
             listening.await.map_err(|what| Failure::Network { address: address.clone(), what })?;
         let stop = stop_signal(configuration.stop_with_stdin)?;
+        let watching = Watching::with_hangup()?;
         // For whoever started the server with port 0; nobody reading is no reason to stop.
         let _ = writeln!(io::stdout(), "listening on {bound}");
         info!(address = %bound, data_dir = %configuration.data_dir.display(), "listening on {bound}");
-        listener.serve(handler, stop).await;
+        let public = configuration.certificates.public();
+        tokio::select! {
+            () = listener.serve(handler, stop) => {}
+            // Never ends.
+            () = arras_certificates::watch(&tls, &public, watching, arras_certificates::now) => {}
+        }
         Ok::<(), Failure>(())
     })?;
     // Waits for requests on blocking threads, whose store closes after them.

@@ -4,10 +4,11 @@
 //! made for client authentication, (3) is within its dates, and (4) carries the DNS name
 //! [`PROXY_NAME`]. So the server's own certificate, stolen from here, opens no connection to another server.
 
-use arras_protocol::hello::PROXY_NAME;
+use arras_certificates::Reloading;
+use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
 use arras_protocol::text;
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::client::verify_server_name;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -41,6 +42,12 @@ impl CertificatePaths {
             private: directory.join("server.key"),
         }
     }
+
+    /// Those of the files that hold certificates.
+    #[must_use]
+    pub fn public(&self) -> Vec<PathBuf> {
+        vec![self.authority.clone(), self.certificate.clone()]
+    }
 }
 
 /// Why the certificates cannot be used.
@@ -63,8 +70,64 @@ pub enum TlsError {
         what: String,
     },
     /// The parts do not fit together.
-    #[error("the certificates do not fit together ({0}); copy all files of one `arras init` run")]
+    #[error(
+        "the certificates do not fit together ({0}); copy all files of one `arras init` or `arras certificates renew` run"
+    )]
     Unfit(String),
+    /// No proxy would accept the certificate.
+    #[error("{path}: {what}; copy the directory `server` of the last `arras certificates renew` here")]
+    Unacceptable {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+}
+
+/// Reads the certificates, and again when [`Reloading::look`] finds the files changed: then only such as proxies of the
+/// authority beside them accept today, so that files which are half replaced change nothing.
+///
+/// # Errors
+/// [`TlsError`], naming the file.
+pub fn reloading(paths: &CertificatePaths) -> Result<Reloading<ServerConfig>, TlsError> {
+    let files = vec![paths.authority.clone(), paths.certificate.clone(), paths.private.clone()];
+    let again = paths.clone();
+    Reloading::open(
+        files,
+        || server_config(paths),
+        move || {
+            let config = server_config(&again)?;
+            require_acceptable(&again)?;
+            Ok(config)
+        },
+    )
+}
+
+/// Judges the server's own certificate as a proxy does that goes by the authority beside it.
+fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
+    let unacceptable = |error: &dyn std::fmt::Display| TlsError::Unacceptable {
+        path: paths.certificate.clone(),
+        what: error.to_string(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let judge = WebPkiServerVerifier::builder_with_provider(Arc::new(authority(&paths.authority)?), provider)
+        .build()
+        .map_err(|error| unacceptable(&error))?;
+    let chain = certificates(&paths.certificate)?;
+    let Some((own, between)) = chain.split_first() else { return Ok(()) };
+    let name = ServerName::try_from(SERVER_NAME).map_err(|error| unacceptable(&error))?;
+    judge
+        .verify_server_cert(own, between, &name, &[], UnixTime::now())
+        .map_err(|error| unacceptable(&error))?;
+    Ok(())
+}
+
+fn authority(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut authority = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        authority.add(certificate).map_err(|error| unusable(path, &error))?;
+    }
+    Ok(authority)
 }
 
 /// Reads the certificates and makes the server's TLS configuration.
@@ -72,10 +135,7 @@ pub enum TlsError {
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut authority = RootCertStore::empty();
-    for certificate in certificates(&paths.authority)? {
-        authority.add(certificate).map_err(|error| unusable(&paths.authority, &error))?;
-    }
+    let authority = authority(&paths.authority)?;
     let chain = certificates(&paths.certificate)?;
     arras_storage::private::require_closed(&paths.private)
         .map_err(|error| TlsError::Key { path: paths.private.clone(), what: error.to_string() })?;

@@ -53,7 +53,7 @@ fn renewal_keeps_the_authority_and_changes_the_rest() {
         server.join("server.key"),
     ];
     let before: Vec<_> = kept.iter().chain(&renewed).map(|path| read(path)).collect();
-    renew(&proxy, &server, NOW + 1).unwrap();
+    renew(&proxy, &server, Wish::Renew, NOW + 1).unwrap();
     let after: Vec<_> = kept.iter().chain(&renewed).map(|path| read(path)).collect();
     assert_eq!(before[..3], after[..3]);
     for (before, after) in before[3..].iter().zip(&after[3..]) {
@@ -68,7 +68,7 @@ fn renewal_without_the_authority_names_the_file() {
     let (proxy, server) = (directory.path().join("p"), directory.path().join("s"));
     create(&proxy, &server, NOW).unwrap();
     fs::write(proxy.join("ca.key"), "not a key").unwrap();
-    let error = renew(&proxy, &server, NOW).unwrap_err().to_string();
+    let error = renew(&proxy, &server, Wish::Renew, NOW).unwrap_err().to_string();
     assert!(error.contains("ca.key"), "{error}");
 }
 

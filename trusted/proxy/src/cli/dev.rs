@@ -1,11 +1,11 @@
 //! `arras dev`: both sides as two processes on the embedded store.
 
-use super::init::now;
 use super::server_process::{self, ServerCommand};
 use super::{DevArguments, Failure, logging, plan, proxy};
 use crate::configuration::{Configuration, LogFormat};
 use crate::history::History;
 use crate::init::{self, Choices, Layout};
+use arras_certificates::{Watching, now};
 use arras_keys::{Keyring, Unlock};
 use arras_storage::private;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,14 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
         tracing::info!(process = running.id(), address = running.address, "arras-server runs, without a key");
         let (stop_server, stopping) = oneshot::channel();
         let keeper = tokio::spawn(keep(server, running, stopping));
-        let served = proxy::serve(&configuration, keyring, schema, History::default(), stop).await;
+        let served = proxy::serve(
+            &configuration,
+            keyring,
+            schema,
+            History::default(),
+            (Watching::without_hangup(), stop),
+        )
+        .await;
         let _ = stop_server.send(());
         let _ = keeper.await;
         served

@@ -2,12 +2,7 @@
 
 use super::{Failure, InitArguments, unlock};
 use crate::init::{self, Choices};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
+use arras_certificates::now;
 
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 pub(super) fn run(arguments: InitArguments) -> Result<(), Failure> {

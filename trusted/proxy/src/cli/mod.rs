@@ -1,5 +1,6 @@
 //! The command line of `arras`.
 
+mod certificates;
 mod dev;
 mod doctor;
 mod executable;
@@ -30,7 +31,7 @@ const USE: &str = "  arras dev --data-dir ./data --listen 127.0.0.1:27017   both
         arras init ./config && arras proxy --config ./config/arras.toml   for real: see the README\n\n\
         RUST_LOG sets the log's level (error, warn, info, debug); no plaintext value and no key is ever logged.\n\
         Exit codes: 0 done or stopped, 1 failed, 2 usage or configuration, 3 keyring or certificates, \
-        4 data directory, 5 network.";
+        4 data directory, 5 network, 130 stopped at once by a second signal.";
 
 /// `arras`: the trusted side.
 #[derive(Debug, Parser)]
@@ -52,6 +53,9 @@ pub struct Arguments {
 /// What `arras` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show the deployment's certificates, or make new ones before they end.
+    #[command(subcommand)]
+    Certificates(CertificatesCommand),
     /// Load a real data set, run queries on it, and show what the server saw of each.
     #[cfg(feature = "demo")]
     Demo(DemoArguments),
@@ -71,6 +75,47 @@ pub enum Command {
     /// Say that the proxy's and the server's data directories were restored from one backup (with the proxy stopped):
     /// the next start makes anew what must not be used twice.
     Restore(ConfigArgument),
+}
+
+/// What `arras certificates` can do.
+#[derive(Debug, Subcommand)]
+pub enum CertificatesCommand {
+    /// Make new certificates for the proxy and the server, and say which files the server must be given.
+    Renew(RenewArguments),
+    /// Print each certificate: whose it is, its file, number, issuer and dates, and the days that are left.
+    Show(ShowArguments),
+}
+
+/// Arguments of `arras certificates renew`.
+#[derive(Args, Debug)]
+pub struct RenewArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// Begin a new authority, too (its key is lost, or in wrong hands); one that would end is replaced without this. The
+    /// old one is accepted beside it until `--finish`.
+    #[arg(long, conflicts_with = "finish")]
+    pub new_authority: bool,
+    /// Make nothing new: stop accepting the authority before, once the server has its new files.
+    #[arg(long)]
+    pub finish: bool,
+    /// Where to put what the server's machine needs [default: `server` beside the configuration]
+    #[arg(long, value_name = "DIR")]
+    pub server_directory: Option<PathBuf>,
+}
+
+/// Arguments of `arras certificates show`.
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where what was made for the server's machine is [default: `server` beside the configuration]
+    #[arg(long, value_name = "DIR")]
+    pub server_directory: Option<PathBuf>,
 }
 
 /// Arguments of `arras demo`.
@@ -198,6 +243,7 @@ pub(crate) fn prepare_server() -> Result<(), Failure> {
 /// [`Failure`]: one line a person can act on, and an exit code.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        Command::Certificates(command) => certificates::run(&command),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => crate::demo::run(&arguments),
         Command::Dev(arguments) => dev::run(&arguments),

@@ -2,11 +2,12 @@
 
 use super::{Failure, ProxyArguments, logging, plan, unlock};
 use crate::configuration::Configuration;
-use crate::connection::tls::{CertificatePaths, client_config};
+use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
 use crate::engine::{self, Engine};
 use crate::history::{Halt, History};
 use crate::witness::{self, Witness};
+use arras_certificates::Watching;
 use arras_keys::Keyring;
 use arras_mongo::{Options, Server};
 use arras_planner::schema::Schema;
@@ -35,7 +36,7 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     runtime.block_on(async {
         let stop = stop_signal()?;
         let history = History::new(arguments.take_over);
-        serve(&configuration, keyring, schema, history, stop).await
+        serve(&configuration, keyring, schema, history, (Watching::with_hangup()?, stop)).await
     })
 }
 
@@ -51,16 +52,27 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     builder.enable_all().build()
 }
 
-/// Runs the proxy until `stop` completes, or until another one has taken over.
+/// A task that ends with what started it.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Runs the proxy until `stop` completes, or until another one has taken over; `watching` says when certificates are read
+/// again.
 pub(super) async fn serve(
     configuration: &Configuration,
     keyring: Keyring,
     schema: Schema,
     history: History,
-    stop: impl Future<Output = ()>,
+    (watching, stop): (Watching, impl Future<Output = ()>),
 ) -> Result<(), Failure> {
-    let tls = client_config(&CertificatePaths::in_directory(&configuration.server.certificates))?;
-    let mut settings = Settings::new(configuration.server.address.clone(), tls);
+    let certificates = CertificatePaths::in_directory(&configuration.server.certificates);
+    let tls = tls::reloading(&certificates)?;
+    let mut settings = Settings::new(configuration.server.address.clone(), tls.clone());
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let history = Arc::new(history);
     settings.history = Arc::clone(&history);
@@ -69,6 +81,11 @@ pub(super) async fn serve(
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
     let witness = configuration.witness.as_deref().map(Witness::open).transpose();
     let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
+    let watched = tokio::spawn({
+        let public = certificates.public();
+        async move { arras_certificates::watch(&tls, &public, watching, arras_certificates::now).await }
+    });
+    let _watched = AbortOnDrop(watched);
     let mut stop = std::pin::pin!(stop);
     let connection = tokio::select! {
         connected = Connection::open_when_there(settings) => connected?,

@@ -173,7 +173,7 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
     tune(&tcp).map_err(unreachable)?;
     let name = ServerName::try_from(SERVER_NAME)
         .map_err(|error| ConnectError::Tls { address: address(), what: error.to_string() })?;
-    let connector = TlsConnector::from(settings.tls.clone());
+    let connector = TlsConnector::from(settings.tls.current());
     let mut stream = connector.connect(name, tcp).await.map_err(|error| failed(&error))?;
     let written = write_hello(&mut stream, settings.history.purpose()).await;
     // In TLS 1.3 the server judges this side's certificate after the handshake is over here: its verdict is

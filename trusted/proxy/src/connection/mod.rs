@@ -18,6 +18,7 @@ pub mod tls;
 pub use dial::ConnectError;
 
 use crate::history::{Halt, History};
+use arras_certificates::Reloading;
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};
@@ -48,8 +49,8 @@ const PAUSE_LEASED: Duration = Duration::from_millis(100);
 pub struct Settings {
     /// Host and port.
     pub address: String,
-    /// Certificates: see [`tls::client_config`].
-    pub tls: Arc<ClientConfig>,
+    /// Certificates: see [`tls::reloading`] and [`tls::client_config`]. Each new connection goes by those then in force.
+    pub tls: Reloading<ClientConfig>,
     /// The database the server must have; `None` accepts the one first met, and no other afterwards.
     pub database: Option<[u8; 16]>,
     /// How long a call may take, connecting included.
@@ -64,10 +65,10 @@ impl Settings {
     /// Usual settings: calls may take 30 s, connecting 10 s, any database, to be read and
     /// written.
     #[must_use]
-    pub fn new(address: impl Into<String>, tls: Arc<ClientConfig>) -> Self {
+    pub fn new(address: impl Into<String>, tls: impl Into<Reloading<ClientConfig>>) -> Self {
         Self {
             address: address.into(),
-            tls,
+            tls: tls.into(),
             database: None,
             deadline: Duration::from_secs(30),
             connect: Duration::from_secs(10),

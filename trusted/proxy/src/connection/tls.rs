@@ -3,13 +3,22 @@
 //! Accepted is a server certificate that is signed by the deployment's own certificate authority, made for
 //! server authentication, within its dates, and for the DNS name [`SERVER_NAME`], whatever the address. No
 //! public authority is trusted.
+//!
+//! *Two authorities.* While a new authority takes the place of an old one, the file of authorities holds both, and the
+//! proxy has a certificate of each: it shows the one whose authority the server says that it accepts (RFC 8446, 4.2.4),
+//! so that a server works before and after it is given its new files.
 
-use arras_protocol::hello::SERVER_NAME;
+use arras_certificates::{Certificate, Reloading};
+use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
 use arras_protocol::text;
-use rustls::client::Resumption;
+use rustls::client::{ResolvesClientCert, Resumption, verify_server_name};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +32,8 @@ pub struct CertificatePaths {
     pub certificate: PathBuf,
     /// Its private key, PEM.
     pub private: PathBuf,
+    /// The certificate and key of the authority before, while two are in use; the files need not be there.
+    pub former: (PathBuf, PathBuf),
 }
 
 impl CertificatePaths {
@@ -33,7 +44,14 @@ impl CertificatePaths {
             authority: directory.join("ca.pem"),
             certificate: directory.join("proxy.pem"),
             private: directory.join("proxy.key"),
+            former: (directory.join("proxy.former.pem"), directory.join("proxy.former.key")),
         }
+    }
+
+    /// Those of the files that hold certificates.
+    #[must_use]
+    pub fn public(&self) -> Vec<PathBuf> {
+        vec![self.authority.clone(), self.certificate.clone()]
     }
 }
 
@@ -49,8 +67,98 @@ pub enum TlsError {
         what: String,
     },
     /// The parts do not fit together.
-    #[error("the certificates do not fit together ({0}); use all files of one `arras init` run")]
+    #[error(
+        "the certificates do not fit together ({0}); run `arras certificates renew` (again, if it was interrupted), or put \
+         all files of one run of it in their place"
+    )]
     Unfit(String),
+}
+
+/// Reads the certificates, and again when [`Reloading::look`] finds the files changed: then only such as a server of the
+/// authority beside them accepts today, so that files which are half replaced change nothing.
+///
+/// # Errors
+/// [`TlsError`], naming the file.
+pub fn reloading(paths: &CertificatePaths) -> Result<Reloading<ClientConfig>, TlsError> {
+    let files = vec![
+        paths.authority.clone(),
+        paths.certificate.clone(),
+        paths.private.clone(),
+        paths.former.0.clone(),
+        paths.former.1.clone(),
+    ];
+    let again = paths.clone();
+    Reloading::open(
+        files,
+        || client_config(paths),
+        move || {
+            let config = client_config(&again)?;
+            require_acceptable(&again)?;
+            Ok(config)
+        },
+    )
+}
+
+/// Judges the proxy's own certificate as a server does that goes by the authority beside it.
+///
+/// # Errors
+/// [`TlsError`], naming the file.
+pub fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
+    let unacceptable = |error: &dyn std::fmt::Display| unusable(&paths.certificate, error);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let judge: Arc<dyn ClientCertVerifier> =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(authority(&paths.authority)?), provider)
+            .build()
+            .map_err(|error| unacceptable(&error))?;
+    let chain = certificates(&paths.certificate)?;
+    let Some((own, between)) = chain.split_first() else { return Ok(()) };
+    let name = ServerName::try_from(PROXY_NAME).map_err(|error| unacceptable(&error))?;
+    judge
+        .verify_client_cert(own, between, UnixTime::now())
+        .and_then(|_| verify_server_name(&ParsedCertificate::try_from(own)?, &name))
+        .map_err(|error| unacceptable(&error))
+}
+
+/// A certificate that the proxy can show, and the encoded name of its authority.
+#[derive(Debug)]
+struct Identity {
+    authority: Vec<u8>,
+    shown: Arc<CertifiedKey>,
+}
+
+/// The proxy's certificates, the preferred one first; never empty.
+#[derive(Debug)]
+struct Identities(Vec<Identity>);
+
+impl ResolvesClientCert for Identities {
+    fn resolve(&self, accepted: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let suits = |identity: &&Identity| accepted.contains(&identity.authority.as_slice());
+        // Where none suits, the server says so better than a handshake without one would.
+        self.0.iter().find(suits).or(self.0.first()).map(|identity| Arc::clone(&identity.shown))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn identity(certificate: &Path, private: &Path, provider: &CryptoProvider) -> Result<Identity, TlsError> {
+    let chain = certificates(certificate)?;
+    arras_storage::private::require_closed(private).map_err(|error| unusable(private, &error))?;
+    let own = PrivateKeyDer::from_pem_file(private).map_err(|error| unusable(private, &error))?;
+    let first = chain.first().ok_or_else(|| unusable(certificate, &"no certificate in it"))?;
+    let authority = Certificate::from_der(first).map_err(|error| unusable(certificate, &error))?.issuer_name;
+    let shown = CertifiedKey::from_der(chain, own, provider)
+        .map_err(|error: rustls::Error| TlsError::Unfit(error.to_string()))?;
+    Ok(Identity { authority, shown: Arc::new(shown) })
+}
+
+fn authority(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut authority = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        authority.add(certificate).map_err(|error| unusable(path, &error))?;
+    }
+    Ok(authority)
 }
 
 /// Reads the certificates and makes the proxy's TLS configuration towards the server.
@@ -58,23 +166,17 @@ pub enum TlsError {
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn client_config(paths: &CertificatePaths) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut authority = RootCertStore::empty();
-    for certificate in certificates(&paths.authority)? {
-        authority.add(certificate).map_err(|error| unusable(&paths.authority, &error))?;
-    }
-    let chain = certificates(&paths.certificate)?;
-    arras_storage::private::require_closed(&paths.private)
-        .map_err(|error| unusable(&paths.private, &error))?;
-    let private =
-        PrivateKeyDer::from_pem_file(&paths.private).map_err(|error| unusable(&paths.private, &error))?;
-    let unfit = |error: rustls::Error| TlsError::Unfit(error.to_string());
+    let authority = authority(&paths.authority)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut identities = vec![identity(&paths.certificate, &paths.private, &provider)?];
+    if paths.former.0.exists() {
+        identities.push(identity(&paths.former.0, &paths.former.1, &provider)?);
+    }
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(unfit)?
+        .map_err(|error| TlsError::Unfit(error.to_string()))?
         .with_root_certificates(authority)
-        .with_client_auth_cert(chain, private)
-        .map_err(unfit)?;
+        .with_client_cert_resolver(Arc::new(Identities(identities)));
     // Every connection judges certificates anew.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
@@ -112,7 +214,9 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
     };
     match tls {
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            "the server's certificate has expired; renew the certificates and copy the server's to it".into()
+            "the server's certificate has expired; run `arras certificates renew` here and copy the \
+             server's files to it"
+                .into()
         }
         Error::InvalidCertificate(
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
@@ -133,7 +237,7 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
             "the server asks for a certificate and this proxy showed none".into()
         }
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
-            "the server says that this proxy's certificate has expired; renew the certificates".into()
+            "the server says that this proxy's certificate has expired; run `arras certificates renew`".into()
         }
         Error::AlertReceived(
             AlertDescription::UnknownCA
