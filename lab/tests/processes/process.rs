@@ -38,20 +38,22 @@ pub(crate) fn command(name: &str, log_level: &str) -> Command {
 /// What became of a command.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// Runs a command to its end; fails the test if it does not come.
 pub(crate) fn run(mut command: Command) -> Ended {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let stderr = child.stderr.take().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let stdout = thread::spawn(move || std::io::read_to_string(stdout).unwrap_or_default());
     let stderr = thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let mut process = Process(child);
     let status = process.ended(PATIENCE);
     drop(process);
-    let stderr = stderr.join().unwrap();
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
     let status = status.unwrap_or_else(|| panic!("{command:?} does not end\n{stderr}"));
-    Ended { code: status.code(), stderr }
+    Ended { code: status.code(), stdout, stderr }
 }
 
 /// A running process.

@@ -53,6 +53,9 @@ const LOCK: &str = "LOCK";
 /// Bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
 
+/// What a process that has the directory open may say of itself there.
+pub const RUNNING: &str = "running.json";
+
 /// Memory for pages read and for pages not yet written, in bytes. The engine's own default, 1 GiB, is too much for
 /// a process that shares its machine with the application.
 const CACHE_BYTES: usize = 256 << 20;
@@ -93,8 +96,11 @@ impl Embedded {
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        private::close_directory(directory, &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED, LOG])
-            .map_err(|error| environment(&error))?;
+        private::close_directory(
+            directory,
+            &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED, LOG, RUNNING, "running.json.new"],
+        )
+        .map_err(|error| environment(&error))?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
         private::close_file(&path).map_err(|error| environment(&error))?;

@@ -13,6 +13,16 @@ pub enum KeyringError {
         /// The keyring.
         path: PathBuf,
     },
+    /// A recovery code cannot be one.
+    #[error("{path}: this opens with a recovery code: {groups} groups of {letters} letters and digits")]
+    Code {
+        /// The backup.
+        path: PathBuf,
+        /// How many groups a code has.
+        groups: usize,
+        /// How many characters a group has.
+        letters: usize,
+    },
     /// The passphrase's cost parameters are not acceptable.
     #[error("the passphrase cost parameters are not usable: {0}")]
     Cost(String),
@@ -48,6 +58,23 @@ pub enum KeyringError {
     #[error("{path}: the keyring does not open with this passphrase or key file")]
     Locked {
         /// The keyring.
+        path: PathBuf,
+    },
+    /// A backup does not hold every root.
+    #[error(
+        "{path}: this backup lacks {lacking} of the keyring's roots (it is older than the last rotation); make a new one: \
+         arras key backup"
+    )]
+    Incomplete {
+        /// The backup.
+        path: PathBuf,
+        /// How many roots it lacks.
+        lacking: usize,
+    },
+    /// A backup is of another keyring.
+    #[error("{path}: this is a backup of another deployment's keyring; it does not open this one's data")]
+    OtherDeployment {
+        /// The backup.
         path: PathBuf,
     },
     /// Others than the owner may read or change the file.

@@ -3,11 +3,14 @@
 use crate::error::KeyringError;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// More than any keyring or key file holds, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes that tell the files of two replacements apart.
+const SUFFIX_BYTES: usize = 8;
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> KeyringError + '_ {
     move |source| KeyringError::Io { path: path.to_path_buf(), source }
@@ -45,11 +48,47 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
     }
 }
 
-/// Replaces a file; after a crash it holds either the old bytes or the new ones.
+/// Replaces a file; after a crash it holds either the old bytes or the new ones. The old ones are overwritten where they
+/// were, which a device or file system that writes elsewhere does not honour.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
+    let old = OpenOptions::new().write(true).open(path);
     let temporary = write_beside(path, bytes)?;
     fs::rename(&temporary, path).map_err(io_error(path))?;
-    sync_parent(path)
+    sync_parent(path)?;
+    if let Ok(old) = old {
+        // The new file is there: what becomes of the old one's bytes is no failure of the replacement.
+        let _ = overwrite(old);
+    }
+    Ok(())
+}
+
+/// Overwrites a file that has no name any more; one that an administrator has linked elsewhere is left alone.
+fn overwrite(mut file: File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if metadata.nlink() > 0 {
+        return Ok(());
+    }
+    let length = usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0);
+    file.write_all(&vec![0; length])?;
+    file.sync_all()
+}
+
+/// Removes what replacements of a file have left that did not come to their end (a crash before the renaming). Nobody else
+/// may be replacing it.
+pub(crate) fn sweep(path: &Path) -> Result<(), KeyringError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for entry in fs::read_dir(parent(path)).map_err(io_error(path))? {
+        let entry = entry.map_err(io_error(path))?;
+        let found = entry.file_name().to_string_lossy().into_owned();
+        let middle = found.strip_prefix(&format!("{name}.")).and_then(|rest| rest.strip_suffix(".new"));
+        if middle.and_then(from_hex).is_some_and(|suffix| suffix.len() == SUFFIX_BYTES) {
+            let left = entry.path();
+            let file = OpenOptions::new().write(true).open(&left).map_err(io_error(&left))?;
+            fs::remove_file(&left).map_err(io_error(&left))?;
+            let _ = overwrite(file);
+        }
+    }
+    Ok(())
 }
 
 /// Holds other processes off this directory's files until the returned handle is dropped.
@@ -59,8 +98,8 @@ pub(crate) fn lock_parent(path: &Path) -> Result<File, KeyringError> {
     Ok(directory)
 }
 
-fn write_beside(path: &Path, bytes: &[u8]) -> Result<PathBuf, KeyringError> {
-    let mut suffix = [0; 8];
+pub(crate) fn write_beside(path: &Path, bytes: &[u8]) -> Result<PathBuf, KeyringError> {
+    let mut suffix = [0; SUFFIX_BYTES];
     getrandom::fill(&mut suffix).map_err(|error| io_error(path)(io::Error::other(error)))?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.new", to_hex(&suffix)));

@@ -13,13 +13,15 @@
 use crate::error::KeyringError;
 use crate::files::{self, from_hex, to_hex};
 use crate::key::Key;
-use crate::unlock::{Cost, Unlock, read_key_file};
+use crate::recovery::{self, Recovery};
+use crate::unlock::{Cost, Passphrase, Unlock, read_key_file};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::hash::sha256;
 use arras_primitives::wipe::wipe_stack;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// The format written and read here.
@@ -34,6 +36,7 @@ const SALT_BYTES: usize = 16;
 enum Lock {
     Argon2id { cost: Cost, salt: String },
     KeyFile { salt: String },
+    RecoveryCode { salt: String },
 }
 
 /// One root, without the root.
@@ -201,6 +204,49 @@ impl Keyring {
         Ok(())
     }
 
+    /// Writes a copy to `path`, sealed anew under what a person will have when the keyring is lost. It is a keyring itself:
+    /// put in the keyring's place it opens with the recovery passphrase, or with the code as passphrase.
+    ///
+    /// # Errors
+    /// [`KeyringError::Exists`] if there is a file at `path`; as [`Keyring::create_with_cost`].
+    pub fn backup(&self, path: &Path, recovery: &Recovery, cost: Cost) -> Result<(), KeyringError> {
+        let _wiped = StackWiped;
+        let random = Key::generate();
+        let salt: &[u8; SALT_BYTES] = random.expose_16();
+        let (unlock, lock) = match recovery {
+            Recovery::Passphrase(passphrase) => {
+                (Lock::Argon2id { cost, salt: to_hex(salt) }, passphrase.stretch(cost, salt)?)
+            }
+            Recovery::Code(code) => (Lock::RecoveryCode { salt: to_hex(salt) }, code.lock(salt)),
+        };
+        let header = Header { unlock, ..self.header.clone() };
+        files::create(path, &encode(&header, &self.roots, &lock).0)
+    }
+
+    /// Checks that the backup at `path` opens with what a person typed, and that it holds every root of this keyring.
+    ///
+    /// # Errors
+    /// [`KeyringError::OtherDeployment`] if it holds other roots, [`KeyringError::Incomplete`] if it lacks some; as
+    /// [`Keyring::open`].
+    pub fn verify_backup(&self, path: &Path, typed: Passphrase, minimum: Cost) -> Result<(), KeyringError> {
+        let backup = Self::open_with_minimum(path, Unlock::Passphrase(typed), minimum)?;
+        let mut lacking = 0;
+        for (note, root) in self.header.roots.iter().zip(&self.roots) {
+            match backup.root(note.version) {
+                None => lacking += 1,
+                Some(copy) if bool::from(copy.expose().ct_eq(root.expose())) => {}
+                Some(_) => return Err(KeyringError::OtherDeployment { path: path.to_path_buf() }),
+            }
+        }
+        match lacking {
+            0 => Ok(()),
+            lacking if lacking == self.roots.len() => {
+                Err(KeyringError::OtherDeployment { path: path.to_path_buf() })
+            }
+            lacking => Err(KeyringError::Incomplete { path: path.to_path_buf(), lacking }),
+        }
+    }
+
     /// Replaces the file if it is still the one that was read.
     fn store(&self, (bytes, _): &(Vec<u8>, String)) -> Result<(), KeyringError> {
         let _held = files::lock_parent(&self.path)?;
@@ -208,6 +254,7 @@ impl Keyring {
         if stored.checksum != self.checksum {
             return Err(KeyringError::Changed { path: self.path.clone() });
         }
+        files::sweep(&self.path)?;
         files::replace(&self.path, bytes)
     }
 }
@@ -258,7 +305,15 @@ fn open_lock(path: &Path, unlock: Unlock, note: &Lock, minimum: Cost) -> Result<
         (Unlock::KeyFile(file), Lock::KeyFile { salt: text }) => {
             Ok(read_key_file(&file)?.derive(&[b"keyring seal", &salt(text)?]))
         }
+        (Unlock::Passphrase(typed), Lock::RecoveryCode { salt: text }) => {
+            recovery::open(&typed, &salt(text)?).ok_or_else(|| KeyringError::Code {
+                path: path.to_path_buf(),
+                groups: recovery::GROUPS,
+                letters: recovery::LETTERS,
+            })
+        }
         (Unlock::KeyFile(_), Lock::Argon2id { .. }) => Err(wrong("a passphrase", "a key file")),
+        (Unlock::KeyFile(_), Lock::RecoveryCode { .. }) => Err(wrong("a recovery code", "a key file")),
         (Unlock::Passphrase(_), Lock::KeyFile { .. }) => Err(wrong("a key file", "a passphrase")),
     }
 }

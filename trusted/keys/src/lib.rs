@@ -11,10 +11,12 @@ mod files;
 mod key;
 pub mod keyring;
 mod purpose;
+mod recovery;
 mod unlock;
 
 pub use error::KeyringError;
 pub use key::Key;
 pub use keyring::Keyring;
 pub use purpose::Purpose;
+pub use recovery::{Recovery, RecoveryCode};
 pub use unlock::{Cost, Passphrase, Unlock, create_key_file};

@@ -3,6 +3,7 @@
 //! ```text
 //! root (one a version, random, in the keyring)
 //! |-- ProxyStoreSeal                      AEAD of every record in the proxy's own store
+//! |-- ProxyRunning                        what a running proxy proves that it has this keyring with
 //! |-- ProxyStoreSlotNames                 PRF: names of the records in the proxy's own store
 //! |-- Collection(id)                      one a collection; id is the collection's random 8 bytes
 //! |   |-- CollectionRowId                 deterministic AEAD of the canonical `_id`; its tag is the row id
@@ -67,6 +68,8 @@ pub enum Purpose<'a> {
     /// From a root, with the index's id.
     Index(&'a [u8; 8]),
     /// From a root.
+    ProxyRunning,
+    /// From a root.
     ProxyStoreSeal,
     /// From a root.
     ProxyStoreSlotNames,
@@ -115,6 +118,7 @@ impl<'a> Purpose<'a> {
             Self::CollectionRowId => ("collection row id", b""),
             Self::CollectionValuesSeal => ("collection values seal", b""),
             Self::Index(id) => ("index", id),
+            Self::ProxyRunning => ("proxy running", b""),
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),

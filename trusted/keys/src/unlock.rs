@@ -25,6 +25,11 @@ impl Passphrase {
         self.0.is_empty()
     }
 
+    /// The words themselves, to be used at once.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Stretches the passphrase with Argon2id.
     pub(crate) fn stretch(&self, cost: Cost, salt: &[u8]) -> Result<Key, KeyringError> {
         let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(Key::BYTES))

@@ -215,6 +215,18 @@ impl History {
         *self.halted.borrow()
     }
 
+    /// Completes when this proxy must not go on, with the reason.
+    pub async fn halts(&self) -> Halt {
+        let mut halted = self.halted.subscribe();
+        loop {
+            if let Some(halt) = *halted.borrow_and_update() {
+                return halt;
+            }
+            // The sender lives as long as this does.
+            let _ = halted.changed().await;
+        }
+    }
+
     /// Completes when another proxy has taken over: this one has nothing left to do.
     pub async fn fenced(&self) {
         let mut halted = self.halted.subscribe();

@@ -11,4 +11,5 @@ pub mod demo;
 pub mod engine;
 pub mod history;
 pub mod init;
+pub mod running;
 pub mod witness;

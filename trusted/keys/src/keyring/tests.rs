@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
-use crate::unlock::{Passphrase, create_key_file};
+use crate::RecoveryCode;
+use crate::unlock::create_key_file;
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -291,4 +292,135 @@ proptest! {
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(parse(Path::new("k"), &bytes).is_err());
     }
+}
+
+/// Backups of a keyring with two roots: one under a passphrase and one under a code, and the code.
+fn backups(directory: &Path, keyring: &mut Keyring) -> [(PathBuf, String); 2] {
+    keyring.rotate(2_000).unwrap();
+    let code = RecoveryCode::generate();
+    let typed = code.expose_groups().to_string();
+    let made = [
+        (Recovery::Passphrase(Passphrase::new("rescue".into())), "rescue".to_owned()),
+        (Recovery::Code(code), typed),
+    ];
+    made.map(|(recovery, typed)| {
+        let path = directory.join(&typed);
+        keyring.backup(&path, &recovery, CHEAP).unwrap();
+        (path, typed)
+    })
+}
+
+fn verify(keyring: &Keyring, path: &Path, typed: &str) -> Result<(), KeyringError> {
+    keyring.verify_backup(path, Passphrase::new(typed.into()), CHEAP)
+}
+
+#[test]
+fn backups_open_with_what_they_were_made_with_and_only_that() {
+    let (directory, path, mut keyring) = with_passphrase();
+    let made = backups(directory.path(), &mut keyring);
+    for (backup, typed) in &made {
+        assert_eq!(mode(backup), 0o600);
+        verify(&keyring, backup, typed).unwrap();
+        for wrong in ["", "correct", "Rescue", "0000-0000-0000-0000-0000-0000-0000-0000"] {
+            let error = verify(&keyring, backup, wrong).unwrap_err();
+            assert!(
+                matches!(error, KeyringError::Locked { .. } | KeyringError::Code { .. }),
+                "{wrong}: {error}"
+            );
+        }
+        assert!(matches!(
+            keyring.backup(backup, &Recovery::Code(RecoveryCode::generate()), CHEAP),
+            Err(KeyringError::Exists { .. })
+        ));
+        // In the keyring's place it is the keyring.
+        fs::copy(backup, &path).unwrap();
+        let opened = open_cheap(&path, typed).unwrap();
+        assert_eq!(opened.current().1.expose(), keyring.current().1.expose());
+        assert_eq!(opened.versions().count(), 2);
+    }
+}
+
+#[test]
+fn a_code_is_taken_as_people_type_it() {
+    let (directory, _, mut keyring) = with_passphrase();
+    let [_, (backup, code)] = backups(directory.path(), &mut keyring);
+    assert_eq!(code.split('-').map(str::len).collect::<Vec<_>>(), [4; 8]);
+    let spoken = code.to_lowercase().replace('-', " ").replace('0', "o").replace('1', "l");
+    for typed in [code.replace('-', ""), spoken] {
+        verify(&keyring, &backup, &typed).unwrap();
+    }
+    for typed in [&code[1..], &format!("{code}0"), "rescue"] {
+        assert!(matches!(verify(&keyring, &backup, typed), Err(KeyringError::Code { .. })), "{typed}");
+    }
+    let other: Vec<String> = (0..50).map(|_| RecoveryCode::generate().expose_groups().to_string()).collect();
+    assert_eq!(other.iter().collect::<std::collections::HashSet<_>>().len(), 50);
+}
+
+#[test]
+fn a_cut_or_flipped_backup_does_not_pass() {
+    let (directory, _, mut keyring) = with_passphrase();
+    let [_, (backup, code)] = backups(directory.path(), &mut keyring);
+    let whole = fs::read(&backup).unwrap();
+    // The last byte is a line end, which JSON does not need.
+    for length in 0..whole.len() - 1 {
+        fs::write(&backup, &whole[..length]).unwrap();
+        assert!(verify(&keyring, &backup, &code).is_err(), "cut to {length}");
+    }
+    for at in 0..whole.len() - 1 {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        fs::write(&backup, &flipped).unwrap();
+        // White space in place of white space is the same file.
+        let same = serde_json::from_slice::<serde_json::Value>(&flipped).ok()
+            == serde_json::from_slice::<serde_json::Value>(&whole).ok();
+        assert!(same || verify(&keyring, &backup, &code).is_err(), "byte {at} flipped");
+    }
+}
+
+#[test]
+fn a_backup_of_another_deployment_or_from_before_a_rotation_does_not_pass() {
+    let (directory, _, mut keyring) = with_passphrase();
+    let made = backups(directory.path(), &mut keyring);
+    let (_other, _, other) = with_passphrase();
+    for (backup, typed) in &made {
+        assert!(matches!(verify(&other, backup, typed), Err(KeyringError::OtherDeployment { .. })));
+    }
+    keyring.rotate(3_000).unwrap();
+    for (backup, typed) in &made {
+        assert!(matches!(verify(&keyring, backup, typed), Err(KeyringError::Incomplete { lacking: 1, .. })));
+    }
+}
+
+#[test]
+fn a_crash_before_the_renaming_leaves_the_old_passphrase_and_the_next_change_sweeps_up() {
+    let (directory, path, mut keyring) = with_passphrase();
+    // What a change has written when it ends there: the new file beside the old one.
+    let (note, lock) = new_lock(words("new"), CHEAP).unwrap();
+    let header = Header { unlock: note, ..keyring.header.clone() };
+    let left = files::write_beside(&path, &encode(&header, &keyring.roots, &lock).0).unwrap();
+    assert_eq!(mode(&left), 0o600);
+    open_cheap(&path, "correct").unwrap();
+    assert!(matches!(open_cheap(&path, "new"), Err(KeyringError::Locked { .. })));
+    // A neighbour whose name begins like it stays.
+    let neighbour = directory.path().join("k.backup.new");
+    fs::write(&neighbour, "").unwrap();
+    keyring.change_unlock(words("newer"), CHEAP).unwrap();
+    assert!(!left.exists() && neighbour.exists());
+    open_cheap(&path, "newer").unwrap();
+    assert!(matches!(open_cheap(&path, "correct"), Err(KeyringError::Locked { .. })));
+}
+
+#[test]
+fn the_old_files_bytes_are_overwritten_unless_somebody_keeps_them() {
+    use std::io::Read;
+    let (directory, path, mut keyring) = with_passphrase();
+    let mut held = fs::File::open(&path).unwrap();
+    keyring.change_unlock(words("new"), CHEAP).unwrap();
+    let mut old = Vec::new();
+    held.read_to_end(&mut old).unwrap();
+    assert!(!old.is_empty() && old.iter().all(|byte| *byte == 0));
+    let kept = directory.path().join("kept");
+    fs::hard_link(&path, &kept).unwrap();
+    keyring.change_unlock(words("newer"), CHEAP).unwrap();
+    open_cheap(&kept, "new").unwrap();
 }

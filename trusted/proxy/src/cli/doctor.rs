@@ -1,55 +1,77 @@
-//! `arras doctor`: one line a check, in the order in which a start needs them.
+//! `arras doctor`: one line a check, in the order in which a start needs them. It works beside a running proxy, but for
+//! `--deep`, and changes nothing.
 
-use super::{DoctorArguments, Failure, plan, unlock};
+mod keeping;
+
+use super::{DoctorArguments, Failure, plan};
 use crate::configuration::Configuration;
 use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
 use crate::engine::OpenError;
 use crate::engine::inspection::{Inspected, inspect};
-use crate::engine::local::LocalStore;
 use crate::history::History;
-use arras_keys::Keyring;
-use arras_storage::Embedded;
+use arras_keys::{Key, Keyring};
 use std::sync::Arc;
 
+/// The lines printed so far.
+#[derive(Default)]
+struct Report {
+    bad: usize,
+}
+
 #[allow(clippy::print_stdout, reason = "what the command is for")]
-fn report<T>(name: &str, found: Result<(T, String), Failure>, bad: &mut usize) -> Option<T> {
-    match found {
-        Ok((value, detail)) => {
-            println!("ok    {name}: {detail}");
-            Some(value)
-        }
-        Err(failure) => {
-            println!("FAIL  {name}: {failure}");
-            *bad += 1;
-            None
+impl Report {
+    /// Prints what a check found.
+    fn add<T>(&mut self, name: &str, found: Result<(T, String), Failure>) -> Option<T> {
+        match found {
+            Ok((value, detail)) => {
+                println!("ok    {name}: {detail}");
+                Some(value)
+            }
+            Err(failure) => {
+                println!("FAIL  {name}: {failure}");
+                self.bad += 1;
+                None
+            }
         }
     }
+
+    /// Prints what is well today and will not stay so.
+    fn warn(&mut self, name: &str, line: &str) {
+        println!("warn  {name}: {line}");
+    }
+}
+
+/// The proxy's own store is sealed under the oldest root.
+fn oldest_root(keyring: &Keyring) -> &Key {
+    let (oldest, _) = keyring.versions().next().unwrap_or_default();
+    keyring.root(oldest).unwrap_or(keyring.current().1)
 }
 
 pub(super) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     let path = arguments.config.as_path();
-    let mut bad = 0;
+    let mut report = Report::default();
     let read = Configuration::read(path).map_err(Failure::from);
     let read = read.map(|configuration| (configuration, path.display().to_string()));
-    if let Some(configuration) = report("configuration", read, &mut bad) {
-        let schema = check_schema(&configuration);
-        report("schema", schema, &mut bad);
-        let keyring = report("keyring", open_keyring(&configuration), &mut bad);
+    if let Some(configuration) = report.add("configuration", read) {
+        report.add("schema", check_schema(&configuration));
+        let keyring = report.add("keyring", keeping::open_keyring(&configuration));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let connection = report("server", runtime.block_on(connect(&configuration)), &mut bad);
+        let connection = report.add("server", runtime.block_on(connect(&configuration)));
+        let shown = connection.as_ref().and_then(Connection::certificate);
+        keeping::check_certificates(&configuration, path, shown.as_ref(), &mut report);
         if let Some(keyring) = keyring {
-            let data = open_data(&configuration, &keyring, arguments.deep);
-            let local = report("data directory", data, &mut bad).flatten();
+            let data = keeping::open_data(&configuration, &keyring, connection.as_ref(), arguments.deep);
+            let local = report.add("data directory", data).flatten();
             if let (Some(connection), Some(local), true) = (connection, local, arguments.deep) {
                 let top_nodes = configuration.range_indexes.top_nodes;
                 let connection = Arc::new(connection);
                 let inspected = inspect(&local, &keyring, &connection, top_nodes);
-                report_inspected(runtime.block_on(inspected), &mut bad);
+                report_inspected(runtime.block_on(inspected), &mut report);
             }
         }
     }
-    match bad {
+    match report.bad {
         0 => Ok(()),
         1 => Err(Failure::Check("one check failed".into())),
         more => Err(Failure::Check(format!("{more} checks failed"))),
@@ -62,15 +84,6 @@ fn check_schema(configuration: &Configuration) -> Result<((), String), Failure> 
     };
     let schema = plan::read_schema(path)?;
     Ok(((), format!("{}, {} collections", path.display(), schema.collections.len())))
-}
-
-fn open_keyring(configuration: &Configuration) -> Result<(Keyring, String), Failure> {
-    let keyring = Keyring::open(
-        &configuration.keyring.path,
-        unlock::existing(configuration.keyring.key_file.clone())?,
-    )?;
-    let (version, _) = keyring.current();
-    Ok((keyring, format!("{}, root version {version}", configuration.keyring.path.display())))
 }
 
 async fn connect(configuration: &Configuration) -> Result<(Connection, String), Failure> {
@@ -88,42 +101,22 @@ async fn connect(configuration: &Configuration) -> Result<(Connection, String), 
 }
 
 /// What `--deep` found of each collection, a line each, and a line for each thing that is wrong.
-fn report_inspected(inspected: Result<Vec<Inspected>, OpenError>, bad: &mut usize) {
+fn report_inspected(inspected: Result<Vec<Inspected>, OpenError>, report: &mut Report) {
     let all = match inspected {
         Ok(all) => all,
         Err(error) => {
-            report::<()>("indexes", Err(Failure::Engine(error)), bad);
+            report.add::<()>("indexes", Err(Failure::Engine(error)));
             return;
         }
     };
     for found in all {
         let name = format!("collection {}", found.name);
         for wrong in &found.wrong {
-            report::<()>(&name, Err(Failure::Check(wrong.clone())), bad);
+            report.add::<()>(&name, Err(Failure::Check(wrong.clone())));
         }
         if found.wrong.is_empty() {
             let detail = format!("{} documents agree with {} indexes", found.documents, found.indexes);
-            report(&name, Ok(((), detail)), bad);
+            report.add(&name, Ok(((), detail)));
         }
     }
-}
-
-fn open_data(
-    configuration: &Configuration,
-    keyring: &Keyring,
-    deep: bool,
-) -> Result<(Option<LocalStore<Embedded>>, String), Failure> {
-    let path = &configuration.data_dir;
-    if !path.exists() {
-        return Ok((None, format!("{}: not there yet, the first start makes it", path.display())));
-    }
-    let failed = |error| Failure::data(path.clone(), error);
-    let mut store = Embedded::open(path).map_err(failed)?;
-    if deep {
-        store.verify().map_err(failed)?;
-    }
-    let (oldest, _) = keyring.versions().next().unwrap_or_default();
-    let root = keyring.root(oldest).unwrap_or(keyring.current().1);
-    let local = LocalStore::open(store, root).map_err(|error| Failure::Engine(error.into()))?;
-    Ok((Some(local), format!("{} opens under this keyring", path.display())))
 }

@@ -88,8 +88,15 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Check(_) => 1,
-            Self::Configuration(_) | Self::Init(_) | Self::Io { .. } | Self::Schema(_) => 2,
-            Self::Certificates(_) | Self::Keyring(_) | Self::Tls(_) | Self::Unlock(_) => 3,
+            Self::Configuration(_)
+            | Self::Init(InitError::NotEmpty(_) | InitError::Io { .. })
+            | Self::Io { .. }
+            | Self::Schema(_) => 2,
+            Self::Certificates(_)
+            | Self::Init(InitError::Keyring(_) | InitError::Certificates(_))
+            | Self::Keyring(_)
+            | Self::Tls(_)
+            | Self::Unlock(_) => 3,
             Self::Data { .. } => 4,
             Self::Engine(OpenError::Local(LocalError::WrongKeyring)) => 3,
             Self::Engine(

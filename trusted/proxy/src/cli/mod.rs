@@ -6,6 +6,7 @@ mod doctor;
 mod executable;
 mod failure;
 mod init;
+mod key;
 mod lab;
 pub mod logging;
 mod plan;
@@ -65,6 +66,9 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Make a configuration directory: keyring, certificates, commented arras.toml.
     Init(InitArguments),
+    /// Change what unlocks the keyring, back it up, check a backup.
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Measure protocols, schemes and attacks (runs arras-lab, which holds both halves).
     #[command(disable_help_flag = true)]
     Lab(LabArguments),
@@ -116,6 +120,55 @@ pub struct ShowArguments {
     /// Where what was made for the server's machine is [default: `server` beside the configuration]
     #[arg(long, value_name = "DIR")]
     pub server_directory: Option<PathBuf>,
+}
+
+/// What `arras key` can do.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Write a copy of the keyring that a recovery passphrase (ARRAS_RECOVERY_PASSPHRASE, or asked for) or a printed code
+    /// opens.
+    Backup(BackupArguments),
+    /// Change or set the passphrase of the keyring, or remove it for a key file. Needs what unlocks it now. The new one is
+    /// taken from ARRAS_NEW_PASSPHRASE, or asked for.
+    Passphrase(PassphraseArguments),
+    /// Check that a backup opens, is of this deployment and holds every root; shows none.
+    Verify(VerifyArguments),
+}
+
+/// Arguments of `arras key backup`.
+#[derive(Args, Debug)]
+pub struct BackupArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// The file to write; must not exist.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Make and print a recovery code in place of asking for a recovery passphrase.
+    #[arg(long)]
+    pub code: bool,
+}
+
+/// Arguments of `arras key passphrase`.
+#[derive(Args, Debug)]
+pub struct PassphraseArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// No passphrase any more: this key file unlocks the keyring (made if it does not exist).
+    #[arg(long, value_name = "KEY_FILE")]
+    pub remove: Option<PathBuf>,
+}
+
+/// Arguments of `arras key verify`.
+#[derive(Args, Debug)]
+pub struct VerifyArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    pub backup: PathBuf,
 }
 
 /// Arguments of `arras demo`.
@@ -249,6 +302,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Dev(arguments) => dev::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Init(arguments) => init::run(arguments),
+        Command::Key(command) => key::run(command),
         Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Proxy(arguments) => proxy::run(arguments),

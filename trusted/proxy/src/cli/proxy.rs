@@ -6,6 +6,7 @@ use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
 use crate::engine::{self, Engine};
 use crate::history::{Halt, History};
+use crate::running::{Noted, Running};
 use crate::witness::{self, Witness};
 use arras_certificates::Watching;
 use arras_keys::Keyring;
@@ -14,6 +15,7 @@ use arras_planner::schema::Schema;
 use arras_storage::{Embedded, ScrubPace};
 use std::future::Future;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -79,6 +81,7 @@ pub(super) async fn serve(
     // First, so that no other proxy is fenced by one that cannot start.
     let data_dir = configuration.data_dir.clone();
     let local = Embedded::open(&data_dir).map_err(|error| Failure::data(data_dir, error))?;
+    Noted::forget(&configuration.data_dir);
     let witness = configuration.witness.as_deref().map(Witness::open).transpose();
     let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
     let watched = tokio::spawn({
@@ -96,6 +99,12 @@ pub(super) async fn serve(
     let mut incarnation = connection.incarnation();
     let engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
     let memory_bytes = engine_settings.memory_bytes;
+    let mut running = Running::new(
+        &keyring,
+        configuration.listen.clone(),
+        configuration.server.address.clone(),
+        server.database,
+    );
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let restarts = tokio::spawn({
         let engine = engine.clone();
@@ -114,6 +123,9 @@ pub(super) async fn serve(
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
+    running.listen = bound.to_string();
+    let noted = tokio::spawn(say_running(configuration.data_dir.clone(), running, Arc::clone(&history)));
+    let _noted = AbortOnDrop(noted);
     let connections_max = configuration.connections_max;
     let options = Options { connections_max, memory_bytes, ..Options::default() };
     Server::new(Arc::new(engine), options)
@@ -134,6 +146,22 @@ pub(super) async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Keeps the note for `arras doctor` until it is given up.
+async fn say_running(data_dir: PathBuf, mut running: Running, history: Arc<History>) {
+    let told = |outcome: io::Result<()>| {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "`arras doctor` will not know of this proxy: its note cannot be written");
+        }
+    };
+    let noted = match Noted::begin(&data_dir, &running) {
+        Ok(noted) => noted,
+        Err(error) => return told(Err(error)),
+    };
+    running.halted = Some(history.halts().await.to_string());
+    told(noted.say(&running));
+    std::future::pending().await
 }
 
 fn engine_settings(

@@ -5,6 +5,7 @@ use super::frames::{self, ReadError};
 use super::link::Link;
 use super::tls::{describe_failure, is_of_tls};
 use crate::history::Halt;
+use arras_certificates::Certificate;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
 use arras_protocol::limits::PROTOCOL_VERSION;
@@ -130,11 +131,16 @@ impl ConnectError {
     }
 }
 
+/// A connection that was greeted on.
+pub(super) struct Dialled {
+    pub(super) link: Link,
+    pub(super) server: hello::Response,
+    /// What the server showed.
+    pub(super) certificate: Option<Certificate>,
+}
+
 /// Connects and greets. A server with another database than `database` is refused.
-pub(super) async fn dial(
-    settings: &Settings,
-    database: Option<[u8; 16]>,
-) -> Result<(Link, hello::Response), ConnectError> {
+pub(super) async fn dial(settings: &Settings, database: Option<[u8; 16]>) -> Result<Dialled, ConnectError> {
     let address = || settings.address.clone();
     let reached = timeout(settings.connect, reach(settings)).await.unwrap_or_else(|_| {
         let limit_ms = u64::try_from(settings.connect.as_millis()).unwrap_or(u64::MAX);
@@ -155,7 +161,9 @@ pub(super) async fn dial(
     }
     // Before the link is to be had: no call is answered by a server that was set back.
     settings.history.greeted(&server)?;
-    Ok((Link::new(stream), server))
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let certificate = shown.and_then(|shown| Certificate::from_der(shown).ok());
+    Ok(Dialled { link: Link::new(stream), server, certificate })
 }
 
 async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Response), ConnectError> {

@@ -18,10 +18,11 @@ pub mod tls;
 pub use dial::ConnectError;
 
 use crate::history::{Halt, History};
-use arras_certificates::Reloading;
+use arras_certificates::{Certificate, Reloading};
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};
+use dial::Dialled;
 use link::{Link, Unsent};
 use rustls::ClientConfig;
 use serde::de::DeserializeOwned;
@@ -104,6 +105,7 @@ struct Shared {
 struct Current {
     link: Arc<Link>,
     server: hello::Response,
+    certificate: Option<Certificate>,
     attempts: u64,
     failures_in_a_row: u32,
     not_before: Instant,
@@ -117,7 +119,7 @@ impl Connection {
     /// [`ConnectError`], saying what to do about it.
     pub async fn open(settings: Settings) -> Result<Self, ConnectError> {
         let began = Instant::now();
-        let (link, server) = loop {
+        let Dialled { link, server, certificate } = loop {
             match dial::dial(&settings, settings.database).await {
                 Err(ConnectError::Leased { .. }) if began.elapsed() < GIVEN_UP => sleep(PAUSE_LEASED).await,
                 dialled => break dialled?,
@@ -131,6 +133,7 @@ impl Connection {
             not_before: Instant::now() + pause_after(1),
             last_failure: String::new(),
             server,
+            certificate,
         };
         let shared = Shared {
             in_flight: Semaphore::new(IN_FLIGHT_MAX),
@@ -174,6 +177,12 @@ impl Connection {
     #[must_use]
     pub fn server(&self) -> hello::Response {
         self.shared.current().server.clone()
+    }
+
+    /// The certificate that the server showed when it was last connected to.
+    #[must_use]
+    pub fn certificate(&self) -> Option<Certificate> {
+        self.shared.current().certificate.clone()
     }
 
     /// The server's incarnation. A change, even to the same, means that it was restarted or its storage set back, and
@@ -280,13 +289,13 @@ impl Shared {
         let limit = self.settings.connect.min(patience);
         let settings = Settings { connect: limit, ..self.settings.clone() };
         match dial::dial(&settings, Some(database)).await {
-            Ok((link, server)) => Ok(self.linked(link, server)),
+            Ok(dialled) => Ok(self.linked(dialled)),
             Err(ConnectError::Halted(halt)) => Err(halted(halt)),
             Err(error) => Err(self.failed(&error)),
         }
     }
 
-    fn linked(&self, link: Link, server: hello::Response) -> Arc<Link> {
+    fn linked(&self, Dialled { link, server, certificate }: Dialled) -> Arc<Link> {
         let link = Arc::new(link);
         let incarnation = server.incarnation;
         info!(address = self.settings.address, incarnation, "connected to the server again");
@@ -296,7 +305,7 @@ impl Shared {
         self.incarnation
             .send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation || set_back);
         current.link = Arc::clone(&link);
-        current.server = server;
+        (current.server, current.certificate) = (server, certificate);
         current.attempts += 1;
         current.failures_in_a_row = 0;
         // A server that greets and hangs up is not connected to in a tight loop.

@@ -36,6 +36,7 @@ mod scan;
 mod service;
 mod slices;
 mod spill;
+pub mod standing;
 mod terms;
 pub mod upload;
 mod values;
