@@ -29,10 +29,10 @@ pub use recovering::{ScrubPace, Scrubbed};
 pub(crate) use wal::LOG_BYTES;
 use wal::WriteAheadLog;
 
-use crate::private;
 use crate::range::borrowed;
 use crate::staged::{Changes, Engine, Staged, Turn};
 use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
+use crate::{RUNNING, private};
 use bytes::Bytes;
 
 /// The engine's file inside the data directory.
@@ -52,9 +52,6 @@ const LOCK: &str = "LOCK";
 
 /// Bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
-
-/// What a process that has the directory open may say of itself there.
-pub const RUNNING: &str = "running.json";
 
 /// Memory for pages read and for pages not yet written, in bytes. The engine's own default, 1 GiB, is too much for
 /// a process that shares its machine with the application.

@@ -32,11 +32,14 @@ mod tests;
 pub use bytes::Bytes;
 
 pub use accounting::{Accounted, Counts, Tally};
-pub use embedded::{Embedded, RUNNING, ScrubPace, Scrubbed};
+pub use embedded::{Embedded, ScrubPace, Scrubbed};
 pub use failing::{Failing, Faults};
 pub use memory::Memory;
 pub use range::{prefix_range, selects_nothing};
 pub use staged::{Changes, Engine, Staged, Turn};
+
+/// File of a data directory in which the process that has it open may say of itself what it wants.
+pub const RUNNING: &str = "running.json";
 
 use std::ops::{Bound, ControlFlow};
 

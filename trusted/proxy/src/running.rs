@@ -40,12 +40,13 @@ fn proof(keyring: &Keyring, salt: &[u8; SALT_BYTES]) -> [u8; 32] {
 }
 
 impl Running {
-    /// What this process has to say.
+    /// What this process has to say of a server; it listens nowhere yet.
     #[must_use]
-    pub fn new(keyring: &Keyring, listen: String, server: String, database: [u8; 16]) -> Self {
+    pub fn new(keyring: &Keyring, server: &str, database: [u8; 16]) -> Self {
         let mut salt = [0; SALT_BYTES];
         rand::rng().fill_bytes(&mut salt);
         let process = std::process::id();
+        let (listen, server) = (String::new(), server.to_owned());
         Self { process, listen, server, database, halted: None, salt, proof: proof(keyring, &salt) }
     }
 

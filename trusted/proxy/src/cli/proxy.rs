@@ -4,6 +4,7 @@ use super::{Failure, ProxyArguments, logging, plan, unlock};
 use crate::configuration::Configuration;
 use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
+use crate::engine::channel::ServerChannel;
 use crate::engine::{self, Engine};
 use crate::history::{Halt, History};
 use crate::running::{Noted, Running};
@@ -15,11 +16,13 @@ use arras_planner::schema::Schema;
 use arras_storage::{Embedded, ScrubPace};
 use std::future::Future;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 /// Exit code when a second signal cuts the stop short.
 const INTERRUPTED: i32 = 130;
@@ -84,11 +87,9 @@ pub(super) async fn serve(
     Noted::forget(&configuration.data_dir);
     let witness = configuration.witness.as_deref().map(Witness::open).transpose();
     let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
-    let watched = tokio::spawn({
-        let public = certificates.public();
-        async move { arras_certificates::watch(&tls, &public, watching, arras_certificates::now).await }
-    });
-    let _watched = AbortOnDrop(watched);
+    let _watched = AbortOnDrop(tokio::spawn(async move {
+        arras_certificates::watch(&tls, &certificates.public(), watching, arras_certificates::now).await;
+    }));
     let mut stop = std::pin::pin!(stop);
     let connection = tokio::select! {
         connected = Connection::open_when_there(settings) => connected?,
@@ -96,36 +97,20 @@ pub(super) async fn serve(
     };
     local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
-    let mut incarnation = connection.incarnation();
+    let incarnation = connection.incarnation();
     let engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
     let memory_bytes = engine_settings.memory_bytes;
-    let mut running = Running::new(
-        &keyring,
-        configuration.listen.clone(),
-        configuration.server.address.clone(),
-        server.database,
-    );
+    let mut running = Running::new(&keyring, &configuration.server.address, server.database);
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
-    let restarts = tokio::spawn({
-        let engine = engine.clone();
-        async move {
-            while incarnation.changed().await.is_ok() {
-                engine.server_restarted().await;
-            }
-        }
-    });
+    let _restarts = AbortOnDrop(tokio::spawn(follow_restarts(engine.clone(), incarnation)));
     let noting = witness.clone().map(|witness| tokio::spawn(note(witness, Arc::clone(&history))));
-    let address = &configuration.listen;
-    let failed = |source| Failure::Listen { address: address.clone(), source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
+    let (listener, bound) = bind(&configuration.listen).await?;
+    running.listen = bound.to_string();
+    let _said = say_running(&configuration.data_dir, running, Arc::clone(&history));
     // For whoever started the proxy with port 0; nobody reading is no reason to stop.
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    running.listen = bound.to_string();
-    let noted = tokio::spawn(say_running(configuration.data_dir.clone(), running, Arc::clone(&history)));
-    let _noted = AbortOnDrop(noted);
     let connections_max = configuration.connections_max;
     let options = Options { connections_max, memory_bytes, ..Options::default() };
     Server::new(Arc::new(engine), options)
@@ -136,7 +121,6 @@ pub(super) async fn serve(
             }
         })
         .await;
-    restarts.abort();
     if let (Some(noting), Some(witness)) = (noting, witness) {
         noting.abort();
         note_once(&witness, &history);
@@ -148,20 +132,43 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Keeps the note for `arras doctor` until it is given up.
-async fn say_running(data_dir: PathBuf, mut running: Running, history: Arc<History>) {
+/// Tells the engine of each restart of the server.
+async fn follow_restarts<C: ServerChannel>(
+    engine: Engine<Embedded, C>,
+    mut incarnation: watch::Receiver<u64>,
+) {
+    while incarnation.changed().await.is_ok() {
+        engine.server_restarted().await;
+    }
+}
+
+/// Listens for applications.
+async fn bind(address: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |source| Failure::Listen { address: address.to_owned(), source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// Leaves the note for `arras doctor`, and keeps it true until what is returned is given up.
+fn say_running(data_dir: &Path, mut running: Running, history: Arc<History>) -> Option<AbortOnDrop> {
     let told = |outcome: io::Result<()>| {
         if let Err(error) = outcome {
             tracing::warn!(%error, "`arras doctor` will not know of this proxy: its note cannot be written");
         }
     };
-    let noted = match Noted::begin(&data_dir, &running) {
+    let noted = match Noted::begin(data_dir, &running) {
         Ok(noted) => noted,
-        Err(error) => return told(Err(error)),
+        Err(error) => {
+            told(Err(error));
+            return None;
+        }
     };
-    running.halted = Some(history.halts().await.to_string());
-    told(noted.say(&running));
-    std::future::pending().await
+    Some(AbortOnDrop(tokio::spawn(async move {
+        running.halted = Some(history.halts().await.to_string());
+        told(noted.say(&running));
+        std::future::pending().await
+    })))
 }
 
 fn engine_settings(
