@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(super) const MARK: Table = Table("each_write.wal");
 
 /// Above this the next durable commit is the engine's own, and the log starts over.
-pub(crate) const LOG_BYTES: u64 = 64 << 20;
+pub(crate) const LOG_BYTES: u64 = 96 << 20;
 
 /// Relaxed commits above this are not kept for the log: the next durable commit is the engine's own.
 const PENDING_BYTES_MAX: usize = 4 << 20;

@@ -81,7 +81,7 @@ fn a_log_that_is_full_starts_over() {
         writer.put(Table("large"), b"number", &number.to_be_bytes()).unwrap();
         writer.commit(Durability::Durable).unwrap();
     };
-    for number in 1..=200 {
+    for number in 1..=250 {
         durable(number);
         let images = disk.after_power_loss(|| false);
         assert!(images.log.as_ref().unwrap().len() as u64 <= longest);
