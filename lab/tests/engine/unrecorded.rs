@@ -3,13 +3,16 @@
 use crate::world::{namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_documents::update::{ArrayFilters, Update};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::store::{Cursor, IndexRequest, Query, Store, StoreError};
+use arras_planner::store::{
+    Cursor, DeleteStatement, IndexRequest, Query, Store, StoreError, UpdateStatement,
+};
 use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
 use arras_storage::{Embedded, Failing, Faults, Memory};
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use std::sync::Arc;
 
 type Local = Failing<Embedded>;
@@ -84,6 +87,38 @@ impl Proxy {
         let (name, key) = (format!("{field}_1"), doc! { field: 1 });
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
         self.engine().create_indexes(&namespace(), vec![request]).await
+    }
+
+    /// What `explain` says against the index of `a`, for a range.
+    async fn inexact(&self) -> String {
+        let filter = Filter::parse(&doc! { "a": { "$gte": 5, "$lt": 7 } }).expect("a filter");
+        let query =
+            Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
+        let explanation = self.engine().explain(&namespace(), query, &[]).await.expect("a plan");
+        assert!(!explanation.scan, "{explanation}");
+        explanation.inexact.join("; ")
+    }
+
+    async fn try_remove(&self, id: i32) -> Result<u64, StoreError> {
+        let filter = Filter::parse(&doc! { "_id": id }).expect("a filter");
+        let statement = DeleteStatement { filter, multi: false, interrupt: Default::default() };
+        self.engine().delete(&namespace(), statement).await
+    }
+
+    async fn remove(&self, id: i32) {
+        assert_eq!(self.try_remove(id).await.expect("a delete"), 1);
+    }
+
+    async fn set(&self, id: i32, fields: Document) {
+        let statement = UpdateStatement {
+            filter: Filter::parse(&doc! { "_id": id }).expect("a filter"),
+            update: Update::parse(&Bson::Document(doc! { "$set": fields })).expect("an update"),
+            array_filters: ArrayFilters::default(),
+            multi: false,
+            upsert: false,
+            interrupt: Default::default(),
+        };
+        assert_eq!(self.engine().update(&namespace(), statement).await.expect("an update").modified, 1);
     }
 
     /// The `_id`s of what matches, in order.
@@ -162,6 +197,56 @@ fn that_a_document_has_several_entries_is_recorded_before_one_that_has() {
             // One element is less than 3, another more than 6.
             let expected = if matches!(fault, Fault::Undecided(true)) { vec![2, 3] } else { vec![3] };
             assert_eq!(proxy.ids(doc! { "a": { "$lt": 3, "$gt": 6 } }).await, expected, "{fault:?}");
+        }
+    });
+}
+
+#[test]
+fn an_array_that_is_gone_degrades_no_index() {
+    run(async {
+        let mut proxy = Proxy::start().await;
+        proxy.create("a", false).await.expect("an index");
+        for id in 0..30 {
+            proxy.insert(doc! { "_id": id, "a": id }).await.expect("a document");
+        }
+        for (round, strange) in
+            [Bson::from(vec![3, 40]), Bson::from("a string too long for a key")].iter().enumerate()
+        {
+            assert_eq!(proxy.inexact().await, "", "round {round}: one entry each");
+            proxy.insert(doc! { "_id": 100, "a": strange.clone() }).await.expect("a document");
+            proxy.insert(doc! { "_id": 101, "a": strange.clone() }).await.expect("another");
+            assert_ne!(
+                proxy.inexact().await,
+                "",
+                "{strange} has more than one entry, or one for more than one value"
+            );
+            assert!(proxy.ids(doc! { "a": strange.clone() }).await.contains(&101));
+            proxy.restart().await;
+            proxy.remove(100).await;
+            assert_ne!(proxy.inexact().await, "", "one is left");
+            // Changed, not removed.
+            proxy.set(101, doc! { "a": 5 }).await;
+            assert_eq!(proxy.inexact().await, "", "none is left");
+            proxy.restart().await;
+            assert_eq!(proxy.inexact().await, "", "nor after a start");
+            assert_eq!(proxy.ids(doc! { "a": { "$gte": 5, "$lt": 7 } }).await, [5, 6, 101]);
+            proxy.remove(101).await;
+        }
+        // An index that is made over one, and one whose arrays go while nothing can be recorded.
+        proxy.insert(doc! { "_id": 100, "b": [1, 2] }).await.expect("a document");
+        proxy.create("b", false).await.expect("an index");
+        for fault in FAULTS {
+            fault.after(proxy.faults(), 0);
+            let removed = proxy.try_remove(100).await;
+            proxy.faults().heal();
+            assert!(removed.is_err(), "{fault:?}");
+            proxy.restart().await;
+            let left = proxy.ids(doc! { "b": { "$lt": 2, "$gt": 1 } }).await;
+            let there = proxy.ids(doc! { "_id": 100 }).await;
+            assert_eq!(left, there, "{fault:?}: found by both elements as long as it is there");
+            if there.is_empty() {
+                proxy.insert(doc! { "_id": 100, "b": [1, 2] }).await.expect("again");
+            }
         }
     });
 }

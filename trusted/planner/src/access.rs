@@ -63,7 +63,7 @@ pub struct RangeAccess {
     pub equal: Vec<Bson>,
     /// Values of the field after those.
     pub interval: Interval,
-    /// Bounds keep their values in the key, as do all keys the index ever had: the search need not take in what
+    /// Bounds keep their values in the key, as do all keys of the index: the search need not take in what
     /// only has the same key as an excluded bound.
     pub exact: bool,
     /// How the index's order serves the sort, if it does.

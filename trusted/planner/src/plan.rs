@@ -62,9 +62,9 @@ pub struct IndexState {
     pub name: String,
     /// What it is.
     pub index: PhysicalIndex,
-    /// A document has, or had, several terms ([`crate::terms::Terms::multikey`]).
+    /// A document has several terms ([`crate::terms::Terms::multikey`]).
     pub multikey: bool,
-    /// A key lost, or once lost, part of its value ([`crate::terms::RangeKey::exact`]).
+    /// A key lost part of its value ([`crate::terms::RangeKey::exact`]).
     pub inexact: bool,
     /// Documents without any of its fields are not in it.
     pub sparse: bool,
@@ -164,7 +164,7 @@ impl Planner<'_> {
     }
 
     /// Plans aggregates that one range index answers alone: its conditions are exactly a prefix of equalities and
-    /// one interval, it has never had an array or an inexact key, and carries the sums asked for. `None`: there is
+    /// one interval, it has no array and no inexact key, and carries the sums asked for. `None`: there is
     /// no such index, and the documents have to be fetched.
     #[must_use]
     pub fn plan_aggregates(&self, filter: &Expr, aggregates: &[Aggregate]) -> Option<AggregatePlan> {

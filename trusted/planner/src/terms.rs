@@ -74,7 +74,7 @@ pub struct Terms {
     /// The terms, without duplicates, in no order that means anything.
     pub tuples: Vec<Vec<Bson>>,
     /// The document makes the index multikey: it has an array on the way to, or at, one of the fields. The store
-    /// records this durably with or before the first such document, and plans with it ever after.
+    /// counts such documents durably, and plans with it while there are any.
     pub multikey: bool,
 }
 
@@ -227,8 +227,8 @@ pub fn equality_bytes(term: &[Bson]) -> Vec<u8> {
 pub struct RangeKey {
     /// The parts, one after the other; [`PhysicalIndex::key_bytes`] long.
     pub bytes: Vec<u8>,
-    /// No part lost anything of its value. The store records durably that an index has had an inexact key, with
-    /// or before the first, and plans with it ever after.
+    /// No part lost anything of its value. The store counts documents with an inexact key durably, and
+    /// plans with it while there are any.
     pub exact: bool,
 }
 

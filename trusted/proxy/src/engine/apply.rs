@@ -3,6 +3,7 @@
 use super::channel::ServerChannel;
 use super::cleanup::Cleanup;
 use super::collection::{Collection, Released};
+use super::facts::FactsChange;
 use super::index::{Half, Part};
 use super::intents::WriteError;
 use super::local::{Change, LocalError, LocalStore};
@@ -134,11 +135,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut values = ValueRecords::default();
         let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
         let mut changes_of_ranges = Vec::new();
-        let mut raised = Vec::new();
+        let mut facts = Vec::new();
         let mut removed = Vec::new();
         for part in &parts {
             let differences = differences(part, revisions, filling.contains(&part.id))?;
-            raised.extend(flags_to_raise(part, &differences));
+            let entries = differences.iter().map(|difference| (&difference.old, &difference.new));
+            facts.extend(FactsChange::of(&self.local, part, entries).map_err(error::local)?);
             match &part.half {
                 Half::Unique(labels) => {
                     unique_steps(part.id, labels, revisions, &differences, &mut steps);
@@ -161,7 +163,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let mut staged = stage(changes_of_ranges).await?;
         steps.ranges.extend(staged.iter_mut().flat_map(|stage| std::mem::take(&mut stage.steps)));
-        let performed = self.perform_recording(collection, raised, steps.in_order(), &values).await;
+        let performed = self.perform_recording(collection, &facts, steps.in_order(), &values).await;
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
         for stage in staged {
@@ -174,32 +176,30 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    /// Performs a write together with the record of the collection, if that is to change: flags are raised, or the record
-    /// on disk is not what memory has.
+    /// Performs a write together with the facts it changes, and with the record of the collection if the one on disk is
+    /// not what memory has.
     async fn perform_recording(
         &self,
         collection: &Collection<C>,
-        raised: Vec<Flag<C>>,
+        facts: &[FactsChange<C>],
         steps: Vec<Step>,
         values: &ValueRecords,
     ) -> Result<(), WriteError> {
         let mut changes = self.value_changes(values);
+        changes.extend(facts.iter().map(|change| change.begin(&self.local)));
         let was_unrecorded = collection.unrecorded.load(Ordering::SeqCst);
-        let records = was_unrecorded || !raised.is_empty();
-        if records {
-            raised.iter().for_each(|flag| flag.set(true));
-            collection.unrecorded.store(true, Ordering::SeqCst);
+        if was_unrecorded {
             changes.push(catalog::record(&self.local, &collection.record()));
         }
         let performed = self.intents.perform(&*self.channel, steps, changes).await;
-        if records {
-            let nothing_done = matches!(performed, Err(WriteError::Local(_) | WriteError::TooLarge(_)));
-            if nothing_done {
-                raised.iter().for_each(|flag| flag.set(false));
-            }
-            let is_recorded = performed.as_ref().err().is_none_or(WriteError::is_recorded);
-            let as_before = nothing_done && !was_unrecorded;
-            collection.unrecorded.store(!is_recorded && !as_before, Ordering::SeqCst);
+        let applied = match &performed {
+            Ok(()) => Some(true),
+            Err(failed) if failed.nothing_applied() => Some(false),
+            Err(_) => None,
+        };
+        facts.iter().for_each(|change| change.end(applied));
+        if was_unrecorded && performed.as_ref().err().is_none_or(WriteError::is_recorded) {
+            collection.unrecorded.store(false, Ordering::SeqCst);
         }
         performed
     }
@@ -327,33 +327,6 @@ fn differences<C>(
             Ok(Difference { old, new: terms(revision.new.as_ref())? })
         })
         .collect()
-}
-
-/// A fact about an index that the planner must know before documents that make it true are stored.
-struct Flag<C> {
-    part: Arc<Part<C>>,
-    multikey: bool,
-}
-
-impl<C> Flag<C> {
-    fn set(&self, value: bool) {
-        let flag = if self.multikey { &self.part.multikey } else { &self.part.inexact };
-        flag.store(value, Ordering::SeqCst);
-    }
-}
-
-/// The facts that the new documents make true.
-fn flags_to_raise<C>(part: &Arc<Part<C>>, differences: &[Difference]) -> Vec<Flag<C>> {
-    let multikey = differences.iter().any(|difference| difference.new.multikey);
-    let inexact = differences.iter().any(|difference| difference.new.inexact);
-    let mut flags = Vec::new();
-    if multikey && !part.multikey.load(Ordering::SeqCst) {
-        flags.push(Flag { part: Arc::clone(part), multikey: true });
-    }
-    if inexact && !part.inexact.load(Ordering::SeqCst) {
-        flags.push(Flag { part: Arc::clone(part), multikey: false });
-    }
-    flags
 }
 
 fn unique_steps(

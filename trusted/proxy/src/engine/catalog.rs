@@ -46,10 +46,6 @@ pub struct PartRecord {
     /// What it holds.
     #[serde(with = "physical")]
     pub physical: PhysicalIndex,
-    /// A document had an array on the way to an indexed value: one document may have many entries.
-    pub multikey: bool,
-    /// A key stands for more than one value (long strings, some decimals).
-    pub inexact: bool,
     /// Documents without any of its fields are left out.
     pub sparse: bool,
     /// `B` of a range index, which is fixed for its life whatever the settings become.

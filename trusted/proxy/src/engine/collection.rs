@@ -103,8 +103,6 @@ fn index_record<C>(index: &LiveIndex<C>) -> IndexRecord {
         .map(|part| PartRecord {
             id: part.id,
             physical: part.physical.clone(),
-            multikey: part.multikey.load(Ordering::Relaxed),
-            inexact: part.inexact.load(Ordering::Relaxed),
             sparse: part.sparse,
             bucket_factor: part.bucket_factor,
         })

@@ -8,7 +8,7 @@ use super::declared;
 use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::{Change, LocalError};
-use super::{OpenError, Shared, error};
+use super::{OpenError, Shared, error, facts};
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::{ID_INDEX, normalised};
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
@@ -141,7 +141,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     pub(super) fn new_part(&self, physical: PhysicalIndex, sparse: bool) -> PartRecord {
         let (id, bucket_factor) = (IndexId(random_id()), self.settings.range.bucket_factor);
-        PartRecord { id, physical, multikey: false, inexact: false, sparse, bucket_factor }
+        PartRecord { id, physical, sparse, bucket_factor }
     }
 
     /// Drops a collection; false if there is none.
@@ -292,7 +292,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         };
         set_ready(true);
-        let changes = vec![catalog::record(&self.local, &collection.record())];
+        let mut changes = vec![catalog::record(&self.local, &collection.record())];
+        let parts = live.last().map(|index| index.parts.as_slice()).unwrap_or_default();
+        changes.extend(parts.iter().map(|part| facts::record(&self.local, part.id, part.facts.now())));
         match self.intents.perform(&*self.channel, Vec::new(), changes).await {
             Ok(()) => Ok(()),
             Err(failed) if failed.is_recorded() => Err(error::write(failed)),

@@ -17,7 +17,6 @@ use arras_planner::store::StoreError;
 use arras_protocol::IndexId;
 use arras_storage::Storage;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the log says how far an index is filled.
@@ -43,8 +42,7 @@ impl<C> Gathered<C> {
             let found =
                 terms::of(&self.part, &document.document).map_err(|error| error::too_many_entries(&error))?;
             // The index is not ready: what it is gets recorded when it is.
-            self.part.multikey.fetch_or(found.multikey, Ordering::SeqCst);
-            self.part.inexact.fetch_or(found.inexact, Ordering::SeqCst);
+            self.part.facts.add(&found);
             let row = document.row;
             self.entries.extend(found.keys.into_iter().map(|(value, sums)| RangeEntry { value, row, sums }));
         }

@@ -2,6 +2,7 @@
 
 use super::catalog::{IndexRecord, PartRecord};
 use super::channel::ServerChannel;
+use super::facts::LiveFacts;
 use arras_client::arx_eq::ArxEq;
 use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs};
 use arras_client::error::IndexError;
@@ -51,10 +52,8 @@ pub struct Part<C> {
     pub physical: PhysicalIndex,
     /// Documents without any of its fields are left out.
     pub sparse: bool,
-    /// A document has several entries. Set before such a document is written, recorded with it.
-    pub multikey: AtomicBool,
-    /// A key stands for more than one value. Set and recorded likewise.
-    pub inexact: AtomicBool,
+    /// What its documents are like.
+    pub facts: LiveFacts,
     /// See [`PartRecord::bucket_factor`].
     pub bucket_factor: u64,
     /// The keyed half.
@@ -110,7 +109,7 @@ pub fn drop_step(part: &PartRecord) -> Step {
     }
 }
 
-/// Takes up a recorded index.
+/// Takes up a recorded index, without the facts of its documents.
 ///
 /// # Errors
 /// [`IndexError`] if a part's client state cannot be loaded from the server.
@@ -140,8 +139,7 @@ pub async fn open<C: ServerChannel>(
             id: part.id,
             physical: part.physical.clone(),
             sparse: part.sparse,
-            multikey: AtomicBool::new(part.multikey),
-            inexact: AtomicBool::new(part.inexact),
+            facts: LiveFacts::default(),
             bucket_factor: part.bucket_factor,
             half,
         }));

@@ -14,6 +14,7 @@ mod cutting;
 pub mod declared;
 mod definition;
 mod error;
+mod facts;
 mod fetch;
 mod filling;
 pub mod index;
@@ -390,9 +391,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for index in &record.indexes {
             let (channel, epochs) = (&self.channel, &self.epochs);
             let request = index.request()?;
-            indexes.push(
-                index::open(index, request, root, channel, epochs, self.settings.range.top_nodes).await?,
-            );
+            let live =
+                index::open(index, request, root, channel, epochs, self.settings.range.top_nodes).await?;
+            for part in &live.parts {
+                part.facts.set(facts::recorded(&self.local, part.id)?);
+            }
+            indexes.push(live);
         }
         Ok(Arc::new(Collection::new(record, root, indexes)))
     }

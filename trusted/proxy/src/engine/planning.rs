@@ -25,6 +25,7 @@ use arras_planner::plan::{
 use arras_planner::schema::{CollectionSchema, ScanPolicy, Schema};
 use arras_planner::store::{Aggregate, AggregateFunction, Query, StoreError};
 use arras_planner::terms::equality_bytes;
+use arras_protocol::IndexId;
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
 use std::collections::BTreeSet;
@@ -66,8 +67,8 @@ fn states<C: ServerChannel>(
             id: part.id,
             name: index.request.name.clone(),
             index: part.physical.clone(),
-            multikey: part.multikey.load(Ordering::SeqCst),
-            inexact: part.inexact.load(Ordering::SeqCst),
+            multikey: part.facts.now().multikey > 0,
+            inexact: part.facts.now().inexact > 0,
             sparse: part.sparse,
         }));
     }
@@ -145,13 +146,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         filter: &Filter,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, StoreError> {
+        let marks = Marks::of(collection);
         let indexes = states(collection, None, &self.settings.schema)?;
         let statistics = Statistics::default();
         let Some(plan) = Planner::new(&indexes, &statistics).plan_aggregates(filter.expr(), aggregates)
         else {
             return self.counts(collection, filter, aggregates).await;
         };
-        let Some(sums) = self.sums(collection, &plan).await? else {
+        let Some(sums) = self.sums(collection, &plan, &marks).await? else {
             return Ok(None);
         };
         if sums.count == 0 {
@@ -174,6 +176,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Collection<C>,
         plan: &AggregatePlan,
+        marks: &Marks,
     ) -> Result<Option<RangeSums>, StoreError> {
         let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
             return Ok(None);
@@ -186,7 +189,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         examined::entries(sums.opened);
         // A document of which the plan did not know was written in between and may be counted; or a write whose outcome
         // is open came between the totals and the boundary buckets.
-        Ok((is_as_planned(&part) && !self.intents.in_doubt()).then_some(sums))
+        Ok((marks.is_as_planned(&part) && !self.intents.in_doubt()).then_some(sums))
     }
 
     /// Aggregates that are counts only.
@@ -214,12 +217,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         selection: Selection<'_>,
     ) -> Result<Option<u64>, StoreError> {
+        let marks = Marks::of(collection);
         let indexes = states(collection, selection.hint, &self.settings.schema)?;
         let statistics = Statistics::default();
         let count = [Aggregate { name: String::new(), function: AggregateFunction::Count }];
         let planned = Planner::new(&indexes, &statistics).plan_aggregates(selection.filter.expr(), &count);
         if let Some(plan) = planned {
-            return Ok(self.sums(collection, &plan).await?.map(|sums| sums.count));
+            return Ok(self.sums(collection, &plan, &marks).await?.map(|sums| sums.count));
         }
         // What is counted is all of it: a plan for the first so many may leave the index out.
         let plan = self.plan(collection, Selection { skip: 0, limit: None, ..selection })?;
@@ -261,7 +265,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
             _ => return Ok(None),
         };
-        Ok((is_as_planned(&part) && !self.intents.in_doubt()).then_some(count))
+        Ok((marks.is_as_planned(&part) && !self.intents.in_doubt()).then_some(count))
     }
 
     /// How a query would run.
@@ -306,9 +310,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
-/// Whether an index has one exact entry for each document, as a plan that counts entries takes for granted.
-fn is_as_planned<C>(part: &Part<C>) -> bool {
-    !part.multikey.load(Ordering::SeqCst) && !part.inexact.load(Ordering::SeqCst)
+/// How often the facts of each index had risen before a plan was made.
+struct Marks(Vec<(IndexId, u64)>);
+
+impl Marks {
+    fn of<C: ServerChannel>(collection: &Collection<C>) -> Self {
+        Self(collection.parts().iter().map(|part| (part.id, part.facts.raised())).collect())
+    }
+
+    /// Whether an index has had one exact entry for each document since, as a plan that counts entries takes for granted.
+    fn is_as_planned<C>(&self, part: &Part<C>) -> bool {
+        part.facts.now().none() && self.0.contains(&(part.id, part.facts.raised()))
+    }
 }
 
 /// A count as MongoDB types it.
