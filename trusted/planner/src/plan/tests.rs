@@ -214,7 +214,7 @@ fn statistics_decide_between_equals() {
 struct Known(Vec<u64>);
 
 impl Entries for Known {
-    fn of_terms(&self, index: IndexId, _: &[Vec<bson::Bson>]) -> Option<u64> {
+    fn of_terms(&self, index: IndexId, _: &[Vec<Bson>]) -> Option<u64> {
         self.0.get(usize::from(index.0[0])).copied()
     }
 
