@@ -20,9 +20,14 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// Overwrites what calls that have returned left on this thread's stack. Safe code cannot wipe a value that was moved:
 /// its old place is out of reach, but it is overwritten like anything else.
-#[inline(never)]
 pub fn wipe_stack() {
-    let mut room = [0xff_u8; STACK_BYTES];
+    wipe_stack_of::<STACK_BYTES>();
+}
+
+/// The same for calls that are known to reach no deeper than so many bytes.
+#[inline(never)]
+pub fn wipe_stack_of<const BYTES: usize>() {
+    let mut room = [0xff_u8; BYTES];
     wipe(&mut room);
     std::hint::black_box(&room);
 }

@@ -11,6 +11,7 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use arras_keys::{Cost, Key, Keyring, Passphrase, Purpose, Unlock, create_key_file};
 use arras_primitives::hash::sha256;
 use std::fs::File;
+use std::hint::black_box;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,6 +22,9 @@ const PLACE: &str = "ARRAS_TEST_UNLOCK";
 
 /// Set there as well: what is looked for, turned, in hexadecimal, separated by commas.
 const WANTED: &str = "ARRAS_TEST_WANTED";
+
+/// Set there if it shall derive keys from the root, too.
+const DERIVES: &str = "ARRAS_TEST_DERIVES";
 
 /// What turns a byte.
 const TURNED: u8 = 0x5a;
@@ -63,8 +67,15 @@ fn count(wanted: &[Vec<u8>]) -> Vec<usize> {
     counts
 }
 
-/// What the process does that unlocks.
-fn unlock_and_look(place: &Path) {
+/// Bytes of the stack that what unlocks lies below what comes after it.
+const DEEP: usize = 256 * 1024;
+
+/// Unlocks, and gives up what it got; further down the stack than anything reaches that is called later, so that this does
+/// not overwrite by chance what was left there.
+#[inline(never)]
+fn unlock(place: &Path) {
+    let room = [0_u8; DEEP];
+    black_box(&room);
     let unlock = match File::open(place.join("passphrase")) {
         Err(_) => Unlock::KeyFile(place.join("unlock.key")),
         Ok(mut file) => {
@@ -74,8 +85,16 @@ fn unlock_and_look(place: &Path) {
         }
     };
     let keyring = Keyring::open(&place.join("keyring.json"), unlock).unwrap();
-    drop(keyring.current().1.child(Purpose::Index(&[7; 8])).child(Purpose::ArxRangeSeal));
+    if std::env::var_os(DERIVES).is_some() {
+        drop(keyring.current().1.child(Purpose::Index(&[7; 8])));
+    }
     drop(keyring);
+    black_box(&room);
+}
+
+/// What the process does that unlocks.
+fn unlock_and_look(place: &Path) {
+    unlock(place);
     let wanted: Vec<Vec<u8>> = std::env::var(WANTED).unwrap().split(',').map(from_hex).collect();
     let found = count(&wanted);
     assert!(found.iter().all(|found| *found == 0), "copies left of each: {found:?}");
@@ -93,12 +112,15 @@ fn salt(place: &Path) -> Vec<u8> {
 }
 
 /// Runs the test `name` as a process that unlocks and looks for `wanted`.
-fn look_for(name: &str, place: &Path, wanted: &[Vec<u8>]) {
+fn look_for(name: &str, place: &Path, wanted: &[Vec<u8>], derives: bool) {
     let hexadecimal = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{:02x}", byte ^ TURNED)).collect();
     let wanted: Vec<String> = wanted.iter().map(hexadecimal).collect();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture", "--test-threads", "1"]);
     command.env(PLACE, place).env(WANTED, wanted.join(","));
+    if derives {
+        command.env(DERIVES, "1");
+    }
     // The C library: everything on the heap, and nothing of it given back.
     command
         .env("MALLOC_MMAP_MAX_", "0")
@@ -134,6 +156,7 @@ fn argon2s_memory_is_wiped() {
         "argon2s_memory_is_wiped",
         place.path(),
         &[piece(1), piece(last / 2), piece(last - 1), piece(last)],
+        false,
     );
 }
 
@@ -192,6 +215,7 @@ fn hkdfs_states_are_wiped() {
     expected.copy_from_slice(&sha256(&[&outer, &sha256(&[&inner, &info, &[1]])]));
     assert_eq!(root.derive(&[b"the info"]).expose(), &expected);
     let lock = Key::take_from(&mut taken).derive(&[b"keyring seal", &salt(place.path())]);
-    let derived = [between(&material), between(root.expose())].concat();
-    look_for("hkdfs_states_are_wiped", place.path(), &[derived, vec![lock.expose().to_vec()]].concat());
+    let unlocking = [between(&material), vec![lock.expose().to_vec()]].concat();
+    look_for("hkdfs_states_are_wiped", place.path(), &unlocking, false);
+    look_for("hkdfs_states_are_wiped", place.path(), &between(root.expose()), true);
 }
