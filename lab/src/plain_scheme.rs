@@ -5,6 +5,7 @@ use arras_client::OpenFailed;
 use arras_client::ore::domain::{key_plaintext, plaintext_key};
 use arras_client::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use arras_primitives::prg::Prg;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::{Scheme, Width};
 
 /// No encryption.
@@ -33,6 +34,10 @@ impl OrderScheme for PlainScheme {
 
     fn bound(&self, value: u64, _end: End, _prg: &mut Prg) -> Result<Vec<u8>, EncryptFailed> {
         self.encode(value)
+    }
+
+    fn tie(&self, _: u64) -> Option<TieToken> {
+        None
     }
 
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {

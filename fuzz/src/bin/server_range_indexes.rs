@@ -23,13 +23,15 @@ fn bplus_seed(scheme: Scheme) -> Vec<u8> {
             stored: text(number),
             row: RowId([number; 16]),
             equals: hides.then(|| (text(number), text(number))),
+            tie: None,
         };
         numbers.map(entry).collect()
     };
     let replacement = bplus::Replacement { version: 1, pairs: Blob([text(8).0, text(9).0].concat()) };
     let bound = |number, after| bplus::Bound { query: text(number), after };
-    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]) };
-    let (lower, upper, order) = (bound(2, Some(RowId([2; 16]))), bound(7, None), Order::Ascending);
+    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]), tie: None };
+    let after = bplus::After { row: RowId([2; 16]), tie: None };
+    let (lower, upper, order) = (bound(2, Some(after)), bound(7, None), Order::Ascending);
     framed::<bplus::BPlus>(&[
         bplus::Request::CreateIndex { index, scheme, page_bytes: 150 },
         bplus::Request::Load { index, version: 0, entries: entries(1..7) },

@@ -77,8 +77,9 @@ pub(super) fn sorting(
     let queries = sorting_queries(target, protocol);
     let run = WatchedRun::new(target, protocol, &queries, watch)?;
     let known = &target.knowledge;
-    if protocol.name.starts_with("bplus_") {
-        let groups = Column::read(&run)?.groups()?;
+    let column = if protocol.name.starts_with("bplus_") { Some(Column::read(&run)?) } else { None };
+    if let Some(column) = column.filter(Column::shows_equality) {
+        let groups = column.groups()?;
         let step = known.span() / groups.len().saturating_sub(1).max(1) as f64;
         let guesses = (0..groups.len()).map(|at| known.clamped(known.least as f64 + step * at as f64));
         let guesses = spread(&groups, guesses, target.values.len());

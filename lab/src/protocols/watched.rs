@@ -3,6 +3,7 @@
 use arras_client::error::OpenFailed;
 use arras_client::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use arras_primitives::prg::Prg;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::Scheme;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,6 +102,10 @@ impl<O: OrderScheme> OrderScheme for Watched<O> {
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {
         self.tally.lock().decryptions += 1;
         self.lock().decrypt(stored)
+    }
+
+    fn tie(&self, value: u64) -> Option<TieToken> {
+        self.lock().tie(value)
     }
 
     fn forget(&mut self, stored: &[u8]) {

@@ -32,6 +32,7 @@ pub mod prf;
 pub mod prg;
 pub mod prp;
 pub mod symmetric;
+pub mod tie;
 pub mod trit;
 pub mod uniform;
 #[cfg(test)]

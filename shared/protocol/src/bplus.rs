@@ -5,6 +5,10 @@
 //! Entries are (stored ciphertext, row) pairs, ordered by value and, where equal values compare as equal, by row.
 //! So one entry has one place, however often its value occurs, and comes in once.
 //!
+//! Where stored ciphertexts show nothing by themselves ([`Scheme::breaks_ties`]) the rows of one value are ordered by a
+//! key of that value, which comes with the requests that need it and is not stored: rows in clear order would show
+//! where a value ends. To who has a copy of the tree their sequence is as random as that of different values.
+//!
 //! *Leakage.* Per scheme: [`crate::leakage::bplus::bplus`].
 //!
 //! *Cost.* One round for each operation, of O(log_B N) page accesses and the pages of the result.
@@ -26,6 +30,10 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct BPlus;
 
+/// What orders the rows of one value: `arras_primitives::tie` under this key. The same for the same value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TieToken(pub [u8; 16]);
+
 /// An entry to insert.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewEntry {
@@ -38,6 +46,8 @@ pub struct NewEntry {
     /// For schemes that hide equality: query ciphertexts of the lower and upper end of the value. An entry with
     /// this row between them is the same entry.
     pub equals: Option<(Blob, Blob)>,
+    /// For schemes that break ties by a key: that of the value.
+    pub tie: Option<TieToken>,
 }
 
 /// An entry to remove.
@@ -49,6 +59,17 @@ pub struct Target {
     pub upper: Option<Blob>,
     /// Its row.
     pub row: RowId,
+    /// For schemes that break ties by a key: that of the value.
+    pub tie: Option<TieToken>,
+}
+
+/// Where a search goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    /// The row of the entry that came last.
+    pub row: RowId,
+    /// For schemes that break ties by a key: that of its value.
+    pub tie: Option<TieToken>,
 }
 
 /// Stored ciphertexts that change without changing their order.
@@ -67,7 +88,7 @@ pub struct Bound {
     /// Its query ciphertext.
     pub query: Blob,
     /// For the end where the search starts: it goes on after the entry of an equal ciphertext and this row.
-    pub after: Option<RowId>,
+    pub after: Option<After>,
 }
 
 /// What is asked.

@@ -105,6 +105,13 @@ impl Scheme {
         matches!(self, Self::FhOpe(_))
     }
 
+    /// Whether stored ciphertexts show nothing by themselves and compare as equal with the query ciphertexts of equal
+    /// plaintexts. What orders the entries of one value must then not show which they are.
+    #[must_use]
+    pub const fn breaks_ties(self) -> bool {
+        matches!(self, Self::Cloz(_) | Self::LewiWu { .. })
+    }
+
     /// Bytes of a stored ciphertext; `None` if the parameters are not of the scheme.
     #[must_use]
     pub fn stored_bytes(self) -> Option<usize> {

@@ -15,8 +15,11 @@ use crate::ore::domain::key_plaintext;
 use crate::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::traits::RangeIndex;
 use arras_primitives::prg::Prg;
+use arras_primitives::tie::TieOrder;
 use arras_protocol::arx_range::Order;
-use arras_protocol::bplus::{BPlus as Protocol, Bound, NewEntry, Replacement, Request, Response, Target};
+use arras_protocol::bplus::{
+    After, BPlus as Protocol, Bound, NewEntry, Replacement, Request, Response, Target, TieToken,
+};
 use arras_protocol::ore::Scheme;
 use arras_protocol::{Blob, Channel, ChannelError, IndexId, RowId};
 use reply::{Checked, Range};
@@ -95,15 +98,17 @@ impl<S: OrderScheme> State<S> {
     fn target(&mut self, value: u64, row: RowId) -> Result<Target, IndexError> {
         let hides = self.scheme.scheme().hides_equality();
         let upper = if hides { Some(self.bound(value, End::Upper)?) } else { None };
-        Ok(Target { lower: self.bound(value, End::Lower)?, upper, row })
+        let tie = self.scheme.tie(value);
+        Ok(Target { lower: self.bound(value, End::Lower)?, upper, row, tie })
     }
 
     fn new_entry(&mut self, value: u64, row: RowId, encrypted: Encrypted) -> Result<NewEntry, IndexError> {
-        let equals = match self.target(value, row)? {
-            Target { lower, upper: Some(upper), .. } => Some((lower, upper)),
-            Target { .. } => None,
+        let equals = match self.scheme.scheme().hides_equality() {
+            true => Some((self.bound(value, End::Lower)?, self.bound(value, End::Upper)?)),
+            false => None,
         };
-        Ok(NewEntry { query: encrypted.query.into(), stored: encrypted.stored.into(), row, equals })
+        let tie = self.scheme.tie(value);
+        Ok(NewEntry { query: encrypted.query.into(), stored: encrypted.stored.into(), row, equals, tie })
     }
 
     /// Notes what became of earlier ciphertexts; the batch that is first to tell the server.
@@ -172,8 +177,15 @@ impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
         }
         entries.sort_unstable_by(|one, other| (&one.value, one.row).cmp(&(&other.value, other.row)));
         entries.dedup_by(|one, other| one.value == other.value && one.row == other.row);
-        let values = self.values(&entries)?;
+        let mut values = self.values(&entries)?;
         let mut state = self.state.lock().await;
+        for equal in values.chunk_by_mut(|one, other| one.0 == other.0) {
+            let Some(TieToken(key)) = equal.first().and_then(|(value, _)| state.scheme.tie(*value)) else {
+                break;
+            };
+            let order = TieOrder::new(&key);
+            equal.sort_by_cached_key(|(_, row)| order.place(row.as_bytes()));
+        }
         let step = (REQUEST_BYTES_SOFT / self.entry_bytes()).clamp(1, REQUEST_ENTRIES_MAX);
         for chunk in values.chunks(step) {
             let mut entries = Vec::with_capacity(chunk.len());
@@ -264,7 +276,8 @@ impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
         } else {
             state.bound(last.value, End::Lower)?
         };
-        Ok(Bound { query, after: Some(last.row) })
+        let after = After { row: last.row, tie: state.scheme.tie(last.value) };
+        Ok(Bound { query, after: Some(after) })
     }
 }
 

@@ -7,9 +7,11 @@ pub mod clww;
 pub mod domain;
 pub mod fh_ope;
 pub mod lewi_wu;
+mod tie;
 
 use crate::error::OpenFailed;
 use arras_primitives::prg::Prg;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::Scheme;
 
 /// Which end of a range a query ciphertext stands for. Matters where equal plaintexts have several ciphertexts.
@@ -69,6 +71,10 @@ pub trait OrderScheme: Send {
     /// # Errors
     /// [`OpenFailed`]: wrong length, or made under another key, or altered as far as the scheme can tell.
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed>;
+
+    /// For schemes whose ties a key breaks ([`Scheme::breaks_ties`]): what orders the rows of a value, from the key and
+    /// the value alone. None for others.
+    fn tie(&self, value: u64) -> Option<TieToken>;
 
     /// Tells a stateful scheme that a stored ciphertext is gone. No effect on others, nor for an unknown one.
     fn forget(&mut self, stored: &[u8]) {

@@ -20,6 +20,7 @@
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
 //!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
 //!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
+//!     |-- BPlusTie                          bplus: PRF, value -> what orders the rows of that value
 //!     |-- ClozHash                          CLOZ: PRF of the pairing hash
 //!     |-- ClozPrefix                        CLOZ: PRF of prefixes
 //!     |-- ClozSeal                          CLOZ: symmetric encryption of the plaintext beside the hashes
@@ -76,6 +77,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     BcloTape,
     /// From `Index`.
+    BPlusTie,
+    /// From `Index`.
     ClozHash,
     /// From `Index`.
     ClozPrefix,
@@ -122,6 +125,7 @@ impl<'a> Purpose<'a> {
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),
+            Self::BPlusTie => ("bplus tie", b""),
             Self::ClozHash => ("cloz hash", b""),
             Self::ClozPrefix => ("cloz prefix", b""),
             Self::ClozSeal => ("cloz seal", b""),

@@ -9,6 +9,7 @@ mod page;
 mod remove;
 mod replace;
 mod search;
+mod tie;
 mod tree;
 
 use crate::backend::storage;

@@ -83,16 +83,12 @@ impl Column {
     }
 
     /// Whether stored ciphertexts alone show which are equal.
-    fn shows_equality(&self) -> bool {
+    pub(in crate::attacks) fn shows_equality(&self) -> bool {
         matches!(self.scheme, Scheme::Bclo(_) | Scheme::Clww(_) | Scheme::Plain(_))
     }
 
-    /// The records of equal values, ascending.
-    ///
-    /// Ciphertexts that cannot be compared (Lewi-Wu, CLOZ) lie in order of value, then of row: where a row is smaller
-    /// than the one before it, the value has grown. So runs of ascending rows are taken for equal values, rightly where
-    /// many are equal; of k different values one in k! is taken for one. FH-OPE shows nothing of equality: a record
-    /// each.
+    /// The records of equal values, ascending. Where stored ciphertexts show nothing of equality (Lewi-Wu, CLOZ, FH-OPE),
+    /// a record each.
     pub(in crate::attacks) fn groups(&self) -> Result<Vec<Vec<usize>>, AttackFailure> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut before: Option<&(Vec<u8>, usize)> = None;
@@ -103,7 +99,7 @@ impl Column {
                     let order = compare(self.scheme, &before.0, &entry.0);
                     order.map_err(|_| AttackFailure::Unreadable("a ciphertext"))? == Ordering::Equal
                 }
-                Some(before) => !self.scheme.hides_equality() && before.1 < entry.1,
+                Some(_) => false,
             };
             match groups.last_mut() {
                 Some(group) if same => group.push(entry.1),

@@ -10,7 +10,7 @@ use arras_client::traits::RangeIndex;
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
-    BPlus as Protocol, Bound, ENTRIES_MAX, NewEntry, Replacement, Request, Response, Target,
+    After, BPlus as Protocol, Bound, ENTRIES_MAX, NewEntry, Replacement, Request, Response, Target, TieToken,
 };
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::{Blob, Channel, ChannelError, IndexId, Refusal, RowId};
@@ -101,15 +101,20 @@ fn requests_that_break_the_rules_are_refused() {
         let pair = Pair::open(&plain(128), &world).await;
         pair.insert(&[(1, 1), (2, 2)]).await;
         let (index, blob, row) = (INDEX, |bytes: usize| Blob(vec![0; bytes]), RowId([1; 16]));
-        let entry =
-            |query, stored, equals| NewEntry { query: blob(query), stored: blob(stored), row, equals };
+        let entry = |query, stored, equals| NewEntry {
+            query: blob(query),
+            stored: blob(stored),
+            row,
+            equals,
+            tie: None,
+        };
         let insert = |entries| Request::Insert { index, version: 0, replacement: None, entries };
         let bound = |bytes| Bound { query: blob(bytes), after: None };
         let pairs = Replacement { version: 1, pairs: blob(8) };
         let remove = |lower, upper| Request::Remove {
             index,
             version: 0,
-            targets: vec![Target { lower: blob(lower), upper, row }],
+            targets: vec![Target { lower: blob(lower), upper, row, tie: None }],
         };
         let search =
             |lower, upper| Request::Search { index, lower, upper, order: Order::Ascending, limit: None };
@@ -120,6 +125,12 @@ fn requests_that_break_the_rules_are_refused() {
             Request::Insert { index, version: 1, replacement: None, entries: Vec::new() },
             Request::Load { index, version: 7, entries: Vec::new() },
             Request::Replace { index, replacement: pairs },
+            // A key of ties is for schemes that have one.
+            insert(vec![NewEntry { tie: Some(TieToken([1; 16])), ..entry(4, 4, None) }]),
+            search(
+                Bound { query: blob(4), after: Some(After { row, tie: Some(TieToken([1; 16])) }) },
+                bound(4),
+            ),
             remove(5, None),
             remove(4, Some(blob(4))),
             search(bound(3), bound(4)),

@@ -1,9 +1,9 @@
 //! Leakage of the B+ tree over each scheme: that of the scheme, and what the tree shows of the order of insertion.
 //!
 //! A snapshot of a tree holds stored ciphertexts alone. Where they cannot be compared with each other (Lewi-Wu, CLOZ)
-//! they show nothing, but their places show their order; and as rows lie beside them and order equal values, long
-//! runs of ascending rows show which are equal. Comparing takes the query ciphertexts, which whoever watches sees with
-//! every operation.
+//! they show nothing, but their places show their order, and no more: a key of each value, which is not stored, orders
+//! the rows of equal ones. Comparing takes the query ciphertexts, which whoever watches sees with every operation, and
+//! the key with every one that finds an entry among equals; both are compared with all that is stored.
 //!
 //! An attack that `arras lab attack` carries out is named first, then a colon.
 
@@ -53,7 +53,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
 /// The B+ tree over CLOZ.
 pub const BPLUS_CLOZ: Leakage = Leakage {
     protocol: "bplus_cloz",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
     search: &[
         Pattern::Limit,
         Pattern::Volume,
@@ -63,7 +63,7 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
         Pattern::DifferingBitEquality,
     ],
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
-    attacks: &[SORTING, CUMULATIVE, BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
+    attacks: &[SORTING, BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// The B+ tree over CLWW.
@@ -115,7 +115,7 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
 /// The B+ tree over Lewi-Wu.
 pub const BPLUS_LEWI_WU: Leakage = Leakage {
     protocol: "bplus_lewi_wu",
-    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Frequency, Pattern::Order],
+    snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
     search: &[
         Pattern::Limit,
         Pattern::Volume,
@@ -127,7 +127,6 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
     update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBlock],
     attacks: &[
         SORTING,
-        CUMULATIVE,
         BINOMIAL,
         "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)",
         KKNO_ACCESS,

@@ -3,8 +3,10 @@
 use crate::error::IndexError;
 use crate::ore::OrderScheme;
 use crate::ore::domain::plaintext_key;
+use arras_primitives::tie::TieOrder;
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::Scheme;
 use std::cmp::Ordering;
 
@@ -58,7 +60,7 @@ impl Range {
             if value < self.lower || value > self.upper {
                 return Err(IndexError::Peer("an entry outside the range"));
             }
-            if last.is_some_and(|last| !self.follows(last, (value, stored, row))) {
+            if last.is_some_and(|last| !self.follows(scheme, last, (value, stored, row))) {
                 return Err(IndexError::Peer("entries out of order, or twice"));
             }
             self.found.push((plaintext_key(self.scheme.width(), value), row));
@@ -69,16 +71,23 @@ impl Range {
     }
 
     /// Whether an entry comes after another in the direction of the search.
-    fn follows(&self, last: (u64, &[u8], RowId), next: (u64, &[u8], RowId)) -> bool {
-        // Where equality is hidden, ciphertexts have an order of their own; elsewhere rows order equal values.
-        let among_equals = match self.scheme.hides_equality() {
-            true => last.1.cmp(next.1),
-            false => last.2.cmp(&next.2),
+    fn follows(
+        &self,
+        scheme: &impl OrderScheme,
+        last: (u64, &[u8], RowId),
+        next: (u64, &[u8], RowId),
+    ) -> bool {
+        // Where equality is hidden, ciphertexts have an order of their own; elsewhere rows order equal values, or what
+        // the value's key makes of them.
+        let among_equals = || match scheme.tie(next.0) {
+            Some(TieToken(key)) => TieOrder::new(&key).compare(last.2.as_bytes(), next.2.as_bytes()),
+            None if self.scheme.hides_equality() => last.1.cmp(next.1),
+            None => last.2.cmp(&next.2),
         };
         let expected = match self.order {
             Order::Ascending => Ordering::Less,
             Order::Descending => Ordering::Greater,
         };
-        last.0.cmp(&next.0).then(among_equals) == expected
+        last.0.cmp(&next.0).then_with(among_equals) == expected
     }
 }

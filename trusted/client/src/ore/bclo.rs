@@ -40,6 +40,7 @@ use arras_keys::{Key, Purpose};
 use arras_primitives::hypergeometric;
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::{Scheme, Width, bclo};
 use std::sync::{Mutex, PoisonError};
 
@@ -100,6 +101,10 @@ impl OrderScheme for Bclo {
 
     fn bound(&self, value: u64, _: End, _: &mut Prg) -> Result<Vec<u8>, EncryptFailed> {
         self.ciphertext(value)
+    }
+
+    fn tie(&self, _: u64) -> Option<TieToken> {
+        None
     }
 
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {

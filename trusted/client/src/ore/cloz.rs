@@ -21,6 +21,7 @@
 //! The plaintext lies sealed beside the stored hashes and is bound to them: the hashes alone do not decrypt.
 
 use super::domain::{key_plaintext, plaintext_key};
+use super::tie::Ties;
 use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
@@ -30,6 +31,7 @@ use arras_primitives::pph::Pph;
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::prp::{self, CHOICES_MAX};
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::cloz::stored_hash_bytes;
 use arras_protocol::ore::{Scheme, Width};
 use zeroize::Zeroizing;
@@ -40,6 +42,7 @@ pub struct Cloz {
     prefixes: Prf,
     hash: Pph,
     seal: Aead,
+    ties: Ties,
 }
 
 impl std::fmt::Debug for Cloz {
@@ -57,6 +60,7 @@ impl Cloz {
             prefixes: Prf::new(index.child(Purpose::ClozPrefix).expose_16()),
             hash: Pph::new(index.child(Purpose::ClozHash).expose()),
             seal: Aead::new(index.child(Purpose::ClozSeal).expose()),
+            ties: Ties::new(index),
         }
     }
 
@@ -124,6 +128,10 @@ impl OrderScheme for Cloz {
         let (hashes, sealed) = stored.split_at_checked(stored_hash_bytes(self.width)).ok_or(OpenFailed)?;
         let plaintext = Zeroizing::new(self.seal.open(hashes, sealed).map_err(|_| OpenFailed)?);
         key_plaintext(self.width, &plaintext).ok_or(OpenFailed)
+    }
+
+    fn tie(&self, value: u64) -> Option<TieToken> {
+        Some(self.ties.of(value))
     }
 }
 

@@ -27,6 +27,7 @@ use arras_keys::{Key, Purpose};
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::{Block, trit};
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::{Scheme, Width};
 
@@ -114,6 +115,10 @@ impl OrderScheme for Clww {
 
     fn bound(&self, value: u64, _: End, _: &mut Prg) -> Result<Vec<u8>, EncryptFailed> {
         self.encrypt_bytes(value)
+    }
+
+    fn tie(&self, _: u64) -> Option<TieToken> {
+        None
     }
 
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {

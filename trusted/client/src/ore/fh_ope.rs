@@ -32,6 +32,7 @@ use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
 use arras_primitives::meter::{Primitive, count};
 use arras_primitives::prg::Prg;
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::{Scheme, Width};
 
 /// A search tree over plaintexts.
@@ -191,6 +192,10 @@ impl OrderScheme for FhOpe {
             End::Upper => self.list.ciphertext_before(self.list.behind(value)),
         };
         Ok(bound.to_be_bytes().to_vec())
+    }
+
+    fn tie(&self, _: u64) -> Option<TieToken> {
+        None
     }
 
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {

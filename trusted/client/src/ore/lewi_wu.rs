@@ -25,6 +25,7 @@
 //! uniform over uniform words; the left side follows one element through the shuffle in place of making the table.
 //! Right ciphertexts carry no left half; decryption finds the slot that says "equal" and checks all others.
 
+use super::tie::Ties;
 use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
@@ -32,6 +33,7 @@ use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::prp::{self, CHOICES_MAX, Follower, SIDE_BY_SIDE};
 use arras_primitives::{Block, trit};
+use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::lewi_wu::{
     BLOCKS_MAX, LEFT_BLOCK_BYTES, NONCE_BYTES, blocks, left_bytes, right_bytes,
 };
@@ -83,6 +85,7 @@ pub struct LewiWu {
     block_count: usize,
     images: Prf,
     permutations: Prf,
+    ties: Ties,
 }
 
 impl std::fmt::Debug for LewiWu {
@@ -110,6 +113,7 @@ impl LewiWu {
             block_count: blocks(width, block_bits).unwrap_or_default(),
             images: Prf::new(index.child(Purpose::LewiWuBlock).expose_16()),
             permutations: Prf::new(index.child(Purpose::LewiWuPermutation).expose_16()),
+            ties: Ties::new(index),
         }
     }
 
@@ -394,5 +398,9 @@ impl OrderScheme for LewiWu {
 
     fn decrypt(&self, stored: &[u8]) -> Result<u64, OpenFailed> {
         self.decrypt_right(stored)
+    }
+
+    fn tie(&self, value: u64) -> Option<TieToken> {
+        Some(self.ties.of(value))
     }
 }

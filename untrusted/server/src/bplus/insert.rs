@@ -1,6 +1,7 @@
 //! Insertion: into the leaf, and splits upwards.
 
 use super::search::find_row;
+use super::tie::Among;
 use super::tree::{Path, Tree};
 use arras_protocol::bplus::{Bound, NewEntry};
 use arras_protocol::{Blob, Refusal, RowId};
@@ -18,8 +19,8 @@ pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Resul
     Ok(present)
 }
 
-/// Checks a new entry's lengths.
-pub(super) fn check<T>(tree: &Tree<T>, entry: &NewEntry) -> Result<(), Refusal> {
+/// Checks a new entry's lengths; its place among those of its value.
+pub(super) fn check<T>(tree: &Tree<T>, entry: &NewEntry) -> Result<Among, Refusal> {
     let scheme = tree.layout.scheme;
     if scheme.stored_bytes() != Some(entry.stored.len()) || scheme.query_bytes() != Some(entry.query.len()) {
         return super::malformed("a ciphertext that is not of the scheme");
@@ -29,7 +30,7 @@ pub(super) fn check<T>(tree: &Tree<T>, entry: &NewEntry) -> Result<(), Refusal> 
             "bounds of the value's entries are for schemes that hide equality, and for all of them",
         );
     }
-    Ok(())
+    Among::new(tree, entry.row, entry.tie)
 }
 
 /// A bound at a query ciphertext.
@@ -38,10 +39,15 @@ pub(super) fn bound(query: &Blob) -> Bound {
 }
 
 /// Walks to the place just after the entry of this value and row; true if it is there.
-pub(super) fn place<T: Read>(tree: &Tree<T>, query: &Blob, row: RowId) -> Result<(Path, bool), Refusal> {
+pub(super) fn place<T: Read>(
+    tree: &Tree<T>,
+    query: &Blob,
+    row: RowId,
+    among: &Among,
+) -> Result<(Path, bool), Refusal> {
     let path = tree.seek(|stored, other| {
         let order = tree.layout.compare(query.as_slice(), stored)?;
-        Ok(order.then_with(|| row.as_bytes().as_slice().cmp(other)) != Ordering::Less)
+        Ok(order.then_with(|| among.compare(other)) != Ordering::Less)
     })?;
     let leaf = path.leaf()?;
     let there = match leaf.position.checked_sub(1) {
@@ -56,7 +62,7 @@ pub(super) fn place<T: Read>(tree: &Tree<T>, query: &Blob, row: RowId) -> Result
 
 /// Inserts an entry; false if it was there.
 fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusal> {
-    check(tree, entry)?;
+    let among = check(tree, entry)?;
     if let Some((lower, upper)) = &entry.equals
         // Where the new ciphertext is the only one of its value, nothing equal is stored.
         && !(lower == upper && *lower == entry.query)
@@ -64,7 +70,7 @@ fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusa
     {
         return Ok(false);
     }
-    let (path, there) = place(tree, &entry.query, entry.row)?;
+    let (path, there) = place(tree, &entry.query, entry.row, &among)?;
     if there {
         return Ok(false);
     }

@@ -2,6 +2,7 @@
 
 use super::insert::check;
 use super::page::damaged;
+use super::tie::Among;
 use super::tree::{Path, Tree};
 use arras_protocol::Refusal;
 use arras_protocol::bplus::NewEntry;
@@ -15,8 +16,8 @@ pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Resul
     }
     let mut path = tree.seek(|_, _| Ok(true))?;
     for entry in entries {
-        check(tree, entry)?;
-        ascends(tree, &path, entry)?;
+        let among = check(tree, entry)?;
+        ascends(tree, &path, entry, &among)?;
         let record = [entry.stored.as_slice(), entry.row.as_bytes()].concat();
         append(tree, &mut path, &record)?;
     }
@@ -27,12 +28,12 @@ pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Resul
 }
 
 /// The entry must be greater than the last one.
-fn ascends<T>(tree: &Tree<T>, path: &Path, entry: &NewEntry) -> Result<(), Refusal> {
+fn ascends<T>(tree: &Tree<T>, path: &Path, entry: &NewEntry, among: &Among) -> Result<(), Refusal> {
     let page = &path.leaf()?.page;
     let Some(last) = page.count().checked_sub(1) else { return Ok(()) };
     let (stored, row) = page.entry(last)?;
     let order = tree.layout.compare(entry.query.as_slice(), stored)?;
-    match order.then_with(|| entry.row.as_bytes().as_slice().cmp(row)) {
+    match order.then_with(|| among.compare(row)) {
         Ordering::Greater => Ok(()),
         _ => super::malformed("a load that does not ascend"),
     }

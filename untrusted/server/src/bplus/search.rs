@@ -1,9 +1,10 @@
 //! Searches: whole runs of records are copied out of the leaves.
 
 use super::page::Page;
+use super::tie::Among;
 use super::tree::{Path, Tree};
 use arras_protocol::arx_range::Order;
-use arras_protocol::bplus::{Bound, Response};
+use arras_protocol::bplus::{After, Bound, Response};
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::{Refusal, RowId};
 use arras_storage::Read;
@@ -13,6 +14,9 @@ use std::cmp::Ordering;
 struct Range<'r> {
     lower: &'r Bound,
     upper: &'r Bound,
+    /// The entries after which the search goes on, if either end is one.
+    after_lower: Option<Among>,
+    after_upper: Option<Among>,
 }
 
 impl<'r> Range<'r> {
@@ -21,14 +25,20 @@ impl<'r> Range<'r> {
         if [lower, upper].into_iter().any(|bound| Some(bound.query.len()) != bytes) {
             return super::malformed("a bound that is not of the scheme");
         }
-        Ok(Self { lower, upper })
+        let after = |bound: &Bound| match &bound.after {
+            Some(After { row, tie }) => Among::new(tree, *row, *tie).map(Some),
+            None => Ok(None),
+        };
+        Ok(Self { lower, upper, after_lower: after(lower)?, after_upper: after(upper)? })
     }
 
     /// Whether an entry is below the range.
     fn is_below<T: Read>(&self, tree: &Tree<T>, stored: &[u8], row: &[u8]) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.lower.query.as_slice(), stored)? {
             Ordering::Less => false,
-            Ordering::Equal => self.lower.after.is_some_and(|RowId(after)| row <= after.as_slice()),
+            Ordering::Equal => {
+                self.after_lower.as_ref().is_some_and(|after| after.compare(row) != Ordering::Less)
+            }
             Ordering::Greater => true,
         })
     }
@@ -37,7 +47,9 @@ impl<'r> Range<'r> {
     fn is_within_upper<T: Read>(&self, tree: &Tree<T>, stored: &[u8], row: &[u8]) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.upper.query.as_slice(), stored)? {
             Ordering::Less => false,
-            Ordering::Equal => self.upper.after.is_none_or(|RowId(after)| row < after.as_slice()),
+            Ordering::Equal => {
+                self.after_upper.as_ref().is_none_or(|after| after.compare(row) == Ordering::Greater)
+            }
             Ordering::Greater => true,
         })
     }
