@@ -4,6 +4,7 @@
 //! [`Knowledge`] that its paper grants the attacker. The plaintexts serve to score it. Beside each rate stands what a
 //! guess without the server would have got.
 
+mod assumption;
 mod experiment;
 mod grubbs_bclo;
 mod grubbs_binomial;
@@ -25,15 +26,17 @@ mod result;
 mod score;
 mod snapshot;
 pub mod span;
+mod split;
 pub mod tape;
 mod target;
 #[cfg(test)]
 mod tests;
 mod watched;
 
+pub use assumption::{Assumption, Extremes};
 pub use experiment::{AttackProgress, AttackWatch, run};
-pub use request::{ALL_ATTACKS, ATTACKED_RECORDS_MAX, AttackPlan, AttackRequest, Auxiliary};
-pub use result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, QueryCost};
+pub use request::{ALL_ATTACKS, ATTACKED_RECORDS_MAX, AttackPlan, AttackRequest, Auxiliary, NO_GROUP};
+pub use result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, MARK, QueryCost, UpTo};
 pub use score::{Score, TOLERANCE, baseline, score, up_to_symmetry};
 pub use target::{Knowledge, Target};
 
@@ -106,6 +109,8 @@ pub struct Attack {
     pub attacker: &'static str,
     /// The leakage it rests on.
     pub rests_on: &'static [Pattern],
+    /// What it takes for granted without seeing it.
+    pub assumes: &'static [Assumption],
     /// The protocols it works against, by name.
     pub protocols: &'static [&'static str],
     /// Why it cannot be attempted on a target, if it cannot: too many values for its running time, say.
@@ -130,6 +135,7 @@ pub const ALL: &[Attack] = &[
         citation: "Naveed, Kamara, Wright, CCS 2015",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Frequency],
+        assumes: &[Assumption::Distribution],
         protocols: &["bplus_bclo", "bplus_clww"],
         obstacle: |_| None,
         carry: naveed_kamara_wright::frequency,
@@ -140,6 +146,7 @@ pub const ALL: &[Attack] = &[
         citation: "Naveed, Kamara, Wright, CCS 2015",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency],
+        assumes: &[Assumption::Extremes, Assumption::Dense],
         protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
         obstacle: |_| None,
         carry: naveed_kamara_wright::sorting,
@@ -150,7 +157,8 @@ pub const ALL: &[Attack] = &[
         citation: "Naveed, Kamara, Wright, CCS 2015",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency],
-        protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_cloz"],
+        assumes: &[Assumption::Distribution, Assumption::Extremes],
+        protocols: &["bplus_bclo", "bplus_clww"],
         obstacle: naveed_kamara_wright::cumulative_obstacle,
         carry: naveed_kamara_wright::cumulative,
     },
@@ -160,6 +168,7 @@ pub const ALL: &[Attack] = &[
         citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::HighBits],
+        assumes: &[Assumption::Distribution, Assumption::Extremes],
         protocols: &["bplus_bclo"],
         obstacle: grubbs_bclo::obstacle,
         carry: grubbs_bclo::carry,
@@ -170,6 +179,7 @@ pub const ALL: &[Attack] = &[
         citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBit],
+        assumes: &[Assumption::Distribution, Assumption::Extremes],
         protocols: &["bplus_clww"],
         obstacle: grubbs_digits::obstacle,
         carry: grubbs_digits::bits,
@@ -180,6 +190,7 @@ pub const ALL: &[Attack] = &[
         citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
         attacker: "the store and every insertion, whose query ciphertexts it kept",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBlock],
+        assumes: &[Assumption::Distribution, Assumption::Extremes],
         protocols: &["bplus_lewi_wu"],
         obstacle: grubbs_digits::obstacle,
         carry: grubbs_digits::blocks,
@@ -190,6 +201,7 @@ pub const ALL: &[Attack] = &[
         citation: "Grubbs, Sekniqi, Bindschaedler, Naveed, Ristenpart, S&P 2017",
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order],
+        assumes: &[Assumption::Distribution],
         protocols: &["bplus_fh_ope", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
         obstacle: grubbs_binomial::obstacle,
         carry: grubbs_binomial::carry,

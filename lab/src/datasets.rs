@@ -11,7 +11,8 @@ mod randhie;
 #[cfg(test)]
 mod tests;
 
-pub use import::{Column, Decimals, ImportError, import_data, import_queries};
+pub use import::{Column, Decimals, ImportError, import_data, import_groups, import_queries};
+pub use randhie::Unit as RandUnit;
 
 use crate::queries::RangeQuery;
 use arras_client::ore::domain::Domain;
@@ -24,7 +25,8 @@ pub enum Dataset {
     /// Normal: mean half the number of records, standard deviation a tenth of it.
     Normal,
     /// Annual incomes of families in dollars, of the RAND Health Insurance Experiment: public domain, 20,190
-    /// records, many of them equal, 0 the smallest. A smaller number of records is a random part of them.
+    /// person-years of 5,912 persons, each with the income of its family in all of its years; 0 the smallest. A
+    /// smaller number of records is a random part of them.
     RandIncome,
     /// Yearly pay in dollars: a mixture of part-time, ordinary and high salaries, each log-normal, below 500,000.
     Salaries,
@@ -61,7 +63,7 @@ impl Dataset {
         match self {
             Self::Normal => "normal, standard deviation a tenth of the number of records",
             Self::RandIncome => {
-                "family incomes of the RAND Health Insurance Experiment (20,190, public domain)"
+                "family incomes of the RAND Health Insurance Experiment (20,190 person-years, public domain)"
             }
             Self::Salaries => "salary-like: yearly pay in dollars, skewed",
             Self::Supplied => "your own",
@@ -74,6 +76,12 @@ impl Dataset {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::BUILT_IN.into_iter().find(|dataset| dataset.name() == name)
+    }
+
+    /// Whose rows belong together, if it is known of it.
+    #[must_use]
+    pub fn unit(self) -> Option<&'static str> {
+        (self == Self::RandIncome).then(|| RandUnit::Person.name())
     }
 
     /// Most records it has, if there is a bound.
@@ -94,6 +102,13 @@ impl Dataset {
             Self::Zipf => generate::zipf(records, seed),
         }
     }
+}
+
+/// The values of [`Dataset::RandIncome`] in order of the table, and the unit that each is of; no units if none is
+/// asked for.
+#[must_use]
+pub fn rand_incomes_by(unit: Option<RandUnit>) -> (Vec<i64>, Vec<u64>) {
+    (randhie::incomes(), unit.map(randhie::units).unwrap_or_default())
 }
 
 /// Which numbers a run's values are of.

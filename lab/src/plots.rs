@@ -8,8 +8,9 @@ mod page;
 mod tests;
 
 pub use attacks::of_attacks;
-pub use bars::{BarPanel, BarRow, bar_chart};
+pub use bars::{BarPanel, BarRow, Scale, bar_chart};
 pub use lines::{Axis, Line, LinePanel, line_chart};
+pub(crate) use page::percent;
 
 use crate::run::{RunResult, Stage, StageResult};
 
@@ -47,13 +48,14 @@ pub fn of_runs(runs: &[(&str, &RunResult)]) -> Result<String, PlotError> {
         for (measure, of) in MEASURES {
             let value = |name: &str, run: &RunResult| {
                 let protocol = run.protocols.iter().find(|protocol| protocol.protocol == name)?;
-                of(protocol.stage(stage)?).filter(|value| *value > 0.0)
+                of(protocol.stage(stage)?)
             };
             let rows = first.protocols.iter().map(|protocol| BarRow {
                 label: protocol.title.clone(),
                 values: runs.iter().map(|(_, run)| value(&protocol.protocol, run)).collect(),
             });
-            panels.push(BarPanel { title: format!("{what}: {measure}"), rows: rows.collect() });
+            let (title, scale) = (format!("{what}: {measure}"), Scale::Logarithmic);
+            panels.push(BarPanel { title, scale, rows: rows.collect() });
         }
     }
     let series: Vec<String> = runs.iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -145,7 +145,12 @@ fn an_attack_prints_rates_beside_a_baseline_and_costs() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.starts_with("120 records (zipf), seed 1"), "{text}");
     assert!(text.contains("nkw_sorting (Naveed, Kamara, Wright, CCS 2015)"), "{text}");
-    assert!(text.contains("auxiliary data: 120 values, another sample of the same distribution"), "{text}");
+    assert!(text.contains("values from 1 to 40: the records' least and greatest, told to it"), "{text}");
+    assert!(
+        text.contains("assumes: the least and the greatest value; every value between them occurs"),
+        "{text}"
+    );
+    assert!(!text.contains("within 1%  "), "of 40 values only the right one is within a hundredth: {text}");
     let plot = std::fs::read_to_string(directory.path().join("rates.svg")).unwrap();
     assert!(plot.starts_with("<svg") && plot.contains("nkw_sorting, bplus_clww"));
 }
@@ -170,6 +175,87 @@ fn attacks_on_own_data_with_own_auxiliary_data_give_json_lines() {
     assert!(
         lines[1]["result"]["knowledge"].as_str().unwrap().contains("auxiliary data: 40 values, supplied")
     );
+}
+
+/// One figure for one cell, wherever it is shown, and one mark for what is up to a reflection.
+#[test]
+fn tables_plots_and_json_say_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [
+        "attack",
+        "--attack",
+        "kkno_access,nkw_sorting",
+        "--protocol",
+        "bplus_clww,kerschbaum_tueno",
+        "--dataset",
+        "uniform",
+        "--records",
+        "600",
+        "--queries",
+        "40",
+        "--plot",
+        "rates.svg",
+    ];
+    let output = |more: &[&str]| {
+        let output = lab(directory.path(), &[&arguments[..], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (text, json) = (output(&[]), output(&["--json"]));
+    let plot = std::fs::read_to_string(directory.path().join("rates.svg")).unwrap();
+    for line in json.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let result = &line["result"];
+        let percent = |of: &str, name: &str| match result[of][name].as_f64().unwrap() * 100.0 {
+            0.0 => "0".to_owned(),
+            ..0.1 => panic!("of 600 records one is more"),
+            number @ ..1.0 => format!("{number:.2}"),
+            number => format!("{number:.1}"),
+        };
+        let mark = if result["up_to"].is_null() { "" } else { "*" };
+        let name = format!("{}{mark}", result["attack"].as_str().unwrap());
+        let protocol = result["protocol"].as_str().unwrap();
+        let row = text.lines().find(|row| {
+            let mut words = row.split_whitespace();
+            words.next() == Some(&name) && words.next() == Some(protocol)
+        });
+        let row = row.unwrap_or_else(|| panic!("{name} {protocol}: {text}"));
+        for of in ["exact", "close"] {
+            let cell = format!("{} ({})", percent("score", of), percent("baseline", of));
+            assert!(row.contains(&cell), "{cell}: {row}");
+        }
+        let drawn = format!("{name}, {protocol}, attack: {}.", percent("score", "exact"));
+        assert!(plot.contains(&drawn), "{drawn}");
+        assert_eq!(result["as_guessed"].is_null(), mark.is_empty());
+    }
+    assert!(text.contains("kkno_access* against bplus_clww: up to reflection; as guessed: exact"), "{text}");
+    assert!(
+        text.contains("nkw_sorting* against kerschbaum_tueno: up to rotation; as guessed: exact"),
+        "{text}"
+    );
+}
+
+#[test]
+fn data_are_split_by_a_column_and_a_warning_says_what_rows_share() {
+    let directory = tempfile::tempdir().unwrap();
+    let rows: String = (0..300).map(|row| format!("p{},{}\n", row / 3, row / 3 * 5)).collect();
+    std::fs::write(directory.path().join("d.csv"), format!("who,pay\n{rows}")).unwrap();
+    let run = |more: &[&str]| {
+        let arguments = ["attack", "--attack", "nkw_sorting", "--protocol", "bplus_clww", "--data", "d.csv"];
+        let output = lab(directory.path(), &[&arguments[..], &["--column", "pay"], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (text, told) = run(&["--group", "who"]);
+    assert!(text.contains("split by who), seed 1; 0% of them have a value"), "{text}");
+    assert!(!told.contains("warning"), "{told}");
+    let (_, told) = run(&[]);
+    assert!(told.contains("warning: values repeat, and ") && told.contains("(--group)"), "{told}");
+    let line = refused(
+        directory.path(),
+        &["attack", "--attack", "all", "--data", "d.csv", "--column", "pay", "--group", "whom"],
+    );
+    assert_eq!(line, "arras lab: d.csv:1: no column is named whom; the first line has: who, pay");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Carries attacks out, scores them, and measures what the protocol costs.
 
-use super::request::{AttackPlan, Auxiliary};
-use super::result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, QueryCost};
+use super::request::{AttackPlan, Auxiliary, NO_GROUP};
+use super::result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, QueryCost, UpTo};
 use super::score::{baseline, score, up_to_symmetry};
-use super::{Attack, AttackFailure, Recovery, Target};
+use super::{Assumption, Attack, AttackFailure, Recovery, Target};
 use crate::datasets::Dataset;
 use crate::protocols::ProtocolEntry;
 use crate::run::{self, Ending, RunRequest, Stage, Watch};
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -84,7 +85,13 @@ pub fn run(plan: &AttackPlan, watch: &AttackWatch<'_>) -> AttackRunResult {
             None => one(plan, attack, protocol, watch),
         });
     }
-    AttackRunResult { environment: run::environment(), request: plan.request.clone(), attacks }
+    AttackRunResult {
+        environment: run::environment(),
+        request: plan.request.clone(),
+        shared: plan.shared,
+        warnings: plan.warnings.clone(),
+        attacks,
+    }
 }
 
 fn one(
@@ -97,7 +104,7 @@ fn one(
     let began = Instant::now();
     let mut result = AttackResult::new(attack, protocol);
     result.records = target.values.len() as u64;
-    result.baseline = baseline(&target.values, &target.knowledge);
+    result.baseline = baseline(&target.values);
     result.knowledge = knowledge(plan, attack, "");
     let carried = (attack.carry)(target, protocol, watch);
     result.elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -120,37 +127,41 @@ fn scored(result: &mut AttackResult, target: &Target, recovery: Recovery) {
         return;
     }
     result.queries = recovery.queries;
-    result.score = score(values, &recovery.guesses, knowledge);
-    result.score_up_to_symmetry = up_to_symmetry(values, &recovery, knowledge);
-    let resolved = result.resolved();
+    let of = |recovery: &Recovery| {
+        up_to_symmetry(values, recovery, knowledge).unwrap_or_else(|| score(values, &recovery.guesses))
+    };
+    result.up_to = UpTo::of(&recovery.symmetry);
+    result.score = of(&recovery);
+    result.as_guessed = result.up_to.map(|_| score(values, &recovery.guesses));
     for (queries, guesses) in recovery.earlier {
         let earlier = Recovery { guesses, symmetry: recovery.symmetry.clone(), ..Recovery::default() };
-        let score = up_to_symmetry(values, &earlier, knowledge)
-            .unwrap_or_else(|| score(values, &earlier.guesses, knowledge));
-        result.curve.push(CurvePoint { queries, score });
+        result.curve.push(CurvePoint { queries, score: of(&earlier) });
     }
     if result.curve.last().is_some_and(|last| last.queries < recovery.queries) {
-        result.curve.push(CurvePoint { queries: recovery.queries, score: resolved });
+        result.curve.push(CurvePoint { queries: recovery.queries, score: result.score });
     }
 }
 
 /// What the attacker has, in words.
 fn knowledge(plan: &AttackPlan, attack: &Attack, saw: &str) -> String {
     let known = &plan.target.knowledge;
+    let parts = match plan.request.group.as_deref() {
+        None | Some(NO_GROUP) => "the other half of the data, split by row".to_owned(),
+        Some(group) => format!("the other half of the data, split by {group}"),
+    };
     let source = match (plan.request.auxiliary, plan.request.dataset) {
         (Auxiliary::Supplied, _) => "supplied",
-        (Auxiliary::SameDistribution, Dataset::Supplied | Dataset::RandIncome) => {
-            "the other half of the data, split at random"
-        }
+        (Auxiliary::SameDistribution, Dataset::Supplied | Dataset::RandIncome) => &parts,
         (Auxiliary::SameDistribution, _) => "another sample of the same distribution",
     };
-    let mut text = format!(
-        "{}; auxiliary data: {} values, {source}; the least and the greatest value, {} and {}",
-        attack.attacker,
-        known.auxiliary.len(),
-        known.least,
-        known.greatest
-    );
+    let mut text = attack.attacker.to_owned();
+    if attack.assumes.contains(&Assumption::Distribution) {
+        let _ = write!(text, "; auxiliary data: {} values, {source}", known.auxiliary.len());
+    }
+    if attack.assumes.contains(&Assumption::Extremes) {
+        let (least, greatest) = (known.least, known.greatest);
+        let _ = write!(text, "; values from {least} to {greatest}: {}", plan.request.extremes.describe());
+    }
     if !saw.is_empty() {
         text.push_str("; ");
         text.push_str(saw);

@@ -3,16 +3,20 @@
 //! store) and Lewi-Wu (digits are blocks; the query ciphertexts are needed, which come with each insertion).
 //!
 //! Ciphertexts in order and their first differing digits are the shape of the trie of the values. It is laid over the trie of
-//! the auxiliary values, children in order, so that frequencies agree best: what of either has no counterpart costs its
-//! frequency. A matching of least cost is found by dynamic programming over pairs of nodes.
+//! the auxiliary values, children in order, so that frequencies agree best and values lie where their ranks say: what of
+//! either has no counterpart costs its frequency. A matching of least cost is found by dynamic programming over pairs of
+//! nodes. Without the ranks the shape could be laid anywhere where frequencies happen to agree, as they do where the
+//! auxiliary data have none of the values.
 //!
 //! *Deviation.* The paper matches values whose known bits agree; here the trie makes them agree.
 
 mod overlay;
+mod position;
 #[cfg(test)]
 mod tests;
 
 use self::overlay::{Leaf, Overlay, Trie};
+use self::position::Estimate;
 use super::matching::spread;
 use super::snapshot::Column;
 use super::tape::Exchange;
@@ -119,7 +123,12 @@ fn laid_over(groups: &[Vec<usize>], first: Vec<usize>, digit_bits: u32, knowledg
     let scale = records / knowledge.auxiliary.len() as f64;
     let leaf =
         |(value, count): (i64, usize)| Leaf { plaintext: plaintext(value), weight: count as f64 * scale };
-    let trie = Trie { weights: groups.iter().map(|group| group.len() as f64).collect(), first };
+    let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
+    // Plaintexts are the domain's numbers, counted from the least one.
+    let from = domain.limits().0 as f64;
+    let place = |estimate: Estimate| Estimate { mean: estimate.mean - from, ..estimate };
+    let places = position::estimates(&sizes, knowledge).into_iter().map(place).collect();
+    let trie = Trie { weights: sizes.iter().map(|size| *size as f64).collect(), first, places };
     let leaves: Vec<Leaf> = knowledge.histogram().into_iter().map(leaf).collect();
     let plaintexts = Overlay::new(&trie, &leaves, digits, digit_bits).guesses();
     let number = |plaintext: u64| domain.number(plaintext).and_then(|number| i64::try_from(number).ok());

@@ -93,7 +93,7 @@ impl Ideal {
             self.recording.of_records(items).into_iter().map(|guess| guess.unwrap_or(middle)).collect();
         let recovery = Recovery { guesses, symmetry, ..Recovery::default() };
         up_to_symmetry(&self.values, &recovery, &self.knowledge)
-            .unwrap_or_else(|| super::score(&self.values, &recovery.guesses, &self.knowledge))
+            .unwrap_or_else(|| super::score(&self.values, &recovery.guesses))
     }
 }
 

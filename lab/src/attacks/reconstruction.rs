@@ -3,7 +3,7 @@
 use super::observed::{Grain, Observed};
 use super::recording::{Recording, record};
 use super::span::{Estimates, Span};
-use super::{Attack, AttackFailure, AttackWatch, Recovery, Symmetry, Target};
+use super::{Assumption, Attack, AttackFailure, AttackWatch, Recovery, Symmetry, Target};
 use super::{kkno_access, kkno_volume, lmp_auxiliary, lmp_order, lmp_rank};
 use crate::protocols::ProtocolEntry;
 use arras_protocol::leakage::Pattern;
@@ -54,8 +54,9 @@ pub(super) const KKNO_ACCESS: Attack = Attack {
     name: "kkno_access",
     title: "KKNO, access pattern",
     citation: KKNO,
-    attacker: "watches which items searches return, and knows that queries are uniform over all ranges",
+    attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
+    assumes: &[Assumption::Extremes, Assumption::UniformQueries],
     protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
@@ -71,8 +72,9 @@ pub(super) const KKNO_VOLUME: Attack = Attack {
     name: "kkno_volume",
     title: "KKNO, volumes",
     citation: KKNO,
-    attacker: "watches how many results searches have, and knows that queries are uniform over all ranges, and the number of records",
+    attacker: "watches how many results searches have",
     rests_on: &[Pattern::Volume],
+    assumes: &[Assumption::Extremes, Assumption::UniformQueries, Assumption::Records],
     protocols: SHOW_VOLUME,
     obstacle: |target| too_many(target, kkno_volume::VALUES_MAX),
     carry: volumes,
@@ -83,8 +85,9 @@ pub(super) const LMP_ORDER: Attack = Attack {
     name: "lmp_order",
     title: "LMP, access pattern",
     citation: LMP,
-    attacker: "watches which items searches return, and takes the data for dense",
+    attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
+    assumes: &[Assumption::Extremes, Assumption::Dense],
     protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
@@ -100,8 +103,9 @@ pub(super) const LMP_RANK: Attack = Attack {
     name: "lmp_rank",
     title: "LMP, access pattern and rank",
     citation: LMP,
-    attacker: "watches which items searches return and in which order, and takes the data for dense",
+    attacker: "watches which items searches return and in which order",
     rests_on: &[Pattern::AccessPattern, Pattern::Order],
+    assumes: &[Assumption::Extremes, Assumption::Dense],
     protocols: SHOW_ORDER,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
@@ -117,8 +121,9 @@ pub(super) const LMP_AUXILIARY: Attack = Attack {
     name: "lmp_auxiliary",
     title: "LMP, auxiliary distribution",
     citation: LMP,
-    attacker: "watches which items searches return, and knows the auxiliary data, and that queries are uniform where items come in no order",
+    attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
+    assumes: &[Assumption::Distribution, Assumption::Extremes, Assumption::UniformQueries],
     protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, lmp_auxiliary::VALUES_MAX),
     carry: |target, protocol, watch| {

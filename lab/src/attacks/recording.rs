@@ -59,7 +59,9 @@ pub fn record(
         let observer = Observer::new(&opening);
         let mut observation = Observation { watched, observer, names: Vec::new() };
         observation.construct(target, protocol.construction, watch).await?;
-        let Span { least, greatest } = target.span();
+        // What the application asks is about the values there are, whatever the attacker takes them for.
+        let span = Span::of(&target.values).ok_or(AttackFailure::Unreadable("no records"))?;
+        let Span { least, greatest } = span;
         for query in queries::uniform(least, greatest, target.queries, target.seed) {
             watch.check()?;
             observation.search(query).await?;

@@ -1,7 +1,9 @@
 //! Which attacks to carry out, and whether they can be.
 
-use super::{Attack, Knowledge, Target};
-use crate::datasets::{Dataset, NumberType};
+use super::span::Span;
+use super::split::{halves, repeats, shared};
+use super::{Attack, Extremes, Knowledge, Target};
+use crate::datasets::{self, Dataset, NumberType, RandUnit};
 use crate::protocols::{self, ProtocolEntry};
 use crate::run::{ALL_PROTOCOLS, FieldError};
 use crate::seed;
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// Stands for every attack.
 pub const ALL_ATTACKS: &str = "all";
+/// Splits data row by row.
+pub const NO_GROUP: &str = "none";
 /// Most records of an attacked run.
 pub const ATTACKED_RECORDS_MAX: usize = 100_000;
 /// Most queries that are watched.
@@ -19,7 +23,7 @@ const QUERIES_MAX: usize = 1_000_000;
 #[serde(rename_all = "snake_case")]
 pub enum Auxiliary {
     /// As many other values of the same distribution: a generated set is drawn again from another seed; of other data a
-    /// random half is attacked and the other half is the attacker's.
+    /// random half is attacked and the other half is the attacker's, split by [`AttackRequest::group`].
     #[default]
     SameDistribution,
     /// The values in `auxiliary_data`.
@@ -46,6 +50,15 @@ pub struct AttackRequest {
     /// The attacker's values, for [`Auxiliary::Supplied`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auxiliary_data: Option<Vec<i64>>,
+    /// Whose rows stay together when data are split: the name of a column, or [`NO_GROUP`]. None: the data set's own
+    /// unit ([`Dataset::unit`]), if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The group of each of `data`, for [`Dataset::Supplied`] with a `group`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_data: Option<Vec<u64>>,
+    /// Where the attacker has the least and the greatest value from.
+    pub extremes: Extremes,
     /// Queries that are watched.
     pub queries: usize,
     /// Which numbers the values are of.
@@ -66,6 +79,9 @@ impl Default for AttackRequest {
             data: None,
             auxiliary: Auxiliary::default(),
             auxiliary_data: None,
+            group: None,
+            group_data: None,
+            extremes: Extremes::default(),
             queries: 1000,
             numbers: NumberType::default(),
             page_bytes: 4096,
@@ -83,6 +99,10 @@ pub struct AttackPlan {
     pub pairs: Vec<(&'static Attack, &'static ProtocolEntry, Option<String>)>,
     /// What is attacked.
     pub target: Target,
+    /// Share of the attacked records whose value the auxiliary data hold, too.
+    pub shared: f64,
+    /// What makes the rates other than they look.
+    pub warnings: Vec<String>,
 }
 
 fn error(field: &str, message: impl Into<String>) -> FieldError {
@@ -137,17 +157,47 @@ impl AttackRequest {
         );
         self.check_sizes(&protocols, &mut errors);
         let (values, auxiliary) = self.take_values(&mut errors);
-        if !errors.is_empty() {
+        let shared = shared(&values, &auxiliary);
+        let warnings: Vec<String> = self.warning(&values, shared).into_iter().collect();
+        let span = self.extremes(&values, &auxiliary);
+        let Some(Span { least, greatest }) = span.filter(|_| errors.is_empty()) else {
             return Err(errors);
-        }
-        let least = values.iter().copied().min().unwrap_or_default();
-        let greatest = values.iter().copied().max().unwrap_or_default();
+        };
         let knowledge = Knowledge { auxiliary, least, greatest, numbers: self.numbers };
         let (queries, page_bytes, seed) = (self.queries, self.page_bytes, self.seed);
         let target = Target { values, knowledge, queries, page_bytes, seed };
         let pairs = self.pairs(&attacks, &protocols, &target, &mut errors);
         self.records = target.values.len();
-        if errors.is_empty() { Ok(AttackPlan { request: self, pairs, target }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(AttackPlan { request: self, pairs, target, shared, warnings })
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// What the attacker takes for the least and the greatest value; none of no values.
+    fn extremes(&self, values: &[i64], auxiliary: &[i64]) -> Option<Span> {
+        match self.extremes {
+            Extremes::Records => Span::of(values),
+            Extremes::Auxiliary => Span::of(auxiliary),
+            Extremes::Type => {
+                let (least, greatest) = self.numbers.domain().limits();
+                let within = |limit: i128| limit.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+                Some(Span { least: within(least), greatest: within(greatest) })
+            }
+        }
+    }
+
+    /// Of data whose rows may belong together and were split one by one.
+    fn warning(&self, values: &[i64], shared: f64) -> Option<String> {
+        let split = self.dataset == Dataset::Supplied && self.auxiliary == Auxiliary::SameDistribution;
+        (split && self.group.is_none() && repeats(values)).then(|| {
+            format!(
+                "values repeat, and {:.0}% of the attacked records have a value that is in the attacker's half as well: \
+                 if rows belong together (of one person, say), name the column that tells (--group), or rates are too high; if they do not, say --group none",
+                shared * 100.0
+            )
+        })
     }
 
     /// What is asked for and works; asking for one thing that does not is a mistake.
@@ -210,28 +260,18 @@ impl AttackRequest {
             }
             (Auxiliary::SameDistribution, _) => None,
         };
-        let supplied = match (self.dataset, self.data.take()) {
+        let groups = self.group_data.take().unwrap_or_default();
+        if self.group.is_none() {
+            self.group = self.dataset.unit().map(str::to_owned);
+        }
+        let (values, mut auxiliary) = match (self.dataset, self.data.take()) {
             (Dataset::Supplied, None) => {
                 errors.push(error("data", "no data: supply some, or choose a data set"));
                 return (Vec::new(), Vec::new());
             }
-            (Dataset::Supplied, data) => data,
-            (Dataset::RandIncome, _) => {
-                let most = self.dataset.records_max().unwrap_or_default();
-                Some(self.dataset.values(most, self.seed))
-            }
-            _ => None,
-        };
-        let (values, mut auxiliary) = match (supplied, auxiliary) {
-            (Some(data), auxiliary) => self.part(data, auxiliary, errors),
-            (None, auxiliary) => {
-                if self.records == 0 {
-                    errors.push(error("records", "at least 1 record"));
-                }
-                let records = self.records.clamp(1, ATTACKED_RECORDS_MAX);
-                let other = || self.dataset.values(records, self.seed ^ OTHER_SEED);
-                (self.dataset.values(records, self.seed), auxiliary.unwrap_or_else(other))
-            }
+            (Dataset::Supplied, Some(data)) => self.supplied(&data, &groups, auxiliary, errors),
+            (Dataset::RandIncome, _) => self.rand_incomes(auxiliary, errors),
+            _ => self.generated(auxiliary, errors),
         };
         for (field, values) in [("data", &values), ("auxiliary", &auxiliary)] {
             if let Some(value) = values.iter().find(|value| !self.numbers.holds(**value)) {
@@ -242,20 +282,79 @@ impl AttackRequest {
         (values, auxiliary)
     }
 
-    /// Of data that cannot be drawn again: the part that is attacked, and the attacker's.
-    fn part(
+    /// Of a generated set: the attacker's values are drawn from another seed.
+    fn generated(&self, auxiliary: Option<Vec<i64>>, errors: &mut Vec<FieldError>) -> (Vec<i64>, Vec<i64>) {
+        if self.records == 0 {
+            errors.push(error("records", "at least 1 record"));
+        }
+        if self.group.as_ref().is_some_and(|group| group != NO_GROUP) {
+            errors.push(error("group", "rows of generated data are of nobody"));
+        }
+        let records = self.records.clamp(1, ATTACKED_RECORDS_MAX);
+        let other = || self.dataset.values(records, self.seed ^ OTHER_SEED);
+        (self.dataset.values(records, self.seed), auxiliary.unwrap_or_else(other))
+    }
+
+    fn rand_incomes(
         &self,
-        mut data: Vec<i64>,
         auxiliary: Option<Vec<i64>>,
         errors: &mut Vec<FieldError>,
     ) -> (Vec<i64>, Vec<i64>) {
-        seed::shuffle(&mut seed::prg(self.seed, "split of the data"), &mut data);
-        let auxiliary = match auxiliary {
-            Some(auxiliary) => auxiliary,
-            None => data.split_off(data.len().div_ceil(2)),
+        let by = match self.group.as_deref() {
+            None | Some(NO_GROUP) => None,
+            Some(name) => match RandUnit::named(name) {
+                Some(unit) => Some(unit),
+                None => {
+                    errors.push(error("group", format!("rand_income has: person, family, {NO_GROUP}")));
+                    None
+                }
+            },
+        };
+        let (values, groups) = datasets::rand_incomes_by(by);
+        self.part(&values, &groups, auxiliary, errors)
+    }
+
+    fn supplied(
+        &self,
+        data: &[i64],
+        groups: &[u64],
+        auxiliary: Option<Vec<i64>>,
+        errors: &mut Vec<FieldError>,
+    ) -> (Vec<i64>, Vec<i64>) {
+        let named = self.group.as_ref().is_some_and(|group| group != NO_GROUP);
+        if named == groups.is_empty() || named && groups.len() != data.len() {
+            errors.push(error("group", "a group for each value is needed, and its name"));
+        }
+        self.part(data, groups, auxiliary, errors)
+    }
+
+    /// Of data that cannot be drawn again: the part that is attacked, and the attacker's.
+    fn part(
+        &self,
+        data: &[i64],
+        groups: &[u64],
+        auxiliary: Option<Vec<i64>>,
+        errors: &mut Vec<FieldError>,
+    ) -> (Vec<i64>, Vec<i64>) {
+        let (mut data, auxiliary) = match auxiliary {
+            Some(auxiliary) => {
+                let mut data = data.to_vec();
+                seed::shuffle(&mut seed::prg(self.seed, "order of the data"), &mut data);
+                (data, auxiliary)
+            }
+            None => {
+                let halves = halves(data, groups, self.seed);
+                (halves.attacked, halves.auxiliary)
+            }
         };
         if data.is_empty() || auxiliary.is_empty() {
-            errors.push(error("data", "too few values: at least 2, half of them for the attacker"));
+            let message = match self.group.as_deref() {
+                Some(group) if group != NO_GROUP => {
+                    format!("all are of one {group}: nothing is left for the attacker")
+                }
+                _ => "too few values: at least 2, half of them for the attacker".to_owned(),
+            };
+            errors.push(error("data", message));
         }
         if self.records > data.len() {
             let message = format!("there are {} to attack, the rest is the attacker's", data.len());

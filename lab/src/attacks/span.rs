@@ -13,6 +13,13 @@ pub struct Span {
 }
 
 impl Span {
+    /// From the least to the greatest of these values; none of no values.
+    #[must_use]
+    pub fn of(values: &[i64]) -> Option<Self> {
+        let (least, greatest) = (values.iter().copied().min()?, values.iter().copied().max()?);
+        Some(Self { least, greatest })
+    }
+
     /// Number of values, at least one.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -4,7 +4,7 @@ mod carried;
 mod requests;
 
 use super::*;
-use crate::datasets::NumberType;
+use crate::datasets::{Dataset, NumberType};
 
 fn knowledge(mut auxiliary: Vec<i64>) -> Knowledge {
     auxiliary.sort_unstable();
@@ -14,10 +14,19 @@ fn knowledge(mut auxiliary: Vec<i64>) -> Knowledge {
 
 #[test]
 fn scores_are_what_they_say() {
-    let known = knowledge(vec![0, 100]);
-    let scored = score(&[0, 50, 100, 7], &[0, 51, 90, 7], &known);
-    assert_eq!((scored.exact, scored.close), (0.5, 0.75));
+    let scored = score(&[0, 50, 100, 7], &[0, 51, 90, 7]);
+    assert_eq!((scored.exact, scored.close), (0.5, Some(0.75)));
     assert!((scored.error - 0.0275).abs() < 1e-12);
+}
+
+#[test]
+fn within_a_hundredth_of_a_small_span_is_no_measure_of_its_own() {
+    let narrow: Vec<i64> = (0..=99).collect();
+    assert_eq!(score(&narrow, &narrow).close, None);
+    assert_eq!(baseline(&narrow).close, None);
+    let wide: Vec<i64> = (0..=100).collect();
+    assert_eq!(score(&wide, &wide).close, Some(1.0));
+    assert!(!serde_json::to_string(&score(&narrow, &narrow)).unwrap().contains("close"));
 }
 
 #[test]
@@ -30,19 +39,33 @@ fn mirrored_and_rotated_guesses_are_set_right() {
     // The records in circular order, beginning with the second; guessed as 0, 1, 2, 3.
     let positions = vec![1, 3, 0, 2];
     let guesses = vec![2, 0, 3, 1];
-    assert_eq!(score(&values, &guesses, &known).exact, 0.0);
+    assert_eq!(score(&values, &guesses).exact, 0.0);
     let rotated = Recovery { guesses, symmetry: Symmetry::Rotation { positions }, ..Recovery::default() };
     assert_eq!(up_to_symmetry(&values, &rotated, &known).unwrap().exact, 1.0);
     assert_eq!(up_to_symmetry(&values, &Recovery::default(), &known), None);
 }
 
 #[test]
-fn the_baseline_is_the_best_constant() {
-    let known = knowledge(vec![0, 10, 10, 10, 1000, 1001, 1002, 1003, 2000]);
-    let values = [10, 10, 1000, 1005];
-    let base = baseline(&values, &known);
-    assert_eq!((base.exact, base.close), (0.5, 0.5));
-    assert!((base.error - (990.0 + 990.0 + 0.0 + 5.0) / 4.0 / 2000.0).abs() < 1e-12);
+fn no_constant_guess_is_better_than_the_baseline() {
+    let columns = [
+        vec![10, 10, 1000, 1005, 1004, 2000, 0],
+        vec![3; 7],
+        vec![0, 0, 0, 500, 501, 502, 503, 990, 1000],
+        Dataset::Zipf.values(300, 1),
+        Dataset::Salaries.values(60, 1).into_iter().map(|pay| pay / 500).collect(),
+    ];
+    for values in columns {
+        let base = baseline(&values);
+        let (least, greatest) = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
+        let all: Vec<Score> =
+            (least..=greatest).map(|guess| score(&values, &vec![guess; values.len()])).collect();
+        let most = |of: fn(&Score) -> f64| all.iter().map(of).fold(0.0, f64::max);
+        assert_eq!(base.exact, most(|score| score.exact), "{values:?}");
+        assert_eq!(base.close.unwrap_or(0.0), most(|score| score.close.unwrap_or(0.0)), "{values:?}");
+        assert!(base.close.is_none_or(|close| close >= base.exact), "{base:?}");
+        let least = all.iter().map(|score| score.error).fold(f64::INFINITY, f64::min);
+        assert!((base.error - least).abs() < 1e-12, "{base:?} {least}");
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use super::run::{one_of, read, shown};
 use super::{Failure, check_plot, ended, print, stop_flag, table, write_file};
-use crate::attacks::{self, AttackEnding, AttackProgress, AttackRequest, AttackWatch, Auxiliary};
-use crate::datasets::{Column, Dataset, Decimals, NumberType, import_data};
+use crate::attacks::{
+    self, AttackEnding, AttackProgress, AttackRequest, AttackWatch, Auxiliary, Extremes, NO_GROUP,
+};
+use crate::datasets::{Column, Dataset, Decimals, NumberType, import_data, import_groups};
 use crate::plots;
 use clap::Args;
 use indicatif::ProgressBar;
@@ -39,9 +41,17 @@ pub struct AttackArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub decimals: u8,
     /// What the attacker knows of the values: a table (CSV), or `same-distribution`: a fresh sample of a generated
-    /// set; of --data and rand_income a random half, which is not attacked.
+    /// set; of --data and rand_income a random half, which is not attacked (--group).
     #[arg(long, value_name = "FILE", default_value = SAME_DISTRIBUTION)]
     pub auxiliary: String,
+    /// Whose rows stay together when data are split into the attacked and the attacker's half: a column of the table
+    /// of --data, by number or name; `person` or `family` of rand_income (person if not given); `none`: row by row.
+    #[arg(long, value_name = "COLUMN")]
+    pub group: Option<String>,
+    /// Where attackers have the least and the greatest value from: `records` (they are told the records'), `auxiliary`
+    /// (those of the auxiliary data), `type` (nowhere: all that --numbers holds).
+    #[arg(long, value_name = "SOURCE", default_value = "records")]
+    pub extremes: String,
     /// Number of queries that are watched.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub queries: usize,
@@ -76,6 +86,9 @@ pub(super) fn run(arguments: AttackArguments) -> Result<(), Failure> {
     };
     let result = attacks::run(&plan, &AttackWatch::new(&show, &stop));
     spinner.finish_and_clear();
+    for warning in &result.warnings {
+        eprintln!("arras lab: warning: {warning}");
+    }
     if json {
         print(&result.json_lines().join("\n"))?;
     } else {
@@ -104,6 +117,15 @@ impl AttackArguments {
             Ok(import_data(&shown(path), &read(path)?, &column, numbers, Decimals(self.decimals))?)
         };
         let data = self.data.as_deref().map(table).transpose()?;
+        let groups = |column: &str| -> Result<Option<Vec<u64>>, Failure> {
+            let (Some(path), Some(values)) = (&self.data, &data) else { return Ok(None) };
+            let column = Column::parse(column);
+            Ok(Some(import_groups(&shown(path), &read(path)?, &column, values.len())?))
+        };
+        let grouping = self.group.as_deref().filter(|column| *column != NO_GROUP);
+        let group_data = grouping.map(groups).transpose()?.flatten();
+        let extremes =
+            one_of("extremes", &self.extremes, Extremes::named, &Extremes::ALL.map(Extremes::name))?;
         let auxiliary_data = match self.auxiliary.as_str() {
             SAME_DISTRIBUTION => None,
             path => Some(table(Path::new(path))?),
@@ -123,6 +145,9 @@ impl AttackArguments {
             data,
             auxiliary: if auxiliary_data.is_some() { Auxiliary::Supplied } else { defaults.auxiliary },
             auxiliary_data,
+            group: self.group,
+            group_data,
+            extremes,
             queries: self.queries,
             numbers,
             page_bytes: self.page_bytes,

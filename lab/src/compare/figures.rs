@@ -4,7 +4,7 @@ use super::{CompareArguments, DATASETS, Jobs};
 use crate::bench::{self, BenchArguments, Measured, Role, Subject};
 use crate::datasets::Dataset;
 use crate::plots::{
-    Axis, BarPanel, BarRow, Line, LinePanel, MEASURES, PlotError, bar_chart, line_chart, of_runs,
+    Axis, BarPanel, BarRow, Line, LinePanel, MEASURES, PlotError, Scale, bar_chart, line_chart, of_runs,
 };
 use crate::run::{FieldError, RunRequest, RunResult, Stage};
 
@@ -37,7 +37,7 @@ pub fn figure1(seed: u64) -> Result<(Figure, Vec<Measured>), PlotError> {
             label: named_by(line),
             values: vec![Some(line.timing.median_ns).filter(|time| *time > 0.0)],
         });
-        BarPanel { title: title.to_owned(), rows: rows.collect() }
+        BarPanel { title: title.to_owned(), scale: Scale::Logarithmic, rows: rows.collect() }
     };
     let scheme = |operation: &'static str| {
         move |line: &&Measured| line.bits == Some(32) && line.operation == operation

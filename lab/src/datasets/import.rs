@@ -3,6 +3,7 @@
 use super::NumberType;
 use crate::queries::RangeQuery;
 use csv::{ReaderBuilder, StringRecord};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Most records or queries of a file.
@@ -107,6 +108,41 @@ pub fn import_data(
         }
     }
     if values.is_empty() { Err(whole(file, "no values")) } else { Ok(values) }
+}
+
+/// The groups of a table's rows, by a column of any text: rows of one text have one number. In the order of
+/// [`import_data`] from the same table, which skips a first line that is a header.
+///
+/// # Errors
+/// [`ImportError`]: a missing column.
+pub fn import_groups(file: &str, text: &[u8], column: &Column, rows: usize) -> Result<Vec<u64>, ImportError> {
+    let mut at = match column {
+        Column::Number(0) => return Err(whole(file, "columns are counted from 1")),
+        Column::Number(number) => Some(*number - 1),
+        Column::Only | Column::Name(_) => None,
+    };
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    let mut groups = Vec::with_capacity(rows + 1);
+    for (place, record, first) in records(file, text) {
+        let record = record?;
+        let at = match at {
+            Some(at) => at,
+            None => *at.insert(chosen(&place, &record, column)?),
+        };
+        if first && matches!(column, Column::Name(_)) {
+            continue;
+        }
+        let field = record
+            .get(at)
+            .ok_or_else(|| place.wrong(Some(at + 1), format!("the line has {} columns", record.len())))?;
+        let next = numbers.len() as u64;
+        groups.push(*numbers.entry(field.to_owned()).or_insert(next));
+    }
+    // A first line that is a header of the values is one here, too.
+    if groups.len() == rows + 1 {
+        groups.remove(0);
+    }
+    Ok(groups)
 }
 
 /// Ranges, one a line: `lower,upper`, both included. A first line that holds no number is a header.

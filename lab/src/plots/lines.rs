@@ -16,6 +16,8 @@ pub enum Axis {
     Linear,
     /// By powers of ten; values above 0 alone are drawn.
     Logarithmic,
+    /// Even, from 0 to 100.
+    Percent,
 }
 
 /// A line.
@@ -126,16 +128,18 @@ fn frame(panel: &LinePanel) -> ((f64, f64), (f64, f64)) {
         return ((0.0, 1.0), (0.1, 1.0));
     }
     let x = if x.1 > x.0 { x } else { (x.0 - 0.5, x.1 + 0.5) };
-    let y = if logarithmic {
-        // A decade at least, so that there is a number beside the scale.
-        let (from, to) = (y.0 / 1.5, y.1 * 1.5);
-        if to / from >= 10.0 {
-            (from, to)
-        } else {
-            (10f64.powf(y.0.log10().floor()), 10f64.powf(to.log10().ceil()))
+    let y = match panel.y_axis {
+        Axis::Linear => (0.0, (y.1 * 1.08).max(1e-9)),
+        Axis::Percent => (0.0, 100.0),
+        Axis::Logarithmic => {
+            // A decade at least, so that there is a number beside the scale.
+            let (from, to) = (y.0 / 1.5, y.1 * 1.5);
+            if to / from >= 10.0 {
+                (from, to)
+            } else {
+                (10f64.powf(y.0.log10().floor()), 10f64.powf(to.log10().ceil()))
+            }
         }
-    } else {
-        (0.0, (y.1 * 1.08).max(1e-9))
     };
     (x, y)
 }
@@ -167,8 +171,11 @@ macro_rules! draw_on {
             .map_err(failed)?;
         for line in &$panel.lines {
             let series = $names.iter().position(|name| *name == line.label).unwrap_or(0);
-            let drawn =
-                line.points.iter().copied().filter(|point| $panel.y_axis == Axis::Linear || point.1 > 0.0);
+            let drawn = line
+                .points
+                .iter()
+                .copied()
+                .filter(|point| $panel.y_axis != Axis::Logarithmic || point.1 > 0.0);
             chart
                 .draw_series(LineSeries::new(drawn.clone(), colour(series).stroke_width(2)))
                 .map_err(failed)?;
@@ -190,7 +197,7 @@ const MARKED_MAX: usize = 40;
 fn draw(area: &Area<'_>, panel: &LinePanel, names: &[&str]) -> Result<(), PlotError> {
     let (x, y) = frame(panel);
     match panel.y_axis {
-        Axis::Linear => draw_on!(area, panel, names, x.0..x.1, y.0..y.1),
+        Axis::Linear | Axis::Percent => draw_on!(area, panel, names, x.0..x.1, y.0..y.1),
         Axis::Logarithmic => draw_on!(area, panel, names, x.0..x.1, (y.0..y.1).log_scale()),
     }
 }

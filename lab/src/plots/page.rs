@@ -116,3 +116,13 @@ pub(super) fn label(number: f64) -> String {
         _ => format!("{number:.0e}"),
     }
 }
+
+/// Percent, as tables and plots have it.
+pub(crate) fn percent(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        ..0.1 => format!("{number:.4}"),
+        ..1.0 => format!("{number:.2}"),
+        _ => format!("{number:.1}"),
+    }
+}

@@ -1,5 +1,6 @@
 //! Lays the shape of a trie over a trie of known values.
 
+use super::position::Estimate;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -10,6 +11,8 @@ pub(super) struct Trie {
     pub(super) weights: Vec<f64>,
     /// The first digit in which each and the next one differ.
     pub(super) first: Vec<usize>,
+    /// Where each lies by its rank, in plaintexts.
+    pub(super) places: Vec<Estimate>,
 }
 
 /// A known value.
@@ -24,12 +27,17 @@ pub(super) struct Leaf {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Pair {
     depth: usize,
+    /// The digits of the known node.
+    prefix: u64,
     unknown: Range<usize>,
     known: Range<usize>,
 }
 
 /// Breaks ties in favour of evenly spread digits.
 const TIE: f64 = 1e-7;
+
+/// How many independent observations all places together are worth: where one value lies too far up, so do most.
+const PLACES_WORTH: f64 = 100.0;
 
 /// The cheapest way to lay one over the other.
 #[derive(Clone, Debug)]
@@ -48,6 +56,8 @@ fn unmatched(weight: f64) -> f64 {
 pub(super) struct Overlay<'a> {
     trie: &'a Trie,
     known: &'a [Leaf],
+    /// What a place counts.
+    place_weight: f64,
     /// Sums of [`unmatched`] of the unknown and of the known values before each.
     unknown_before: Vec<f64>,
     known_before: Vec<f64>,
@@ -72,6 +82,7 @@ impl<'a> Overlay<'a> {
         Self {
             trie,
             known,
+            place_weight: (PLACES_WORTH / trie.weights.len().max(1) as f64).min(1.0),
             unknown_before: sums(trie.weights.iter().copied()),
             known_before: sums(known.iter().map(|leaf| leaf.weight)),
             digits,
@@ -82,10 +93,11 @@ impl<'a> Overlay<'a> {
 
     /// A plaintext for each unknown value.
     pub(super) fn guesses(mut self) -> Vec<u64> {
-        let root = Pair { depth: 0, unknown: 0..self.trie.weights.len(), known: 0..self.known.len() };
+        let root =
+            Pair { depth: 0, prefix: 0, unknown: 0..self.trie.weights.len(), known: 0..self.known.len() };
         let mut guesses = vec![0; self.trie.weights.len()];
         if !guesses.is_empty() {
-            self.fill(&root, 0, &mut guesses);
+            self.fill(&root, &mut guesses);
         }
         guesses
     }
@@ -118,9 +130,28 @@ impl<'a> Overlay<'a> {
         children
     }
 
+    /// The least and the greatest plaintext below a node.
+    fn within(&self, prefix: u64, depth: usize) -> (u64, u64) {
+        let rest = self.digit_bits as usize * (self.digits - depth);
+        match 1_u64.checked_shl(rest as u32) {
+            Some(count) => (prefix << rest, (prefix << rest) + (count - 1)),
+            None => (0, u64::MAX),
+        }
+    }
+
+    /// What it costs that an unknown value lies so far from its place.
+    fn misplaced(&self, unknown: usize, (least, greatest): (u64, u64)) -> f64 {
+        let Estimate { mean, variance } = self.trie.places[unknown];
+        let off = mean - mean.clamp(least as f64, greatest as f64);
+        self.place_weight * off * off / variance
+    }
+
     fn cost(&mut self, pair: &Pair) -> f64 {
         if pair.known.is_empty() {
-            return self.unknown_before[pair.unknown.end] - self.unknown_before[pair.unknown.start];
+            let within = self.within(pair.prefix, pair.depth);
+            let misplaced: f64 = pair.unknown.clone().map(|unknown| self.misplaced(unknown, within)).sum();
+            return self.unknown_before[pair.unknown.end] - self.unknown_before[pair.unknown.start]
+                + misplaced;
         }
         if let Some(best) = self.best.get(pair) {
             return best.cost;
@@ -136,8 +167,9 @@ impl<'a> Overlay<'a> {
         let weight = self.trie.weights[pair.unknown.start];
         let all = self.known_before[pair.known.end] - self.known_before[pair.known.start];
         let with = |at: usize| {
-            let known = self.known[at].weight;
+            let Leaf { plaintext, weight: known } = self.known[at];
             (weight - known).powi(2) / (weight + known + 1.0) - unmatched(known)
+                + self.misplaced(pair.unknown.start, (plaintext, plaintext))
         };
         let chosen = pair.known.clone().min_by(|one, other| with(*one).total_cmp(&with(*other)));
         let chosen = chosen.unwrap_or(pair.known.start);
@@ -165,8 +197,7 @@ impl<'a> Overlay<'a> {
             let mut next = vec![f64::INFINITY; slots + 1];
             let even = (at as f64 + 0.5) * slots as f64 / children.len() as f64 - 0.5;
             for digit in at..=(slots + at).saturating_sub(children.len()).min(slots - 1) {
-                let below =
-                    Pair { depth: pair.depth + 1, unknown: unknown.clone(), known: known[digit].clone() };
+                let below = self.below(pair, digit, unknown.clone(), known[digit].clone());
                 let with = best[digit] + self.cost(&below) + TIE * (digit as f64 - even).abs();
                 let without = next[digit] + skipped[digit];
                 taken[at * slots + digit] = with < without;
@@ -189,14 +220,19 @@ impl<'a> Overlay<'a> {
         Best { cost: best[slots], choice }
     }
 
-    fn fill(&mut self, pair: &Pair, prefix: u64, guesses: &mut [u64]) {
+    /// The child of a pair at a digit.
+    fn below(&self, pair: &Pair, digit: usize, unknown: Range<usize>, known: Range<usize>) -> Pair {
+        Pair { depth: pair.depth + 1, prefix: pair.prefix << self.digit_bits | digit as u64, unknown, known }
+    }
+
+    fn fill(&mut self, pair: &Pair, guesses: &mut [u64]) {
         let left = self.digits - pair.depth;
         if left == 0 {
-            guesses[pair.unknown.clone()].fill(prefix);
+            guesses[pair.unknown.clone()].fill(pair.prefix);
             return;
         }
         if pair.known.is_empty() {
-            self.fill_unknown(pair, prefix, guesses);
+            self.fill_unknown(pair, guesses);
             return;
         }
         self.cost(pair);
@@ -209,29 +245,36 @@ impl<'a> Overlay<'a> {
         for (unknown, digit) in self.children(&pair.unknown, pair.depth).into_iter().zip(choice) {
             let below = known.iter().find(|(known, _)| *known == digit);
             let known = below.map_or(pair.known.start..pair.known.start, |(_, range)| range.clone());
-            let below = Pair { depth: pair.depth + 1, unknown, known };
-            self.fill(&below, prefix << self.digit_bits | digit as u64, guesses);
+            let below = self.below(pair, digit, unknown, known);
+            self.fill(&below, guesses);
         }
     }
 
-    /// Nothing is known of what is below: digits are spread evenly.
-    fn fill_unknown(&self, pair: &Pair, prefix: u64, guesses: &mut [u64]) {
-        let slots = 1_u64 << self.digit_bits;
+    /// Nothing is known of what is below but where ranks say that it lies: each child gets the digit nearest to that
+    /// which leaves one for every other.
+    fn fill_unknown(&self, pair: &Pair, guesses: &mut [u64]) {
+        let (least, greatest) = self.within(pair.prefix, pair.depth);
+        let mean = |unknown: &Range<usize>| {
+            let sum: f64 = unknown.clone().map(|at| self.trie.places[at].mean).sum();
+            (sum / unknown.len() as f64).clamp(least as f64, greatest as f64)
+        };
         if pair.unknown.len() == 1 {
-            let rest = self.digit_bits as usize * (self.digits - pair.depth);
-            guesses[pair.unknown.start] = prefix << rest | 1 << (rest - 1);
+            guesses[pair.unknown.start] = (mean(&pair.unknown).round() as u64).clamp(least, greatest);
             return;
         }
         let children = self.children(&pair.unknown, pair.depth);
-        let count = children.len() as u64;
+        let (slots, count) = (1_usize << self.digit_bits, children.len());
+        let slot_size = (greatest as f64 - least as f64 + 1.0) / slots as f64;
+        let mut free = 0;
         for (at, unknown) in children.into_iter().enumerate() {
-            let digit = (2 * at as u64 + 1) * slots / (2 * count);
-            let below = Pair { depth: pair.depth + 1, unknown, known: pair.known.clone() };
-            let prefix = prefix << self.digit_bits | digit;
+            let wanted = ((mean(&unknown) - least as f64) / slot_size).floor() as usize;
+            let digit = wanted.clamp(free, (slots + at).saturating_sub(count).max(free));
+            free = digit + 1;
+            let below = self.below(pair, digit, unknown, pair.known.clone());
             if below.depth == self.digits {
-                guesses[below.unknown].fill(prefix);
+                guesses[below.unknown].fill(below.prefix);
             } else {
-                self.fill_unknown(&below, prefix, guesses);
+                self.fill_unknown(&below, guesses);
             }
         }
     }

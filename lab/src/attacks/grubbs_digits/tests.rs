@@ -12,7 +12,10 @@ fn first(values: &[u64], digits: usize, digit_bits: u32) -> Vec<usize> {
 }
 
 fn guessed(values: &[u64], known: &[u64], digits: usize, digit_bits: u32) -> Vec<u64> {
-    let trie = Trie { weights: vec![1.0; values.len()], first: first(values, digits, digit_bits) };
+    // Where they lie is not known.
+    let middle = Estimate { mean: 0.0, variance: 1e18 };
+    let places = vec![middle; values.len()];
+    let trie = Trie { weights: vec![1.0; values.len()], first: first(values, digits, digit_bits), places };
     let leaves: Vec<Leaf> =
         known.iter().map(|plaintext| Leaf { plaintext: *plaintext, weight: 1.0 }).collect();
     Overlay::new(&trie, &leaves, digits, digit_bits).guesses()

@@ -28,7 +28,7 @@ fn recovered(target: &Target, attack: &str, protocol: &str) -> (Recovery, Score)
     let (attack, protocol) = (named(attack).unwrap(), protocols::named(protocol).unwrap());
     let recovery = (attack.carry)(target, protocol, &AttackWatch::new(&|_| {}, &stop)).unwrap();
     let score = up_to_symmetry(&target.values, &recovery, &target.knowledge)
-        .unwrap_or_else(|| score(&target.values, &recovery.guesses, &target.knowledge));
+        .unwrap_or_else(|| score(&target.values, &recovery.guesses));
     (recovery, score)
 }
 
@@ -94,7 +94,7 @@ fn blocks_read_are_no_volumes() {
     // Dense, so that whatever the attack makes of the blocks has every chance.
     let target = target(dense(10, 6, 1), 4000);
     let (recovery, score) = recovered(&target, "kkno_volume", "path_oram");
-    let guess = baseline(&target.values, &target.knowledge);
+    let guess = baseline(&target.values);
     // Six standard deviations above the guess.
     let deviation = (guess.exact * (1.0 - guess.exact) / 60.0).sqrt();
     assert!(score.exact <= guess.exact + 6.0 * deviation, "{score:?} {guess:?}");
