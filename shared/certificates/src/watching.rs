@@ -61,9 +61,11 @@ pub fn ending(files: &[PathBuf], now: u64) -> Vec<String> {
             continue;
         }
         let (path, name, until) = (path.display(), &first.subject, date(first.until));
-        let ends = match first.has_ended(now) {
-            true => format!("ended on {until}"),
-            false => format!("ends in {} days, on {until}", first.days_left(now)),
+        let ends = match (first.has_ended(now), first.days_left(now)) {
+            (true, _) => format!("ended on {until}"),
+            (false, 0) => format!("ends within a day, on {until}"),
+            (false, 1) => format!("ends in 1 day, on {until}"),
+            (false, days) => format!("ends in {days} days, on {until}"),
         };
         lines.push(format!(
             "{path}: the certificate of {name:?} {ends}; run `arras certificates renew` where the proxy runs"
@@ -113,3 +115,6 @@ pub async fn watch<T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
