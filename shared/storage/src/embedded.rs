@@ -472,8 +472,7 @@ impl Embedded {
         if durability == Durability::Durable && !(log.takes(changes) && self.engine.has_ample_room()) {
             let number = log.mark(changes);
             self.guarded_write(origin, || commit(&opened.database, changes, Durability::Durable))?;
-            log.note(number, changes);
-            log.start_over();
+            log.start_over(number);
             return Ok(());
         }
         if !changes.is_empty() {

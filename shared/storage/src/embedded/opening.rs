@@ -9,6 +9,7 @@ use crate::StorageError;
 use crate::private;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,11 +64,7 @@ impl Source {
                 if file.metadata().map_err(|error| environment(&error))?.len() == 0 {
                     return Err(StorageError::Damaged("the file is empty".to_owned()));
                 }
-                let path = directory.join(LOG);
-                private::close_file(&path).map_err(|error| environment(&error))?;
-                let log =
-                    private::file_options().read(true).write(true).create(true).truncate(false).open(path);
-                let log = Plain(log.map_err(|error| environment(&error))?);
+                let log = Plain(open_log(directory).map_err(|error| environment(&error))?);
                 open(Arc::new(Plain(file)), Some(directory.join(SUMS)))?.with_log(Arc::new(log))
             }
             #[cfg(test)]
@@ -80,6 +77,18 @@ impl Source {
             }
         }
     }
+}
+
+/// Opens the log's file, which is made if there is none. Its entry in the directory is on the device before a record is.
+fn open_log(directory: &Path) -> io::Result<File> {
+    let path = directory.join(LOG);
+    private::close_file(&path)?;
+    let is_new = !path.try_exists()?;
+    let file = private::file_options().read(true).write(true).create(true).truncate(false).open(path)?;
+    if is_new {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(file)
 }
 
 impl Opened {
@@ -105,7 +114,7 @@ impl Opened {
             let mut transaction = self.database.begin_write()?;
             transaction.set_durability(redb::Durability::Immediate)?;
             transaction.commit()?;
-            log.start_over();
+            log.start_over(log.last());
         }
         Ok(())
     }

@@ -278,9 +278,15 @@ impl WriteAheadLog {
         Ok(())
     }
 
-    /// The engine has made everything durable by itself: the log starts over.
-    pub(super) fn start_over(&mut self) {
-        (self.end, self.durable, self.pending) = (0, self.committed, Some(Vec::new()));
+    /// The engine has made everything durable by itself, up to this commit: the log starts over.
+    pub(super) fn start_over(&mut self, committed: Number) {
+        (self.committed, self.durable) = (committed, committed);
+        (self.end, self.pending) = (0, Some(Vec::new()));
+    }
+
+    /// The number of the last commit.
+    pub(super) fn last(&self) -> Number {
+        self.committed
     }
 
     /// True if no record is needed, and none is about to be.
