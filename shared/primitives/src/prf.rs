@@ -1,11 +1,13 @@
 //! Pseudorandom functions of AES-128: one block, many blocks, and strings (AES-CMAC, RFC 4493).
 
+use crate::lanes::encrypt_wide;
 use crate::meter::{Primitive, count};
 use crate::{BLOCK_BYTES, Block};
 use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use cmac::{Cmac, Mac};
 use std::fmt;
+use zeroize::Zeroize;
 
 /// AES-128 under one material, as a pseudorandom function.
 ///
@@ -13,6 +15,8 @@ use std::fmt;
 /// either blocks or strings, not both.
 pub struct Prf {
     cipher: Aes128Enc,
+    /// For schedules of several lanes.
+    material: Block,
     mac: Cmac<Aes128Enc>,
 }
 
@@ -22,11 +26,21 @@ impl fmt::Debug for Prf {
     }
 }
 
+impl Drop for Prf {
+    fn drop(&mut self) {
+        self.material.zeroize();
+    }
+}
+
 impl Prf {
     /// Expands `material`, which must be uniform.
     #[must_use]
     pub fn new(material: &[u8; 16]) -> Self {
-        Self { cipher: Aes128Enc::new(&(*material).into()), mac: Cmac::new(&(*material).into()) }
+        Self {
+            cipher: Aes128Enc::new(&(*material).into()),
+            material: *material,
+            mac: Cmac::new(&(*material).into()),
+        }
     }
 
     /// One AES call.
@@ -49,7 +63,9 @@ impl Prf {
     pub fn wide_blocks(&self, calls: usize, blocks: &mut [Block]) {
         count(Primitive::Prf, calls);
         count(Primitive::AesBlock, blocks.len());
-        self.cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        if !encrypt_wide(&self.material, blocks) {
+            self.cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
+        }
     }
 
     /// AES-CMAC of a string of any length.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::prf::Prf;
+use aes::Aes128Enc;
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use proptest::prelude::*;
 
 fn available() -> impl Iterator<Item = Backend> {
@@ -133,4 +135,30 @@ proptest! {
 #[should_panic(expected = "one block for each key")]
 fn keys_and_blocks_go_together() {
     encrypt_each(&[[0; 16]; 2], &mut [[0; 16]; 3]);
+}
+
+/// Whatever the length and wherever in memory: lines, steps and what is left over.
+#[test]
+fn many_blocks_are_those_of_the_cipher_wherever_they_lie() {
+    let key = [9; 16];
+    let cipher = Aes128Enc::new(&key.into());
+    let mut memory = vec![0_u8; 16 * 420];
+    for length in [WIDE_MIN, WIDE_MIN + 1, 191, 192, 193, 255, 256, 300, 400] {
+        for offset in [0, 1, 8, 16, 32, 48, 64, 72] {
+            for (at, byte) in memory.iter_mut().enumerate() {
+                *byte = (at * 7 + at / 256) as u8;
+            }
+            let (blocks, _) = memory[offset..offset + 16 * length].as_chunks_mut::<16>();
+            let mut expected = blocks.to_vec();
+            cipher.encrypt_blocks(Array::cast_slice_from_core_mut(&mut expected));
+            if encrypt_wide(&key, blocks) {
+                assert_eq!(blocks, expected, "{length} {offset}");
+            }
+            for first in [0_u128, 32, 1 << 63, (1 << 64) - 512, (1 << 64) - 64, u128::MAX - 31] {
+                stream_on(Backend::best(), &key, first, blocks);
+                stream_on(Backend::Portable, &key, first, &mut expected);
+                assert_eq!(blocks, expected, "{length} {offset} {first}");
+            }
+        }
+    }
 }

@@ -10,6 +10,8 @@
 //! Intrinsics are called in the methods themselves and never in closures: a closure is compiled without the
 //! method's instructions and would call them out of line.
 
+mod wide;
+
 use super::{Engine, QUAD, Work};
 use crate::Block;
 use std::arch::x86_64::*;
