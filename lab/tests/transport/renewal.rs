@@ -96,9 +96,12 @@ async fn a_proxy_whose_server_was_shut_out_by_time_comes_back_without_a_restart(
     call(&connect(&served, &proxy).await.unwrap()).await;
 }
 
+/// What is wrong, and the files that are put in place for it.
+type Way = (String, Vec<(String, Vec<u8>)>);
+
 /// Every way in which files may be found that cannot be used, each put in place of `files` of one side; what each is must
 /// leave the certificates of before in force.
-fn unusable(world: &World, directory: &Path, names: [&str; 3]) -> Vec<(String, Vec<(String, Vec<u8>)>)> {
+fn unusable(world: &World, directory: &Path, names: [&str; 3]) -> Vec<Way> {
     let read = |name: &str| fs::read(directory.join(name)).unwrap();
     let mut ways = Vec::new();
     for name in names {
