@@ -253,3 +253,14 @@ fn what_was_written_before_it_was_declared_stays_and_is_indexed() {
         proxy.insert(doc! { "_id": 3, "a": 1 }).await.expect("it fits");
     });
 }
+
+#[test]
+fn a_schema_gets_no_more_indexes_with_each_start() {
+    run(async {
+        let mut proxy = Proxy::start(UNIQUE).await;
+        proxy.insert(doc! { "_id": 1, "u": 1 }).await.expect("the first");
+        proxy.restart(UNIQUE).await;
+        let (plan, _) = proxy.run(doc! { "u": { "$gte": 1 } }, None).await;
+        assert!(plan.contains("read every document") && proxy.engine().lacking().is_empty(), "{plan}");
+    });
+}

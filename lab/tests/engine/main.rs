@@ -6,5 +6,6 @@ mod large;
 mod plans;
 mod points;
 mod random;
+mod retried;
 mod unrecorded;
 mod world;

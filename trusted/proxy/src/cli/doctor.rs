@@ -1,6 +1,7 @@
 //! `arras doctor`: one line a check, in the order in which a start needs them. It works beside a running proxy, but for
 //! `--deep`, and changes nothing.
 
+mod catalog;
 mod keeping;
 
 use super::{DoctorArguments, Failure, plan};
@@ -63,6 +64,7 @@ pub(super) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
         if let Some(keyring) = keyring {
             let data = keeping::open_data(&configuration, &keyring, connection.as_ref(), arguments.deep);
             let local = report.add("data directory", data).flatten();
+            catalog::compare(&configuration, path, local.as_ref(), &mut report);
             if let (Some(connection), Some(local), true) = (connection, local, arguments.deep) {
                 let top_nodes = configuration.range_indexes.top_nodes;
                 let connection = Arc::new(connection);

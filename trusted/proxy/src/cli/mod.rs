@@ -72,7 +72,7 @@ pub enum Command {
     /// Measure protocols, schemes and attacks (runs arras-lab, which holds both halves).
     #[command(disable_help_flag = true)]
     Lab(LabArguments),
-    /// Print, for every query of a schema, the index that serves it, what it leaks and what it costs.
+    /// Print, for every query of a schema, the index that serves it, what it leaks and what it costs; make the indexes.
     Plan(PlanArguments),
     /// Run the proxy.
     Proxy(ProxyArguments),
@@ -252,12 +252,19 @@ pub struct LabArguments {
 /// Arguments of `arras plan`.
 #[derive(Args, Debug)]
 pub struct PlanArguments {
-    /// Schema file.
-    #[arg(long, value_name = "FILE.toml")]
-    pub schema: PathBuf,
+    /// Schema file; with --config the configuration's, if this is not given.
+    #[arg(long, value_name = "FILE.toml", required_unless_present = "config")]
+    pub schema: Option<PathBuf>,
     /// Only this collection.
-    #[arg(long, value_name = "DATABASE.COLLECTION")]
+    #[arg(long, value_name = "DATABASE.COLLECTION", conflicts_with = "apply")]
     pub collection: Option<String>,
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+    /// Make what the schema calls for and is not there, over the documents there are; the proxy must be stopped (one that
+    /// runs has done so at its start).
+    #[arg(long, requires = "config")]
+    pub apply: bool,
 }
 
 /// Arguments of `arras proxy`.

@@ -1,6 +1,9 @@
 //! `arras plan`.
 
+mod apply;
+
 use super::{Failure, PlanArguments};
+use crate::configuration::Configuration;
 use arras_planner::cost::Statistics;
 use arras_planner::schema::Schema;
 use std::path::Path;
@@ -14,11 +17,20 @@ pub(super) fn read_schema(path: &Path) -> Result<Schema, Failure> {
 
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
-    let mut schema = read_schema(&arguments.schema)?;
+    let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?;
+    let of_configuration = || configuration.as_ref().and_then(|configuration| configuration.schema.clone());
+    let Some(path) = arguments.schema.clone().or_else(of_configuration) else {
+        let what = "the configuration names no schema: set schema = \"schema.toml\" in it, or give --schema";
+        return Err(Failure::Check(what.into()));
+    };
+    let mut schema = read_schema(&path)?;
+    if let (Some(configuration), true) = (&configuration, arguments.apply) {
+        return apply::run(configuration, schema);
+    }
     if let Some(only) = &arguments.collection {
         schema.collections.retain(|name, _| name == only);
         if schema.collections.is_empty() {
-            let path = arguments.schema.display();
+            let path = path.display();
             return Err(Failure::Check(format!("{path} declares no collection {only}")));
         }
     }

@@ -171,7 +171,7 @@ fn say_running(data_dir: &Path, mut running: Running, history: Arc<History>) -> 
     })))
 }
 
-fn engine_settings(
+pub(super) fn engine_settings(
     configuration: &Configuration,
     schema: Schema,
     history: &Arc<History>,
@@ -198,7 +198,7 @@ async fn note(witness: Arc<Witness>, history: Arc<History>) {
     }
 }
 
-fn note_once(witness: &Witness, history: &History) {
+pub(super) fn note_once(witness: &Witness, history: &History) {
     if let Err(error) = witness.acknowledged(history.acknowledged(0)) {
         tracing::warn!(%error, "what has come to pass cannot be noted: a restore that nobody declares may pass");
     }

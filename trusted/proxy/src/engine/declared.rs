@@ -5,20 +5,23 @@
 //! them. What counts as there is what the catalog says is there and filled, never what a schema says.
 
 use super::apply::Revision;
+use super::catalog::{self, IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{LiveIndex, Part};
+use super::local::{LocalError, LocalStore};
 use super::{Engine, Shared, error};
 use arras_client::OpenDocument;
 use arras_planner::indexes::physical_indexes;
-use arras_planner::physical::PhysicalIndex;
+use arras_planner::physical::{PhysicalIndex, minimise};
 use arras_planner::request::{self, ID_INDEX, RequestError};
 use arras_planner::schema::Schema;
 use arras_planner::store::{IndexRequest, Namespace, StoreError};
 use arras_storage::Storage;
 use bson::Bson;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// An index that the schema, or an index of the application under this schema, calls for and that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,77 @@ pub struct Unmet {
     pub index: PhysicalIndex,
     /// Why not.
     pub why: String,
+    /// It may be made another time, though nothing about the documents or the schema changes.
+    pub transient: bool,
+}
+
+/// Errors that are about the documents there are: values twice, more of them than an index takes, parallel arrays.
+const OF_DOCUMENTS: [i32; 3] = [2, 171, 11000];
+/// The first wait before what failed over something else is tried again; each is twice the one before.
+const RETRY: Duration = Duration::from_millis(500);
+/// The longest wait.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// A difference between what the schema calls for and what the catalog has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// An index is not there.
+    Lacking {
+        /// Of which collection.
+        ns: Namespace,
+        /// Which.
+        index: PhysicalIndex,
+    },
+    /// An index that a schema made is there, and this one does not call for it.
+    Left {
+        /// Of which collection.
+        ns: Namespace,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What an index is, if no application asked for it.
+fn made_for_schema<'i>(index: &'i IndexRecord, request: &IndexRequest) -> Option<&'i PartRecord> {
+    index.parts.first().filter(|part| self::request(&part.physical) == *request)
+}
+
+/// Compares a schema with the catalog in the proxy's own store. Collections that do not exist yet get their indexes when
+/// they are made, and differ in nothing.
+///
+/// # Errors
+/// [`LocalError`] if the store fails.
+pub fn differences<S: Storage>(
+    local: &LocalStore<S>,
+    schema: &Schema,
+) -> Result<Vec<Difference>, LocalError> {
+    let mut differences = Vec::new();
+    for record in catalog::all(local)? {
+        let (ns, declared) = (record.namespace(), schema.collection(&record.database, &record.collection));
+        let ready = || record.indexes.iter().filter(|index| index.ready);
+        let mut requests = Vec::new();
+        for index in ready() {
+            requests.push((index, index.request()?));
+        }
+        let of_requests = requests
+            .iter()
+            .filter(|(index, request)| !request.sparse && made_for_schema(index, request).is_none())
+            .flat_map(|(_, request)| request::indexes_for(request, declared).unwrap_or_default());
+        let of_schema = declared.map(physical_indexes).unwrap_or_default();
+        let wanted = minimise(of_schema.iter().cloned().chain(of_requests).collect());
+        let parts = ready().flat_map(|index| &index.parts);
+        let lacking = request::missing(wanted, false, parts.map(|part| (&part.physical, part.sparse)));
+        differences.extend(lacking.into_iter().map(|index| Difference::Lacking { ns: ns.clone(), index }));
+        for (index, request) in &requests {
+            let Some(made) = made_for_schema(index, request) else { continue };
+            // What the schema calls for may be served by it, or be less than it.
+            let called_for = of_schema.iter().any(|wanted| made.physical.implies(wanted));
+            if !called_for {
+                differences.push(Difference::Left { ns: ns.clone(), name: request.name.clone() });
+            }
+        }
+    }
+    Ok(differences)
 }
 
 /// How an index that no application asked for is listed.
@@ -116,9 +190,35 @@ pub(super) fn without<C: ServerChannel>(
 
 impl<S: Storage, C: ServerChannel> Engine<S, C> {
     /// Makes what the schema calls for and is not there, one index after the other, over existing documents, too;
-    /// what cannot be made. It runs at every start by itself; another call finds nothing left to do.
+    /// what cannot be made. It runs at every start by itself, unless [`super::Settings::keep_schema_applied`] says
+    /// otherwise; another call finds nothing left to do.
     pub async fn apply_schema(&self) -> Vec<Unmet> {
         self.shared.apply_schema().await
+    }
+
+    /// What the schema and the application's indexes call for under it, and is not there.
+    pub fn lacking(&self) -> Vec<(Namespace, PhysicalIndex)> {
+        let of = |collection: &Arc<Collection<C>>| {
+            let ns = collection.ns.clone();
+            self.shared.called_for(collection).into_iter().map(move |index| (ns.clone(), index))
+        };
+        self.shared.all_collections().iter().flat_map(of).collect()
+    }
+}
+
+/// Applies the schema, and tries again from time to time what could not be made for reasons that may pass: a unique index
+/// enforces nothing until it is there.
+pub(super) async fn keep_applied<S: Storage, C: ServerChannel>(shared: Weak<Shared<S, C>>) {
+    let mut pause = RETRY;
+    loop {
+        let Some(applying) = shared.upgrade() else { return };
+        let unmet = applying.apply_schema().await;
+        drop(applying);
+        if !unmet.iter().any(|unmet| unmet.transient) {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
     }
 }
 
@@ -135,9 +235,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 tracing::info!(collection = %name, %index, "making an index that is called for and not there");
                 let made = self.create_index(&collection, request(&index), vec![index.clone()]).await;
                 if let Err(error) = made {
+                    let transient = !OF_DOCUMENTS.contains(&error.code);
                     let why = error.message;
                     tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
-                    unmet.push(Unmet { ns: collection.ns.clone(), index, why });
+                    unmet.push(Unmet { ns: collection.ns.clone(), index, why, transient });
                 }
             }
         }
@@ -167,10 +268,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let of_requests = collection
             .indexes()
             .iter()
-            .filter(|index| !index.request.sparse)
+            // One that a schema made calls for nothing beside itself.
+            .filter(|index| !index.request.sparse && !is_declared(index))
             .flat_map(|index| wanted(collection, &index.request, schema).unwrap_or_default())
             .collect::<Vec<_>>();
-        let all = arras_planner::physical::minimise(declared.into_iter().chain(of_requests).collect());
+        let all = minimise(declared.into_iter().chain(of_requests).collect());
         missing(collection, all, false)
     }
 }

@@ -106,6 +106,8 @@ pub struct Settings {
     pub history: Arc<History>,
     /// What this machine has seen of that history, apart from the stores.
     pub witness: Option<Arc<Witness>>,
+    /// The engine makes by itself what the schema calls for and is not there.
+    pub keep_schema_applied: bool,
 }
 
 impl Default for Settings {
@@ -120,6 +122,7 @@ impl Default for Settings {
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
             witness: None,
+            keep_schema_applied: true,
         }
     }
 }
@@ -252,8 +255,9 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             witness.advance(seen(server, epoch), restored)?;
         }
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
-        let applying = Arc::clone(&shared);
-        tokio::spawn(async move { applying.apply_schema().await });
+        if shared.settings.keep_schema_applied {
+            tokio::spawn(declared::keep_applied(Arc::downgrade(&shared)));
+        }
         Ok(Self { shared })
     }
 
