@@ -135,19 +135,7 @@ impl Twins {
                 assert_eq!(counted, coded(self.plain.count(&namespace(), query(find, None)).await));
             }
             Command::Aggregate { filter, field } => self.compare_sum(filter, field).await,
-            Command::Insert(documents) => {
-                let mut outcomes = Vec::new();
-                for inserted in [
-                    self.engine.insert(&namespace(), documents.clone(), false).await,
-                    self.plain.insert(&namespace(), documents.clone(), false).await,
-                ] {
-                    let inserted = inserted.expect("an insert");
-                    let failures =
-                        inserted.failures.iter().map(|failure| (failure.index, failure.error.code));
-                    outcomes.push((inserted.count, failures.collect::<Vec<_>>()));
-                }
-                assert_eq!(outcomes.first(), outcomes.last());
-            }
+            Command::Insert(documents) => self.compare_insert(documents).await,
             Command::Update { filter, change, multi, upsert } => {
                 let statement = || update(filter, change, *multi, *upsert);
                 let changed = coded(self.engine.update(&namespace(), statement()).await);
@@ -199,6 +187,19 @@ impl Twins {
             }
         }
         false
+    }
+
+    async fn compare_insert(&self, documents: &[Document]) {
+        let mut outcomes = Vec::new();
+        for inserted in [
+            self.engine.insert(&namespace(), documents.to_vec(), false).await,
+            self.plain.insert(&namespace(), documents.to_vec(), false).await,
+        ] {
+            let inserted = inserted.expect("an insert");
+            let failures = inserted.failures.iter().map(|failure| (failure.index, failure.error.code));
+            outcomes.push((inserted.count, failures.collect::<Vec<_>>()));
+        }
+        assert_eq!(outcomes.first(), outcomes.last());
     }
 
     async fn create_index(&self, request: &IndexRequest) {
