@@ -298,9 +298,9 @@ fn five_thousand_random_commands_differ_in_nothing_from_a_scan() {
             for number in 0..COMMANDS_EACH {
                 let command = generator.command();
                 // Shown if what follows fails.
-                println!("schema {schema_number}, command {number}: {command:?}");
+                eprintln!("schema {schema_number}, command {number}: {command:?}");
                 if number == 0 {
-                    println!("{schema}");
+                    eprintln!("{schema}");
                 }
                 refused += usize::from(twins.compare(&command).await);
             }
