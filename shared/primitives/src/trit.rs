@@ -89,6 +89,17 @@ pub fn hash_each(nonce: &Block, inputs: &mut [Block], trits: &mut [u8]) {
     of_blocks(inputs, trits);
 }
 
+/// [`hash_each`] of one input.
+#[inline]
+#[must_use]
+pub fn hash(nonce: &Block, input: &Block) -> u8 {
+    count(Primitive::Hash, 1);
+    count(Primitive::AesBlock, 1);
+    let mut block = (u128::from_ne_bytes(*input) ^ u128::from_ne_bytes(*nonce)).to_ne_bytes().into();
+    CIPHER.encrypt_block(&mut block);
+    of_block(&block.into())
+}
+
 /// Packs trits, four a byte, the first in the lowest bits. A last byte of fewer than four is filled with zeros.
 ///
 /// # Panics
