@@ -37,7 +37,13 @@ pub struct DecodeError(pub &'static str);
 /// Never for the types of this crate: they hold no map of unknown length and no non-encodable value.
 #[must_use]
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    postcard::to_extend(message, Vec::with_capacity(ROOM_BYTES)).unwrap_or_default()
+    encode_in(message, ROOM_BYTES)
+}
+
+/// [`encode`] of a message that takes `room` bytes, about: it is not moved while it is encoded.
+#[must_use]
+pub fn encode_in<T: Serialize>(message: &T, room: usize) -> Vec<u8> {
+    postcard::to_extend(message, Vec::with_capacity(room)).unwrap_or_default()
 }
 
 /// Bytes of the message that [`encode`] would make.

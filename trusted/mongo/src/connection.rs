@@ -26,6 +26,10 @@ const READ_AHEAD_BYTES: usize = 64 * 1024;
 /// Bytes read ahead of a command under way, to see whether its client is still there.
 const AHEAD_BYTES: usize = 4096;
 
+/// Bytes read at once of what comes next: a small message as a whole, and less than there was room for says that there
+/// is no more.
+const FIRST_BYTES: usize = 1024;
+
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
@@ -128,7 +132,8 @@ async fn attended<T, IO: AsyncRead + Unpin>(
     }
 }
 
-/// Reads one message, the bytes `ahead` first; `None` if the peer closed the connection between two.
+/// Reads one message, the bytes `ahead` first, and may leave what follows it there; `None` if the peer closed the
+/// connection between two.
 async fn read_message<IO: AsyncRead + Unpin>(
     keeper: (&Memory, &Place<'_>),
     idle: Duration,
@@ -136,7 +141,12 @@ async fn read_message<IO: AsyncRead + Unpin>(
     stream: &mut IO,
 ) -> Result<Option<(Vec<u8>, Option<Share>)>, ConnectionFailure> {
     if ahead.is_empty() {
-        return read_whole(keeper, idle, stream).await;
+        ahead.reserve_exact(FIRST_BYTES);
+        let first = (&mut *stream).take(FIRST_BYTES as u64);
+        let came = timeout(idle, std::pin::pin!(first).read_buf(ahead)).await;
+        if came.map_err(|_| ConnectionFailure::Idle(idle))?? == 0 {
+            return Ok(None);
+        }
     }
     let before = std::mem::take(ahead);
     let mut rest = before.as_slice();

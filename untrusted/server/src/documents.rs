@@ -16,6 +16,9 @@ const DOCUMENTS: Table = Table("documents");
 /// Most documents that room is made for before any is found.
 const ROOM_MAX: usize = 1000;
 
+/// Bytes of a reply beside its documents, at most.
+const BESIDE_BYTES: usize = 16;
+
 /// Documents for a reply, as they are stored.
 struct Found {
     stored: Vec<(RowId, Bytes)>,
@@ -29,7 +32,9 @@ impl Found {
         let documents =
             self.stored.iter().map(|(row, stored)| Ok(StoredDocument { row: *row, parts: parts(stored)? }));
         let documents = documents.collect::<Result<_, Refusal>>()?;
-        Ok(codec::encode(&Response::Documents { documents, more: self.more, served: self.served }))
+        let room = self.stored.iter().map(|(_, stored)| stored.len() + RowId::BYTES);
+        let room = room.fold(BESIDE_BYTES, usize::saturating_add);
+        Ok(codec::encode_in(&Response::Documents { documents, more: self.more, served: self.served }, room))
     }
 }
 

@@ -80,6 +80,43 @@ async fn who_is_sending_does_not_give_way_to_a_newcomer_before_who_is_not() {
     assert!(!idle.work());
 }
 
+/// A stream that says how often it was read.
+struct Counted {
+    bytes: &'static [u8],
+    reads: usize,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        self.reads += 1;
+        let (now, later) = self.bytes.split_at(self.bytes.len().min(buffer.remaining()));
+        buffer.put_slice(now);
+        self.bytes = later;
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_message_is_read_at_once_and_what_follows_it_is_kept() {
+    let (memory, roster) = (Memory::new(0), Roster::new(1));
+    let place = roster.admit(1).unwrap();
+    let sizes = [100, 17, 3000, HEADER_BYTES, 80];
+    let bytes: Vec<u8> = sizes.iter().flat_map(|size| message(*size)).collect();
+    let mut stream = Counted { bytes: bytes.leak(), reads: 0 };
+    let mut ahead = Vec::new();
+    for (size, reads) in sizes.into_iter().zip([1, 1, 2, 3, 3]) {
+        let read = read_message((&memory, &place), IDLE, &mut ahead, &mut stream).await.unwrap();
+        assert_eq!(read.unwrap().0, message(size));
+        assert_eq!(stream.reads, reads, "after {size}");
+    }
+    let end = read_message((&memory, &place), IDLE, &mut ahead, &mut stream).await;
+    assert!(end.unwrap().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_may_be_sent_for_as_long_as_a_connection_may_be_idle() {
     let (memory, roster) = (Memory::new(0), Roster::new(1));

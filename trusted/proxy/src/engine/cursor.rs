@@ -210,9 +210,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection<C>>,
         selection: Selection<'_>,
     ) -> Result<Feed<C>, StoreError> {
-        if let Some(point) = Point::of_selection(collection, selection) {
-            return Ok(Feed::Point(point));
+        match Point::of_selection(collection, selection) {
+            Some(point) => Ok(Feed::Point(point)),
+            // Much larger than a read by `_id` needs, and so not a part of it.
+            None => Box::pin(self.planned_feed(collection, selection)).await,
         }
+    }
+
+    /// The same, by a plan.
+    async fn planned_feed(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        selection: Selection<'_>,
+    ) -> Result<Feed<C>, StoreError> {
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(selection.filter.clone());
         if let Some(ranges) = merged::ordered(&plan.access)

@@ -209,7 +209,8 @@ pub(super) async fn serve<H: Handler>(
         Ended { handler: Arc::clone(&connection.serving.handler), caller: Arc::clone(&connection.caller) };
     // A set, because that aborts the writer if this connection is dropped.
     let mut writing = JoinSet::new();
-    writing.spawn(write_replies(writer, outgoing, connection.serving.limits.clone(), Arc::clone(&tally)));
+    let limits = connection.serving.limits.clone();
+    writing.spawn(write_replies(writer, outgoing, limits, (Arc::clone(&tally), seat.in_flight())));
     info!(%peer, "connection opened");
     let mut cut = false;
     tokio::select! {
@@ -506,14 +507,16 @@ async fn write_replies<W: AsyncWrite + Unpin>(
     stream: W,
     mut outgoing: mpsc::Receiver<Reply>,
     limits: Limits,
-    tally: Arc<Tally>,
+    (tally, in_flight): (Arc<Tally>, Arc<Semaphore>),
 ) -> io::Result<()> {
     let mut stream = BufWriter::with_capacity(WRITE_CHUNK_BYTES, stream);
     while let Some(reply) = outgoing.recv().await {
         let mut pace = Pace::new(&limits);
         pace.write(&mut stream, &reply.header.to_bytes()).await?;
         pace.write(&mut stream, &reply.body).await?;
-        if outgoing.is_empty() {
+        // This one is in flight until it is written.
+        let others = in_flight.available_permits().saturating_add(1) < limits.in_flight_max;
+        if outgoing.is_empty() && others {
             // Those about to answer go first, and share the record.
             tokio::task::yield_now().await;
         }
