@@ -143,7 +143,10 @@ pub(super) fn recorded<S: Storage>(local: &LocalStore<S>, index: IndexId) -> Res
     Ok(local.get_as_named(COUNTERS, &name(index))?.unwrap_or_default())
 }
 
-/// The change that records them.
+/// The change that records them: nothing is kept of an index without any.
 pub(super) fn record<S: Storage>(local: &LocalStore<S>, index: IndexId, facts: Facts) -> Change {
+    if facts.none() {
+        return local.unset_as_named(COUNTERS, name(index));
+    }
     local.set_as_named(COUNTERS, name(index), &facts)
 }
