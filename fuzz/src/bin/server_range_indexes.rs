@@ -29,7 +29,8 @@ fn bplus_seed(scheme: Scheme) -> Vec<u8> {
     };
     let replacement = bplus::Replacement { version: 1, pairs: Blob([text(8).0, text(9).0].concat()) };
     let bound = |number, after| bplus::Bound { query: text(number), after };
-    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]), tie: None };
+    let target =
+        bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]), tie: None };
     let after = bplus::After { row: RowId([2; 16]), tie: None };
     let (lower, upper, order) = (bound(2, Some(after)), bound(7, None), Order::Ascending);
     framed::<bplus::BPlus>(&[
