@@ -37,7 +37,15 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, KeyringError> {
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
     let temporary = write_beside(path, bytes)?;
     // A link, unlike a rename, fails if the name is taken.
-    let linked = fs::hard_link(&temporary, path);
+    let linked = match fs::hard_link(&temporary, path) {
+        // File systems of sticks and some of networks have no links.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) =>
+        {
+            write_new(path, bytes)
+        }
+        linked => linked,
+    };
     fs::remove_file(&temporary).map_err(io_error(&temporary))?;
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -50,7 +58,9 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
 
 /// Replaces a file; after a crash it holds either the old bytes or the new ones. The old ones are overwritten where they
 /// were, which a device or file system that writes elsewhere does not honour.
+/// Of a link, the file that it leads to is replaced.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
+    let path = &behind(path);
     let old = OpenOptions::new().write(true).open(path);
     let temporary = write_beside(path, bytes)?;
     fs::rename(&temporary, path).map_err(io_error(path))?;
@@ -60,6 +70,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyringError> {
         let _ = overwrite(old);
     }
     Ok(())
+}
+
+/// The file that a link leads to; itself, if it is none or not there.
+fn behind(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Overwrites a file that has no name any more; one that an administrator has linked elsewhere is left alone.
@@ -76,6 +91,7 @@ fn overwrite(mut file: File) -> io::Result<()> {
 /// Removes what replacements of a file have left that did not come to their end (a crash before the renaming). Nobody else
 /// may be replacing it.
 pub(crate) fn sweep(path: &Path) -> Result<(), KeyringError> {
+    let path = &behind(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for entry in fs::read_dir(parent(path)).map_err(io_error(path))? {
         let entry = entry.map_err(io_error(path))?;
@@ -93,9 +109,20 @@ pub(crate) fn sweep(path: &Path) -> Result<(), KeyringError> {
 
 /// Holds other processes off this directory's files until the returned handle is dropped.
 pub(crate) fn lock_parent(path: &Path) -> Result<File, KeyringError> {
-    let directory = File::open(parent(path)).map_err(io_error(path))?;
+    let directory = File::open(parent(&behind(path))).map_err(io_error(path))?;
     directory.lock().map_err(io_error(path))?;
     Ok(directory)
+}
+
+/// Writes a file that must not exist yet under its own name.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half of one must not be taken for a whole one.
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 pub(crate) fn write_beside(path: &Path, bytes: &[u8]) -> Result<PathBuf, KeyringError> {

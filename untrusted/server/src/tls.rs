@@ -118,7 +118,7 @@ fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
     let name = ServerName::try_from(SERVER_NAME).map_err(|error| unacceptable(&error))?;
     judge
         .verify_server_cert(own, between, &name, &[], UnixTime::now())
-        .map_err(|error| unacceptable(&error))?;
+        .map_err(|error| unacceptable(&arras_certificates::judged(&error)))?;
     Ok(())
 }
 

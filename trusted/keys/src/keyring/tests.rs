@@ -424,3 +424,19 @@ fn the_old_files_bytes_are_overwritten_unless_somebody_keeps_them() {
     keyring.change_unlock(words("newer"), CHEAP).unwrap();
     open_cheap(&kept, "new").unwrap();
 }
+
+#[test]
+fn of_a_keyring_behind_a_link_the_file_itself_is_sealed_anew() {
+    let (directory, path, keyring) = with_passphrase();
+    drop(keyring);
+    let elsewhere = directory.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let link = elsewhere.join("keyring.json");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let mut keyring = open_cheap(&link, "correct").unwrap();
+    keyring.change_unlock(words("new"), CHEAP).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    open_cheap(&path, "new").unwrap();
+    assert!(open_cheap(&path, "correct").is_err(), "the old passphrase opens what the link led to");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
+}

@@ -4,10 +4,12 @@
 //! other. *A new authority* takes three steps, at none of which a side refuses the other: this directory gets both
 //! authorities and both of the proxy's certificates, of which it shows the one that the server accepts
 //! ([`crate::connection::tls`]); the server is given its new files, which name both authorities too; and the old authority is
-//! forgotten, at once by [`Wish::Finish`] or when the proxy's old certificate has ended.
+//! forgotten, by [`Wish::Finish`] or by a renewal after the proxy's old certificate has ended.
 //!
 //! *A crash* leaves each file with its old content or its new one. A key beside the certificate of another one is all that can
-//! come of it: running processes go on with what they have, and renewing again mends it.
+//! come of it: running processes go on with what they have, and renewing again in the same way mends it. Until the proxy's
+//! new certificate is there, which is written last, its old one is also the one that was put aside: by that a new authority
+//! that was not completed is known, and it is begun again.
 
 use super::{
     AUTHORITY_NAME, CERTIFICATE_LIFETIME, CertificateError, Role, authority_params, io_error, issue, pem_of,
@@ -40,7 +42,8 @@ pub enum Wish {
 pub struct Renewed {
     /// Files that must be carried to the server's machine.
     pub carry: Vec<PathBuf>,
-    /// A new authority was made, and until this time (seconds since 1970) at most the old one is accepted beside it.
+    /// A new authority was made. The old one is accepted beside it until it is forgotten; the proxy's certificate of it
+    /// ends at this time (seconds since 1970), and the server must have its files by then.
     pub overlap_until: Option<u64>,
 }
 
@@ -95,6 +98,37 @@ impl<'a> Places<'a> {
             return Ok(None);
         }
         Ok(Certificate::read_all(certificate)?.first().map(|first| first.until))
+    }
+
+    /// True if a new authority was begun, and the proxy has no certificate of it yet.
+    fn is_interrupted(&self) -> Result<bool, CertificateError> {
+        let [_, (now, then)] = &self.former;
+        if !then.try_exists().map_err(io_error(then))? {
+            return Ok(false);
+        }
+        let read = |path: &PathBuf| fs::read(path).map_err(io_error(path));
+        Ok(read(now)? == read(then)?)
+    }
+
+    /// The authority that both sides' certificates are of, as far as they are in these directories.
+    fn in_use<'p>(&self, authorities: &'p [Authority]) -> Result<&'p Authority, CertificateError> {
+        let own = self.proxy.join(Role::Proxy.certificate_file());
+        let failed = |what: &str| CertificateError::Authority { path: own.clone(), what: what.into() };
+        if self.is_interrupted()? {
+            return Err(failed("it is still of the authority before, as the new one was not completed"));
+        }
+        let issuer = |path: &Path| {
+            let issuer = Certificate::read_all(path)?.into_iter().next().map(|first| first.issuer_name);
+            Ok::<_, CertificateError>(issuer)
+        };
+        let proxys = issuer(&own)?;
+        let found = authorities.iter().find(|it| Some(&it.certificate.subject_name) == proxys.as_ref());
+        let found = found.ok_or_else(|| failed("it is of no authority in ca.pem"))?;
+        let servers = self.server.join(Role::Server.certificate_file());
+        if servers.try_exists().map_err(io_error(&servers))? && issuer(&servers)? != proxys {
+            return Err(failed("it is of another authority than the server's"));
+        }
+        Ok(found)
     }
 
     /// Puts the proxy's certificate aside, to be shown to a server that knows the old authority only.
@@ -155,6 +189,11 @@ pub fn renew(
     if wish == Wish::NewAuthority {
         return new_authority(&authorities);
     }
+    if wish == Wish::Finish {
+        // The authority's key may be elsewhere, or lost.
+        places.forget_former(places.in_use(&authorities)?)?;
+        return Ok(Renewed { carry: vec![places.copy_authorities()?], overlap_until: None });
+    }
     let path = places.proxy.join("ca.key");
     let key = places.authority_key()?.ok_or_else(|| CertificateError::AuthorityAway(path.clone()))?;
     let public = key.subject_public_key_info();
@@ -163,24 +202,16 @@ pub fn renew(
         let what = "it is not the key of an authority in ca.pem".into();
         CertificateError::Authority { path, what }
     })?;
-    match wish {
-        Wish::Finish => {
-            places.forget_former(current)?;
-            Ok(Renewed { carry: vec![places.copy_authorities()?], overlap_until: None })
-        }
-        // What it signs must not outlive it.
-        Wish::Renew if current.certificate.until < now.saturating_add(CERTIFICATE_LIFETIME.as_secs()) => {
-            new_authority(&authorities)
-        }
-        Wish::Renew | Wish::NewAuthority => {
-            if places.former_until()?.is_some_and(|until| until < now) {
-                places.forget_former(current)?;
-            }
-            let issuer = Issuer::from_ca_cert_pem(&current.pem, key)?;
-            let carry = places.issue_both(&issuer, now)?;
-            Ok(Renewed { carry, overlap_until: None })
-        }
+    // What it signs must not outlive it.
+    if current.certificate.until < now.saturating_add(CERTIFICATE_LIFETIME.as_secs()) {
+        return new_authority(&authorities);
     }
+    if places.former_until()?.is_some_and(|until| until < now) {
+        places.forget_former(current)?;
+    }
+    let issuer = Issuer::from_ca_cert_pem(&current.pem, key)?;
+    let carry = places.issue_both(&issuer, now)?;
+    Ok(Renewed { carry, overlap_until: None })
 }
 
 fn under_new_authority(
@@ -188,12 +219,16 @@ fn under_new_authority(
     authorities: &[Authority],
     now: u64,
 ) -> Result<Renewed, CertificateError> {
-    if places.former_until()?.is_some_and(|until| until >= now) {
+    let is_interrupted = places.is_interrupted()?;
+    if !is_interrupted && places.former_until()?.is_some_and(|until| until >= now) {
         return Err(CertificateError::Overlap(places.proxy.to_path_buf()));
     }
     let own = places.proxy.join("proxy.pem");
     let overlap_until = Certificate::read_all(&own)?.first().map_or(now, |own| own.until);
-    places.set_former_aside()?;
+    // What was put aside fits together; what is here may be a new key beside the old certificate.
+    if !is_interrupted {
+        places.set_former_aside()?;
+    }
     // A name of its own: by it the server says which authorities it accepts.
     let name = format!("{AUTHORITY_NAME} since {}, {:08x}", date(now), rand::random::<u32>());
     let key = KeyPair::generate()?;

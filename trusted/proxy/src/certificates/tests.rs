@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::connection::tls::{CertificatePaths, TlsError, client_config};
+use arras_certificates::Certificate;
 use std::os::unix::fs::PermissionsExt;
 
 /// Some day in 2026.
@@ -102,4 +103,58 @@ fn a_certificate_with_anothers_key_is_refused() {
     fs::copy(server.join("server.key"), proxy.join("proxy.key")).unwrap();
     let error = client_config(&CertificatePaths::in_directory(&proxy)).unwrap_err();
     assert!(matches!(error, TlsError::Unfit(_)), "{error}");
+}
+
+/// Copies of files; none of one that is not there.
+fn copies(paths: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+    paths.iter().map(|path| fs::read(path).ok()).collect()
+}
+
+fn put_back(path: &Path, copy: Option<&Vec<u8>>) {
+    let _ = fs::remove_file(path);
+    if let Some(copy) = copy {
+        fs::write(path, copy).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+/// After each file that it writes, in turn.
+#[test]
+fn a_new_authority_that_was_interrupted_is_completed_by_asking_for_it_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (proxy, server) = (directory.path().join("p"), directory.path().join("s"));
+    create(&proxy, &server, NOW).unwrap();
+    let of_proxy = ["proxy.former.key", "proxy.former.pem", "ca.pem", "ca.key"].map(|name| proxy.join(name));
+    let of_server = ["ca.pem", "server.key", "server.pem"].map(|name| server.join(name));
+    let last = ["proxy.key", "proxy.pem"].map(|name| proxy.join(name));
+    let written: Vec<PathBuf> = of_proxy.into_iter().chain(of_server).chain(last).collect();
+    let before = copies(&written);
+    renew(&proxy, &server, Wish::NewAuthority, NOW).unwrap();
+    let after = copies(&written);
+    assert!(before.iter().zip(&after).all(|(before, after)| before != after), "it writes each of them");
+    for interrupted in 0..=written.len() {
+        for (at, path) in written.iter().enumerate() {
+            put_back(path, if at < interrupted { after[at].as_ref() } else { before[at].as_ref() });
+        }
+        let complete = interrupted == written.len();
+        if (2..written.len()).contains(&interrupted) {
+            let outcome = renew(&proxy, &server, Wish::Finish, NOW);
+            assert!(matches!(outcome, Err(CertificateError::Authority { .. })), "{interrupted}: {outcome:?}");
+        }
+        let outcome = renew(&proxy, &server, Wish::NewAuthority, NOW);
+        match outcome {
+            Err(CertificateError::Overlap(_)) => assert!(complete, "after {interrupted} files"),
+            outcome => assert!(outcome.is_ok() && !complete, "after {interrupted} files: {outcome:?}"),
+        }
+        client_config(&CertificatePaths::in_directory(&proxy)).unwrap();
+        let own = Certificate::read_all(&proxy.join("proxy.pem")).unwrap().remove(0);
+        let newest = Certificate::read_all(&proxy.join("ca.pem")).unwrap().remove(0);
+        assert_eq!(own.issuer_name, newest.subject_name, "after {interrupted} files");
+        // The end needs no key of an authority.
+        fs::remove_file(proxy.join("ca.key")).unwrap();
+        renew(&proxy, &server, Wish::Finish, NOW).unwrap();
+        assert_eq!(Certificate::read_all(&proxy.join("ca.pem")).unwrap().len(), 1);
+        assert!(!proxy.join("proxy.former.pem").exists());
+        client_config(&CertificatePaths::in_directory(&proxy)).unwrap();
+    }
 }

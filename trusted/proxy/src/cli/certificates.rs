@@ -41,8 +41,9 @@ fn renew(arguments: &RenewArguments) -> Result<(), Failure> {
     println!("A running server reads them again by itself, too; connections that stand go on.");
     if let Some(until) = renewed.overlap_until {
         println!(
-            "\nThere is a new authority. Until {} the old one is accepted beside it: the server must have its files by \
-             then.\nWhen it has: arras certificates renew --finish --config {}",
+            "\nThere is a new authority. The proxy's certificate of the old one ends on {}: the server must have its files \
+             by then.\nThe old authority is accepted beside it until you run, when the server has them:\n  arras certificates \
+             renew --finish --config {}\nand carry ca.pem to the server once more.",
             date(until),
             arguments.config.display()
         );

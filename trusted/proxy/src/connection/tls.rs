@@ -116,7 +116,7 @@ pub fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
     judge
         .verify_client_cert(own, between, UnixTime::now())
         .and_then(|_| verify_server_name(&ParsedCertificate::try_from(own)?, &name))
-        .map_err(|error| unacceptable(&error))
+        .map_err(|error| unacceptable(&arras_certificates::judged(&error)))
 }
 
 /// A certificate that the proxy can show, and the encoded name of its authority.

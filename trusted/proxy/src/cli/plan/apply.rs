@@ -7,7 +7,7 @@ use crate::connection::{Connection, Settings};
 use crate::engine::declared::Unmet;
 use crate::engine::{self, Engine};
 use crate::history::History;
-use crate::running::Running;
+use crate::running::{Noted, Running};
 use crate::witness::Witness;
 use arras_keys::Keyring;
 use arras_planner::physical::PhysicalIndex;
@@ -50,6 +50,8 @@ async fn apply(configuration: &Configuration, keyring: Keyring, schema: Schema) 
         Err(StorageError::InUse) => return Err(in_use(configuration)),
         opened => opened.map_err(|error| Failure::data(path, error))?,
     };
+    // A proxy's that ended without a stop: it is not what has the directory open now.
+    Noted::forget(&configuration.data_dir);
     let witness = configuration.witness.as_deref().map(Witness::open).transpose();
     let witness = witness.map_err(engine::OpenError::from)?.map(Arc::new);
     let history = Arc::new(History::new(false));
