@@ -17,7 +17,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle,
+    WriteTransaction,
+};
 
 #[cfg(test)]
 use checked::Medium;
@@ -26,7 +29,7 @@ use places::definition;
 use recovering::{Origin, Recovering};
 pub use recovering::{ScrubPace, Scrubbed};
 #[cfg(test)]
-pub(crate) use wal::LOG_BYTES;
+pub(crate) use wal::LogLimits;
 use wal::WriteAheadLog;
 
 use crate::range::borrowed;
@@ -49,6 +52,10 @@ const UNFINISHED: &str = "arras.redb.new";
 
 /// The file whose lock says that the directory is in use.
 const LOCK: &str = "LOCK";
+
+/// What a transaction is told whose snapshot is not of what the store has.
+const SET_BACK: &str =
+    "the device failed under the transaction, and the store went on from an earlier commit";
 
 /// Bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
@@ -122,8 +129,12 @@ impl Embedded {
 
     /// The same, with the log behind another.
     #[cfg(test)]
-    pub(crate) fn open_backends(backend: impl Medium, log: impl Medium) -> Result<Self, StorageError> {
-        Self::over(Source::Device(Arc::new(backend), Some(Arc::new(log))), None)
+    pub(crate) fn open_backends(
+        backend: impl Medium,
+        log: impl Medium,
+        limits: LogLimits,
+    ) -> Result<Self, StorageError> {
+        Self::over(Source::Device(Arc::new(backend), Some((Arc::new(log), limits))), None)
     }
 
     /// True if there is a store in `directory`.
@@ -428,14 +439,23 @@ impl Engine for Embedded {
         })
     }
 
-    fn apply(&self, mut changes: Changes, durability: Durability) -> Result<(), StorageError> {
+    fn setbacks_at(snapshot: &EmbeddedSnapshot<'_>) -> u64 {
+        snapshot.origin.generation()
+    }
+
+    fn apply(&self, mut changes: Changes, durability: Durability, setbacks: u64) -> Result<(), StorageError> {
         if changes.is_empty() && durability == Durability::Relaxed {
             return Ok(());
         }
-        let setbacks = self.setbacks();
         let was_broken = self.broken.load(Ordering::Acquire);
+        let mut was_tried = false;
         let outcome = self.engine.with(|opened, origin| {
+            if origin.generation() != setbacks {
+                // What it was made of may be gone.
+                return Err(StorageError::Environment(SET_BACK.to_owned()));
+            }
             self.engine.check_room(&changes, durability)?;
+            was_tried = true;
             match opened.log() {
                 Some(mut log) => self.commit_logged(opened, &origin, &mut log, &mut changes, durability),
                 None => self.guarded_write(&origin, || commit(&opened.database, &changes, durability)),
@@ -443,7 +463,7 @@ impl Engine for Embedded {
         });
         match outcome {
             // The device failed under it. What opening the file again finds has reached the device.
-            Err(failure @ StorageError::Environment(_)) if self.setbacks() != setbacks => {
+            Err(failure @ StorageError::Environment(_)) if was_tried && self.setbacks() != setbacks => {
                 match self.holds(&changes) {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(failure),
@@ -469,21 +489,30 @@ impl Embedded {
         changes: &mut Changes,
         durability: Durability,
     ) -> Result<(), StorageError> {
-        if durability == Durability::Durable && !(log.takes(changes) && self.engine.has_ample_room()) {
-            let number = log.mark(changes);
+        let is_durable = durability == Durability::Durable;
+        if is_durable && !(log.takes(changes) && self.engine.has_ample_room()) {
+            let next = log.start_anew();
+            next.mark(changes);
             self.guarded_write(origin, || commit(&opened.database, changes, Durability::Durable))?;
-            log.start_over(number);
+            log.started(next);
             return Ok(());
         }
-        if !changes.is_empty() {
-            let number = log.mark(changes);
-            self.guarded_write(origin, || commit(&opened.database, changes, Durability::Relaxed))?;
-            log.note(number, changes);
+        if changes.is_empty() && !log.lacks() {
+            return Ok(());
         }
-        match durability {
-            Durability::Relaxed => log.bound(),
-            Durability::Durable => self.guarded_write(origin, || log.append().map_err(redb::Error::Io))?,
-        }
+        let next = log.next();
+        next.mark(changes);
+        self.guarded_write(origin, || {
+            let transaction = prepare(&opened.database, changes, Durability::Relaxed)?;
+            log.note(next, changes, is_durable);
+            if !is_durable {
+                return Ok(transaction.commit()?);
+            }
+            // Nobody sees it before it is durable.
+            log.append().map_err(redb::Error::Io)?;
+            // The log has it: if the engine has not, it is opened again.
+            transaction.commit().map_err(|_| redb::Error::PreviousIo)
+        })?;
         recovering::rest_in_background(&self.engine);
         Ok(())
     }
@@ -526,6 +555,15 @@ fn entries_by_table(database: &Database) -> Result<BTreeMap<String, u64>, redb::
 }
 
 fn commit(database: &Database, changes: &Changes, durability: Durability) -> Result<(), redb::Error> {
+    Ok(prepare(database, changes, durability)?.commit()?)
+}
+
+/// A transaction with all changes, yet to be committed.
+fn prepare(
+    database: &Database,
+    changes: &Changes,
+    durability: Durability,
+) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(match durability {
         Durability::Durable => redb::Durability::Immediate,
@@ -542,7 +580,7 @@ fn commit(database: &Database, changes: &Changes, durability: Durability) -> Res
             }
         }
     }
-    Ok(transaction.commit()?)
+    Ok(transaction)
 }
 
 /// Puts a value with its checksum into the engine's table `name`.
@@ -562,7 +600,7 @@ fn put(
 impl Drop for Embedded {
     /// Closes the file, relaxed commits included.
     fn drop(&mut self) {
-        self.engine.close();
+        self.engine.close(self.broken.load(Ordering::Acquire));
         // Closing the descriptor is not enough: a child process forked meanwhile holds a copy until it runs its
         // program.
         if let Some(lock) = &self.lock {

@@ -68,7 +68,7 @@ impl Engine for Memory {
         Ok(MemorySnapshot { tables: Arc::clone(&self.tables.read().unwrap_or_else(PoisonError::into_inner)) })
     }
 
-    fn apply(&self, changes: Changes, _durability: Durability) -> Result<(), StorageError> {
+    fn apply(&self, changes: Changes, _durability: Durability, _setbacks: u64) -> Result<(), StorageError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let tables = Arc::make_mut(&mut tables);
         for (table, changes) in changes {

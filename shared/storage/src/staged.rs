@@ -33,11 +33,17 @@ pub trait Engine: Send + Sync {
     /// [`StorageError`] if the engine fails.
     fn snapshot(&self) -> Result<Self::Snapshot<'_>, StorageError>;
 
-    /// Applies `changes` atomically. Called by one thread at a time.
+    /// How often the engine had been set back when a snapshot was opened: see [`crate::Storage::setbacks`].
+    fn setbacks_at(_snapshot: &Self::Snapshot<'_>) -> u64 {
+        0
+    }
+
+    /// Applies `changes` atomically, which were made on a snapshot opened after so many `setbacks`. Called by one thread at
+    /// a time.
     ///
     /// # Errors
     /// [`StorageError`]; nothing became visible.
-    fn apply(&self, changes: Changes, durability: Durability) -> Result<(), StorageError>;
+    fn apply(&self, changes: Changes, durability: Durability, setbacks: u64) -> Result<(), StorageError>;
 }
 
 /// Whose turn it is to write. A writer that panics passes its turn on.
@@ -245,9 +251,10 @@ impl<E: Engine> Write for Staged<'_, E> {
 
     fn commit(self, durability: Durability) -> Result<(), StorageError> {
         let Self { engine, snapshot, changes, turn, replaced: _ } = self;
+        let setbacks = E::setbacks_at(&snapshot);
         // An open snapshot would make the engine keep what the changes replace.
         drop(snapshot);
-        let applied = engine.apply(changes, durability);
+        let applied = engine.apply(changes, durability, setbacks);
         drop(turn);
         applied
     }

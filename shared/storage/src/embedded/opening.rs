@@ -3,10 +3,9 @@
 use super::checked::{Checked, Medium, Plain, State};
 use super::places;
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
-use super::wal::{self, Logged, WriteAheadLog};
+use super::wal::{self, LogLimits, Logged, Mark, WriteAheadLog};
 use super::{CACHE_BYTES, FILE, LOG, SUMS, contained, environment, failed, opened};
-use crate::StorageError;
-use crate::private;
+use crate::{Changes, Durability, StorageError, private};
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use std::fs::File;
 use std::io;
@@ -25,7 +24,7 @@ pub(super) enum Source {
     Directory(PathBuf),
     /// Behind a device of a test's making, and another for the log if there is one, without sums beside it.
     #[cfg(test)]
-    Device(Arc<dyn Medium>, Option<Arc<dyn Medium>>),
+    Device(Arc<dyn Medium>, Option<(Arc<dyn Medium>, LogLimits)>),
 }
 
 /// An open engine.
@@ -65,13 +64,14 @@ impl Source {
                     return Err(StorageError::Damaged("the file is empty".to_owned()));
                 }
                 let log = Plain(open_log(directory).map_err(|error| environment(&error))?);
-                open(Arc::new(Plain(file)), Some(directory.join(SUMS)))?.with_log(Arc::new(log))
+                open(Arc::new(Plain(file)), Some(directory.join(SUMS)))?
+                    .with_log(Arc::new(log), LogLimits::default())
             }
             #[cfg(test)]
             Self::Device(device, log) => {
                 let opened = open(Arc::clone(device), None)?;
                 match log {
-                    Some(log) => opened.with_log(Arc::clone(log)),
+                    Some((log, limits)) => opened.with_log(Arc::clone(log), *limits),
                     None => Ok(opened),
                 }
             }
@@ -83,9 +83,9 @@ impl Source {
 fn open_log(directory: &Path) -> io::Result<File> {
     let path = directory.join(LOG);
     private::close_file(&path)?;
-    let is_new = !path.try_exists()?;
     let file = private::file_options().read(true).write(true).create(true).truncate(false).open(path)?;
-    if is_new {
+    // Whoever made it may not have come so far.
+    if file.metadata()?.len() == 0 {
         File::open(directory)?.sync_all()?;
     }
     Ok(file)
@@ -93,11 +93,15 @@ fn open_log(directory: &Path) -> io::Result<File> {
 
 impl Opened {
     /// With the log beside it, and what that holds and the engine does not.
-    fn with_log(mut self, file: Arc<dyn Medium>) -> Result<Self, StorageError> {
+    fn with_log(mut self, file: Arc<dyn Medium>, limits: LogLimits) -> Result<Self, StorageError> {
         let marked = contained(|| marked(&self.database).map_err(failed))?;
-        let log = WriteAheadLog::open(file, marked, |changes| {
+        let mut log = WriteAheadLog::open(file, marked, limits, |changes| {
             contained(|| replay(&self.database, changes).map_err(failed))
         })?;
+        if marked == Mark::default() {
+            // A new store's first round.
+            contained(|| self.start_round(&mut log).map_err(failed))?;
+        }
         self.log = Some(Mutex::new(log));
         Ok(self)
     }
@@ -110,30 +114,31 @@ impl Opened {
 
     /// Has the engine make everything durable by itself, after which nothing needs the log.
     pub(super) fn checkpoint(&self, log: &mut WriteAheadLog) -> Result<(), redb::Error> {
-        if !log.is_idle() {
-            let mut transaction = self.database.begin_write()?;
-            transaction.set_durability(redb::Durability::Immediate)?;
-            transaction.commit()?;
-            log.start_over(log.last());
-        }
+        if log.is_idle() { Ok(()) } else { self.start_round(log) }
+    }
+
+    fn start_round(&self, log: &mut WriteAheadLog) -> Result<(), redb::Error> {
+        let next = log.start_anew();
+        let mut changes = Changes::new();
+        next.mark(&mut changes);
+        super::commit(&self.database, &changes, Durability::Durable)?;
+        log.started(next);
         Ok(())
     }
 }
 
 /// The number of the last commit of what the engine has.
-fn marked(database: &Database) -> Result<u64, redb::Error> {
+fn marked(database: &Database) -> Result<Mark, redb::Error> {
     let transaction = database.begin_read()?;
     let table = match transaction.open_table(places::definition(wal::MARK)) {
         Ok(table) => table,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(0),
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Mark::default()),
         Err(error) => return Err(error.into()),
     };
     let key = places::prefix(wal::MARK);
-    let Some(stored) = ReadableTable::get(&table, &*key)? else { return Ok(0) };
-    let number = super::checked(places::engine_name(wal::MARK), &key, stored.value())?;
-    let number =
-        number.try_into().map_err(|_| redb::Error::Corrupted("the mark of the last commit".into()))?;
-    Ok(u64::from_le_bytes(number))
+    let Some(stored) = ReadableTable::get(&table, &*key)? else { return Ok(Mark::default()) };
+    let mark = super::checked(places::engine_name(wal::MARK), &key, stored.value())?;
+    Mark::decode(mark).ok_or_else(|| redb::Error::Corrupted("the mark of the last commit".into()))
 }
 
 /// Applies a record of the log, in memory: the log has it until the engine makes it durable.

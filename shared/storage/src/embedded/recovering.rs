@@ -59,6 +59,13 @@ pub(super) struct Origin {
     generation: u64,
 }
 
+impl Origin {
+    /// How often the device had failed before.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
 #[derive(Debug)]
 struct Current {
     opened: Opened,
@@ -146,7 +153,7 @@ impl Recovering {
     }
 
     /// Closes the engine. Nobody is left to tell of a failure; the next opening finds what is wrong.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self, is_broken: bool) {
         self.closed.store(true, Ordering::Release);
         let current = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
         let is_sound = current.as_ref().is_some_and(|current| current.generation == self.setbacks());
@@ -154,6 +161,7 @@ impl Recovering {
             if let Some(Current { opened, .. }) = &current
                 && let Some(mut log) = opened.log()
                 && is_sound
+                && !is_broken
             {
                 opened.checkpoint(&mut log).map_err(super::failed)?;
                 log.cut().map_err(|error| super::environment(&error))?;
@@ -340,7 +348,14 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
     let begun = std::thread::Builder::new().name("arras-log".into()).spawn(move || {
         while rest(&waiting, NAP) {
             let Some(engine) = waiting.upgrade() else { return };
-            if engine.clear_log() {
+            // In steps, between which writers have their turn.
+            let cleared = loop {
+                match engine.clear_log() {
+                    Clearing::InPart => {}
+                    ended => break ended,
+                }
+            };
+            if cleared == Clearing::Over {
                 return;
             }
         }
@@ -351,36 +366,46 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
     }
 }
 
+/// How far the clearing of the log has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clearing {
+    /// Something was written a moment ago.
+    NotYet,
+    /// There is more to clear.
+    InPart,
+    /// It is done, or cannot be.
+    Over,
+}
+
 impl Recovering {
-    /// Clears the log if nothing was written for a while; true once that is done, or cannot be.
-    fn clear_log(&self) -> bool {
+    /// Clears some of the log if nothing was written for a while.
+    fn clear_log(&self) -> Clearing {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let sound = current.as_ref().filter(|current| current.generation == self.setbacks());
-        let Some((Current { opened, generation }, mut log)) =
-            sound.and_then(|current| Some((current, current.opened.log()?)))
-        else {
+        let found = sound.and_then(|current| Some((current, current.opened.log()?)));
+        let Some((Current { opened, generation }, mut log)) = found else {
             self.is_waiting_for_rest.store(false, Ordering::Release);
-            return true;
+            return Clearing::Over;
         };
-        if !log.is_clear() && !log.rests_since(LOG_REST) {
-            return false;
+        if !log.is_clear() {
+            if !log.rests_since(LOG_REST) {
+                return Clearing::NotYet;
+            }
+            let cleared = contained(|| {
+                let outcome = opened.checkpoint(&mut log);
+                Ok(outcome.and_then(|()| log.clear_some().map_err(redb::Error::Io)))
+            });
+            let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+            match cleared {
+                Ok(Ok(())) if !log.is_clear() => return Clearing::InPart,
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => self.heed(&origin, &failure),
+                Err(failure) => error!("the log cannot be taken into the store's file: {failure}"),
+            }
         }
         // Before the lock is given up: a commit after it begins another thread.
         self.is_waiting_for_rest.store(false, Ordering::Release);
-        let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
-        if log.is_clear() {
-            return true;
-        }
-        let cleared = contained(|| {
-            let outcome = opened.checkpoint(&mut log);
-            Ok(outcome.and_then(|()| log.clear().map_err(redb::Error::Io)))
-        });
-        match cleared {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => self.heed(&origin, &failure),
-            Err(failure) => error!("the log cannot be taken into the store's file: {failure}"),
-        }
-        true
+        Clearing::Over
     }
 }
 
@@ -461,7 +486,7 @@ mod tests {
         assert!(!engine.is_ready(), "the device has failed");
         engine.with(|_, _| Ok(())).unwrap();
         assert!(engine.is_ready(), "it was opened again");
-        engine.close();
+        engine.close(false);
         assert!(!engine.is_ready());
     }
 }

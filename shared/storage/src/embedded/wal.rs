@@ -7,9 +7,12 @@
 //! ends as the last of them left it.
 //!
 //! *Torn or damaged.* A record is written after the one before it was synced, and in one go. A power loss can therefore
-//! spoil the last record only: one that does not parse while a later one does is damage, and refused. The log starts
-//! over at its beginning once the engine has made everything durable by itself; the numbers of what is left over from
-//! before are too low to be taken for a part of it.
+//! spoil the last record only: one that does not parse while a later one does is damage, and refused. A device is taken to
+//! leave alone what is beside the bytes that it writes.
+//!
+//! *Rounds.* The log starts over at its beginning once the engine has made everything durable by itself. Each round has a
+//! random name, which is part of the engine's state and of every record: what is left over of other rounds, or looks like a
+//! record, is none of this one, and a log that is ahead of the engine's file is refused.
 
 use super::checked::Medium;
 use super::places;
@@ -22,18 +25,35 @@ use std::time::{Duration, Instant};
 pub(super) const MARK: Table = Table("each_write.wal");
 
 /// Above this the next durable commit is the engine's own, and the log starts over.
-pub(crate) const LOG_BYTES: u64 = 96 << 20;
+pub(super) const LOG_BYTES: u64 = 96 << 20;
 
-/// Relaxed commits above this are not kept for the log: the next durable commit is the engine's own.
-const PENDING_BYTES_MAX: usize = 4 << 20;
+/// When the engine makes everything durable by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogLimits {
+    /// The log would be longer.
+    pub(crate) log_bytes: u64,
+    /// Relaxed commits changed more: they are not kept for the log.
+    pub(crate) pending_bytes: usize,
+    /// There were so many commits: the engine keeps an account of each, of a page in the end.
+    pub(crate) commits: u64,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { log_bytes: LOG_BYTES, pending_bytes: 4 << 20, commits: 8192 }
+    }
+}
+
+/// Memory that is kept for the next record, at most.
+const KEPT_BYTES: usize = 256 << 10;
 
 /// The file grows by so much, so that most appends leave its length as it is and wait for their own bytes only.
 const GROWTH_BYTES: u64 = 1 << 20;
 
 /// What a record begins with.
 const MAGIC: [u8; 8] = *b"ARRASWAL";
-/// Magic, first and last number, length, sum of the body, sum of all that.
-const HEADER_BYTES: usize = 8 + 3 * 8 + 2 * 4;
+/// Magic, round, first and last number, length, sum of the body, sum of all that.
+const HEADER_BYTES: usize = 8 + 4 * 8 + 2 * 4;
 /// Records begin at multiples of this.
 const ALIGNMENT: usize = 8;
 /// Stands for a length: the key was removed.
@@ -41,6 +61,27 @@ const REMOVED: u32 = u32::MAX;
 
 /// A commit's number.
 type Number = u64;
+
+/// What a state of the engine says of its last commit: its number, and the round of the log that it is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) number: Number,
+    pub(super) round: u64,
+}
+
+impl Mark {
+    /// Puts it among a commit's changes.
+    pub(super) fn mark(self, changes: &mut Changes) {
+        let value = [self.number.to_le_bytes(), self.round.to_le_bytes()].concat();
+        changes.entry(MARK).or_default().insert(Vec::new(), Some(value.into()));
+    }
+
+    /// Of the bytes that [`Self::mark`] has put.
+    pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let [number, round] = [(); 2].map(|()| take(&mut bytes).map(u64::from_le_bytes));
+        Some(Self { number: number?, round: round? }).filter(|_| bytes.is_empty())
+    }
+}
 
 /// A change of a record, by the engine's names.
 pub(super) struct Logged<'r> {
@@ -55,6 +96,7 @@ pub(super) struct Logged<'r> {
 /// A record's header.
 #[derive(Clone, Copy)]
 struct Header {
+    round: u64,
     first: Number,
     last: Number,
     body_bytes: usize,
@@ -66,6 +108,7 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         let fields = [
             MAGIC.as_slice(),
+            &self.round.to_le_bytes(),
             &self.first.to_le_bytes(),
             &self.last.to_le_bytes(),
             &(self.body_bytes as u64).to_le_bytes(),
@@ -81,13 +124,19 @@ impl Header {
     /// Of the bytes at the start of `bytes`, if they are a header.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (content, sum) = bytes.get(..HEADER_BYTES)?.split_last_chunk::<4>()?;
+        let mut rest = content.strip_prefix(&MAGIC)?;
         if *sum != crc32fast::hash(content).to_le_bytes() {
             return None;
         }
-        let mut rest = content.strip_prefix(&MAGIC)?;
-        let [first, last, length] = [(); 3].map(|()| take(&mut rest).map(u64::from_le_bytes));
+        let [round, first, last, length] = [(); 4].map(|()| take(&mut rest).map(u64::from_le_bytes));
         let body_sum = take(&mut rest).map(u32::from_le_bytes)?;
-        Some(Self { first: first?, last: last?, body_bytes: usize::try_from(length?).ok()?, body_sum })
+        Some(Self {
+            round: round?,
+            first: first?,
+            last: last?,
+            body_bytes: usize::try_from(length?).ok()?,
+            body_sum,
+        })
     }
 }
 
@@ -170,81 +219,110 @@ pub(super) struct WriteAheadLog {
     /// Bytes of the file.
     length: u64,
     /// The last commit.
-    committed: Number,
+    committed: Mark,
     /// The last commit that this log or the engine has made durable.
     durable: Number,
-    /// What the relaxed commits since then changed; none if that was too much to keep.
+    /// The last commit before this round.
+    began: Number,
+    /// What the commits since then changed, behind room for a record's header; none if that was too much to keep.
     pending: Option<Vec<u8>>,
     /// When a record was last written.
     used: Option<Instant>,
+    limits: LogLimits,
 }
 
 impl WriteAheadLog {
     /// Opens the log of an engine whose last commit is `marked`, handing what the engine lacks to `replay`, a record at
-    /// a time with the number of its last commit.
+    /// a time.
     pub(super) fn open(
         file: Arc<dyn Medium>,
-        marked: Number,
+        marked: Mark,
+        limits: LogLimits,
         mut replay: impl FnMut(&[Logged<'_>]) -> Result<(), StorageError>,
     ) -> Result<Self, StorageError> {
-        let bytes = read_whole(&*file).map_err(|error| super::environment(&error))?;
+        let failed = |error| super::environment(&error);
+        let bytes = read_whole(&*file).map_err(failed)?;
+        refuse_ahead(&bytes, marked)?;
         let (mut end, mut last) = (0, None);
-        while let Some((header, body)) = record_at(&bytes, end) {
-            if last.is_none() && header.first > marked + 1 {
+        while let Some((header, body)) = record_at(&bytes, end)
+            && header.round == marked.round
+        {
+            if last.is_none() && header.first > marked.number.saturating_add(1) {
                 return Err(damaged("it begins after what the file holds"));
             }
-            // Left over from before the log started over.
-            if last.is_some_and(|last| header.first != last + 1) {
+            if last.is_some_and(|(_, _, last): (usize, usize, Number)| header.first != last.saturating_add(1))
+            {
                 break;
             }
-            if header.last > marked {
+            if header.last > marked.number {
                 let mut changes = Vec::new();
                 decode(body, &mut |change| changes.push(change))
                     .ok_or_else(|| damaged("a record does not parse"))?;
                 replay(&changes)?;
             }
-            last = Some(header.last);
-            end = (end + HEADER_BYTES + header.body_bytes).next_multiple_of(ALIGNMENT);
+            let next = (end + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
+            (last, end) = (Some((end, next, header.last)), next);
         }
-        let committed = last.unwrap_or(marked).max(marked);
-        refuse_later(&bytes, end, committed)?;
-        // Nothing in it is needed: it starts over.
-        let end = if committed == marked { 0 } else { end as u64 };
-        let length = bytes.len() as u64;
-        let pending = Some(Vec::new());
-        Ok(Self { file, end, reached: length, length, committed, durable: committed, pending, used: None })
+        let number = last.map_or(marked.number, |(_, _, last)| last.max(marked.number));
+        refuse_later(&bytes, end, Mark { number, ..marked })?;
+        if let Some((from, to, last)) = last
+            && last > marked.number
+            && let Some(record) = bytes.get(from..to)
+        {
+            // A sync of it may have failed, and what was read be in memory alone.
+            file.write(from as u64, record).map_err(failed)?;
+            file.sync_data().map_err(failed)?;
+        }
+        // If nothing in it is needed it starts over; its round goes on until the engine has named another.
+        let end = if number == marked.number { 0 } else { end as u64 };
+        let reached = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        Ok(Self {
+            file,
+            end,
+            reached,
+            length: bytes.len() as u64,
+            committed: Mark { number, ..marked },
+            durable: number,
+            began: marked.number,
+            pending: Some(empty_record()),
+            used: None,
+            limits,
+        })
     }
 
-    /// The number of the commit that the engine is about to make, which is among its changes from here on.
-    pub(super) fn mark(&self, changes: &mut Changes) -> Number {
-        let number = self.committed + 1;
-        let mark = bytes::Bytes::copy_from_slice(&number.to_le_bytes());
-        changes.entry(MARK).or_default().insert(Vec::new(), Some(mark));
-        number
+    /// The next commit, of this round.
+    pub(super) fn next(&self) -> Mark {
+        Mark { number: self.committed.number + 1, ..self.committed }
+    }
+
+    /// The next commit, which the engine makes durable by itself: after it a new round begins.
+    pub(super) fn start_anew(&self) -> Mark {
+        Mark { number: self.committed.number + 1, round: random() }
+    }
+
+    /// True if there are commits that are not durable yet.
+    pub(super) fn lacks(&self) -> bool {
+        self.durable < self.committed.number
     }
 
     /// True if a durable commit of `changes` is for the log, not for the engine alone.
     pub(super) fn takes(&self, changes: &Changes) -> bool {
         let (Some(pending), Some(bytes)) = (&self.pending, encoded_bytes(changes)) else { return false };
-        let record = (HEADER_BYTES + pending.len() + bytes) as u64;
-        record <= LOG_BYTES / 4 && self.end + record <= LOG_BYTES
+        let record = (pending.len() + bytes + 2 * HEADER_BYTES) as u64;
+        record <= self.limits.log_bytes / 4
+            && self.end + record <= self.limits.log_bytes
+            && self.committed.number - self.began < self.limits.commits
     }
 
-    /// The engine has made a commit, in memory.
-    pub(super) fn note(&mut self, number: Number, changes: &Changes) {
-        self.committed = number;
-        if let Some(pending) = &mut self.pending {
-            match encoded_bytes(changes) {
-                Some(_) => encode(changes, pending),
-                None => self.pending = None,
-            }
-        }
-    }
-
-    /// Gives up what was noted if it is too much: the next durable commit is then the engine's own.
-    pub(super) fn bound(&mut self) {
-        if self.pending.as_ref().is_some_and(|pending| pending.len() > PENDING_BYTES_MAX) {
-            self.pending = None;
+    /// The engine makes a commit, in memory. What relaxed ones changed is given up if it is too much: the next durable
+    /// commit is then the engine's own.
+    pub(super) fn note(&mut self, commit: Mark, changes: &Changes, is_durable: bool) {
+        self.committed = commit;
+        let Some(pending) = &mut self.pending else { return };
+        let length = encoded_bytes(changes).map(|bytes| pending.len() + bytes);
+        match length {
+            Some(length) if is_durable || length <= self.limits.pending_bytes => encode(changes, pending),
+            _ => self.pending = None,
         }
     }
 
@@ -253,45 +331,41 @@ impl WriteAheadLog {
     /// # Errors
     /// The device failed: what it has of the record is not known.
     pub(super) fn append(&mut self) -> io::Result<()> {
-        let Some(body) = self.pending.as_mut().filter(|_| self.durable < self.committed) else {
+        let Some(record) = self.pending.as_mut() else {
             return Ok(());
         };
-        let header = Header {
-            first: self.durable + 1,
-            last: self.committed,
-            body_bytes: body.len(),
-            body_sum: crc32fast::hash(body),
-        };
-        let mut record = header.encode().to_vec();
-        record.append(body);
+        let body = record.get(HEADER_BYTES..).unwrap_or_default();
+        let (body_bytes, body_sum) = (body.len(), crc32fast::hash(body));
+        let Mark { number: last, round } = self.committed;
+        let header = Header { round, first: self.durable + 1, last, body_bytes, body_sum };
+        if let Some(start) = record.first_chunk_mut() {
+            *start = header.encode();
+        }
         record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
         let end = self.end + record.len() as u64;
-        self.file.write(self.end, &record)?;
+        self.file.write(self.end, record)?;
         if end > self.length {
             let length = end.next_multiple_of(GROWTH_BYTES);
             self.file.write(end, &vec![0; usize::try_from(length - end).unwrap_or(0)])?;
             self.length = length;
         }
         self.file.sync_data()?;
-        (self.end, self.reached, self.durable) = (end, self.reached.max(end), self.committed);
+        record.truncate(HEADER_BYTES);
+        record.shrink_to(KEPT_BYTES);
+        (self.end, self.reached, self.durable) = (end, self.reached.max(end), last);
         self.used = Some(Instant::now());
         Ok(())
     }
 
     /// The engine has made everything durable by itself, up to this commit: the log starts over.
-    pub(super) fn start_over(&mut self, committed: Number) {
-        (self.committed, self.durable) = (committed, committed);
-        (self.end, self.pending) = (0, Some(Vec::new()));
-    }
-
-    /// The number of the last commit.
-    pub(super) fn last(&self) -> Number {
-        self.committed
+    pub(super) fn started(&mut self, commit: Mark) {
+        (self.committed, self.durable, self.began) = (commit, commit.number, commit.number);
+        (self.end, self.pending) = (0, Some(empty_record()));
     }
 
     /// True if no record is needed, and none is about to be.
     pub(super) fn is_idle(&self) -> bool {
-        self.end == 0 && self.durable == self.committed
+        self.end == 0 && !self.lacks()
     }
 
     /// True if the file holds nothing of what was written.
@@ -304,20 +378,16 @@ impl WriteAheadLog {
         self.used.is_none_or(|used| used.elapsed() >= time)
     }
 
-    /// Overwrites what was in the log, which nothing needs any more: it shows in which order things were written.
+    /// Overwrites some of what was in the log, which nothing needs any more: it shows in which order things were written.
     ///
     /// # Errors
     /// What the device says.
-    pub(super) fn clear(&mut self) -> io::Result<()> {
-        let zeros = vec![0; usize::try_from(GROWTH_BYTES).unwrap_or(0)];
-        let mut cleared = 0;
-        while cleared < self.reached {
-            let left = usize::try_from(self.reached - cleared).unwrap_or(usize::MAX).min(zeros.len());
-            self.file.write(cleared, zeros.get(..left).unwrap_or(&zeros))?;
-            cleared += left as u64;
-        }
+    pub(super) fn clear_some(&mut self) -> io::Result<()> {
+        let from = self.reached.saturating_sub(GROWTH_BYTES);
+        let zeros = vec![0; usize::try_from(self.reached - from).unwrap_or(0)];
+        self.file.write(from, &zeros)?;
         self.file.sync_data()?;
-        self.reached = 0;
+        self.reached = from;
         Ok(())
     }
 
@@ -330,6 +400,11 @@ impl WriteAheadLog {
         (self.length, self.reached) = (0, 0);
         self.file.sync_data()
     }
+}
+
+/// Room for a header.
+fn empty_record() -> Vec<u8> {
+    vec![0; HEADER_BYTES]
 }
 
 /// All of it, as the device has it.
@@ -348,17 +423,44 @@ fn record_at(bytes: &[u8], at: usize) -> Option<(Header, &[u8])> {
     (header.first <= header.last && crc32fast::hash(body) == header.body_sum).then_some((header, body))
 }
 
+/// Refuses a log that begins with records of another round, of which one holds what the file does not: the file is older.
+fn refuse_ahead(bytes: &[u8], marked: Mark) -> Result<(), StorageError> {
+    let (mut at, mut before) = (0, None::<Header>);
+    while let Some((header, body)) = record_at(bytes, at)
+        && header.round != marked.round
+        && before.is_none_or(|before| {
+            header.round == before.round && Some(header.first) == before.last.checked_add(1)
+        })
+    {
+        if header.last > marked.number {
+            return Err(damaged(
+                "it goes on from a later state of the file; if that was restored alone, remove the log beside it",
+            ));
+        }
+        at = (at + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
+        before = Some(header);
+    }
+    Ok(())
+}
+
 /// Refuses a log with a record of after the commit that follows `last`: that one was synced before it, and is not there.
-fn refuse_later(bytes: &[u8], end: usize, last: Number) -> Result<(), StorageError> {
+fn refuse_later(bytes: &[u8], end: usize, last: Mark) -> Result<(), StorageError> {
+    let is_later =
+        |header: Header| header.round == last.round && header.first > last.number.saturating_add(1);
     let mut at = end;
     while at < bytes.len() {
-        let is_later = |header: Header| header.first > last + 1;
         if bytes.get(at..).and_then(Header::decode).is_some_and(is_later) {
             return Err(damaged("a record is missing before one that is there"));
         }
         at += ALIGNMENT;
     }
     Ok(())
+}
+
+/// A name that no other round has.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::time::SystemTime::now())
 }
 
 fn damaged(what: &str) -> StorageError {

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::history;
-use super::power::{Device, Disk, Images, empty_image};
+use super::power::{Device, Disk, Images, NARROW, empty_image};
+use crate::embedded::LogLimits;
 use crate::{Direction, Durability, Embedded, Read, Storage, StorageError, Table, Write};
 
 /// Writes `number` as soon as the store takes it: it leaves a device that failed alone for a moment.
@@ -34,13 +35,14 @@ fn wait_until_open(store: &Embedded) {
 }
 
 /// The device fails at each of its changes in turn, in every stage of a commit.
-fn fail_for_a_while(with_log: bool) {
+fn fail_for_a_while(log: Option<LogLimits>) {
+    let (with_log, limits) = (log.is_some(), log.unwrap_or_default());
     // Of these a log changes the device in one of five, and once.
     let commits = if with_log { 400 } else { 40 };
     let images = Images { file: empty_image(), log: with_log.then(Vec::new) };
     let (mut setbacks, mut lost) = (0, 0);
     for passing in 0..120 {
-        let disk = Disk::holding(images.clone());
+        let disk = Disk::holding(images.clone()).with(limits);
         let store = disk.open().unwrap();
         history::commit(&store, 1).unwrap();
         disk.file.fail_after(passing);
@@ -90,12 +92,17 @@ fn fail_for_a_while(with_log: bool) {
 
 #[test]
 fn a_device_that_fails_for_a_while_costs_nothing_acknowledged() {
-    fail_for_a_while(false);
+    fail_for_a_while(None);
 }
 
 #[test]
 fn a_device_with_a_log_that_fails_for_a_while_costs_nothing_acknowledged() {
-    fail_for_a_while(true);
+    fail_for_a_while(Some(LogLimits::default()));
+}
+
+#[test]
+fn a_device_with_a_log_that_starts_over_and_fails_for_a_while_costs_nothing_acknowledged() {
+    fail_for_a_while(Some(NARROW));
 }
 
 /// A sync fails, and what it was to bring to the device is in memory alone, where it counts as written: a commit that

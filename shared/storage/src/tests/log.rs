@@ -2,12 +2,13 @@
 
 use super::history;
 use super::power::{Disk, Images, empty_image};
+use crate::embedded::LogLimits;
 use crate::{Durability, Embedded, Read, Storage, StorageError, Table, Write};
 use std::path::Path;
 use std::time::Duration;
 
 /// Length of a record's header, and what it begins with.
-const HEADER_BYTES: usize = 40;
+const HEADER_BYTES: usize = 48;
 const MAGIC: &[u8] = b"ARRASWAL";
 
 /// What a crash leaves of a store with `commits` commits, the file behind the log, and where the log's records begin.
@@ -52,21 +53,71 @@ fn a_log_cut_in_its_last_record_gives_what_is_before_it_and_a_hole_before_the_la
 
 #[test]
 fn a_log_of_another_time_is_not_taken_for_this_ones() {
-    let (early, _) = crashed(20);
-    let (late, _) = crashed(60);
-    let disk = Disk::holding(late.clone());
+    let (images, _) = crashed(60);
+    let disk = Disk::holding(images.clone());
     drop(disk.open().unwrap());
     let closed = disk.after_power_loss(|| true);
-    // A log from before: all of it is in the file.
-    assert_eq!(opened(&Images { log: early.log, ..closed.clone() }).unwrap(), 60);
-    assert_eq!(opened(&Images { log: late.log.clone(), ..closed.clone() }).unwrap(), 60);
-    // One that begins after what the file has.
+    assert_eq!(closed.log.as_deref(), Some([].as_slice()), "it is cut");
+    // What was left over: all of it is in the file.
+    assert_eq!(opened(&Images { log: images.log.clone(), ..closed.clone() }).unwrap(), 60);
+    // One of a later time than the file, and one of another store.
     let disk = Disk::holding(closed.clone());
     let store = disk.open().unwrap();
     (61..=80).for_each(|number| history::commit(&store, number).unwrap());
+    drop(store);
+    let disk = Disk::holding(disk.after_power_loss(|| true));
+    let store = disk.open().unwrap();
+    (81..=90).for_each(|number| history::commit(&store, number).unwrap());
     let later = disk.after_power_loss(|| true);
-    let outcome = opened(&Images { file: empty_image(), log: later.log });
-    assert!(matches!(outcome, Err(StorageError::Damaged(_))), "{outcome:?}");
+    let (others, _) = crashed(100);
+    for log in [later.log, others.log] {
+        let outcome = opened(&Images { file: closed.file.clone(), log });
+        assert!(matches!(outcome, Err(StorageError::Damaged(_))), "{outcome:?}");
+    }
+}
+
+/// A transaction that began before the store went back to an earlier commit was made of what is gone.
+#[test]
+fn a_transaction_that_spans_a_setback_is_refused() {
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) });
+    let store = disk.open().unwrap();
+    let put = |key: &[u8], durability| {
+        let mut writer = store.write().unwrap();
+        writer.put(Table("t"), key, b"x").unwrap();
+        writer.commit(durability)
+    };
+    put(b"1", Durability::Durable).unwrap();
+    put(b"2", Durability::Relaxed).unwrap();
+    let mut writer = store.write().unwrap();
+    assert!(writer.get(Table("t"), b"2").unwrap().is_some());
+    writer.put(Table("t"), b"3", b"made of 2").unwrap();
+    // The device fails under what the engine does when nothing is written for a while.
+    disk.file.fail_after(0);
+    while store.is_ready() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    disk.file.heal();
+    while store.read().is_err() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let found = store.read().unwrap().get(Table("t"), b"2").unwrap();
+    let outcome = writer.commit(Durability::Durable);
+    assert!(found.is_some() || matches!(outcome, Err(StorageError::Environment(_))), "{outcome:?}");
+    assert!(outcome.is_err());
+}
+
+/// Without changes of its own, it makes the relaxed ones before it durable, or says that it did not.
+#[test]
+fn an_empty_durable_commit_is_not_acknowledged_if_what_it_is_for_is_lost() {
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) });
+    let store = disk.open().unwrap();
+    (1..=4).for_each(|number| history::commit(&store, number).unwrap());
+    disk.file.lose_at_sync_after(0);
+    disk.log.as_ref().unwrap().lose_at_sync_after(0);
+    let outcome = store.write().unwrap().commit(Durability::Durable);
+    let left = disk.after_power_loss(|| false);
+    let found = history::check(&Disk::holding(left).open().unwrap());
+    assert!(outcome.is_err() || found == 4, "{outcome:?}: {found} of 4 are there");
 }
 
 #[test]
@@ -74,7 +125,7 @@ fn a_log_that_is_full_starts_over() {
     let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) });
     let store = disk.open().unwrap();
     let value = vec![7; 1 << 20];
-    let longest = crate::embedded::LOG_BYTES + (4 << 20);
+    let longest = LogLimits::default().log_bytes + (4 << 20);
     let durable = |number: u64| {
         let mut writer = store.write().unwrap();
         writer.put(Table("large"), &(number % 3).to_be_bytes(), &value).unwrap();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use redb::StorageBackend;
 
 use super::history;
+use crate::embedded::LogLimits;
 use crate::embedded::checked::Medium;
 use crate::{Durability, Embedded, StorageError};
 
@@ -197,18 +198,26 @@ pub(super) struct Images {
 pub(super) struct Disk {
     pub(super) file: Device,
     pub(super) log: Option<Device>,
+    pub(super) limits: LogLimits,
 }
+
+/// A log that starts over all the time.
+pub(super) const NARROW: LogLimits = LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, commits: 23 };
 
 impl Disk {
     pub(super) fn holding(images: Images) -> Self {
         let file = Device::holding(images.file);
         let log = images.log.map(|log| file.beside(log));
-        Self { file, log }
+        Self { file, log, limits: LogLimits::default() }
+    }
+
+    pub(super) fn with(self, limits: LogLimits) -> Self {
+        Self { limits, ..self }
     }
 
     pub(super) fn open(&self) -> Result<Embedded, StorageError> {
         match &self.log {
-            Some(log) => Embedded::open_backends(self.file.clone(), log.clone()),
+            Some(log) => Embedded::open_backends(self.file.clone(), log.clone(), self.limits),
             None => Embedded::open_backend(self.file.clone()),
         }
     }
@@ -259,7 +268,8 @@ fn relaxed_commits_wait_for_no_device_and_durable_ones_do() {
 }
 
 /// Power goes at a random change to the device, in the middle of a commit as well as between commits.
-fn survive_power_losses(with_log: bool) {
+fn survive_power_losses(log: Option<LogLimits>) {
+    let (with_log, limits) = (log.is_some(), log.unwrap_or_default());
     let mut seed = 7;
     let empty = Images { file: empty_image(), log: with_log.then(Vec::new) };
     let mut images = empty.clone();
@@ -268,7 +278,7 @@ fn survive_power_losses(with_log: bool) {
         if round % 20 == 0 {
             (images, last) = (empty.clone(), 0);
         }
-        let disk = Disk::holding(images);
+        let disk = Disk::holding(images).with(limits);
         let store = disk.open().unwrap();
         assert_eq!(history::check(&store), last);
         disk.file.fail_after(next(&mut seed) % 120);
@@ -279,7 +289,7 @@ fn survive_power_losses(with_log: bool) {
         let percent = [0, 10, 50, 90, 100][round % 5];
         images = disk.after_power_loss(|| next(&mut seed) % 100 < percent);
         drop(store);
-        let found = history::check(&Disk::holding(images.clone()).open().unwrap());
+        let found = history::check(&Disk::holding(images.clone()).with(limits).open().unwrap());
         let durable =
             (last..=acknowledged).rev().find(|&number| history::durability(number) == Durability::Durable);
         assert!(
@@ -295,12 +305,17 @@ fn survive_power_losses(with_log: bool) {
 
 #[test]
 fn durable_commits_survive_power_losses() {
-    survive_power_losses(false);
+    survive_power_losses(None);
 }
 
 #[test]
 fn durable_commits_of_a_log_survive_power_losses() {
-    survive_power_losses(true);
+    survive_power_losses(Some(LogLimits::default()));
+}
+
+#[test]
+fn durable_commits_of_a_log_that_starts_over_survive_power_losses() {
+    survive_power_losses(Some(NARROW));
 }
 
 #[test]
