@@ -6,12 +6,12 @@
 
 #![allow(missing_docs, clippy::print_stdout)]
 
-use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::{ArxRange as Protocol, Order, Request, Response};
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Channel, ChannelError, IndexId, OperationId, Refusal, RowId};
+use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry};
 use arras_server::arx_range::{answer, apply};
 use arras_storage::{Direction, Durability, Embedded, Read, Storage, StorageError, Table, Write as _};
 use std::ops::{Bound, ControlFlow};

@@ -6,15 +6,15 @@
 
 #![allow(missing_docs, clippy::print_stdout)]
 
-use arras_client::arx_range::RangeEntry;
-use arras_client::logarithmic_brc::{LogarithmicBrc, Packing, Parameters};
-use arras_client::ore::domain::plaintext_key;
-use arras_client::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, RowId, codec};
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::logarithmic_brc::{LogarithmicBrc, Packing, Parameters};
+use arras_schemes::ore::domain::plaintext_key;
+use arras_schemes::traits::RangeIndex;
 use arras_server::Backend;
 use arras_storage::Memory;
 use std::sync::Arc;

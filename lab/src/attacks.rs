@@ -48,7 +48,7 @@ use arras_protocol::leakage::Pattern;
 pub enum AttackFailure {
     /// The run it watches failed.
     #[error(transparent)]
-    Index(#[from] arras_client::error::IndexError),
+    Index(#[from] arras_schemes::error::IndexError),
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] arras_storage::StorageError),

@@ -15,7 +15,7 @@ pub use import::{Column, Decimals, ImportError, import_data, import_groups, impo
 pub use randhie::Unit as RandUnit;
 
 use crate::queries::RangeQuery;
-use arras_client::ore::domain::Domain;
+use arras_schemes::ore::domain::Domain;
 use serde::{Deserialize, Serialize};
 
 /// Where the values come from.

@@ -1,12 +1,12 @@
 //! The identity as an order-preserving "encryption": the baseline of the B+ tree. Here and not in the client, which
 //! encrypts.
 
-use arras_client::OpenFailed;
-use arras_client::ore::domain::{key_plaintext, plaintext_key};
-use arras_client::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use arras_primitives::prg::Prg;
 use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::{Scheme, Width};
+use arras_schemes::OpenFailed;
+use arras_schemes::ore::domain::{key_plaintext, plaintext_key};
+use arras_schemes::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 
 /// No encryption.
 #[derive(Clone, Copy, Debug)]

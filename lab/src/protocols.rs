@@ -10,18 +10,18 @@ pub use watched::{SchemeCalls, SchemeTally, Watched};
 use crate::channel::LabChannel;
 use crate::plain_scheme::PlainScheme;
 use crate::seed;
-use arras_client::error::IndexError;
-use arras_client::ore::bclo::Bclo;
-use arras_client::ore::cloz::Cloz;
-use arras_client::ore::clww::Clww;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::IndexId;
 use arras_protocol::kerschbaum_tueno::ENTRY_BYTES;
 use arras_protocol::leakage::{self, Leakage};
 use arras_protocol::ore::{Scheme, Width};
+use arras_schemes::error::IndexError;
+use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::cloz::Cloz;
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ pub const ALL: &[ProtocolEntry] = &[
         leakage: |_| leakage::POPE,
         construction: Construction::OneByOne,
         in_all: true,
-        page_bytes_min: arras_client::pope::page_bytes_min,
+        page_bytes_min: arras_schemes::pope::page_bytes_min,
         make: make::pope,
     },
     ProtocolEntry {

@@ -1,14 +1,14 @@
 //! The OPE and ORE schemes that can be measured on their own: a row of [`ALL`] each.
 
 use crate::plain_scheme::PlainScheme;
-use arras_client::ore::OrderScheme;
-use arras_client::ore::bclo::Bclo;
-use arras_client::ore::cloz::Cloz;
-use arras_client::ore::clww::Clww;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::cloz::Cloz;
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 
 /// A scheme that can be measured.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! A state of FH-OPE: what is read is what was written, and the scheme goes on from it.
 #![no_main]
 
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::{End, OrderScheme};
 use arras_fuzz::seed;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::{End, OrderScheme};
 use libfuzzer_sys::fuzz_target;
 
 fn state(width: Width, values: impl Iterator<Item = u64>, forgotten: usize) -> Vec<u8> {

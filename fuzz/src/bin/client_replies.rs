@@ -3,22 +3,22 @@
 //! more replies the connection is lost.
 #![no_main]
 
-use arras_client::IndexError;
-use arras_client::arx_range::RangeEntry;
-use arras_client::bplus::BPlus;
-use arras_client::kerschbaum_tueno::KerschbaumTueno;
-use arras_client::logarithmic_brc::{LogarithmicBrc, Parameters};
-use arras_client::ore::clww::Clww;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::path_oram::{OramParameters, OramTree, OramTreeParameters};
-use arras_client::pope::Pope;
-use arras_client::traits::RangeIndex;
 use arras_fuzz::seed;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, RowId, codec};
+use arras_schemes::IndexError;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::bplus::BPlus;
+use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
+use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::path_oram::{OramParameters, OramTree, OramTreeParameters};
+use arras_schemes::pope::Pope;
+use arras_schemes::traits::RangeIndex;
 use arras_server::Backend;
 use arras_storage::Memory;
 use libfuzzer_sys::fuzz_target;

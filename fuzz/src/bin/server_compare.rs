@@ -1,15 +1,15 @@
 //! Ciphertexts of every scheme, compared: an answer or an error. `scheme: u8 | block bits: u8 | query | stored`.
 #![no_main]
 
-use arras_client::ore::bclo::Bclo;
-use arras_client::ore::cloz::Cloz;
-use arras_client::ore::clww::Clww;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
-use arras_client::ore::{End, OrderScheme};
 use arras_fuzz::seed;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::{Scheme, Width};
+use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::cloz::Cloz;
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
+use arras_schemes::ore::{End, OrderScheme};
 use arras_server::ore::compare;
 use libfuzzer_sys::fuzz_target;
 

@@ -2,8 +2,8 @@
 //! time. `pip install pyope`; environment variable `PYTHON` names the interpreter if it is not `python3`.
 
 use crate::table::{Table, Target};
-use arras_client::ore::OrderScheme;
-use arras_client::ore::bclo::{Bclo, CACHED_STEPS};
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::bclo::{Bclo, CACHED_STEPS};
 use arras_keys::Key;
 use arras_primitives::hypergeometric::Hypergeometric;
 use arras_primitives::prg::Prg;
@@ -92,7 +92,7 @@ pub fn measure(table: &mut Table) {
         }
     }
     let scheme = Bclo::with_cache(&Key::take_from(&mut [1; 32]), Width::Bits32, 0);
-    let stored = scheme.bound(0xdead_beef, arras_client::ore::End::Lower, &mut Prg::new(&[1; 16]));
+    let stored = scheme.bound(0xdead_beef, arras_schemes::ore::End::Lower, &mut Prg::new(&[1; 16]));
     let stored = stored.expect("within the domain");
     let decrypt = || {
         black_box(scheme.decrypt(black_box(&stored)).expect("opens"));

@@ -4,7 +4,7 @@
 //! memory, ours of the stored bytes.
 
 use crate::table::{Table, Target};
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;

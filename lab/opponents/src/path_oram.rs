@@ -2,7 +2,7 @@
 //! blocks of 4 KiB, read in random order.
 
 use crate::table::{Table, Target};
-use arras_client::path_oram::{Oram, OramParameters};
+use arras_schemes::path_oram::{Oram, OramParameters};
 use arras_keys::{Key, Purpose};
 use arras_primitives::prg::Prg;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape};

@@ -4,7 +4,7 @@
 //! own ordering of integers in place of encryption. It is not in a registry, so its figure stands for it.
 
 use crate::table::{Table, Target};
-use arras_client::pope::Pope;
+use arras_schemes::pope::Pope;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;

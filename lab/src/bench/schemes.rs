@@ -4,8 +4,8 @@ use super::timer::time;
 use super::{BenchArguments, Measured, Role};
 use crate::schemes::SchemeEntry;
 use crate::seed;
-use arras_client::ore::End;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::End;
 use arras_server::ore::compare;
 use std::hint::black_box;
 

@@ -5,9 +5,9 @@ use super::cell::{Band, Cell, Reasons, explain};
 use crate::datasets::{Dataset, NumberType};
 use crate::schemes::{self, SchemeEntry};
 use crate::seed;
-use arras_client::ore::End;
 use arras_primitives::meter::{Primitive, Reading, reading};
 use arras_protocol::ore::Width;
+use arras_schemes::ore::End;
 use arras_server::ore::compare;
 use std::cmp::Ordering;
 

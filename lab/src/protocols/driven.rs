@@ -1,10 +1,10 @@
 //! Range indexes of any kind behind one pointer.
 
-use arras_client::arx_range::RangeEntry;
-use arras_client::error::IndexError;
-use arras_client::traits::RangeIndex;
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::error::IndexError;
+use arras_schemes::traits::RangeIndex;
 use std::future::Future;
 use std::pin::Pin;
 

@@ -2,19 +2,19 @@
 
 use super::{Made, MakeFuture, Making, StateBytes, Watched};
 use crate::channel::LabChannel;
-use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
-use arras_client::bplus::BPlus;
-use arras_client::error::IndexError;
-use arras_client::kerschbaum_tueno::KerschbaumTueno;
-use arras_client::logarithmic_brc::{LogarithmicBrc, Parameters};
-use arras_client::ore::OrderScheme;
-use arras_client::path_oram::{OramTree, OramTreeParameters};
-use arras_client::pope::Pope;
-use arras_client::traits::RangeIndex;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Scheme;
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, OperationId, RowId};
+use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
+use arras_schemes::bplus::BPlus;
+use arras_schemes::error::IndexError;
+use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
+use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::path_oram::{OramTree, OramTreeParameters};
+use arras_schemes::pope::Pope;
+use arras_schemes::traits::RangeIndex;
 use std::sync::Arc;
 
 /// A page's head and the longest reference to a child.

@@ -1,10 +1,10 @@
 //! Counts the calls of an OPE or ORE scheme. Comparisons are counted where they happen, by the meter.
 
-use arras_client::error::OpenFailed;
-use arras_client::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use arras_primitives::prg::Prg;
 use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::Scheme;
+use arras_schemes::error::OpenFailed;
+use arras_schemes::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -11,11 +11,11 @@ use crate::channel::{
 use crate::pages::{PageCounts, PageSettings, PageSettingsError, PageTally, Paged};
 use crate::protocols::{Answer, Construction, Made, Making, ProtocolEntry, SchemeCalls};
 use crate::queries::RangeQuery;
-use arras_client::arx_range::RangeEntry;
-use arras_client::error::IndexError;
 use arras_primitives::meter::{self, Reading};
 use arras_protocol::RowId;
 use arras_protocol::leakage::{Leakage, Pattern};
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::error::IndexError;
 use arras_server::Backend;
 use arras_storage::{Embedded, Memory, Storage, StorageError};
 use std::sync::Arc;
@@ -330,7 +330,7 @@ fn row(at: usize) -> RowId {
 /// The records in order: what every answer is compared with.
 struct Records {
     sorted: Vec<(i64, RowId)>,
-    domain: arras_client::ore::domain::Domain,
+    domain: arras_schemes::ore::domain::Domain,
 }
 
 impl Records {

@@ -1,10 +1,11 @@
 //! Answers are those of a sorted list.
 
 use crate::world::{Client, World, cases, entry, parameters, run};
-use arras_client::arx_range::{ArxRangeParameters, RangeEntry};
-use arras_client::traits::{RangeIndex, SortedList};
-use arras_documents::accumulate::NumberSum;
+use arras_documents::accumulate;
+use arras_numbers::{Number, NumberSum};
 use arras_protocol::arx_range::Order;
+use arras_schemes::arx_range::{ArxRangeParameters, RangeEntry};
+use arras_schemes::traits::{RangeIndex, SortedList};
 use bson::Bson;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -85,8 +86,8 @@ impl Twin {
         let mut sum = NumberSum::new();
         let within = self.amounts.iter().filter(|((key, _), _)| lower <= *key && *key <= upper);
         let amounts: Vec<i32> = within.map(|(_, amount)| *amount).collect();
-        amounts.iter().for_each(|amount| sum.add(&Bson::Int32(*amount)));
-        (amounts.len() as u64, sum.finish())
+        amounts.iter().for_each(|amount| sum.add(Number::Int(*amount)));
+        (amounts.len() as u64, accumulate::total(&sum))
     }
 }
 
@@ -161,7 +162,7 @@ pub(crate) async fn compare_sums(client: &Client, twin: &Twin, lower: u16, upper
     let (count, sum) = twin.sums(lower, upper);
     assert_eq!(sums.count, count);
     for found in &sums.sums {
-        assert_eq!(found.finish(), sum);
+        assert_eq!(accumulate::total(found), sum);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::answers::{Entries, Twin, compare, entries};
 use crate::world::{Client, Fault, World, parameters, run};
-use arras_client::arx_range::ArxRangeParameters;
 use arras_protocol::arx_range::{Order, Request};
+use arras_schemes::arx_range::ArxRangeParameters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

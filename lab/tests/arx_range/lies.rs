@@ -3,9 +3,9 @@
 use crate::answers::{Twin, compare, entries};
 use crate::hostile::grown;
 use crate::world::{Client, Tamper, World, cases, parameters, run};
-use arras_client::IndexError;
 use arras_protocol::arx_range::{Links, Order, Request, Response};
 use arras_protocol::{NodeId, codec};
+use arras_schemes::IndexError;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 
 use crate::answers::{Entries, any_parameters, entries};
 use crate::world::{Client, World, cases, run};
-use arras_client::arx_range::ArxRangeParameters;
+use arras_schemes::arx_range::ArxRangeParameters;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

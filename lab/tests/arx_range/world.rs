@@ -1,17 +1,16 @@
 //! A server in memory whose writes can be set back, a channel to it that can fail, and clients.
 
 use crate::auditor::Auditor;
-use arras_client::IndexError;
-use arras_client::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
-use arras_documents::accumulate::NumberSum;
 use arras_keys::Key;
+use arras_numbers::{Number, NumberSum};
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::{ArxRange as Protocol, Request, Response};
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, ChannelError, IndexId, OperationId, ProtocolId, Refusal, RowId, codec};
+use arras_schemes::IndexError;
+use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
 use arras_server::Backend;
 use arras_storage::Memory;
-use bson::Bson;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -310,7 +309,7 @@ impl Client {
 /// An entry with as many sums as the index has, all of `amount`.
 pub(crate) fn entry(parameters: &ArxRangeParameters, key: u16, row: u8, amount: i32) -> RangeEntry {
     let mut sum = NumberSum::new();
-    sum.add(&Bson::Int32(amount));
+    sum.add(Number::Int(amount));
     let mut id = [0; 16];
     id[0] = row;
     RangeEntry { value: key.to_be_bytes().to_vec(), row: RowId(id), sums: vec![sum; parameters.sums] }

@@ -1,14 +1,14 @@
 //! Writes of more bytes than a request may have.
 
 use crate::world::{World, namespace, run, with_array};
-use arras_client::arx_eq::occurrences::Held;
-use arras_client::padding::pad_in_proportion;
 use arras_documents::limits;
 use arras_lab::channel::Direct;
 use arras_planner::store::Store;
 use arras_planner::terms::TERMS_MAX;
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Blob, Channel, CollectionId, OperationId, Refusal, codec, documents};
+use arras_schemes::arx_eq::occurrences::Held;
+use arras_schemes::padding::pad_in_proportion;
 use arras_server::Backend;
 use arras_storage::{Direction, Memory, Read, Storage, Table};
 use bson::doc;

@@ -1,12 +1,12 @@
 //! BCLO: what a ciphertext shows, and how many samples it costs.
 
 use crate::body::{Subject, WIDTHS, index_key, test_body};
-use arras_client::ore::bclo::Bclo;
-use arras_client::ore::{End, OrderScheme};
 use arras_keys::Key;
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::{End, OrderScheme};
 
 const SUBJECT: Subject = Subject {
     make: |index, width| Box::new(Bclo::new(index, width)),

@@ -1,11 +1,11 @@
 //! What every scheme must do, whatever it is made of. [`test_body`] makes a test of each function here.
 
-use arras_client::OpenFailed;
-use arras_client::ore::domain::Domain;
-use arras_client::ore::{EncryptFailed, End, OrderScheme};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::{Scheme, Width};
+use arras_schemes::OpenFailed;
+use arras_schemes::ore::domain::Domain;
+use arras_schemes::ore::{EncryptFailed, End, OrderScheme};
 use arras_server::ore::compare;
 use std::cmp::Ordering;
 

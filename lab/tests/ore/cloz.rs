@@ -1,11 +1,11 @@
 //! CLOZ through the body of all schemes, and its calls. Its leakage is tested beside it.
 
 use crate::body::{Subject, WIDTHS, index_key, test_body};
-use arras_client::ore::OrderScheme;
-use arras_client::ore::cloz::Cloz;
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::cloz::Cloz;
 use arras_server::ore::compare;
 
 // Few values: a comparison takes tens of milliseconds.

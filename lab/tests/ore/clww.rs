@@ -3,14 +3,14 @@
 use crate::body::{Subject, WIDTHS, index_key, test_body};
 use crate::statistics::deviate_from_uniform;
 use crate::vectors;
-use arras_client::ore::OrderScheme;
-use arras_client::ore::clww::Clww;
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::trit;
 use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::{MalformedCiphertext, Width};
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::clww::Clww;
 use arras_server::ore::clww::compare;
 use std::cmp::Ordering;
 

@@ -1,11 +1,11 @@
 //! FH-OPE through the body of all schemes, and its calls. Its leakage and its own behaviour are tested beside it.
 
 use crate::body::{Subject, WIDTHS, test_body};
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::{End, OrderScheme};
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::{End, OrderScheme};
 
 const SUBJECT: Subject = Subject {
     make: |_, width| Box::new(FhOpe::new(width)),

@@ -3,13 +3,13 @@
 use crate::body::{Subject, WIDTHS, index_key, test_body, values};
 use crate::statistics::deviate_from_uniform;
 use crate::vectors;
-use arras_client::ore::OrderScheme;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg::Prg;
 use arras_primitives::{Block, trit};
 use arras_protocol::ore::Width;
 use arras_protocol::ore::lewi_wu::{LEFT_BLOCK_BYTES, NONCE_BYTES};
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_server::ore::lewi_wu::compare;
 use std::cmp::Ordering;
 

@@ -1,13 +1,13 @@
 //! The test body of range indexes: what goes in and out is that of a sorted list.
 
 use crate::world::{Wire, World, blames_caller, cases, embedded, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::arx_range::RangeEntry;
-use arras_client::ore::domain::{Domain, plaintext_key};
-use arras_client::traits::{RangeIndex, SortedList};
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
+use arras_schemes::IndexError;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::ore::domain::{Domain, plaintext_key};
+use arras_schemes::traits::{RangeIndex, SortedList};
 use arras_storage::Storage;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

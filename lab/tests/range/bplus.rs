@@ -6,12 +6,12 @@ mod views;
 
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, prg};
-use arras_client::IndexError;
-use arras_client::bplus::BPlus;
-use arras_client::ore::OrderScheme;
 use arras_protocol::bplus::{BPlus as Protocol, Request, Response};
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, RowId};
+use arras_schemes::IndexError;
+use arras_schemes::bplus::BPlus;
+use arras_schemes::ore::OrderScheme;
 use arras_storage::Storage;
 
 /// A tree over the scheme that `make` makes, with pages of so many bytes.

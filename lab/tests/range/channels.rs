@@ -2,12 +2,12 @@
 //! delayed, and over TLS to a real `arras-server` (`cargo build -p arras-server` makes it). Always counted.
 
 use crate::world::{prg, run};
-use arras_client::arx_range::RangeEntry;
-use arras_client::ore::domain::{Domain, plaintext_key};
-use arras_client::traits::SortedList;
 use arras_lab::channel::{Counting, Delaying, Link, ServerMeter, ServerProcess};
 use arras_lab::protocols::{ALL, Construction, Driven, Making, ProtocolEntry};
 use arras_protocol::RowId;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::ore::domain::{Domain, plaintext_key};
+use arras_schemes::traits::SortedList;
 use arras_server::Backend;
 use arras_storage::{Embedded, Memory};
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 use crate::body::{Effort, Item, Pair, Subject, Tampering, entries};
 use crate::world::{Reply, Tamper, World, cases, memory, run};
-use arras_client::ore::domain::plaintext_key;
-use arras_client::traits::RangeIndex;
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::domain::plaintext_key;
+use arras_schemes::traits::RangeIndex;
 use arras_storage::Storage;
 use proptest::prelude::*;
 use proptest::sample::Index as Place;

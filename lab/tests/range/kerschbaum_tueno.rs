@@ -2,12 +2,12 @@
 
 use crate::body::Subject;
 use crate::world::{INDEX, Wire, key, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::kerschbaum_tueno::KerschbaumTueno;
 use arras_keys::Purpose;
 use arras_primitives::det_pair::{DetPair, SEALED_BYTES, rank_number};
 use arras_protocol::RowId;
 use arras_protocol::ore::Width;
+use arras_schemes::IndexError;
+use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 

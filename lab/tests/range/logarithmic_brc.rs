@@ -2,10 +2,6 @@
 
 use crate::body::{Pair, Subject, Tampering, entries};
 use crate::world::{INDEX, Reply, Tamper, Wire, World, embedded, key, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::logarithmic_brc::{Cover, LogarithmicBrc, Packing, Padding, Parameters};
-use arras_client::ore::domain::plaintext_key;
-use arras_client::traits::{RangeIndex, SortedList};
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg;
 use arras_protocol::arx_range::Order;
@@ -16,6 +12,10 @@ use arras_protocol::logarithmic_brc::{
 };
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel, ChannelError, Refusal, codec};
+use arras_schemes::IndexError;
+use arras_schemes::logarithmic_brc::{Cover, LogarithmicBrc, Packing, Padding, Parameters};
+use arras_schemes::ore::domain::plaintext_key;
+use arras_schemes::traits::{RangeIndex, SortedList};
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn a_reply_over_the_limit_is_continued() {
         let parameters = Parameters { domain_bits: 4, ..Parameters::new(Width::Bits64) };
         let index = parameters.open(world.wire.clone()).await.expect("an empty index");
         let list: Vec<_> = (0..700_000_u64)
-            .map(|number| arras_client::arx_range::RangeEntry {
+            .map(|number| arras_schemes::arx_range::RangeEntry {
                 value: plaintext_key(Width::Bits64, number % 16),
                 row: arras_protocol::RowId(u128::from(number).to_be_bytes()),
                 sums: Vec::new(),

@@ -2,15 +2,15 @@
 
 use crate::body::Subject;
 use crate::world::{INDEX, Reply, Wire, cases, key, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::arx_range::RangeEntry;
-use arras_client::path_oram::{OramParameters, OramTree, OramTreeParameters};
-use arras_client::traits::RangeIndex;
 use arras_protocol::arx_range::Order;
 use arras_protocol::leakage::{PATH_ORAM, Pattern};
 use arras_protocol::ore::Width;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape, WriteBack};
 use arras_protocol::{Channel, ChannelError, IndexId, Refusal, RowId};
+use arras_schemes::IndexError;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::path_oram::{OramParameters, OramTree, OramTreeParameters};
+use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
 use proptest::prelude::*;
 use std::ops::{Bound, ControlFlow};

@@ -2,10 +2,10 @@
 
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, blames_caller, key, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::pope::Pope;
 use arras_protocol::RowId;
 use arras_protocol::ore::Width;
+use arras_schemes::IndexError;
+use arras_schemes::pope::Pope;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};

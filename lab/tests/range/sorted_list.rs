@@ -2,14 +2,14 @@
 
 use crate::body::{self, Subject};
 use crate::world::Wire;
-use arras_client::IndexError;
-use arras_client::arx_range::RangeEntry;
-use arras_client::traits::{RangeIndex, SortedList};
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
 use arras_protocol::hello::Hello;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, hello};
+use arras_schemes::IndexError;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::traits::{RangeIndex, SortedList};
 use arras_storage::Storage;
 
 /// A sorted list that asks the server something each time, so that faults reach it; wrong in one way or none.

@@ -1,9 +1,9 @@
 //! A server over a store that can fail, and a wire to it that can lie and lose.
 
-use arras_client::IndexError;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, codec};
+use arras_schemes::IndexError;
 use arras_server::Backend;
 use arras_storage::{Embedded, Failing, Faults, Memory, Storage};
 use std::path::Path;

@@ -30,14 +30,27 @@ pub(super) const RULES: [Rule; 11] = [
 const ZONES: [&str; 7] = ["shared", "trusted", "enclave", "untrusted", "lab", "xtask", "fuzz"];
 
 /// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
-const HOLDERS: [&str; 6] = ["trusted/client", "trusted/proxy", "enclave/iee", "lab", "lab/opponents", "fuzz"];
+const HOLDERS: [&str; 8] = [
+    "trusted/schemes",
+    "trusted/records",
+    "trusted/engine",
+    "trusted/proxy",
+    "enclave/iee",
+    "lab",
+    "lab/opponents",
+    "fuzz",
+];
+
+/// Crates that see keys in use: nothing keyless reaches them.
+const KEYED: [&str; 5] =
+    ["trusted/keys", "trusted/schemes", "trusted/records", "trusted/engine", "shared/primitives"];
 
 fn protocol_keyless(graph: &Graph) -> Vec<Finding> {
     reach(
         graph,
         "protocol-keyless",
         "the contract must not know secret types: a message cannot have a key-typed field",
-        "move the secret to trusted/client and send the server a capability made from it",
+        "move the secret to trusted/schemes and send the server a capability made from it",
         |from, to| from.folder == "shared/protocol" && to.folder == "trusted/keys",
     )
 }
@@ -68,13 +81,12 @@ fn front_ends_keyless(graph: &Graph) -> Vec<Finding> {
         graph,
         "front-ends-keyless",
         "front ends and planner work on values and plans; they see no key, no keyed half and no primitive",
-        "declare a trait in trusted/planner and implement it in trusted/proxy",
+        "declare a trait in trusted/service and implement it in trusted/engine",
         |from, to| {
             let keyless = from.zone() == "trusted"
                 && from.folder != "trusted/keys"
                 && !HOLDERS.contains(&from.folder.as_str());
-            let keyed = ["trusted/keys", "trusted/client", "shared/primitives"].contains(&to.folder.as_str());
-            keyless && keyed
+            keyless && KEYED.contains(&to.folder.as_str())
         },
     )
 }
@@ -84,10 +96,10 @@ fn enclave_small(graph: &Graph) -> Vec<Finding> {
         graph,
         "enclave-small",
         "measured code must stay small enough to read in a day and trust nothing on its host",
-        "let it use shared/, trusted/keys and trusted/client only",
+        "let it use shared/, trusted/keys, trusted/numbers and trusted/schemes only",
         |from, to| {
             let allowed = ["shared", "enclave"].contains(&to.zone())
-                || ["trusted/keys", "trusted/client"].contains(&to.folder.as_str());
+                || ["trusted/keys", "trusted/numbers", "trusted/schemes"].contains(&to.folder.as_str());
             from.zone() == "enclave" && !allowed
         },
     )
@@ -144,7 +156,7 @@ fn holders_of_keys(graph: &Graph) -> Vec<Finding> {
         rule: "holders-of-keys",
         place: format!("{} -> trusted/keys ({})", graph.crates[edge.from].folder, edge.kind),
         wrong: format!("only {} may depend on trusted/keys", HOLDERS.join(", ")),
-        fix: "take the operation through a trait that trusted/planner declares and trusted/proxy implements"
+        fix: "take the operation through a trait that trusted/service declares and trusted/engine implements"
             .into(),
     };
     graph.edges.iter().filter(breach).map(finding).collect()

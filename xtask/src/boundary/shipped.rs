@@ -20,7 +20,7 @@ const FEATURES: [&str; 3] = ["lab", "meter", "demo"];
 const MODULES: [&str; 6] = ["bplus", "kerschbaum_tueno", "logarithmic_brc", "ore", "path_oram", "pope"];
 /// Where they are declared.
 const ROOTS: [&str; 3] =
-    ["shared/protocol/src/lib.rs", "trusted/client/src/lib.rs", "untrusted/server/src/lib.rs"];
+    ["shared/protocol/src/lib.rs", "trusted/schemes/src/lib.rs", "untrusted/server/src/lib.rs"];
 
 /// Every breach.
 ///

@@ -34,10 +34,10 @@ fn sound() -> Vec<Value> {
         package("shared/primitives", &[]),
         package("shared/protocol", &[]),
         package("trusted/keys", &[primitives]),
-        package("trusted/client", &[primitives, protocol, keys]),
+        package("trusted/schemes", &[primitives, protocol, keys]),
         package("trusted/planner", &[protocol]),
         package("trusted/mongo", &[("trusted/planner", None)]),
-        package("trusted/proxy", &[keys, ("trusted/client", None), ("trusted/mongo", None)]),
+        package("trusted/proxy", &[keys, ("trusted/schemes", None), ("trusted/mongo", None)]),
         package("enclave/iee", &[keys, protocol]),
         package("untrusted/server", &[primitives, protocol]),
         package("lab", &[keys, ("trusted/proxy", None), ("untrusted/server", None)]),
@@ -81,7 +81,7 @@ fn shared_code_that_reaches_the_lab_is_found() {
 #[test]
 fn a_server_with_a_trusted_dependency_of_any_kind_is_found() {
     for kind in [None, Some("dev"), Some("build")] {
-        breaks(&with_edge("untrusted/server", "trusted/client", kind), "untrusted-keyless");
+        breaks(&with_edge("untrusted/server", "trusted/schemes", kind), "untrusted-keyless");
         breaks(&with_edge("untrusted/server", "enclave/iee", kind), "untrusted-keyless");
         breaks(&with_edge("untrusted/server", "lab", kind), "untrusted-keyless");
     }
@@ -89,14 +89,14 @@ fn a_server_with_a_trusted_dependency_of_any_kind_is_found() {
 
 #[test]
 fn a_server_that_reaches_keys_through_another_crate_is_found_with_the_way() {
-    let report = with_edge("shared/protocol", "trusted/client", Some("dev"));
+    let report = with_edge("shared/protocol", "trusted/schemes", Some("dev"));
     let finding = report.findings.iter().find(|finding| finding.rule == "untrusted-keyless").unwrap();
-    assert_eq!(finding.place, "untrusted/server -> shared/protocol -> trusted/client (dev-dependency)");
+    assert_eq!(finding.place, "untrusted/server -> shared/protocol -> trusted/schemes (dev-dependency)");
 }
 
 #[test]
 fn a_front_end_or_planner_that_sees_keys_is_found() {
-    for to in ["trusted/keys", "trusted/client", "shared/primitives"] {
+    for to in ["trusted/keys", "trusted/schemes", "shared/primitives"] {
         breaks(&with_edge("trusted/mongo", to, None), "front-ends-keyless");
         breaks(&with_edge("trusted/planner", to, Some("dev")), "front-ends-keyless");
     }
@@ -120,7 +120,7 @@ fn an_enclave_that_reaches_its_host_or_the_proxy_is_found() {
 #[test]
 fn a_trusted_crate_that_links_the_server_or_the_lab_is_found() {
     breaks(&with_edge("trusted/proxy", "untrusted/server", None), "halves-meet-in-lab");
-    breaks(&with_edge("trusted/client", "lab", Some("dev")), "halves-meet-in-lab");
+    breaks(&with_edge("trusted/schemes", "lab", Some("dev")), "halves-meet-in-lab");
 }
 
 #[test]

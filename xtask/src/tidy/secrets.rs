@@ -2,14 +2,14 @@
 //!
 //! *A secret type* is a struct or enum in `trusted/` or `enclave/` that derives or implements `Zeroize` or
 //! `ZeroizeOnDrop`, wipes itself in `Drop`, has a field with `Zeroizing` in its type, or, in `trusted/keys` and
-//! `trusted/client`, is named `...Key`, `...Secret`, `...Delta` or `Passphrase`. What merely holds one needs no
+//! `trusted/schemes`, is named `...Key`, `...Secret`, `...Delta` or `Passphrase`. What merely holds one needs no
 //! rule: the compiler derives nothing for it that the secret lacks.
 //!
 //! 1. `secret-types`: no secret type derives or implements what copies, compares, prints or serialises it; a
 //!    `Debug` written by hand does not look at `self`; and it is wiped when dropped.
-//! 2. `secret-homes`: secret types are defined in `trusted/keys`, `trusted/client` and `enclave/` only (ciphers
+//! 2. `secret-homes`: secret types are defined in `trusted/keys`, `trusted/schemes` and `enclave/` only (ciphers
 //!    in `shared/primitives` may wipe their schedules); no type in `shared/` or `untrusted/` is named `...Key`,
-//!    `...Secret` or `Passphrase`. Sort keys of `shared/documents` and database keys of `shared/storage` may be.
+//!    `...Secret` or `Passphrase`. Sort keys of `trusted/documents` and database keys of `shared/storage` may be.
 //! 3. `secret-arrays`: outside `trusted/keys`, no field and no parameter named `key`, `secret`, `passphrase` or
 //!    `password` (also as the last word of a name) is a byte array. `&[u8; N]`, `[u8; N]` and `Block` are always
 //!    meant, inside other types too. `[u8]` and `Vec<u8>` are meant, except that a *database* key, `key: &[u8]`,
@@ -85,7 +85,7 @@ impl Definition {
     }
 
     fn is_secret(&self, home: &str) -> bool {
-        let named = ["trusted/keys", "trusted/client"].contains(&home) && has_secret_name(&self.name);
+        let named = ["trusted/keys", "trusted/schemes"].contains(&home) && has_secret_name(&self.name);
         self.is_wiped_type() || named
     }
 
@@ -262,7 +262,7 @@ pub(super) fn secret_homes(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, syntax) in tree.sources() {
         let home = tree.crate_of(path);
-        let at_home = ["trusted/keys", "trusted/client", "shared/primitives"].contains(&home)
+        let at_home = ["trusted/keys", "trusted/schemes", "shared/primitives"].contains(&home)
             || zone(home) == "enclave";
         if !at_home {
             for secret in definitions(syntax).iter().filter(|definition| definition.is_wiped_type()) {
@@ -277,7 +277,7 @@ pub(super) fn secret_homes(tree: &Tree) -> Vec<Finding> {
         if !["shared", "untrusted"].contains(&zone(home)) {
             continue;
         }
-        let keys_are_no_secrets = ["shared/storage", "shared/documents"].contains(&home);
+        let keys_are_no_secrets = ["shared/storage", "trusted/documents"].contains(&home);
         for found in named_types(syntax) {
             let key = found.name.ends_with("Key") || found.name.ends_with("Keys");
             let secret = found.name.contains("Secret") || found.name.contains("Passphrase");

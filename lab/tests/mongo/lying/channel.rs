@@ -292,7 +292,7 @@ impl<P: Protocol> Channel<P> for Lying {
         if P::ID == arx_eq::ArxEq::ID {
             let request: arx_eq::Request = same(&request);
             let tokens = request.values.concat();
-            self.covered.fetch_add(arras_client::arx_eq::covered(&tokens), Ordering::SeqCst);
+            self.covered.fetch_add(arras_schemes::arx_eq::covered(&tokens), Ordering::SeqCst);
             self.tokens.store(tokens.len(), Ordering::SeqCst);
         }
         let lost = || ChannelError::Lost("a test".into());

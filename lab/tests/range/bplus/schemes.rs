@@ -3,15 +3,15 @@
 use super::{Over, Short};
 use crate::body::Pair;
 use crate::world::{key, memory, run};
-use arras_client::ore::bclo::Bclo;
-use arras_client::ore::cloz::Cloz;
-use arras_client::ore::clww::Clww;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::ore::Width::{Bits32, Bits64};
+use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::cloz::Cloz;
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 
 range_tests!(plain_32, Over { width: Bits32, page_bytes: 128, make: PlainScheme });
 range_tests!(plain_64, Over { width: Bits64, page_bytes: 4096, make: PlainScheme });

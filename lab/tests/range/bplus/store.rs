@@ -3,10 +3,6 @@
 use super::Over;
 use crate::body::{Pair, Subject, entries};
 use crate::world::{INDEX, memory, prg, run};
-use arras_client::IndexError;
-use arras_client::bplus::BPlus;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::traits::RangeIndex;
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
@@ -14,6 +10,10 @@ use arras_protocol::bplus::{
 };
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::{Blob, Channel, ChannelError, IndexId, Refusal, RowId};
+use arras_schemes::IndexError;
+use arras_schemes::bplus::BPlus;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
 use std::ops::{Bound as End, ControlFlow};
 

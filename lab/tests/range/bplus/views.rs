@@ -4,18 +4,18 @@
 use super::Over;
 use crate::body::{Item, Subject, entries};
 use crate::world::{key, memory, prg, run};
-use arras_client::arx_range::RangeEntry;
-use arras_client::ore::OrderScheme;
-use arras_client::ore::domain::plaintext_key;
-use arras_client::ore::fh_ope::FhOpe;
-use arras_client::ore::lewi_wu::{BlockBits, LewiWu};
-use arras_client::traits::RangeIndex;
 use arras_keys::Purpose;
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::RowId;
 use arras_protocol::leakage::Pattern;
 use arras_protocol::leakage::bplus::{BPLUS_CLOZ, BPLUS_LEWI_WU};
 use arras_protocol::ore::Width;
+use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::domain::plaintext_key;
+use arras_schemes::ore::fh_ope::FhOpe;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
+use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 

@@ -9,14 +9,14 @@ use super::intents::WriteError;
 use super::local::{Change, LocalError, LocalStore};
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
-use arras_client::arx_eq::ArxEq;
-use arras_client::arx_eq::occurrences::{Held, Occurrences};
-use arras_client::arx_range::{ArxRange, RangeEntry, Staged};
-use arras_client::{IndexTerms, OpenDocument};
 use arras_documents::limits;
 use arras_planner::store::StoreError;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId, documents, unique};
+use arras_records::{IndexTerms, OpenDocument};
+use arras_schemes::arx_eq::ArxEq;
+use arras_schemes::arx_eq::occurrences::{Held, Occurrences};
+use arras_schemes::arx_range::{ArxRange, RangeEntry, Staged};
 use arras_storage::{Storage, Table};
 use bson::Document;
 use rand::seq::SliceRandom;
@@ -331,7 +331,7 @@ fn differences<C>(
 
 fn unique_steps(
     index: IndexId,
-    labels: &arras_client::unique::UniqueLabels,
+    labels: &arras_schemes::unique::UniqueLabels,
     revisions: &[Revision],
     differences: &[Difference],
     steps: &mut Steps,

@@ -15,12 +15,12 @@ use super::collection::{Collection, Released, Thinned};
 use super::fetch::Absent;
 use super::index::{Half, Part};
 use super::{Shared, error, terms};
-use arras_client::arx_eq::occurrences::{Held, Occurrences, RUNS_MAX};
-use arras_client::arx_eq::{ArxEq, covered};
-use arras_client::{IndexTerms, OpenDocument};
 use arras_planner::store::StoreError;
 use arras_protocol::write::Step;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, documents};
+use arras_records::{IndexTerms, OpenDocument};
+use arras_schemes::arx_eq::occurrences::{Held, Occurrences, RUNS_MAX};
+use arras_schemes::arx_eq::{ArxEq, covered};
 use arras_storage::{Durability, Storage};
 use rand::seq::SliceRandom;
 use serde::Deserialize;
@@ -62,7 +62,7 @@ impl Cleanup {
             Self::Threshold => false,
             Self::EachDelete if occurrences.live() > u64::from(PIECE) => occurrences.holes() > 0,
             Self::EachDelete => {
-                let as_new = |run: &arras_client::arx_eq::occurrences::Run| {
+                let as_new = |run: &arras_schemes::arx_eq::occurrences::Run| {
                     run.start == 0 && u64::from(run.end) == occurrences.live()
                 };
                 occurrences.live() > 0 && !matches!(occurrences.runs(), [only] if as_new(only))
@@ -378,7 +378,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Target { collection, half, value, .. } = target;
         let tokens = counters.into_iter().flat_map(|piece| half.tokens_of(value, occurrences.salt(), piece));
         let mut rows = Vec::new();
-        for values in arras_client::arx_eq::searches(vec![tokens.collect()]) {
+        for values in arras_schemes::arx_eq::searches(vec![tokens.collect()]) {
             let asked: u64 = values.iter().map(|tokens| covered(tokens)).sum();
             let request = arx_eq::Request { index: half.index(), values };
             let reply =

@@ -3,12 +3,12 @@
 use super::intents::WriteError;
 use super::local::LocalError;
 use crate::history::Halt;
-use arras_client::OpenFailed;
-use arras_client::error::IndexError;
 use arras_planner::schema::Misfit;
 use arras_planner::store::{Namespace, StoreError};
 use arras_planner::terms::TooManyTerms;
 use arras_protocol::{ChannelError, Refusal};
+use arras_schemes::OpenFailed;
+use arras_schemes::error::IndexError;
 use bson::{Bson, doc};
 
 /// An error without details.

@@ -3,11 +3,11 @@
 //! Names are labels (deterministic AEAD tags), values AEAD ciphertexts bound to their table and name, so a
 //! copy of the directory shows sizes only, in steps of 16 bytes.
 
-use arras_client::padding;
 use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::{Protocol, codec, write};
+use arras_schemes::padding;
 use arras_storage::{Bytes, Direction, Durability, Read, Storage, StorageError, Table, Write};
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};

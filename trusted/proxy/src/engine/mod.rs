@@ -46,14 +46,14 @@ mod write;
 
 use crate::history::{Halt, History};
 use crate::witness::{Mark, Witness, WitnessError};
-use arras_client::arx_range::{Epochs, Suspended};
-use arras_client::error::IndexError;
 use arras_keys::Keyring;
 use arras_planner::schema::Schema;
 use arras_planner::store::{Namespace, StoreError};
 use arras_protocol::hello;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_range};
+use arras_schemes::arx_range::{Epochs, Suspended};
+use arras_schemes::error::IndexError;
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
 use channel::ServerChannel;

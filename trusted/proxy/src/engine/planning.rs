@@ -11,7 +11,7 @@ use super::ledger::Explained;
 use super::read::RangeRows;
 use super::read::Selection;
 use super::{Shared, error};
-use arras_client::arx_range::RangeSums;
+use arras_documents::accumulate;
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
@@ -26,6 +26,7 @@ use arras_planner::schema::{CollectionSchema, ScanPolicy, Schema};
 use arras_planner::store::{Aggregate, AggregateFunction, Query, StoreError};
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
+use arras_schemes::arx_range::RangeSums;
 use arras_storage::Storage;
 use bson::{Bson, Document, doc};
 use std::collections::BTreeSet;
@@ -162,10 +163,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         let value = |output: &AggregateOutput| match output {
             AggregateOutput::Count => count_value(sums.count),
-            AggregateOutput::Sum(offset) => sums.sums.get(*offset).map_or(Bson::Int32(0), |sum| sum.finish()),
-            AggregateOutput::Average(offset) => {
-                sums.sums.get(*offset).map_or(Bson::Null, |sum| sum.average())
-            }
+            AggregateOutput::Sum(offset) => sums.sums.get(*offset).map_or(Bson::Int32(0), accumulate::total),
+            AggregateOutput::Average(offset) => sums.sums.get(*offset).map_or(Bson::Null, accumulate::mean),
         };
         let names = aggregates.iter().map(|aggregate| aggregate.name.clone());
         Ok(Some(names.zip(plan.outputs.iter().map(value)).collect()))
@@ -300,7 +299,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Remakes, behind the results, the circuits they used.
-    pub(super) fn repair(&self, repair: arras_client::arx_range::Repair) {
+    pub(super) fn repair(&self, repair: arras_schemes::arx_range::Repair) {
         tokio::spawn(async move {
             if let Err(error) = repair.run().await {
                 // The trees concerned are remade whole before their next use.

@@ -5,9 +5,6 @@ use super::collection::Collection;
 use super::index::{Half, Part};
 use super::ledger::Watch;
 use super::{Shared, error, slices};
-use arras_client::OpenDocument;
-use arras_client::arx_range::{Continuation, RangeFound};
-use arras_client::error::IndexError;
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::sort::Sort;
 use arras_planner::access::{Access, RangeAccess};
@@ -16,6 +13,9 @@ use arras_planner::plan::Plan;
 use arras_planner::store::{Query, StoreError};
 use arras_protocol::arx_range::Order;
 use arras_protocol::{IndexId, RowId, documents};
+use arras_records::OpenDocument;
+use arras_schemes::arx_range::{Continuation, RangeFound};
+use arras_schemes::error::IndexError;
 use arras_storage::Storage;
 use bson::Bson;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ pub(super) fn part<C: ServerChannel>(
 
 /// Rows of a range, fetched as they are asked for.
 pub(super) struct RangeRows<C> {
-    half: Option<Arc<arras_client::arx_range::ArxRange<C>>>,
+    half: Option<Arc<arras_schemes::arx_range::ArxRange<C>>>,
     ready: Option<RangeFound>,
     more: Option<Continuation>,
     /// Entries the last step asked for.

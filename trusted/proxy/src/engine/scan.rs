@@ -5,10 +5,10 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::error;
 use super::ledger::{Ledger, Mark};
-use arras_client::OpenDocument;
 use arras_planner::examined;
 use arras_planner::store::StoreError;
 use arras_protocol::{Channel, RowId, documents};
+use arras_records::OpenDocument;
 use arras_storage::Storage;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What an index holds for a document: the planner's terms as bytes.
 
 use super::index::Part;
-use arras_documents::accumulate::NumberSum;
+use arras_documents::accumulate::{self, NumberSum};
 use arras_documents::path;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::terms::{TooManyTerms, equality_bytes, range_key, terms};
@@ -48,7 +48,7 @@ fn summand(document: &Document, field: &str) -> NumberSum {
     let mut sum = NumberSum::default();
     let components: Vec<&str> = field.split('.').collect();
     if let Some(value) = path::exact(document, &components) {
-        sum.add(value);
+        accumulate::add_value(&mut sum, value);
     }
     sum
 }

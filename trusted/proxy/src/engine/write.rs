@@ -8,7 +8,6 @@ use super::index::{Half, Part};
 use super::natural::Natural;
 use super::read::Selection;
 use super::{Shared, error, terms};
-use arras_client::OpenDocument;
 use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_documents::sort::Sort;
@@ -18,6 +17,7 @@ use arras_planner::store::{
     Updated, WriteFailure,
 };
 use arras_protocol::{Channel, IndexId, RowId, documents, unique};
+use arras_records::OpenDocument;
 use arras_storage::Storage;
 use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};

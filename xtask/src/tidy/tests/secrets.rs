@@ -40,7 +40,7 @@ fn a_secret_type_that_copies_compares_prints_or_serialises_is_found() {
     }
     for name in ["Clone", "std::ops::Deref", "AsRef<[u8]>", "PartialEq", "Display", "Serialize"] {
         let text = format!("#[derive(ZeroizeOnDrop)] struct Root([u8; 32]);\nimpl {name} for Root {{}}\n");
-        assert_eq!(lines("trusted/client", &text, "secret-types"), [1], "{name}");
+        assert_eq!(lines("trusted/schemes", &text, "secret-types"), [1], "{name}");
     }
 }
 
@@ -58,7 +58,7 @@ fn a_debug_that_looks_at_the_secret_is_found() {
 fn a_secret_type_that_is_not_wiped_is_found_by_its_name() {
     for name in ["SealKey", "Passphrase", "Delta", "SharedSecret"] {
         let text = format!("struct {name}([u8; 32]);\n");
-        assert_eq!(lines("trusted/client", &text, "secret-types"), [1], "{name}");
+        assert_eq!(lines("trusted/schemes", &text, "secret-types"), [1], "{name}");
         assert_eq!(lines("trusted/mongo", &text, "secret-types"), [0; 0], "{name}");
     }
 }
@@ -66,7 +66,7 @@ fn a_secret_type_that_is_not_wiped_is_found_by_its_name() {
 #[test]
 fn a_printable_zeroizing_field_is_found() {
     let text = "#[derive(Debug)] struct Config { path: PathBuf, code: Zeroizing<String> }\n";
-    assert_eq!(lines("trusted/client", text, "secret-types"), [1]);
+    assert_eq!(lines("trusted/schemes", text, "secret-types"), [1]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn secrets_away_from_home_are_found() {
     for folder in ["trusted/proxy", "trusted/planner", "untrusted/server", "shared/protocol", "lab"] {
         assert_eq!(lines(folder, text, "secret-homes"), [1, 2], "{folder}");
     }
-    for folder in ["trusted/keys", "trusted/client", "enclave/iee", "shared/primitives"] {
+    for folder in ["trusted/keys", "trusted/schemes", "enclave/iee", "shared/primitives"] {
         assert_eq!(lines(folder, text, "secret-homes"), [0; 0], "{folder}");
     }
 }
@@ -101,7 +101,7 @@ fn i(password: &str) {}
 fn j(key: &str, a: Option<String>) {}
 fn k(key: &Key, keyed: [u8; 4], key_bytes: usize) {}
 ";
-    for folder in ["shared/protocol", "trusted/client", "untrusted/server", "trusted/proxy"] {
+    for folder in ["shared/protocol", "trusted/schemes", "untrusted/server", "trusted/proxy"] {
         assert_eq!(lines(folder, text, "secret-arrays"), [2, 3, 4, 5, 6, 7], "{folder}");
     }
     assert_eq!(lines("lab", text, "secret-arrays"), [2, 3, 4, 5]);
@@ -115,7 +115,7 @@ fn database_keys_are_slices_and_stay_where_databases_are() {
     for folder in ["shared/storage", "untrusted/server", "trusted/proxy", "trusted/planner", "lab"] {
         assert_eq!(lines(folder, text, "secret-arrays"), [0; 0], "{folder}");
     }
-    for folder in ["shared/protocol", "trusted/client", "enclave/iee"] {
+    for folder in ["shared/protocol", "trusted/schemes", "enclave/iee"] {
         assert_eq!(lines(folder, text, "secret-arrays"), [1, 2], "{folder}");
     }
 }

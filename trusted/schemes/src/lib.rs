@@ -1,0 +1,23 @@
+//! The keyed half of every scheme and protocol, free of I/O: requests out through a `Channel`, replies in.
+#![forbid(unsafe_code)]
+
+pub mod arx_eq;
+pub mod arx_range;
+#[cfg(feature = "lab")]
+pub mod bplus;
+pub mod error;
+#[cfg(feature = "lab")]
+pub mod kerschbaum_tueno;
+#[cfg(feature = "lab")]
+pub mod logarithmic_brc;
+#[cfg(feature = "lab")]
+pub mod ore;
+pub mod padding;
+#[cfg(feature = "lab")]
+pub mod path_oram;
+#[cfg(feature = "lab")]
+pub mod pope;
+pub mod traits;
+pub mod unique;
+
+pub use error::{IndexError, OpenFailed};
