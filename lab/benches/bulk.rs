@@ -10,13 +10,13 @@
 
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_engine::channel::ServerChannel;
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::{Counting, Direct};
 use arras_lab::one_process;
-use arras_planner::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_primitives::prg::Prg;
-use arras_proxy::engine::channel::ServerChannel;
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory, Storage};
 use bson::{Document, doc};
 use clap::Parser;

@@ -14,13 +14,13 @@
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::interrupt::Interrupt;
-use arras_planner::store::{Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, UpdateStatement};
 use arras_primitives::prg::Prg;
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::interrupt::Interrupt;
+use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, UpdateStatement};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
 use clap::Parser;

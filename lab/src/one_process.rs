@@ -1,11 +1,11 @@
 //! The whole system in one process, without sockets: an engine over a server's half.
 
+use arras_engine::channel::ServerChannel;
+use arras_engine::{Engine, OpenError, Settings};
 use arras_keys::{Keyring, Unlock, create_key_file};
 use arras_protocol::hello::{self, Hello};
 use arras_protocol::limits::PROTOCOL_VERSION;
 use arras_protocol::{Channel, ChannelError};
-use arras_proxy::engine::channel::ServerChannel;
-use arras_proxy::engine::{Engine, OpenError, Settings};
 use arras_storage::Storage;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,11 +6,12 @@ mod collection;
 
 use arras_documents::filter::Filter;
 use arras_documents::limits;
-use arras_planner::explain::Explanation;
-use arras_planner::store::{
+use arras_service::explanation::Explanation;
+use arras_service::store::{
     Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
-    Modification, Namespace, Query, Store, StoreError, UpdateStatement, Updated, WriteFailure,
+    Modification, Namespace, Query, Store, UpdateStatement, Updated, WriteFailure,
 };
+use arras_service::{Fault, ServiceError};
 use bson::Document;
 use collection::Collection;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,7 +46,7 @@ impl Cursor for PlainCursor {
         &mut self,
         documents_max: usize,
         bytes_max: usize,
-    ) -> Result<Vec<Document>, StoreError> {
+    ) -> Result<Vec<Document>, ServiceError> {
         let mut batch = Vec::new();
         let mut bytes: usize = 0;
         while batch.len() < documents_max && bytes < bytes_max {
@@ -62,32 +63,32 @@ impl Cursor for PlainCursor {
 impl Store for PlainStore {
     type Cursor = PlainCursor;
 
-    async fn databases(&self) -> Result<Vec<String>, StoreError> {
+    async fn databases(&self) -> Result<Vec<String>, ServiceError> {
         let names: BTreeSet<_> = self.lock().keys().map(|ns| ns.database.clone()).collect();
         Ok(names.into_iter().collect())
     }
 
-    async fn collections(&self, database: &str) -> Result<Vec<String>, StoreError> {
+    async fn collections(&self, database: &str) -> Result<Vec<String>, ServiceError> {
         let collections = self.lock();
         let here = collections.keys().filter(|ns| ns.database == database);
         Ok(here.map(|ns| ns.collection.clone()).collect())
     }
 
-    async fn create_collection(&self, ns: &Namespace) -> Result<(), StoreError> {
+    async fn create_collection(&self, ns: &Namespace) -> Result<(), ServiceError> {
         let mut collections = self.lock();
         if collections.contains_key(ns) {
             let text = format!("Collection {} already exists.", full_name(ns));
-            return Err(store_error(48, "NamespaceExists", text));
+            return Err(store_error(Fault::NamespaceExists, text));
         }
         collections.insert(ns.clone(), Collection::new(full_name(ns)));
         Ok(())
     }
 
-    async fn drop_collection(&self, ns: &Namespace) -> Result<bool, StoreError> {
+    async fn drop_collection(&self, ns: &Namespace) -> Result<bool, ServiceError> {
         Ok(self.lock().remove(ns).is_some())
     }
 
-    async fn size(&self, ns: &Namespace) -> Result<CollectionSize, StoreError> {
+    async fn size(&self, ns: &Namespace) -> Result<CollectionSize, ServiceError> {
         let document_count = self.lock().get(ns).map_or(0, Collection::document_count);
         Ok(CollectionSize { document_count })
     }
@@ -96,7 +97,7 @@ impl Store for PlainStore {
         &self,
         ns: &Namespace,
         indexes: Vec<IndexRequest>,
-    ) -> Result<(usize, usize), StoreError> {
+    ) -> Result<(usize, usize), ServiceError> {
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let before = collection.indexes().len();
@@ -106,11 +107,11 @@ impl Store for PlainStore {
         Ok((before, collection.indexes().len()))
     }
 
-    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, StoreError> {
+    async fn indexes(&self, ns: &Namespace) -> Result<Vec<IndexRequest>, ServiceError> {
         self.lock().get(ns).map(Collection::indexes).ok_or_else(|| namespace_not_found(ns))
     }
 
-    async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), StoreError> {
+    async fn drop_index(&self, ns: &Namespace, name: &str) -> Result<(), ServiceError> {
         self.lock().get_mut(ns).ok_or_else(|| namespace_not_found(ns))?.drop_index(name)
     }
 
@@ -119,7 +120,7 @@ impl Store for PlainStore {
         ns: &Namespace,
         documents: Vec<Document>,
         ordered: bool,
-    ) -> Result<Inserted, StoreError> {
+    ) -> Result<Inserted, ServiceError> {
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let mut inserted = Inserted::default();
@@ -137,7 +138,7 @@ impl Store for PlainStore {
         Ok(inserted)
     }
 
-    async fn find(&self, ns: &Namespace, query: Query) -> Result<PlainCursor, StoreError> {
+    async fn find(&self, ns: &Namespace, query: Query) -> Result<PlainCursor, ServiceError> {
         let documents = match self.lock().get(ns) {
             Some(collection) => collection.find(&query)?,
             None => Vec::new(),
@@ -145,7 +146,7 @@ impl Store for PlainStore {
         Ok(PlainCursor { documents: documents.into() })
     }
 
-    async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, StoreError> {
+    async fn count(&self, ns: &Namespace, query: Query) -> Result<u64, ServiceError> {
         match self.lock().get(ns) {
             Some(collection) => collection.count(&query),
             None => Ok(0),
@@ -157,11 +158,11 @@ impl Store for PlainStore {
         _ns: &Namespace,
         _filter: &Filter,
         _aggregates: &[Aggregate],
-    ) -> Result<Option<Document>, StoreError> {
+    ) -> Result<Option<Document>, ServiceError> {
         Ok(None) // there is no index that holds aggregates
     }
 
-    async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Result<Updated, StoreError> {
+    async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Result<Updated, ServiceError> {
         let mut collections = self.lock();
         let known = collections.contains_key(ns);
         if !known && !statement.upsert {
@@ -170,7 +171,7 @@ impl Store for PlainStore {
         collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns))).update(&statement)
     }
 
-    async fn delete(&self, ns: &Namespace, statement: DeleteStatement) -> Result<u64, StoreError> {
+    async fn delete(&self, ns: &Namespace, statement: DeleteStatement) -> Result<u64, ServiceError> {
         match self.lock().get_mut(ns) {
             Some(collection) => collection.delete(&statement.filter, statement.multi),
             None => Ok(0),
@@ -182,7 +183,7 @@ impl Store for PlainStore {
         ns: &Namespace,
         query: Query,
         modification: Modification,
-    ) -> Result<FoundAndModified, StoreError> {
+    ) -> Result<FoundAndModified, ServiceError> {
         let mut collections = self.lock();
         let upsert = matches!(modification, Modification::Update { upsert: true, .. });
         if !collections.contains_key(ns) && !upsert {
@@ -197,7 +198,7 @@ impl Store for PlainStore {
         _ns: &Namespace,
         _query: Query,
         _aggregates: &[Aggregate],
-    ) -> Result<Explanation, StoreError> {
+    ) -> Result<Explanation, ServiceError> {
         Ok(Explanation {
             steps: vec!["read every document in memory".to_owned()],
             order: "sorted in memory, if an order is asked for".to_owned(),
@@ -211,10 +212,10 @@ fn full_name(ns: &Namespace) -> String {
     format!("{}.{}", ns.database, ns.collection)
 }
 
-fn namespace_not_found(ns: &Namespace) -> StoreError {
-    store_error(26, "NamespaceNotFound", format!("ns does not exist: {}", full_name(ns)))
+fn namespace_not_found(ns: &Namespace) -> ServiceError {
+    store_error(Fault::NamespaceNotFound, format!("ns does not exist: {}", full_name(ns)))
 }
 
-fn store_error(code: i32, code_name: &'static str, message: impl Into<String>) -> StoreError {
-    StoreError { code, code_name, message: message.into(), details: None }
+fn store_error(fault: Fault, message: impl Into<String>) -> ServiceError {
+    ServiceError::new(fault, message)
 }

@@ -4,10 +4,9 @@ use super::store_error;
 use arras_documents::filter::{Expr, Filter, Test};
 use arras_documents::update::{ArrayFilters, Update};
 use arras_documents::{limits, order, path};
-use arras_planner::examined;
-use arras_planner::store::{
-    FoundAndModified, IndexRequest, Modification, Query, StoreError, UpdateStatement, Updated,
-};
+use arras_service::examined;
+use arras_service::store::{FoundAndModified, IndexRequest, Modification, Query, UpdateStatement, Updated};
+use arras_service::{Fault, ServiceError};
 use bson::{Bson, Document, doc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -53,10 +52,10 @@ impl Collection {
         self.indexes.iter().map(|index| index.request.clone()).collect()
     }
 
-    pub(super) fn create_index(&mut self, request: IndexRequest) -> Result<(), StoreError> {
+    pub(super) fn create_index(&mut self, request: IndexRequest) -> Result<(), ServiceError> {
         if let Some((path, kind)) = request.key.iter().find(|(_, kind)| matches!(kind, Bson::String(_))) {
             let text = format!("index kind {kind} on '{path}' is not supported");
-            return Err(store_error(67, "CannotCreateIndex", text));
+            return Err(store_error(Fault::CannotCreateIndex, text));
         }
         if self.already_exists(&request)? {
             return Ok(());
@@ -74,7 +73,7 @@ impl Collection {
     }
 
     /// Whether an identical index exists; an error if one exists that is nearly so.
-    fn already_exists(&self, request: &IndexRequest) -> Result<bool, StoreError> {
+    fn already_exists(&self, request: &IndexRequest) -> Result<bool, ServiceError> {
         let same_key = |index: &&Index| order::identical_documents(&index.request.key, &request.key);
         if order::compare_documents(&request.key, &doc! { "_id": 1 }).is_eq() {
             return Ok(true);
@@ -87,27 +86,28 @@ impl Collection {
                 "An existing index has the same name as the requested index. Requested index: {}, existing index: {}",
                 request.key, namesake.request.key
             );
-            return Err(store_error(86, "IndexKeySpecsConflict", text));
+            return Err(store_error(Fault::IndexKeySpecsConflict, text));
         }
         if let Some(other) = self.indexes.iter().find(same_key) {
             let text = format!("Index already exists with a different name: {}", other.request.name);
-            return Err(store_error(85, "IndexOptionsConflict", text));
+            return Err(store_error(Fault::IndexOptionsConflict, text));
         }
         Ok(false)
     }
 
-    pub(super) fn drop_index(&mut self, name: &str) -> Result<(), StoreError> {
+    pub(super) fn drop_index(&mut self, name: &str) -> Result<(), ServiceError> {
         if name == ID_INDEX {
-            return Err(store_error(72, "InvalidOptions", "cannot drop _id index"));
+            return Err(store_error(Fault::InvalidOptions, "cannot drop _id index"));
         }
         let position = self.indexes.iter().position(|index| index.request.name == name);
-        let position = position
-            .ok_or_else(|| store_error(27, "IndexNotFound", format!("index not found with name [{name}]")))?;
+        let position = position.ok_or_else(|| {
+            store_error(Fault::IndexNotFound, format!("index not found with name [{name}]"))
+        })?;
         self.indexes.remove(position);
         Ok(())
     }
 
-    pub(super) fn insert(&mut self, document: Document) -> Result<(), StoreError> {
+    pub(super) fn insert(&mut self, document: Document) -> Result<(), ServiceError> {
         limits::check_built(&document)?;
         let number = self.next;
         self.put(number, document)?;
@@ -116,7 +116,7 @@ impl Collection {
     }
 
     /// Stores a document under a number, in place of the one there, or changes nothing.
-    fn put(&mut self, number: u64, document: Document) -> Result<(), StoreError> {
+    fn put(&mut self, number: u64, document: Document) -> Result<(), ServiceError> {
         let mut keys = Vec::with_capacity(self.indexes.len());
         for index in &self.indexes {
             let own = index.unique_keys(&document)?;
@@ -146,7 +146,7 @@ impl Collection {
     }
 
     /// Numbers of the documents a query means, in its order.
-    fn select(&self, query: &Query) -> Result<Vec<u64>, StoreError> {
+    fn select(&self, query: &Query) -> Result<Vec<u64>, ServiceError> {
         self.check_hint(query.hint.as_ref())?;
         let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
         let limit = query.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -167,7 +167,7 @@ impl Collection {
     }
 
     /// Numbers of the first `count_max` documents that match, in natural order.
-    fn matching(&self, filter: &Filter, count_max: usize) -> Result<Vec<u64>, StoreError> {
+    fn matching(&self, filter: &Filter, count_max: usize) -> Result<Vec<u64>, ServiceError> {
         if let Some(id) = id_wanted(filter) {
             let holders = self.indexes.first().map(|index| &index.holders);
             let number = holders.and_then(|holders| holders.get(&key_of(&[Some(id)])));
@@ -187,7 +187,7 @@ impl Collection {
         Ok(numbers)
     }
 
-    fn check_hint(&self, hint: Option<&Bson>) -> Result<(), StoreError> {
+    fn check_hint(&self, hint: Option<&Bson>) -> Result<(), ServiceError> {
         let known = |index: &Index| match hint {
             None => true,
             Some(Bson::String(name)) => index.request.name == *name,
@@ -197,19 +197,19 @@ impl Collection {
         if self.indexes.iter().any(known) {
             return Ok(());
         }
-        Err(store_error(2, "BadValue", "hint provided does not correspond to an existing index"))
+        Err(store_error(Fault::BadValue, "hint provided does not correspond to an existing index"))
     }
 
-    pub(super) fn find(&self, query: &Query) -> Result<Vec<Document>, StoreError> {
+    pub(super) fn find(&self, query: &Query) -> Result<Vec<Document>, ServiceError> {
         let numbers = self.select(query)?;
         Ok(numbers.iter().filter_map(|number| self.documents.get(number).cloned()).collect())
     }
 
-    pub(super) fn count(&self, query: &Query) -> Result<u64, StoreError> {
+    pub(super) fn count(&self, query: &Query) -> Result<u64, ServiceError> {
         Ok(self.select(query)?.len() as u64)
     }
 
-    pub(super) fn delete(&mut self, filter: &Filter, multi: bool) -> Result<u64, StoreError> {
+    pub(super) fn delete(&mut self, filter: &Filter, multi: bool) -> Result<u64, ServiceError> {
         let numbers = self.matching(filter, if multi { usize::MAX } else { 1 })?;
         for number in &numbers {
             self.remove(*number);
@@ -217,7 +217,7 @@ impl Collection {
         Ok(numbers.len() as u64)
     }
 
-    pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, StoreError> {
+    pub(super) fn update(&mut self, statement: &UpdateStatement) -> Result<Updated, ServiceError> {
         let UpdateStatement { filter, update, array_filters, multi, upsert, .. } = statement;
         let numbers = self.matching(filter, if *multi { usize::MAX } else { 1 })?;
         if numbers.is_empty() && *upsert {
@@ -239,7 +239,7 @@ impl Collection {
         filter: &Filter,
         update: &Update,
         array_filters: &ArrayFilters,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, ServiceError> {
         let Some(document) = self.documents.get(&number) else {
             return Ok(false);
         };
@@ -254,7 +254,7 @@ impl Collection {
         filter: &Filter,
         update: &Update,
         array_filters: &ArrayFilters,
-    ) -> Result<Bson, StoreError> {
+    ) -> Result<Bson, ServiceError> {
         let document = update.upsert_document(filter, array_filters)?;
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.insert(document)?;
@@ -265,7 +265,7 @@ impl Collection {
         &mut self,
         query: &Query,
         modification: Modification,
-    ) -> Result<FoundAndModified, StoreError> {
+    ) -> Result<FoundAndModified, ServiceError> {
         let number = self.select(&Query { limit: Some(1), ..query.clone() })?.first().copied();
         match (number, modification) {
             (Some(number), Modification::Remove) => {
@@ -293,7 +293,7 @@ type UniqueKey = (Vec<u8>, Vec<Bson>);
 
 impl Index {
     /// The keys a document holds in a unique index, each with the values it is made of.
-    fn unique_keys(&self, document: &Document) -> Result<Vec<UniqueKey>, StoreError> {
+    fn unique_keys(&self, document: &Document) -> Result<Vec<UniqueKey>, ServiceError> {
         if !self.request.unique {
             return Ok(Vec::new());
         }
@@ -303,7 +303,7 @@ impl Index {
             if tuples.len() > 1 && values.len() > 1 {
                 // MongoDB pairs arrays of one parent and refuses others; here both are refused.
                 let text = format!("cannot index parallel arrays: '{path}' and another");
-                return Err(store_error(171, "CannotIndexParallelArrays", text));
+                return Err(store_error(Fault::ParallelArrays, text));
             }
             let mut longer = Vec::with_capacity(tuples.len() * values.len());
             for tuple in &tuples {
@@ -319,7 +319,7 @@ impl Index {
         Ok(tuples.into_iter().map(|tuple| (key_of(&tuple), owned(tuple))).collect())
     }
 
-    fn duplicate(&self, collection: &str, values: Vec<Bson>) -> StoreError {
+    fn duplicate(&self, collection: &str, values: Vec<Bson>) -> ServiceError {
         let named: Document = self.request.key.keys().cloned().zip(values).collect();
         let shown: Vec<_> = named.iter().map(|(path, value)| format!("{path}: {value}")).collect();
         let text = format!(
@@ -328,7 +328,7 @@ impl Index {
             shown.join(", ")
         );
         let details = doc! { "keyPattern": self.request.key.clone(), "keyValue": named };
-        StoreError { details: Some(Box::new(details)), ..store_error(11000, "DuplicateKey", text) }
+        ServiceError { details: Some(Box::new(details)), ..store_error(Fault::DuplicateKey, text) }
     }
 }
 

@@ -3,17 +3,21 @@
 use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_engine::Settings;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::store::{Inserted, Query, Store};
-use arras_proxy::engine::Settings;
 use arras_server::Backend;
+use arras_service::store::{Inserted, Query, Store};
 use arras_storage::{Failing, Memory};
 use bson::{Document, doc};
 use std::sync::Arc;
 
 fn codes(inserted: &Inserted) -> Vec<(usize, i32)> {
-    inserted.failures.iter().map(|failure| (failure.index, failure.error.code)).collect()
+    inserted
+        .failures
+        .iter()
+        .map(|failure| (failure.index, arras_mongo::error::code_of(failure.error.fault).0))
+        .collect()
 }
 
 #[test]

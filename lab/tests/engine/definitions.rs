@@ -3,12 +3,13 @@
 use crate::world::{namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_planner::schema::Schema;
-use arras_planner::store::{Cursor, IndexRequest, Namespace, Query, Store, StoreError};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
@@ -60,11 +61,15 @@ impl Proxy {
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
         let inserted = self.engine().insert(&namespace(), vec![document], true).await;
-        let inserted = inserted.map_err(|error| error.code)?;
-        inserted.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.error.code))
+        let inserted = inserted.map_err(|error| arras_mongo::error::code_of(error.fault).0)?;
+        inserted
+            .failures
+            .into_iter()
+            .next()
+            .map_or(Ok(()), |failure| Err(arras_mongo::error::code_of(failure.error.fault).0))
     }
 
-    async fn create(&self, key: Document, unique: bool) -> Result<(usize, usize), StoreError> {
+    async fn create(&self, key: Document, unique: bool) -> Result<(usize, usize), ServiceError> {
         let name = key.iter().map(|(field, way)| format!("{field}_{way}")).collect::<Vec<_>>().join("_");
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
         self.engine().create_indexes(&namespace(), vec![request]).await
@@ -122,7 +127,7 @@ fn a_unique_index_is_refused_over_duplicates() {
         proxy.drop_all().await;
         proxy.insert(doc! { "_id": 2, "u": 1 }).await.expect("nothing forbids it");
         let refused = proxy.create(doc! { "u": 1 }, true).await.expect_err("a duplicate");
-        assert_eq!(refused.code, 11000);
+        assert_eq!(arras_mongo::error::code_of(refused.fault).0, 11000);
         assert_eq!(proxy.names().await, ["_id_"]);
     });
 }
@@ -195,10 +200,10 @@ fn what_mongodb_refuses_is_refused_with_its_codes() {
             proxy.create(doc! { format!("f{number}"): "hashed" }, false).await.expect("an index");
         }
         let refused = proxy.create(doc! { "one more": "hashed" }, false).await.expect_err("the 65th");
-        assert_eq!(refused.code, 67);
+        assert_eq!(arras_mongo::error::code_of(refused.fault).0, 67);
         let other = Namespace { database: "LAB".into(), collection: "things".into() };
         let refused = proxy.engine().create_collection(&other).await.expect_err("but for its case the same");
-        assert_eq!(refused.code, 13297);
+        assert_eq!(arras_mongo::error::code_of(refused.fault).0, 13297);
         proxy.drop_all().await;
         proxy.create(doc! { "a": 1, "b": 1 }, false).await.expect("an index");
         assert_eq!(proxy.insert(doc! { "_id": 1, "a": [1, 2], "b": [3] }).await, Err(171));

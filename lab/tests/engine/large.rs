@@ -3,13 +3,13 @@
 use crate::world::{World, namespace, run, with_array};
 use arras_documents::limits;
 use arras_lab::channel::Direct;
-use arras_planner::store::Store;
 use arras_planner::terms::TERMS_MAX;
 use arras_protocol::write::{self, Step, Write};
 use arras_protocol::{Blob, Channel, CollectionId, OperationId, Refusal, codec, documents};
 use arras_schemes::arx_eq::occurrences::Held;
 use arras_schemes::padding::pad_in_proportion;
 use arras_server::Backend;
+use arras_service::store::Store;
 use arras_storage::{Direction, Memory, Read, Storage, Table};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -116,7 +116,7 @@ fn a_document_with_too_many_values_is_refused_by_name_and_nothing_stays_in_doubt
         let values: Vec<i32> = (0..i32::try_from(TERMS_MAX).expect("a small limit") + 1).collect();
         let refused = world.insert(vec![doc! { "_id": 1, "values": values }]).await;
         let error = refused.expect_err("over the limit");
-        assert_eq!(error.code, 2);
+        assert_eq!(arras_mongo::error::code_of(error.fault).0, 2);
         for word in ["'values'", &TERMS_MAX.to_string()] {
             assert!(error.message.contains(word), "{word} in {}", error.message);
         }
@@ -124,7 +124,7 @@ fn a_document_with_too_many_values_is_refused_by_name_and_nothing_stays_in_doubt
         let arrays = |length: i32| (0..length).collect::<Vec<i32>>();
         world.create_index(doc! { "a": 1, "b": 1 }).await.expect("an index");
         let refused = world.insert(vec![doc! { "_id": 2, "a": arrays(1000), "b": arrays(1000) }]).await;
-        assert_eq!(refused.expect_err("a million combinations").code, 171);
+        assert_eq!(refused.expect_err("a million combinations").fault, arras_service::Fault::ParallelArrays);
         world.insert(vec![doc! { "_id": 3, "values": 5 }]).await.expect("nothing is in doubt");
         assert_eq!(world.ids(doc! { "values": 5 }).await, [3]);
     });

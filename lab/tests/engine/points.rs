@@ -3,7 +3,7 @@
 use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
-use arras_planner::store::{Cursor, Fetched, Query, Store};
+use arras_service::store::{Cursor, Fetched, Query, Store};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use std::sync::atomic::Ordering;
 

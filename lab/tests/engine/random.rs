@@ -9,16 +9,17 @@ use arras_documents::filter::Filter;
 use arras_documents::order;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_lab::plain_store::PlainStore;
 use arras_planner::schema::Schema;
-use arras_planner::store::{
-    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, Modification, Query, Store,
-    StoreError, UpdateStatement,
-};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::store::{
+    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, Modification, Query, Store,
+    UpdateStatement,
+};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
 use generator::{Command, Find, Generator};
@@ -38,8 +39,8 @@ const CONSTRAINT: &str = "constraint";
 
 type Outcome<T> = Result<T, i32>;
 
-fn coded<T>(outcome: Result<T, StoreError>) -> Outcome<T> {
-    outcome.map_err(|error| error.code)
+fn coded<T>(outcome: Result<T, ServiceError>) -> Outcome<T> {
+    outcome.map_err(|error| arras_mongo::error::code_of(error.fault).0)
 }
 
 /// The engine, and the plaintext it is compared with.
@@ -143,7 +144,7 @@ impl Twins {
                     return true;
                 }
                 let expected = coded(self.plain.update(&namespace(), statement()).await);
-                let counts = |o: Outcome<arras_planner::store::Updated>| o.map(|u| (u.matched, u.modified));
+                let counts = |o: Outcome<arras_service::store::Updated>| o.map(|u| (u.matched, u.modified));
                 assert_eq!(counts(changed), counts(expected));
             }
             Command::Delete { filter } => {
@@ -172,7 +173,7 @@ impl Twins {
                 }
                 let expected =
                     coded(self.plain.find_and_modify(&namespace(), query(find, None), how()).await);
-                let shown = |o: Outcome<arras_planner::store::FoundAndModified>| {
+                let shown = |o: Outcome<arras_service::store::FoundAndModified>| {
                     o.map(|f| f.document.as_ref().map(text))
                 };
                 assert_eq!(shown(modified), shown(expected));
@@ -196,7 +197,10 @@ impl Twins {
             self.plain.insert(&namespace(), documents.to_vec(), false).await,
         ] {
             let inserted = inserted.expect("an insert");
-            let failures = inserted.failures.iter().map(|failure| (failure.index, failure.error.code));
+            let failures = inserted
+                .failures
+                .iter()
+                .map(|failure| (failure.index, arras_mongo::error::code_of(failure.error.fault).0));
             outcomes.push((inserted.count, failures.collect::<Vec<_>>()));
         }
         assert_eq!(outcomes.first(), outcomes.last());

@@ -1,13 +1,13 @@
 //! An index of the schema that cannot be made while the server is away is made when it is back.
 
 use crate::world::{namespace, run};
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_planner::schema::Schema;
-use arras_planner::store::Store;
 use arras_protocol::{Channel, ChannelError, Protocol, write};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::store::Store;
 use arras_storage::{Embedded, Memory};
 use bson::doc;
 use std::any::Any;
@@ -70,6 +70,9 @@ fn a_unique_index_that_could_not_be_made_is_made_without_a_restart() {
         assert_eq!(channel.losses.load(Ordering::SeqCst), 0, "it failed first");
         let twice =
             engine.insert(&namespace(), vec![doc! { "_id": 3, "u": 1 }], true).await.expect("an answer");
-        assert_eq!(twice.failures.first().map(|failure| failure.error.code), Some(11000));
+        assert_eq!(
+            twice.failures.first().map(|failure| arras_mongo::error::code_of(failure.error.fault).0),
+            Some(11000)
+        );
     });
 }

@@ -4,13 +4,12 @@ use crate::world::{namespace, run};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::store::{
-    Cursor, DeleteStatement, IndexRequest, Query, Store, StoreError, UpdateStatement,
-};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Query, Store, UpdateStatement};
 use arras_storage::{Embedded, Failing, Faults, Memory};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
@@ -79,11 +78,15 @@ impl Proxy {
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
         let inserted = self.engine().insert(&namespace(), vec![document], true).await;
-        let inserted = inserted.map_err(|error| error.code)?;
-        inserted.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.error.code))
+        let inserted = inserted.map_err(|error| arras_mongo::error::code_of(error.fault).0)?;
+        inserted
+            .failures
+            .into_iter()
+            .next()
+            .map_or(Ok(()), |failure| Err(arras_mongo::error::code_of(failure.error.fault).0))
     }
 
-    async fn create(&self, field: &str, unique: bool) -> Result<(usize, usize), StoreError> {
+    async fn create(&self, field: &str, unique: bool) -> Result<(usize, usize), ServiceError> {
         let (name, key) = (format!("{field}_1"), doc! { field: 1 });
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
         self.engine().create_indexes(&namespace(), vec![request]).await
@@ -99,7 +102,7 @@ impl Proxy {
         explanation.inexact.join("; ")
     }
 
-    async fn try_remove(&self, id: i32) -> Result<u64, StoreError> {
+    async fn try_remove(&self, id: i32) -> Result<u64, ServiceError> {
         let filter = Filter::parse(&doc! { "_id": id }).expect("a filter");
         let statement = DeleteStatement { filter, multi: false, interrupt: Default::default() };
         self.engine().delete(&namespace(), statement).await

@@ -2,12 +2,13 @@
 
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::store::{Cursor, IndexRequest, Namespace, Query, Store, StoreError};
 use arras_protocol::{Channel, ChannelError, Protocol, codec};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::Memory;
 use bson::{Document, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +69,7 @@ impl World {
         Self { server, channel, engine, _directory: directory }
     }
 
-    pub(crate) async fn insert(&self, documents: Vec<Document>) -> Result<u64, StoreError> {
+    pub(crate) async fn insert(&self, documents: Vec<Document>) -> Result<u64, ServiceError> {
         let inserted = self.engine.insert(&namespace(), documents, true).await?;
         match inserted.failures.into_iter().next() {
             Some(failure) => Err(failure.error),
@@ -76,7 +77,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), StoreError> {
+    pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), ServiceError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
         let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
         self.engine.create_indexes(&namespace(), vec![request]).await

@@ -4,18 +4,19 @@ mod world;
 
 use arras_documents::filter::Filter;
 use arras_documents::update::{ArrayFilters, Update};
-use arras_planner::interrupt::Interrupt;
-use arras_planner::store::{Inserted, StoreError, UpdateStatement};
 use arras_protocol::Refusal;
 use arras_protocol::documents::Change;
 use arras_protocol::write::{Request, Step};
+use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
+use arras_service::store::{Inserted, UpdateStatement};
 use bson::{Bson, doc};
 use world::World;
 
 /// MongoDB's code for a write that is not confirmed.
 const IN_DOUBT: i32 = 64;
 
-type Inserting = tokio::task::JoinHandle<Result<Inserted, StoreError>>;
+type Inserting = tokio::task::JoinHandle<Result<Inserted, ServiceError>>;
 
 fn id_is(id: i32) -> Filter {
     Filter::parse(&doc! { "_id": id }).expect("a filter")
@@ -35,8 +36,10 @@ fn update(filter: Filter, update: bson::Document) -> UpdateStatement {
 /// The code of what an insert of one document was refused with.
 async fn refused(inserting: Inserting) -> Option<i32> {
     match inserting.await.expect("no panic") {
-        Ok(inserted) => inserted.failures.first().map(|failure| failure.error.code),
-        Err(error) => Some(error.code),
+        Ok(inserted) => {
+            inserted.failures.first().map(|failure| arras_mongo::error::code_of(failure.error.fault).0)
+        }
+        Err(error) => Some(arras_mongo::error::code_of(error.fault).0),
     }
 }
 
@@ -205,7 +208,10 @@ async fn a_joined_write_in_doubt_is_applied_once() {
     world.channel.open_gate();
     assert_eq!(refused(first).await, None);
     for updating in updating {
-        assert_eq!(updating.await.expect("no panic").expect_err("not known").code, IN_DOUBT);
+        assert_eq!(
+            updating.await.expect("no panic").expect_err("not known").fault,
+            arras_service::Fault::InDoubt
+        );
     }
     assert_eq!(refused(inserting).await, Some(IN_DOUBT));
     world.channel.keep_replies();
@@ -270,7 +276,7 @@ async fn an_insert_in_doubt_that_did_not_ask_says_so() {
     world.insert(doc! { "_id": 1 }).await;
     world.channel.lose_all_replies_but(0);
     let error = world.begin_insert(doc! { "_id": 2 }).await.await.expect("no panic").expect_err("in doubt");
-    assert_eq!(error.code, IN_DOUBT);
+    assert_eq!(arras_mongo::error::code_of(error.fault).0, IN_DOUBT);
     assert!(error.message.contains("refused then if a document with its `_id` exists"), "{}", error.message);
     world.channel.keep_replies();
     assert_eq!(world.ids().await, [1, 2]);

@@ -2,18 +2,19 @@
 
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
+use arras_engine::{Engine, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::interrupt::Interrupt;
-use arras_planner::store::DeleteStatement;
-use arras_planner::store::{
-    Cursor, IndexRequest, Inserted, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
-};
 use arras_protocol::documents::{self, Documents};
 use arras_protocol::write::{Request, Write};
 use arras_protocol::{Channel, ChannelError, Refusal, hello};
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
+use arras_service::store::DeleteStatement;
+use arras_service::store::{
+    Cursor, IndexRequest, Inserted, Namespace, Query, Store, UpdateStatement, Updated,
+};
 use arras_storage::{Accounted, Memory, Tally};
 use bson::{Document, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -172,7 +173,7 @@ impl World {
     }
 
     /// Closes the gate and begins an insert that waits there, holding the collection's lock.
-    pub(crate) async fn hold_up(&self, document: Document) -> JoinHandle<Result<Inserted, StoreError>> {
+    pub(crate) async fn hold_up(&self, document: Document) -> JoinHandle<Result<Inserted, ServiceError>> {
         self.channel.is_open.send_replace(false);
         let before = self.channel.writes().len();
         let begun = self.begin_insert(document).await;
@@ -183,7 +184,10 @@ impl World {
         begun
     }
 
-    pub(crate) async fn begin_insert(&self, document: Document) -> JoinHandle<Result<Inserted, StoreError>> {
+    pub(crate) async fn begin_insert(
+        &self,
+        document: Document,
+    ) -> JoinHandle<Result<Inserted, ServiceError>> {
         let engine = self.engine.clone();
         self.begin(async move { engine.insert(&namespace(), vec![document], true).await }).await
     }
@@ -191,18 +195,18 @@ impl World {
     pub(crate) async fn begin_update(
         &self,
         statement: UpdateStatement,
-    ) -> JoinHandle<Result<Updated, StoreError>> {
+    ) -> JoinHandle<Result<Updated, ServiceError>> {
         let engine = self.engine.clone();
         self.begin(async move { engine.update(&namespace(), statement).await }).await
     }
 
-    pub(crate) async fn begin_delete(&self, filter: Filter) -> JoinHandle<Result<u64, StoreError>> {
+    pub(crate) async fn begin_delete(&self, filter: Filter) -> JoinHandle<Result<u64, ServiceError>> {
         let engine = self.engine.clone();
         let statement = DeleteStatement { filter, multi: false, interrupt: Interrupt::default() };
         self.begin(async move { engine.delete(&namespace(), statement).await }).await
     }
 
-    pub(crate) async fn begin_count(&self, filter: Filter) -> JoinHandle<Result<u64, StoreError>> {
+    pub(crate) async fn begin_count(&self, filter: Filter) -> JoinHandle<Result<u64, ServiceError>> {
         let engine = self.engine.clone();
         let query =
             Query { filter, sort: Sort::default(), skip: 0, limit: None, hint: None, allow_disk_use: true };
@@ -233,7 +237,7 @@ impl World {
         // A server that was waited for in vain is left alone for a moment.
         let mut cursor = loop {
             match self.engine.find(&namespace(), query.clone()).await {
-                Err(error) if error.code == HOST_UNREACHABLE => {
+                Err(error) if arras_mongo::error::code_of(error.fault).0 == HOST_UNREACHABLE => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 found => break found.expect("a cursor"),

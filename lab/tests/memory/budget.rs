@@ -2,8 +2,8 @@
 
 use crate::world::{World, documents, namespace, query};
 use arras_documents::sort::Sort;
-use arras_planner::store::{Cursor, Query, Store};
-use arras_proxy::engine::Settings;
+use arras_engine::Settings;
+use arras_service::store::{Cursor, Query, Store};
 use bson::doc;
 
 /// A quarter of it is for what is held from one step to the next.
@@ -21,7 +21,7 @@ async fn names_of_rows_beyond_the_budget_are_an_error_and_nothing_is_changed() {
         world.insert(chunk.to_vec()).await;
     }
     // 640 kB of names, of 512 KiB.
-    assert_eq!(world.try_delete_all(doc! {}).await.unwrap_err().code, 146);
+    assert_eq!(world.try_delete_all(doc! {}).await.unwrap_err().fault, arras_service::Fault::MemoryExceeded);
     assert_eq!(world.engine.held_bytes(), 0);
     assert_eq!(world.count(doc! {}).await, 40_000);
     for n in 0..10 {

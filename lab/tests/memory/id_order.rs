@@ -2,9 +2,9 @@
 
 use crate::world::{World, documents, namespace, query, request};
 use arras_documents::sort::Sort;
+use arras_engine::Settings;
 use arras_planner::schema::Schema;
-use arras_planner::store::{IndexRequest, Query, Store};
-use arras_proxy::engine::Settings;
+use arras_service::store::{IndexRequest, Query, Store};
 use bson::{Document, doc};
 
 /// Documents in each collection here.
@@ -62,7 +62,8 @@ async fn nothing_else_takes_the_name_or_the_key() {
     let world = World::new().await;
     world.insert(documents(3, 20)).await;
     let refused = async |request: IndexRequest| {
-        world.engine.create_indexes(&namespace(), vec![request]).await.unwrap_err().code
+        let refused = world.engine.create_indexes(&namespace(), vec![request]).await.unwrap_err();
+        arras_mongo::error::code_of(refused.fault).0
     };
     assert_eq!(refused(request("_id_", doc! { "n": 1 })).await, 2);
     assert_eq!(refused(request("_id_", doc! { "_id": 1, "n": 1 })).await, 2);
@@ -85,7 +86,10 @@ async fn dropping_all_indexes_takes_the_order_and_leaves_the_index() {
     world.create_index(doc! { "_id": 1 }).await.unwrap();
     world.create_index(doc! { "n": 1 }).await.unwrap();
     assert!(is_served(&world).await);
-    assert_eq!(world.engine.drop_index(&namespace(), "_id_").await.unwrap_err().code, 72);
+    assert_eq!(
+        world.engine.drop_index(&namespace(), "_id_").await.unwrap_err().fault,
+        arras_service::Fault::InvalidOptions
+    );
     world.engine.drop_all_indexes(&namespace()).await.unwrap();
     assert_eq!(listed(&world).await, only_the_one_on_id());
     assert!(!is_served(&world).await);

@@ -1,7 +1,7 @@
 //! Results larger than what is held.
 
 use crate::world::{World, documents, namespace, query};
-use arras_planner::store::{Cursor, Query, Store};
+use arras_service::store::{Cursor, Query, Store};
 use bson::doc;
 
 fn sorted(mut ids: Vec<i32>) -> Vec<i32> {

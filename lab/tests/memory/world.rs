@@ -3,15 +3,16 @@
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
+use arras_engine::{Engine, EngineCursor, Settings};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
-use arras_planner::interrupt::Interrupt;
-use arras_planner::store::{
-    Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
-};
 use arras_protocol::{Channel, ChannelError, Protocol};
-use arras_proxy::engine::{Engine, EngineCursor, Settings};
 use arras_server::Backend;
+use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
+use arras_service::store::{
+    Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, UpdateStatement, Updated,
+};
 use arras_storage::Memory;
 use bson::{Document, doc};
 use std::any::Any;
@@ -79,7 +80,7 @@ impl World {
         self.documents_read();
     }
 
-    pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), StoreError> {
+    pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), ServiceError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
         self.engine.create_indexes(&namespace(), vec![request(&name, key)]).await
     }
@@ -118,7 +119,7 @@ impl World {
         self.try_delete_all(filter).await.unwrap()
     }
 
-    pub(crate) async fn try_delete_all(&self, filter: Document) -> Result<u64, StoreError> {
+    pub(crate) async fn try_delete_all(&self, filter: Document) -> Result<u64, ServiceError> {
         let filter = Filter::parse(&filter).unwrap();
         let statement = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
         self.engine.delete(&namespace(), statement).await

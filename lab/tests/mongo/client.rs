@@ -3,7 +3,7 @@
 use arras_lab::plain_store::PlainStore;
 use arras_mongo::wire::{self, HEADER_BYTES, MessageBody};
 use arras_mongo::{Options, Server};
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::{Document, doc};
 use std::net::SocketAddr;
 use std::sync::Arc;

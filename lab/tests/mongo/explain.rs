@@ -1,13 +1,13 @@
 //! `explain` over the engine: what it says was examined is what came from the server.
 
 use crate::client::{Client, Running};
+use arras_engine::Settings;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_lab::plain_store::PlainStore;
 use arras_mongo::Options;
 use arras_protocol::documents::{Documents, Response};
 use arras_protocol::{Channel, ChannelError, Protocol};
-use arras_proxy::engine::Settings;
 use arras_server::Backend;
 use arras_storage::Memory;
 use bson::{Document, doc};

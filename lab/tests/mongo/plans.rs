@@ -1,11 +1,11 @@
 //! What `arras lab bench plans` measures, over few documents and without times.
 
 use crate::client::Running;
+use arras_engine::Settings;
 use arras_lab::bench::plans::{self, RATIO_MAX};
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_mongo::Options;
-use arras_proxy::engine::Settings;
 use arras_server::Backend;
 use arras_storage::Memory;
 use std::sync::Arc;

@@ -4,16 +4,17 @@ use crate::client::{Running, insert_numbers};
 use arras_documents::filter::Filter;
 use arras_lab::plain_store::{PlainCursor, PlainStore};
 use arras_mongo::Options;
-use arras_planner::explain::Explanation;
-use arras_planner::store::{
+use arras_service::ServiceError;
+use arras_service::explanation::Explanation;
+use arras_service::store::{
     Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
-    Modification, Namespace, Query, Store, StoreError, UpdateStatement, Updated,
+    Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use bson::{Document, doc};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
-type Answer<T> = Result<T, StoreError>;
+type Answer<T> = Result<T, ServiceError>;
 
 /// Waits in `find`, `insert` and between batches until told to go on.
 struct Slow {

@@ -1,11 +1,11 @@
 //! What a schema declares of fields is kept to by every command that writes.
 
 use crate::client::{Client, Running};
+use arras_engine::Settings;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_mongo::Options;
 use arras_planner::schema::Schema;
-use arras_proxy::engine::Settings;
 use arras_server::Backend;
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};

@@ -2,7 +2,7 @@
 //! into the reply as they are.
 
 use crate::wire::WireError;
-use arras_planner::store::Fetched;
+use arras_service::store::Fetched;
 use bson::Document;
 
 const DOUBLE: u8 = 0x01;

@@ -11,7 +11,7 @@ use arras_documents::limits;
 use arras_documents::pipeline::Pipeline;
 use arras_documents::projection::Projection;
 use arras_documents::spill::SpoolReader;
-use arras_planner::store::{Cursor, Fetched, Namespace};
+use arras_service::store::{Cursor, Fetched, Namespace};
 use bson::Document;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

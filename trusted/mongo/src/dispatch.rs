@@ -12,8 +12,8 @@ use crate::operations::Operation;
 use crate::server::Shared;
 use crate::wire::Sequence;
 use arras_documents::order::type_name;
-use arras_planner::interrupt::Reason;
-use arras_planner::store::{Namespace, Store};
+use arras_service::interrupt::Reason;
+use arras_service::store::{Namespace, Store};
 use bson::{Bson, Document};
 use std::sync::atomic::Ordering;
 

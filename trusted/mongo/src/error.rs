@@ -2,7 +2,8 @@
 
 use crate::answer::Answer;
 use arras_documents::QueryError;
-use arras_planner::store::StoreError;
+use arras_service::interrupt::Reason;
+use arras_service::{Fault, ServiceError};
 use bson::{Bson, Document, doc};
 
 /// What a command answers: its reply without `ok`, or an error.
@@ -82,9 +83,53 @@ fn index_of(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> Self {
-        Self { code: error.code, code_name: error.code_name, message: error.message, details: error.details }
+impl From<ServiceError> for CommandError {
+    fn from(error: ServiceError) -> Self {
+        let (code, code_name) = code_of(error.fault);
+        Self { code, code_name, message: error.message, details: error.details }
+    }
+}
+
+/// MongoDB's code for a failure, and its name.
+///
+/// A write whose outcome nobody knows yet has the code of one that is not confirmed: drivers do not send such a write again by
+/// themselves; it could be applied twice. One whose server cannot be reached was not applied, and they may.
+#[must_use]
+pub fn code_of(fault: Fault) -> (i32, &'static str) {
+    match fault {
+        Fault::Language { code, name } => (code, name),
+        Fault::BadValue => (2, "BadValue"),
+        Fault::InvalidOptions => (72, "InvalidOptions"),
+        Fault::InvalidIdIndexOption => (197, "InvalidIndexSpecificationOption"),
+        Fault::CannotCreateIndex => (67, "CannotCreateIndex"),
+        Fault::NamespaceNotFound => (26, "NamespaceNotFound"),
+        Fault::NamespaceExists => (48, "NamespaceExists"),
+        Fault::DatabaseDiffersInCase => (13297, "DatabaseDifferCase"),
+        Fault::IndexNotFound => (27, "IndexNotFound"),
+        Fault::IndexOptionsConflict => (85, "IndexOptionsConflict"),
+        Fault::IndexKeySpecsConflict => (86, "IndexKeySpecsConflict"),
+        Fault::NoPlan => (291, "NoQueryExecutionPlans"),
+        Fault::DiskUseForbidden => (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
+        Fault::DuplicateKey => (11000, "DuplicateKey"),
+        Fault::Validation => (121, "DocumentValidationFailure"),
+        Fault::ParallelArrays => (171, "CannotIndexParallelArrays"),
+        Fault::TooLarge => (10334, "BSONObjectTooLarge"),
+        Fault::Dropped => (175, "QueryPlanKilled"),
+        Fault::MemoryExceeded => (146, "ExceededMemoryLimit"),
+        Fault::Unreachable => (6, "HostUnreachable"),
+        Fault::TimedOut => (89, "NetworkTimeout"),
+        Fault::InDoubt => (64, "WriteConcernFailed"),
+        Fault::Corruption => (246, "DataCorruptionDetected"),
+        Fault::MalformedDocument => (22, "InvalidBSON"),
+        Fault::Fenced => (10107, "NotWritablePrimary"),
+        Fault::Peer | Fault::Halted | Fault::ProxyStore => (8, "UnknownError"),
+        Fault::Internal => (1, "InternalError"),
+        Fault::Interrupted(reason) => match reason {
+            Reason::Killed => (11601, "Interrupted"),
+            Reason::Expired => (50, "MaxTimeMSExpired"),
+            Reason::Gone => (279, "ClientDisconnect"),
+            Reason::Stopping => (11600, "InterruptedAtShutdown"),
+        },
     }
 }
 

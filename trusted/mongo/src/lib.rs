@@ -1,4 +1,4 @@
-//! MongoDB wire protocol and commands in front of a [`Store`](arras_planner::store::Store); cannot see keys.
+//! MongoDB wire protocol and commands in front of a [`Store`](arras_service::store::Store); cannot see keys.
 //!
 //! Follows MongoDB 7.0 as a standalone server. What it does not do is refused with an error that names it:
 //! an option that would change a result is never ignored.
@@ -11,7 +11,7 @@ mod connection;
 mod cursors;
 mod deadline;
 mod dispatch;
-mod error;
+pub mod error;
 mod memory;
 mod operations;
 mod pace;

@@ -2,7 +2,7 @@
 
 use crate::connection::Peer;
 use crate::memory::Share;
-use arras_planner::interrupt::{Interrupt, Reason};
+use arras_service::interrupt::{Interrupt, Reason};
 use bson::{Document, doc};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use crate::cursors::{CursorLimits, CursorTable};
 use crate::memory::Memory;
 use crate::operations::Operations;
 use crate::roster::Roster;
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;

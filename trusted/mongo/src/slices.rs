@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use arras_documents::QueryError;
-use arras_planner::store::{Cursor, Turn};
+use arras_service::store::{Cursor, Turn};
 use bson::Document;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,6 +7,8 @@ use arras_protocol::limits::REPLY_BYTES_SOFT;
 use bson::Bson;
 use std::collections::BTreeMap;
 
+pub use arras_service::explanation::Cost;
+
 /// What is known of a collection's data. The default is a guess: 100,000 documents of 1 KiB.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
@@ -58,44 +60,6 @@ impl Entries for Unknown {
 /// Part of the documents an interval of a field is taken to hold.
 pub(crate) fn interval_share(closed: bool) -> f64 {
     if closed { 0.1 } else { 0.33 }
-}
-
-/// An estimate of what a plan costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
-    /// Round trips before the last result is there.
-    pub rounds: u64,
-    /// Bytes sent before the results.
-    pub sent_bytes: u64,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Bytes sent after the results, to repair what the search used up.
-    pub repair_bytes: u64,
-    /// Documents fetched.
-    pub documents: u64,
-}
-
-impl Cost {
-    /// One number to compare by: bytes moved, a round trip counting as many as half a millisecond at 1 Gbit/s.
-    pub(crate) fn weight(&self) -> u64 {
-        let round_bytes = 64 * 1024;
-        self.rounds
-            .saturating_mul(round_bytes)
-            .saturating_add(self.sent_bytes)
-            .saturating_add(self.received_bytes)
-            .saturating_add(self.repair_bytes)
-    }
-
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self {
-            // Branches of a union run side by side.
-            rounds: self.rounds.max(other.rounds),
-            sent_bytes: self.sent_bytes.saturating_add(other.sent_bytes),
-            received_bytes: self.received_bytes.saturating_add(other.received_bytes),
-            repair_bytes: self.repair_bytes.saturating_add(other.repair_bytes),
-            documents: self.documents.saturating_add(other.documents),
-        }
-    }
 }
 
 /// Cost of fetching so many documents.

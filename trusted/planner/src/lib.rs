@@ -1,4 +1,4 @@
-//! Schema and query patterns to indexes, leakage and cost; and the data-service trait front ends call.
+//! Schema and query patterns to indexes, leakage and cost.
 //!
 //! Holds no key and does no I/O. The path of a query:
 //! * [`schema`] and [`request`] say which indexes a collection has ([`indexes`], [`physical`]);
@@ -13,15 +13,12 @@ pub mod access;
 mod advice;
 mod conditions;
 pub mod cost;
-pub mod examined;
 pub mod explain;
 pub mod indexes;
-pub mod interrupt;
 pub mod interval;
 pub mod physical;
 pub mod plan;
 pub mod report;
 pub mod request;
 pub mod schema;
-pub mod store;
 pub mod terms;

@@ -34,11 +34,12 @@ use crate::conditions::Conditions;
 use crate::cost::{Cost, Entries, Statistics, Unknown};
 use crate::physical::PhysicalIndex;
 use crate::schema::ScanPolicy;
-use crate::store::{Aggregate, StoreError};
 use arras_documents::filter::Expr;
 use arras_documents::sort::Sort;
 use arras_protocol::IndexId;
 use arras_protocol::leakage::Pattern;
+use arras_service::store::Aggregate;
+use arras_service::{Fault, ServiceError};
 
 /// Most terms looked up for one filter.
 pub const VALUES_MAX: usize = 10_000;
@@ -138,9 +139,9 @@ fn on(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!(" on field '{field}'") }
 }
 
-impl From<PlanError> for StoreError {
+impl From<PlanError> for ServiceError {
     fn from(error: PlanError) -> Self {
-        Self { code: 291, code_name: "NoQueryExecutionPlans", message: error.to_string(), details: None }
+        Self::new(Fault::NoPlan, error.to_string())
     }
 }
 

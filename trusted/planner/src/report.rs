@@ -6,15 +6,15 @@ mod text;
 pub use text::text;
 
 use crate::cost::Statistics;
-use crate::explain::Explanation;
 use crate::indexes::{PlannedIndex, physical_indexes, plan_indexes};
 use crate::physical::PhysicalIndex;
 use crate::plan::{IndexState, LEAKAGE_RATIO, PlanError, Planner, Request};
 use crate::schema::{CollectionSchema, FieldType, QueryPattern, Schema};
-use crate::store::{Aggregate, AggregateFunction};
 use arras_documents::filter::{Expr, Test};
 use arras_documents::sort::{Sort, SortKey};
 use arras_protocol::IndexId;
+use arras_service::explanation::Explanation;
+use arras_service::store::{Aggregate, AggregateFunction};
 use bson::Bson;
 
 /// What a schema means for one collection.
@@ -94,8 +94,8 @@ fn of_pattern(planner: &Planner<'_>, schema: &CollectionSchema, pattern: &QueryP
     let request = Request { filter: &filter, sort: &sort, limit: pattern.limit.then_some(100) };
     let aggregates = aggregates(pattern);
     let outcome = match planner.plan_aggregates(&filter, &aggregates) {
-        Some(plan) => Ok(Explanation::of_aggregates(&plan, planner.indexes)),
-        None => planner.plan(request).map(|plan| Explanation::of(&plan, planner.indexes)),
+        Some(plan) => Ok(crate::explain::of_aggregates(&plan, planner.indexes)),
+        None => planner.plan(request).map(|plan| crate::explain::of(&plan, planner.indexes)),
     };
     PatternReport { name: pattern.name.clone(), clause: pattern.to_string(), outcome }
 }

@@ -22,7 +22,8 @@
 use crate::indexes::{physical_indexes, physical_with};
 use crate::physical::{KeyWidth, PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, Operation};
-use crate::store::{IndexRequest, StoreError};
+use arras_service::store::IndexRequest;
+use arras_service::{Fault, ID_INDEX, ServiceError};
 use bson::{Bson, Document};
 
 /// A `createIndexes` request that cannot be honoured.
@@ -71,15 +72,15 @@ pub enum RequestError {
     },
 }
 
-impl From<RequestError> for StoreError {
+impl From<RequestError> for ServiceError {
     fn from(error: RequestError) -> Self {
-        let (code, code_name) = match error {
-            RequestError::Option { .. } => (72, "InvalidOptions"),
-            RequestError::Kind { .. } | RequestError::Key { .. } => (67, "CannotCreateIndex"),
-            RequestError::Reserved(_) | RequestError::IdKey(_) => (2, "BadValue"),
-            RequestError::IdOption(_) => (197, "InvalidIndexSpecificationOption"),
+        let fault = match error {
+            RequestError::Option { .. } => Fault::InvalidOptions,
+            RequestError::Kind { .. } | RequestError::Key { .. } => Fault::CannotCreateIndex,
+            RequestError::Reserved(_) | RequestError::IdKey(_) => Fault::BadValue,
+            RequestError::IdOption(_) => Fault::InvalidIdIndexOption,
         };
-        Self { code, code_name, message: error.to_string(), details: None }
+        Self::new(fault, error.to_string())
     }
 }
 
@@ -96,9 +97,6 @@ impl Wishes {
         self.operations.as_ref().is_none_or(|operations| operations.contains(&operation))
     }
 }
-
-/// Name of the index that every collection has on `_id`.
-pub const ID_INDEX: &str = "_id_";
 
 /// The request with the name and keys that MongoDB gives it: those of the index on `_id`, whatever it is called.
 ///

@@ -1,7 +1,7 @@
 //! The proxy's configuration file, `arras.toml`.
 
-use crate::engine::cleanup::Cleanup;
-use crate::engine::index::RangeSettings;
+use arras_engine::cleanup::Cleanup;
+use arras_engine::index::RangeSettings;
 use serde::Deserialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,8 @@
 //! ```
 
 use crate::certificates::{self, CertificateError};
-use crate::{configuration, witness};
+use crate::configuration;
+use arras_engine::witness;
 use arras_keys::{Keyring, KeyringError, Unlock};
 use arras_storage::private;
 use std::fs;

@@ -8,8 +8,5 @@ pub mod configuration;
 pub mod connection;
 #[cfg(feature = "demo")]
 pub mod demo;
-pub mod engine;
-pub mod history;
 pub mod init;
 pub mod running;
-pub mod witness;

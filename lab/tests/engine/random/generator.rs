@@ -3,7 +3,7 @@
 //! Where MongoDB leaves open what happens, nothing is asked: which documents a multi-update has changed before it
 //! fails, or which of several a single update takes.
 
-use arras_planner::store::IndexRequest;
+use arras_service::store::IndexRequest;
 use bson::{Bson, DateTime, Document, doc};
 
 /// Documents that there are, about.

@@ -3,13 +3,13 @@
 use super::Outcome;
 use super::channel::Lying;
 use crate::client::{Client, Running};
+use arras_engine::{Engine, Settings};
 use arras_keys::{Keyring, Unlock, create_key_file};
 use arras_lab::channel::Direct;
 use arras_mongo::Options;
 use arras_protocol::Channel;
 use arras_protocol::hello::{self, Hello};
 use arras_protocol::limits::PROTOCOL_VERSION;
-use arras_proxy::engine::{Engine, Settings};
 use arras_server::Backend;
 use arras_storage::{Memory, Storage, StorageError};
 use bson::{Document, doc};

@@ -15,7 +15,7 @@ use arras_documents::filter::{Expr, Filter};
 use arras_documents::limits;
 use arras_documents::pipeline::{Group, Pipeline, Stage};
 use arras_documents::spill::{Spool, SpoolReader, Workspace};
-use arras_planner::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
+use arras_service::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
 use bson::{Bson, Document, doc};
 use tokio::sync::mpsc;
 
@@ -261,7 +261,7 @@ async fn count<S: Store>(
 
 /// Runs a pipeline over everything a store returns, on a thread where computing does not hold up other
 /// connections; documents wait in the store, not here.
-async fn run_over<C: arras_planner::store::Cursor>(
+async fn run_over<C: arras_service::store::Cursor>(
     mut source: Batches<C>,
     pipeline: Pipeline,
     workspace: Workspace,

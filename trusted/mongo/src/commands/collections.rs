@@ -5,7 +5,8 @@ use crate::arguments::Arguments;
 use crate::cursors::Batches;
 use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError, CommandResult};
-use arras_planner::store::{Namespace, Store};
+use arras_service::Fault;
+use arras_service::store::{Namespace, Store};
 use bson::{Document, doc};
 
 /// Kinds of collections there are not, and rules that would not be kept.
@@ -45,7 +46,7 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
     arguments.finish()?;
     let index_count = match context.store().indexes(&namespace).await {
         Ok(indexes) => indexes.len(),
-        Err(error) if error.code == NAMESPACE_NOT_FOUND => return Ok(doc! {}),
+        Err(error) if error.fault == Fault::NamespaceNotFound => return Ok(doc! {}),
         Err(error) => return Err(error.into()),
     };
     if !context.store().drop_collection(&namespace).await? {
@@ -56,9 +57,6 @@ pub(crate) async fn drop<S: Store>(context: &Context<'_, S>, mut arguments: Argu
         "ns": format!("{}.{}", namespace.database, namespace.collection),
     })
 }
-
-/// MongoDB's code for a collection that does not exist.
-pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
 
 /// Lists the collections of a database.
 pub(crate) async fn list<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> AnswerResult {

@@ -4,7 +4,7 @@ use super::reads;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
-use arras_planner::store::{Namespace, Query, Store};
+use arras_service::store::{Namespace, Query, Store};
 use bson::{Bson, doc};
 
 /// Reads the command.

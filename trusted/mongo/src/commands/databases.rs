@@ -4,7 +4,7 @@ use super::reads;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::CommandResult;
-use arras_planner::store::{Namespace, Store};
+use arras_service::store::{Namespace, Store};
 use bson::{Bson, doc};
 
 /// Lists databases. The proxy does not know how many bytes their ciphertexts take on the other side: the

@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
-use arras_planner::store::{DeleteStatement, Store};
+use arras_service::store::{DeleteStatement, Store};
 use bson::{Document, doc};
 
 /// Removes documents, statement by statement.

@@ -8,7 +8,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use arras_documents::order;
 use arras_documents::path::{self, LeafArray};
-use arras_planner::store::{Namespace, Query, Store};
+use arras_service::store::{Namespace, Query, Store};
 use bson::{Bson, Document, doc};
 use std::collections::HashSet;
 

@@ -6,8 +6,8 @@ use super::{aggregate, count, delete, distinct, find, reads, update};
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
-use arras_planner::explain::Explanation;
-use arras_planner::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
+use arras_service::explanation::Explanation;
+use arras_service::store::{Aggregate, AggregateFunction, Namespace, Query, Store};
 use bson::{Bson, Document, doc};
 
 /// Explains the command inside, and runs it if the verbosity asks for what that takes. A write is run as the read it

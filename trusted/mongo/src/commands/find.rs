@@ -6,7 +6,7 @@ use crate::cursors::{Batches, Shape};
 use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError};
 use arras_documents::projection::Projection;
-use arras_planner::store::{Namespace, Query, Store};
+use arras_service::store::{Namespace, Query, Store};
 
 /// Options that would change what is returned.
 const REFUSED: &[&str] = &[

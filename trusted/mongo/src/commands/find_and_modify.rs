@@ -7,7 +7,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
 use arras_documents::projection::Projection;
-use arras_planner::store::{Modification, Query, Store};
+use arras_service::store::{Modification, Query, Store};
 use bson::{Bson, doc};
 
 /// Finds the first document in an order and changes or removes it.

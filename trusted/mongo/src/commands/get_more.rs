@@ -5,7 +5,7 @@ use crate::arguments::Arguments;
 use crate::deadline::Deadline;
 use crate::dispatch::{self, Context};
 use crate::error::{AnswerResult, CommandError, CommandResult};
-use arras_planner::store::{Namespace, Store};
+use arras_service::store::{Namespace, Store};
 use bson::{Bson, doc};
 
 /// The next batch of a cursor.

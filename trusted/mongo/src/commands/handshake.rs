@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::CommandResult;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WRITE_BATCH_MAX};
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::{DateTime, doc};
 
 /// The wire version of MongoDB 7.0, whose behaviour this server follows.

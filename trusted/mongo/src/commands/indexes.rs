@@ -7,8 +7,8 @@ use crate::cursors::Batches;
 use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError, CommandResult};
 use arras_documents::order;
-use arras_planner::request::ID_INDEX;
-use arras_planner::store::{IndexRequest, Namespace, Store};
+use arras_service::ID_INDEX;
+use arras_service::store::{IndexRequest, Namespace, Store};
 use bson::{Bson, Document, doc};
 
 /// Most fields of an index.

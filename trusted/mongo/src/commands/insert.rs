@@ -6,7 +6,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::limits;
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::oid::ObjectId;
 use bson::{Bson, Document, Timestamp, doc};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -25,7 +25,7 @@ use crate::answer::Answer;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandResult};
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::{Document, doc};
 use std::collections::HashMap;
 use std::future::Future;

@@ -4,7 +4,7 @@ use crate::arguments::{self, Arguments};
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::filter::Filter;
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::{Document, doc};
 
 /// Operations under way that match the conditions sent along.

@@ -7,7 +7,7 @@ use crate::dispatch::Context;
 use crate::error::{AnswerResult, CommandError};
 use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
-use arras_planner::store::{Namespace, Query, Store};
+use arras_service::store::{Namespace, Query, Store};
 use bson::{Bson, Document};
 
 /// Documents in the first batch when the client asked for no number; MongoDB's own value.

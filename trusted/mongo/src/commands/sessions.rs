@@ -5,7 +5,7 @@ use super::handshake::SESSION_MINUTES;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::spec::BinarySubtype;
 use bson::{Binary, doc};
 

@@ -4,7 +4,8 @@ use super::count::number;
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::CommandResult;
-use arras_planner::store::{Namespace, Store};
+use arras_service::Fault;
+use arras_service::store::{Namespace, Store};
 use bson::doc;
 
 /// `collStats`.
@@ -50,7 +51,7 @@ async fn size<S: Store>(
     let size = context.deadline.read(context.store().size(namespace)).await?;
     let indexes = match context.store().indexes(namespace).await {
         Ok(indexes) => indexes.len() as u64,
-        Err(error) if error.code == super::collections::NAMESPACE_NOT_FOUND => 0,
+        Err(error) if error.fault == Fault::NamespaceNotFound => 0,
         Err(error) => return Err(error.into()),
     };
     Ok((size.document_count, indexes))

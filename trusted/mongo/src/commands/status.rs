@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::order::type_name;
-use arras_planner::store::Store;
+use arras_service::store::Store;
 use bson::{Bson, DateTime, Document, doc};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,8 +7,8 @@ use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
 use arras_documents::update::{ArrayFilters, Update};
-use arras_planner::interrupt::Interrupt;
-use arras_planner::store::{Store, UpdateStatement};
+use arras_service::interrupt::Interrupt;
+use arras_service::store::{Store, UpdateStatement};
 use bson::{Bson, Document, doc};
 
 /// Changes documents, statement by statement.

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use arras_planner::store::StoreError;
+use arras_service::ServiceError;
 use bson::doc;
 
 /// Hands out numbered documents, fewer than asked for at a time.
@@ -16,7 +16,7 @@ impl Cursor for Numbers {
         &mut self,
         documents_max: usize,
         _bytes_max: usize,
-    ) -> Result<Vec<Document>, StoreError> {
+    ) -> Result<Vec<Document>, ServiceError> {
         let count = i32::try_from(documents_max.min(7)).unwrap().min(self.end - self.next);
         let batch = (self.next..self.next + count)
             .map(|n| doc! { "_id": n, "text": "x".repeat(self.text_bytes) })

@@ -7,8 +7,8 @@ use crate::conditions::{Conditions, at_path};
 use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
-use crate::store::{Aggregate, AggregateFunction};
 use arras_protocol::leakage::{ARX_RANGE, Pattern};
+use arras_service::store::{Aggregate, AggregateFunction};
 use std::collections::BTreeSet;
 
 /// How aggregates will be answered.

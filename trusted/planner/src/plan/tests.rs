@@ -7,8 +7,9 @@ mod superset;
 
 use super::*;
 use crate::physical::KeyWidth;
-use crate::store::AggregateFunction;
 use arras_documents::filter::Filter;
+use arras_service::ServiceError;
+use arras_service::store::AggregateFunction;
 use bson::{Bson, Document, doc};
 
 pub(super) fn names(fields: &[&str]) -> Vec<String> {
@@ -257,8 +258,8 @@ fn a_refused_scan_names_the_field_the_operator_and_the_fix() {
     let refused = |filter: Document, sort: Document, limit| {
         let error =
             try_plan(&indexes("Eq(z) Range(y)"), ScanPolicy::Refuse, filter, sort, limit).unwrap_err();
-        let error = StoreError::from(error);
-        assert_eq!((error.code, error.code_name), (291, "NoQueryExecutionPlans"));
+        let error = ServiceError::from(error);
+        assert_eq!(error.fault, arras_service::Fault::NoPlan);
         error.message
     };
     let message = refused(doc! {"age": {"$gt": 1}, "name": "secret name"}, doc! {}, None);
@@ -318,7 +319,7 @@ fn advice_is_true_and_can_be_pasted() {
         let mut with = indexes.clone();
         for (number, key) in commands.into_iter().enumerate() {
             let options = Document::new();
-            let request = crate::store::IndexRequest {
+            let request = arras_service::store::IndexRequest {
                 name: "x".to_owned(),
                 key,
                 unique: false,

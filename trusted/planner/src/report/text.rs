@@ -1,7 +1,7 @@
 //! The report as text for a terminal.
 
 use super::{CollectionReport, PatternReport};
-use crate::explain::Explanation;
+use arras_service::explanation::Explanation;
 use std::collections::BTreeMap;
 
 /// Columns of the text.

@@ -60,23 +60,27 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
 #[test]
 fn what_has_no_encrypted_form_is_refused_by_name() {
     let cases = [
-        (request(doc! {"a": "text"}, false, doc! {}), 67, "\"text\""),
-        (request(doc! {"a": "2dsphere"}, false, doc! {}), 67, "'a'"),
-        (request(doc! {"$**": 1}, false, doc! {}), 67, "wildcard"),
-        (request(doc! {"a": 0}, false, doc! {}), 67, "kind 0"),
-        (request(doc! {}, false, doc! {}), 67, "no field"),
-        (request(doc! {"a..b": 1}, false, doc! {}), 67, "path"),
-        (request(doc! {"a": "hashed"}, true, doc! {}), 67, "unique"),
-        (request(doc! {"a": 1}, false, doc! {"collation": {"locale": "fr"}}), 72, "collation"),
+        (request(doc! {"a": "text"}, false, doc! {}), Fault::CannotCreateIndex, "\"text\""),
+        (request(doc! {"a": "2dsphere"}, false, doc! {}), Fault::CannotCreateIndex, "'a'"),
+        (request(doc! {"$**": 1}, false, doc! {}), Fault::CannotCreateIndex, "wildcard"),
+        (request(doc! {"a": 0}, false, doc! {}), Fault::CannotCreateIndex, "kind 0"),
+        (request(doc! {}, false, doc! {}), Fault::CannotCreateIndex, "no field"),
+        (request(doc! {"a..b": 1}, false, doc! {}), Fault::CannotCreateIndex, "path"),
+        (request(doc! {"a": "hashed"}, true, doc! {}), Fault::CannotCreateIndex, "unique"),
+        (
+            request(doc! {"a": 1}, false, doc! {"collation": {"locale": "fr"}}),
+            Fault::InvalidOptions,
+            "collation",
+        ),
         (
             request(doc! {"a": 1}, true, doc! {"partialFilterExpression": {"b": 1}}),
-            72,
+            Fault::InvalidOptions,
             "partialFilterExpression",
         ),
     ];
-    for (wrong, code, word) in cases {
-        let error = StoreError::from(indexes_for(&wrong, None).unwrap_err());
-        assert_eq!(error.code, code, "{error}");
+    for (wrong, fault, word) in cases {
+        let error = ServiceError::from(indexes_for(&wrong, None).unwrap_err());
+        assert_eq!(error.fault, fault, "{error}");
         assert!(error.message.contains(word) && error.message.contains("an_index"), "{error}");
     }
     let simple = request(doc! {"a": 1}, false, doc! {"collation": {"locale": "simple"}});

@@ -3,9 +3,9 @@
 use super::server_process::{self, ServerCommand};
 use super::{DevArguments, Failure, logging, plan, proxy};
 use crate::configuration::{Configuration, LogFormat};
-use crate::history::History;
 use crate::init::{self, Choices, Layout};
 use arras_certificates::{Watching, now};
+use arras_engine::history::History;
 use arras_keys::{Keyring, Unlock};
 use arras_storage::private;
 use std::path::{Path, PathBuf};

@@ -8,9 +8,9 @@ use super::{DoctorArguments, Failure, plan};
 use crate::configuration::Configuration;
 use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
-use crate::engine::OpenError;
-use crate::engine::inspection::{Inspected, inspect};
-use crate::history::History;
+use arras_engine::OpenError;
+use arras_engine::history::History;
+use arras_engine::inspection::{Inspected, inspect};
 use arras_keys::{Key, Keyring};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::{Failure, unlock};
 use crate::configuration::Configuration;
-use crate::engine::local::LocalStore;
-use crate::engine::restore;
+use arras_engine::local::LocalStore;
+use arras_engine::restore;
 use arras_keys::Keyring;
 use arras_storage::Embedded;
 use std::path::Path;

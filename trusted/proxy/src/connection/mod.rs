@@ -17,8 +17,8 @@ pub mod tls;
 
 pub use dial::ConnectError;
 
-use crate::history::{Halt, History};
 use arras_certificates::{Certificate, Reloading};
+use arras_engine::history::{Halt, History};
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};

@@ -2,7 +2,8 @@
 
 use super::*;
 use arras_documents::sort::Sort;
-use arras_planner::store::{Cursor, StoreError};
+use arras_service::ServiceError;
+use arras_service::store::Cursor;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ struct Opening {
 }
 
 impl Cursor for Opening {
-    async fn next_batch(&mut self, _: usize, _: usize) -> Result<Vec<Document>, StoreError> {
+    async fn next_batch(&mut self, _: usize, _: usize) -> Result<Vec<Document>, ServiceError> {
         if self.batches == 0 {
             return Ok(Vec::new());
         }

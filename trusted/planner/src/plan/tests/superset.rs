@@ -3,10 +3,10 @@
 use super::super::*;
 use super::generate;
 use crate::access::{KeyBounds, RangeAccess};
-use crate::store::AggregateFunction;
 use crate::terms::{equality_bytes, range_key, terms};
 use arras_documents::filter::Filter;
 use arras_documents::order;
+use arras_service::store::AggregateFunction;
 use bson::{Bson, Document};
 use proptest::prelude::*;
 use std::cmp::Ordering;

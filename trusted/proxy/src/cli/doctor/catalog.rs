@@ -3,8 +3,8 @@
 use super::Report;
 use crate::cli::{Failure, plan};
 use crate::configuration::Configuration;
-use crate::engine::declared::{Difference, differences};
-use crate::engine::local::LocalStore;
+use arras_engine::declared::{Difference, differences};
+use arras_engine::local::LocalStore;
 use arras_planner::physical::PhysicalIndex;
 use arras_storage::Embedded;
 use std::path::Path;

@@ -1,0 +1,157 @@
+//! What exists: collections and their indexes, as records of the proxy's own store.
+
+use super::local::{Change, LocalError, LocalStore};
+use arras_planner::physical::{KeyWidth, PhysicalIndex};
+use arras_protocol::{CollectionId, IndexId};
+use arras_service::store::{IndexRequest, Namespace};
+use arras_storage::{Storage, Table};
+use bson::{Document, doc};
+use serde::{Deserialize, Serialize};
+
+/// Namespace to [`CollectionRecord`].
+const COLLECTIONS: Table = Table("collections");
+
+/// A collection as recorded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CollectionRecord {
+    /// Database name.
+    pub database: String,
+    /// Collection name.
+    pub collection: String,
+    /// Its name on the server.
+    pub id: CollectionId,
+    /// Version of the root its keys are derived from.
+    pub key_version: u32,
+    /// Its indexes, without the `_id` index, which is the document store itself.
+    pub indexes: Vec<IndexRecord>,
+}
+
+/// An index the application asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IndexRecord {
+    /// The request, as BSON.
+    #[serde(with = "serde_bytes")]
+    request: Vec<u8>,
+    /// The encrypted indexes that serve it.
+    pub parts: Vec<PartRecord>,
+    /// False while it is being filled; such an index is dropped at the next start.
+    pub ready: bool,
+}
+
+/// One encrypted index.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// Its name on the server.
+    pub id: IndexId,
+    /// What it holds.
+    #[serde(with = "physical")]
+    pub physical: PhysicalIndex,
+    /// Documents without any of its fields are left out.
+    pub sparse: bool,
+    /// `B` of a range index, which is fixed for its life whatever the settings become.
+    pub bucket_factor: u64,
+}
+
+impl IndexRecord {
+    /// Records a request that `parts` will serve, not filled yet.
+    #[must_use]
+    pub fn new(request: &IndexRequest, parts: Vec<PartRecord>) -> Self {
+        let document = doc! {
+            "name": &request.name,
+            "key": request.key.clone(),
+            "unique": request.unique,
+            "sparse": request.sparse,
+            "options": request.options.clone(),
+        };
+        Self { request: document.to_vec().unwrap_or_default(), parts, ready: false }
+    }
+
+    /// The request.
+    ///
+    /// # Errors
+    /// [`LocalError::Damaged`] if the record does not parse.
+    pub fn request(&self) -> Result<IndexRequest, LocalError> {
+        let damaged = || LocalError::Damaged(COLLECTIONS.0);
+        let document = Document::from_reader(self.request.as_slice()).map_err(|_| damaged())?;
+        Ok(IndexRequest {
+            name: document.get_str("name").map_err(|_| damaged())?.to_owned(),
+            key: document.get_document("key").map_err(|_| damaged())?.clone(),
+            unique: document.get_bool("unique").unwrap_or(false),
+            sparse: document.get_bool("sparse").unwrap_or(false),
+            options: document.get_document("options").cloned().unwrap_or_default(),
+        })
+    }
+}
+
+impl CollectionRecord {
+    /// Its namespace.
+    #[must_use]
+    pub fn namespace(&self) -> Namespace {
+        Namespace { database: self.database.clone(), collection: self.collection.clone() }
+    }
+}
+
+fn name(ns: &Namespace) -> Vec<u8> {
+    format!("{}\0{}", ns.database, ns.collection).into_bytes()
+}
+
+/// Every collection.
+///
+/// # Errors
+/// [`LocalError`] if the store fails.
+pub fn all<S: Storage>(local: &LocalStore<S>) -> Result<Vec<CollectionRecord>, LocalError> {
+    local.all(COLLECTIONS)
+}
+
+/// The change that records a collection.
+pub fn record<S: Storage>(local: &LocalStore<S>, collection: &CollectionRecord) -> Change {
+    local.set(COLLECTIONS, &name(&collection.namespace()), collection)
+}
+
+/// The change that forgets a collection.
+pub fn forget<S: Storage>(local: &LocalStore<S>, ns: &Namespace) -> Change {
+    local.unset(COLLECTIONS, &name(ns))
+}
+
+/// A physical index as recorded: the planner's types know no format.
+mod physical {
+    use super::{KeyWidth, PhysicalIndex};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[derive(Serialize, Deserialize)]
+    enum Recorded {
+        Unique { fields: Vec<String> },
+        Eq { fields: Vec<String> },
+        Range { equal: Vec<String>, range: String, width_bits: u32, aggregates: Option<Vec<String>> },
+    }
+
+    fn bits(width: KeyWidth) -> u32 {
+        match width {
+            KeyWidth::Bits32 => 32,
+            KeyWidth::Bits64 => 64,
+            KeyWidth::Bits128 => 128,
+        }
+    }
+
+    pub(super) fn serialize<S: Serializer>(index: &PhysicalIndex, serializer: S) -> Result<S::Ok, S::Error> {
+        let recorded = match index.clone() {
+            PhysicalIndex::Unique { fields } => Recorded::Unique { fields },
+            PhysicalIndex::Eq { fields } => Recorded::Eq { fields },
+            PhysicalIndex::Range { equal, range, width, aggregates } => {
+                Recorded::Range { equal, range, width_bits: bits(width), aggregates }
+            }
+        };
+        recorded.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PhysicalIndex, D::Error> {
+        Ok(match Recorded::deserialize(deserializer)? {
+            Recorded::Unique { fields } => PhysicalIndex::Unique { fields },
+            Recorded::Eq { fields } => PhysicalIndex::Eq { fields },
+            Recorded::Range { equal, range, width_bits, aggregates } => {
+                let width = KeyWidth::from_bits(width_bits).ok_or_else(|| D::Error::custom("key width"))?;
+                PhysicalIndex::Range { equal, range, width, aggregates }
+            }
+        })
+    }
+}

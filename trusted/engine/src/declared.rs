@@ -1,0 +1,280 @@
+//! Which encrypted indexes are wanted, by the schema and by the application, and which are there.
+//!
+//! An index that stands for another is not made twice: `createIndexes` on a field that the schema declares makes what
+//! the schema's index does not serve, perhaps nothing. So when an index is dropped, what others rely on goes over to
+//! them. What counts as there is what the catalog says is there and filled, never what a schema says.
+
+use super::apply::Revision;
+use super::catalog::{self, IndexRecord, PartRecord};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{LiveIndex, Part};
+use super::local::{LocalError, LocalStore};
+use super::{Engine, Shared, error};
+use arras_planner::indexes::physical_indexes;
+use arras_planner::physical::{PhysicalIndex, minimise};
+use arras_planner::request::{self, RequestError};
+use arras_planner::schema::Schema;
+use arras_records::OpenDocument;
+use arras_service::ID_INDEX;
+use arras_service::store::{IndexRequest, Namespace};
+use arras_service::{Fault, ServiceError};
+use arras_storage::Storage;
+use bson::Bson;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// An index that the schema, or an index of the application under this schema, calls for and that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// Of which collection.
+    pub ns: Namespace,
+    /// Which index.
+    pub index: PhysicalIndex,
+    /// Why not.
+    pub why: String,
+    /// It may be made another time, though nothing about the documents or the schema changes.
+    pub transient: bool,
+}
+
+/// Errors that are about the documents there are: values twice, more of them than an index takes, parallel arrays.
+const OF_DOCUMENTS: [Fault; 3] = [Fault::BadValue, Fault::ParallelArrays, Fault::DuplicateKey];
+/// The first wait before what failed over something else is tried again; each is twice the one before.
+const RETRY: Duration = Duration::from_millis(500);
+/// The longest wait.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// A difference between what the schema calls for and what the catalog has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// An index is not there.
+    Lacking {
+        /// Of which collection.
+        ns: Namespace,
+        /// Which.
+        index: PhysicalIndex,
+    },
+    /// An index that a schema made is there, and this one does not call for it.
+    Left {
+        /// Of which collection.
+        ns: Namespace,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What an index is, if no application asked for it.
+fn made_for_schema<'i>(index: &'i IndexRecord, request: &IndexRequest) -> Option<&'i PartRecord> {
+    index.parts.first().filter(|part| self::request(&part.physical) == *request)
+}
+
+/// Compares a schema with the catalog in the proxy's own store. Collections that do not exist yet get their indexes when
+/// they are made, and differ in nothing.
+///
+/// # Errors
+/// [`LocalError`] if the store fails.
+pub fn differences<S: Storage>(
+    local: &LocalStore<S>,
+    schema: &Schema,
+) -> Result<Vec<Difference>, LocalError> {
+    let mut differences = Vec::new();
+    for record in catalog::all(local)? {
+        let (ns, declared) = (record.namespace(), schema.collection(&record.database, &record.collection));
+        let ready = || record.indexes.iter().filter(|index| index.ready);
+        let mut requests = Vec::new();
+        for index in ready() {
+            requests.push((index, index.request()?));
+        }
+        let of_requests = requests
+            .iter()
+            .filter(|(index, request)| !request.sparse && made_for_schema(index, request).is_none())
+            .flat_map(|(_, request)| request::indexes_for(request, declared).unwrap_or_default());
+        let of_schema = declared.map(physical_indexes).unwrap_or_default();
+        let wanted = minimise(of_schema.iter().cloned().chain(of_requests).collect());
+        let parts = ready().flat_map(|index| &index.parts);
+        let lacking = request::missing(wanted, false, parts.map(|part| (&part.physical, part.sparse)));
+        differences.extend(lacking.into_iter().map(|index| Difference::Lacking { ns: ns.clone(), index }));
+        for (index, request) in &requests {
+            let Some(made) = made_for_schema(index, request) else { continue };
+            // What the schema calls for may be served by it, or be less than it.
+            let called_for = of_schema.iter().any(|wanted| made.physical.implies(wanted));
+            if !called_for {
+                differences.push(Difference::Left { ns: ns.clone(), name: request.name.clone() });
+            }
+        }
+    }
+    Ok(differences)
+}
+
+/// How an index that no application asked for is listed.
+pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
+    let fields = physical.fields();
+    let on_id = fields == ["_id"];
+    // With a number after each field, as MongoDB names indexes: without it `a_b` and `a, b` would be one name.
+    let keys: Vec<String> = fields.iter().map(|field| format!("{field}_1")).collect();
+    let kind = match physical {
+        PhysicalIndex::Unique { .. } => "unique",
+        PhysicalIndex::Eq { .. } => "eq",
+        PhysicalIndex::Range { .. } => "range",
+    };
+    IndexRequest {
+        name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", keys.join("_")) },
+        key: fields.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect(),
+        unique: matches!(physical, PhysicalIndex::Unique { .. }),
+        sparse: false,
+        options: bson::Document::new(),
+    }
+}
+
+/// Whether an index is one that no application asked for.
+pub(super) fn is_declared<C>(index: &LiveIndex<C>) -> bool {
+    index.parts.first().is_some_and(|part| request(&part.physical) == index.request)
+}
+
+/// What a request calls for under a schema, there or not.
+pub(super) fn wanted<C: ServerChannel>(
+    collection: &Collection<C>,
+    request: &IndexRequest,
+    schema: &Schema,
+) -> Result<Vec<PhysicalIndex>, RequestError> {
+    let ns = &collection.ns;
+    request::indexes_for(request, schema.collection(&ns.database, &ns.collection))
+}
+
+/// Those of `wanted` that no filled index of the collection stands for.
+pub(super) fn missing<C: ServerChannel>(
+    collection: &Collection<C>,
+    wanted: Vec<PhysicalIndex>,
+    sparse: bool,
+) -> Vec<PhysicalIndex> {
+    let indexes = collection.indexes();
+    let filled = indexes.iter().filter(|index| index.ready.load(Ordering::SeqCst));
+    let parts = filled.flat_map(|index| &index.parts);
+    request::missing(wanted, sparse, parts.map(|part| (&part.physical, part.sparse)))
+}
+
+/// The indexes of a collection without one of them; what others rely on of it is theirs now.
+pub(super) fn without<C: ServerChannel>(
+    collection: &Collection<C>,
+    position: usize,
+    schema: &Schema,
+) -> Vec<Arc<LiveIndex<C>>> {
+    let mut left = collection.indexes().to_vec();
+    if position >= left.len() {
+        return left;
+    }
+    let dropped = left.remove(position);
+    let mut going: Vec<Arc<Part<C>>> = dropped.parts.clone();
+    for at in 0..left.len() {
+        let Some(index) = left.get(at).cloned() else { break };
+        // A request that was accepted once is one that can be read.
+        let wanted = wanted(collection, &index.request, schema).unwrap_or_default();
+        let parts = left.iter().flat_map(|index| &index.parts);
+        let there = parts.map(|part| (&part.physical, part.sparse));
+        let missing = request::missing(wanted, index.request.sparse, there);
+        let serves = |part: &Arc<Part<C>>| {
+            let own = std::iter::once((&part.physical, part.sparse));
+            request::missing(missing.clone(), index.request.sparse, own).len() < missing.len()
+        };
+        let (taken, others): (Vec<_>, Vec<_>) = going.into_iter().partition(serves);
+        going = others;
+        if !taken.is_empty() {
+            let ready = AtomicBool::new(index.ready.load(Ordering::SeqCst));
+            let parts = index.parts.iter().cloned().chain(taken).collect();
+            if let Some(place) = left.get_mut(at) {
+                *place = Arc::new(LiveIndex { request: index.request.clone(), parts, ready });
+            }
+        }
+    }
+    left
+}
+
+impl<S: Storage, C: ServerChannel> Engine<S, C> {
+    /// Makes what the schema calls for and is not there, one index after the other, over existing documents, too;
+    /// what cannot be made. It runs at every start by itself, unless [`super::Settings::keep_schema_applied`] says
+    /// otherwise; another call finds nothing left to do.
+    pub async fn apply_schema(&self) -> Vec<Unmet> {
+        self.shared.apply_schema().await
+    }
+
+    /// What the schema and the application's indexes call for under it, and is not there.
+    pub fn lacking(&self) -> Vec<(Namespace, PhysicalIndex)> {
+        let of = |collection: &Arc<Collection<C>>| {
+            let ns = collection.ns.clone();
+            self.shared.called_for(collection).into_iter().map(move |index| (ns.clone(), index))
+        };
+        self.shared.all_collections().iter().flat_map(of).collect()
+    }
+}
+
+/// Applies the schema, and tries again from time to time what could not be made for reasons that may pass: a unique index
+/// enforces nothing until it is there.
+pub(super) async fn keep_applied<S: Storage, C: ServerChannel>(shared: Weak<Shared<S, C>>) {
+    let mut pause = RETRY;
+    loop {
+        let Some(applying) = shared.upgrade() else { return };
+        let unmet = applying.apply_schema().await;
+        drop(applying);
+        if !unmet.iter().any(|unmet| unmet.transient) {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    pub(super) async fn apply_schema(&self) -> Vec<Unmet> {
+        let mut unmet = Vec::new();
+        for collection in self.all_collections() {
+            let _one_at_a_time = self.definitions.lock().await;
+            if self.collection(&collection.ns).is_none_or(|now| now.id != collection.id) {
+                continue; // dropped meanwhile
+            }
+            for index in self.called_for(&collection) {
+                let name = collection.id_in_log();
+                tracing::info!(collection = %name, %index, "making an index that is called for and not there");
+                let made = self.create_index(&collection, request(&index), vec![index.clone()]).await;
+                if let Err(error) = made {
+                    let transient = !OF_DOCUMENTS.contains(&error.fault);
+                    let why = error.message;
+                    tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
+                    unmet.push(Unmet { ns: collection.ns.clone(), index, why, transient });
+                }
+            }
+        }
+        unmet
+    }
+
+    /// What the schema declares of a field that the new document of a revision does not keep to. A document that stays
+    /// as it is, such as one that is entered into a new index, was not written under this schema.
+    pub(super) fn misfit(&self, collection: &Collection<C>, revision: &Revision) -> Option<ServiceError> {
+        let ns = &collection.ns;
+        let declared = self.settings.schema.collection(&ns.database, &ns.collection)?;
+        let new = revision.new.as_ref()?;
+        let misfit = declared.misfit(new)?;
+        let is_same = |old: &OpenDocument| arras_documents::order::identical_documents(&old.document, new);
+        if revision.old.as_ref().is_some_and(is_same) {
+            return None;
+        }
+        Some(error::misfit(&misfit, new.get("_id").unwrap_or(&Bson::Null)))
+    }
+
+    /// What the schema and the application's indexes call for under it, and is not there.
+    pub(super) fn called_for(&self, collection: &Collection<C>) -> Vec<PhysicalIndex> {
+        let ns = &collection.ns;
+        let schema = &self.settings.schema;
+        let declared =
+            schema.collection(&ns.database, &ns.collection).map(physical_indexes).unwrap_or_default();
+        let of_requests = collection
+            .indexes()
+            .iter()
+            // One that a schema made calls for nothing beside itself.
+            .filter(|index| !index.request.sparse && !is_declared(index))
+            .flat_map(|index| wanted(collection, &index.request, schema).unwrap_or_default())
+            .collect::<Vec<_>>();
+        let all = minimise(declared.into_iter().chain(of_requests).collect());
+        missing(collection, all, false)
+    }
+}

@@ -1,0 +1,196 @@
+//! Matches in insertion order, as far as that can be had without holding much.
+//!
+//! A result of at most [`HELD_BYTES`] comes in insertion order; of a larger one, what was met first does, and the
+//! rest follows as the server keeps it.
+
+use super::Shared;
+use super::budget::{Claim, Share};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::fetch::Absent;
+use super::ledger::Watch;
+use super::matches::{DOCUMENTS_PER_STEP, Matches, matching};
+use super::rows::Rows;
+use arras_documents::filter::Filter;
+use arras_documents::limits;
+use arras_protocol::RowId;
+use arras_records::OpenDocument;
+use arras_service::ServiceError;
+use arras_storage::Storage;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes of documents up to which a result is put in insertion order.
+const HELD_BYTES: usize = 8 * 1024 * 1024;
+/// Documents up to which it is.
+const HELD_DOCUMENTS: usize = 100_000;
+
+/// A match in its place. Its document may have been let go; it is fetched again in its turn.
+struct Pending {
+    row: RowId,
+    sequence: u64,
+    bytes: usize,
+    document: Option<Box<OpenDocument>>,
+}
+
+/// Matches without an order of their own.
+pub(super) struct Natural<C> {
+    collection: Arc<Collection<C>>,
+    filter: Arc<Filter>,
+    pending: VecDeque<Pending>,
+    /// Bytes of the documents among them.
+    pending_bytes: usize,
+    /// Matches after those, by name.
+    named: Rows,
+    /// What is not met yet.
+    rest: Option<Matches<C>>,
+    /// Of writes since before the first was met: what was met and is gone was removed, or is withheld.
+    watch: Arc<Watch>,
+    /// Rows fetched again at a time, as far as their documents fit a reply.
+    chunk: usize,
+    /// For the documents held.
+    share: Share,
+    /// For their places.
+    places: Claim,
+}
+
+impl<C: ServerChannel> Natural<C> {
+    /// Takes whatever comes first, without an order: for a limited query of a collection that is not small.
+    pub(super) fn as_it_comes<S: Storage>(
+        shared: &Shared<S, C>,
+        collection: &Arc<Collection<C>>,
+        filter: Arc<Filter>,
+        matches: Matches<C>,
+    ) -> Self {
+        Self {
+            collection: Arc::clone(collection),
+            filter,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            named: Rows::new(&shared.budget),
+            watch: matches.watch(),
+            rest: Some(matches),
+            chunk: usize::MAX,
+            share: shared.budget.no_share(),
+            places: shared.budget.claim(),
+        }
+    }
+
+    /// Gathers matches until there are no more or too many.
+    pub(super) async fn gather<S: Storage>(
+        shared: &Shared<S, C>,
+        collection: &Arc<Collection<C>>,
+        filter: Arc<Filter>,
+        matches: Matches<C>,
+    ) -> Result<Self, ServiceError> {
+        let mut gathered = Self::as_it_comes(shared, collection, filter, matches);
+        let (mut held, mut bytes) = (Vec::<Pending>::new(), 0);
+        while let Some(source) = &mut gathered.rest {
+            let Some(found) = source.next(shared, DOCUMENTS_PER_STEP).await? else {
+                gathered.rest = None;
+                break;
+            };
+            for document in found {
+                let length = limits::check_built(&document.document)?;
+                bytes += length;
+                held.push(gathered.pending(document, length));
+            }
+            gathered.places.hold(held.capacity() * size_of::<Pending>())?;
+            if bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS {
+                break;
+            }
+        }
+        held.sort_by_key(|next| next.sequence);
+        gathered.pending_bytes = held_bytes(&held);
+        gathered.pending = held.into();
+        Ok(gathered)
+    }
+
+    /// A match in its place, with its document if there is memory to hold it.
+    fn pending(&mut self, document: OpenDocument, bytes: usize) -> Pending {
+        let (row, sequence) = (document.row, document.sequence);
+        let document = self.share.grow(bytes).then(|| Box::new(document));
+        Pending { row, sequence, bytes, document }
+    }
+
+    /// Meets all matches before the first is handed on, holding the names of those beyond what is held already: what
+    /// is done with one must not make another one match.
+    pub(super) async fn meet_all<S: Storage>(&mut self, shared: &Shared<S, C>) -> Result<(), ServiceError> {
+        let Some(mut rest) = self.rest.take() else {
+            return Ok(());
+        };
+        while let Some(found) = rest.next(shared, DOCUMENTS_PER_STEP).await? {
+            self.named.extend(found.iter().map(|document| document.row))?;
+        }
+        // No chunk of them holds the older ones: insertion order is not for the server to see.
+        self.forget_order();
+        self.named.sort();
+        Ok(())
+    }
+
+    /// Lets go of insertion order, which is not for the server to see: of many documents that are changed, the first
+    /// writes would hold the older ones.
+    pub(super) fn forget_order(&mut self) {
+        self.pending.make_contiguous().sort_unstable_by_key(|next| next.row);
+    }
+
+    /// Further matches, for somebody who wants at most so many; perhaps none although more follow. `None` at the end.
+    pub(super) async fn next<S: Storage>(
+        &mut self,
+        shared: &Shared<S, C>,
+        wanted: usize,
+    ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
+        let chunk = wanted.clamp(1, DOCUMENTS_PER_STEP);
+        let held = self.pending.iter().take(chunk).take_while(|next| next.document.is_some()).count();
+        if held > 0 {
+            let documents = self.pending.drain(..held).filter_map(|next| {
+                self.pending_bytes -= next.bytes;
+                next.document.map(|document| *document)
+            });
+            let documents = documents.collect();
+            self.share.shrink(self.pending_bytes);
+            return Ok(Some(documents));
+        }
+        let chunk = chunk.min(self.chunk).max(1);
+        let let_go = self.pending.iter().take(chunk).take_while(|next| next.document.is_none());
+        let mut rows: Vec<RowId> = let_go.map(|next| next.row).collect();
+        let of_pending = !rows.is_empty();
+        if !of_pending {
+            rows.extend(self.named.iter().take(chunk));
+        }
+        if rows.is_empty() {
+            return match &mut self.rest {
+                Some(rest) => rest.next(shared, wanted).await,
+                None => Ok(None),
+            };
+        }
+        let _step = shared.budget.step(rows.len()).await;
+        let (documents, dealt) =
+            shared.read_in_order(&self.collection, &rows, Absent::Named(&self.watch)).await?;
+        self.chunk = dealt.saturating_mul(2);
+        if of_pending {
+            self.pending.drain(..dealt);
+        } else {
+            self.named.pass(dealt);
+        }
+        // It matched when it was met; it may have been changed since.
+        Ok(Some(matching(documents, &self.filter).await?))
+    }
+
+    /// Lets documents go that there is no share to hold them for while nobody asks: their names are left.
+    pub(super) fn rest(&mut self) -> Result<(), ServiceError> {
+        if self.share.may_rest() || !self.named.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        self.share.shrink(0);
+        self.places.shrink(0);
+        self.named.extend(pending.iter().map(|next| next.row))
+    }
+}
+
+/// Bytes of the documents that are there.
+fn held_bytes(pending: &[Pending]) -> usize {
+    pending.iter().filter(|next| next.document.is_some()).map(|next| next.bytes).sum()
+}

@@ -1,0 +1,193 @@
+//! Reads: rows from an index, documents by row, opened and checked again in plaintext.
+
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{Half, Part};
+use super::ledger::Watch;
+use super::{Shared, error, slices};
+use arras_documents::filter::{Expr, Filter};
+use arras_documents::sort::Sort;
+use arras_planner::access::{Access, RangeAccess};
+use arras_planner::plan::Plan;
+use arras_protocol::arx_range::Order;
+use arras_protocol::{IndexId, RowId, documents};
+use arras_records::OpenDocument;
+use arras_schemes::arx_range::{Continuation, RangeFound};
+use arras_schemes::error::IndexError;
+use arras_service::examined;
+use arras_service::store::Query;
+use arras_service::{Fault, ServiceError};
+use arras_storage::Storage;
+use bson::Bson;
+use std::sync::Arc;
+
+/// Rows of a range asked for at a time.
+const ROWS_PER_STEP: usize = 2000;
+/// Entries asked for beyond a limit: enough to see, mostly, that the last run of equal keys has ended.
+const ENTRIES_BEYOND: usize = 16;
+
+/// Which documents to select, and how many in which order.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'q> {
+    pub(super) filter: &'q Filter,
+    pub(super) sort: &'q Sort,
+    pub(super) skip: u64,
+    pub(super) limit: Option<u64>,
+    pub(super) hint: Option<&'q Bson>,
+    /// The caller is the collection's writer.
+    pub(super) alone: bool,
+    /// A sort may spill.
+    pub(super) allow_disk_use: bool,
+}
+
+impl<'q> Selection<'q> {
+    pub(super) fn of(query: &'q Query) -> Self {
+        let Query { filter, sort, skip, limit, hint, allow_disk_use } = query;
+        Self {
+            filter,
+            sort,
+            skip: *skip,
+            limit: *limit,
+            hint: hint.as_ref(),
+            alone: false,
+            allow_disk_use: *allow_disk_use,
+        }
+    }
+
+    /// Everything that passes a filter.
+    pub(super) fn all(filter: &'q Filter, sort: &'q Sort) -> Self {
+        Self { filter, sort, skip: 0, limit: None, hint: None, alone: false, allow_disk_use: true }
+    }
+
+    /// Matches after which nothing more can be asked for.
+    pub(super) fn wanted(&self) -> Option<usize> {
+        let wanted = self.limit?.saturating_add(self.skip);
+        Some(usize::try_from(wanted).unwrap_or(usize::MAX))
+    }
+}
+
+impl<C: ServerChannel> Collection<C> {
+    /// Opens documents, off the event loop if they are many.
+    pub(super) async fn open_all(
+        &self,
+        sealed: Vec<documents::SealedDocument>,
+    ) -> Result<Vec<OpenDocument>, ServiceError> {
+        let sealer = Arc::clone(&self.sealer);
+        let open =
+            move |sealed: documents::SealedDocument| sealer.open(&sealed).map(Some).map_err(error::open);
+        slices::run(sealed, open).await
+    }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Plans a selection, and says in the log if it comes to reading everything.
+    pub(super) fn plan_read(
+        &self,
+        collection: &Collection<C>,
+        selection: Selection<'_>,
+    ) -> Result<Plan, ServiceError> {
+        let plan = self.plan(collection, selection)?;
+        if plan.access == Access::Scan && !plan.ends_early && !matches!(selection.filter.expr(), Expr::Always)
+        {
+            tracing::info!(
+                collection = %collection.id_in_log(),
+                advice = plan.advice.as_deref().unwrap_or("none"),
+                "no index serves the filter: reading the whole collection"
+            );
+        }
+        Ok(plan)
+    }
+}
+
+pub(super) fn unknown_index() -> ServiceError {
+    error::of(Fault::IndexNotFound, "the index was dropped while the query ran")
+}
+
+pub(super) fn part<C: ServerChannel>(
+    collection: &Collection<C>,
+    index: IndexId,
+) -> Result<Arc<Part<C>>, ServiceError> {
+    collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
+}
+
+/// Rows of a range, fetched as they are asked for.
+pub(super) struct RangeRows<C> {
+    half: Option<Arc<arras_schemes::arx_range::ArxRange<C>>>,
+    ready: Option<RangeFound>,
+    more: Option<Continuation>,
+    /// Entries the last step asked for.
+    step: usize,
+    /// Of writes since before the search.
+    pub(super) watch: Watch,
+}
+
+impl<C: ServerChannel> RangeRows<C> {
+    /// Searches; `wanted` is how many rows may do.
+    pub(super) async fn begin<S: Storage>(
+        shared: &Arc<Shared<S, C>>,
+        collection: &Collection<C>,
+        range: &RangeAccess,
+        wanted: Option<usize>,
+    ) -> Result<Self, ServiceError> {
+        let watch = shared.intents.ledger.watch();
+        let part = part(collection, range.index)?;
+        let Half::Range(half) = &part.half else {
+            return Err(unknown_index());
+        };
+        let Some(bounds) = range.key_bounds(&part.physical) else {
+            return Ok(Self { half: None, ready: None, more: None, step: 0, watch });
+        };
+        let order = match range.order {
+            Some(order) if order.descending => Order::Descending,
+            _ => Order::Ascending,
+        };
+        let first = wanted.map(|wanted| wanted.saturating_add(ENTRIES_BEYOND));
+        // Runs to its end even if nobody waits for it any more: the circuits it used are to be remade.
+        let (searched, shared) = (Arc::clone(half), Arc::clone(shared));
+        let search = tokio::spawn(async move {
+            let (found, repair) = searched.search(bounds.lower, bounds.upper, order, first).await?;
+            // The results go on; the circuits they used are remade behind them.
+            shared.repair(repair);
+            Ok(found)
+        });
+        let mut found = finished(search.await)?;
+        let more = found.more.take();
+        let step = first.unwrap_or(ROWS_PER_STEP);
+        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step, watch })
+    }
+
+    /// The next rows, in order; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<RowId>>, ServiceError> {
+        let entries = self.next_entries().await?;
+        Ok(entries.map(|entries| entries.into_iter().map(|(_, row)| row).collect()))
+    }
+
+    /// The next keys and rows, in order; none at the end.
+    pub(super) async fn next_entries(&mut self) -> Result<Option<Vec<(Vec<u8>, RowId)>>, ServiceError> {
+        loop {
+            if let Some(found) = self.ready.take()
+                && !found.entries.is_empty()
+            {
+                examined::entries(found.entries.len());
+                return Ok(Some(found.entries));
+            }
+            let (Some(half), Some(more)) = (&self.half, self.more.take()) else {
+                return Ok(None);
+            };
+            // A limited search reads on in growing steps.
+            self.step = self.step.saturating_mul(2).min(ROWS_PER_STEP);
+            let (half, step) = (Arc::clone(half), self.step);
+            let search = tokio::spawn(async move { half.continue_search(more, Some(step)).await });
+            let mut found = finished(search.await)?;
+            self.more = found.more.take();
+            self.ready = Some(found);
+        }
+    }
+}
+
+/// What a step of a search came to.
+fn finished(
+    step: Result<Result<RangeFound, IndexError>, tokio::task::JoinError>,
+) -> Result<RangeFound, ServiceError> {
+    step.map_err(|error| error::of(Fault::Internal, error.to_string()))?.map_err(error::index)
+}

@@ -1,0 +1,131 @@
+//! Both sides restored from one backup: what must not be used twice is made anew.
+//!
+//! Since the backup was taken the server may have seen more than the restored state remembers. Counters of equality
+//! indexes would be handed out again, and equal values of then and now would meet under one label. So every equality
+//! index is made anew under another name (and so other keys), filled, and put in the old one's place in one write.
+//! Circuits of range indexes need nothing: their labels depend on salt drawn at each start (`arx_range::epoch`).
+//! Epochs jump, so that no write has the name of one that is forgotten.
+
+use super::catalog::{IndexRecord, PartRecord};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::index::{self, Half, LiveIndex, Part};
+use super::local::{Change, LocalError, LocalStore};
+use super::{OpenError, STATE, Shared, catalog, error};
+use arras_protocol::IndexId;
+use arras_service::{Fault, ServiceError};
+use arras_storage::{Durability, Storage};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Set by [`declare`], until everything is made anew.
+const RESTORED: &[u8] = b"restored";
+/// More starts than any proxy has between a backup and its restoring.
+pub(super) const EPOCHS_SKIPPED: u64 = 1 << 32;
+
+/// Notes in the proxy's own store that both sides were restored from one backup; the next start makes anew what must
+/// not be used twice.
+///
+/// # Errors
+/// [`LocalError`] if it cannot be noted.
+pub fn declare<S: Storage>(local: &LocalStore<S>) -> Result<(), LocalError> {
+    local.apply(&[local.set(STATE, RESTORED, &true)], Durability::Durable)
+}
+
+/// True if a restore was declared that no start has dealt with.
+pub(super) fn declared<S: Storage>(local: &LocalStore<S>) -> Result<bool, LocalError> {
+    Ok(local.get(STATE, RESTORED)?.unwrap_or(false))
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Makes every equality index anew. Nobody else uses the engine yet. If this ends early, the next start does it
+    /// again.
+    pub(super) async fn make_anew(&self) -> Result<(), OpenError> {
+        tracing::warn!("a restore was declared: every equality index is made anew before anything is served");
+        let failed = |error: ServiceError| OpenError::Restore(error.message);
+        let (mut indexes, collections) = (0, self.all_collections());
+        for collection in &collections {
+            for position in 0..collection.indexes().len() {
+                indexes += usize::from(self.make_index_anew(collection, position).await.map_err(failed)?);
+            }
+        }
+        self.local.apply(&[self.local.unset(STATE, RESTORED)], Durability::Durable)?;
+        tracing::warn!(indexes, collections = collections.len(), "the restore is complete");
+        Ok(())
+    }
+
+    /// Makes the equality parts of one index anew; false if it has none.
+    async fn make_index_anew(
+        &self,
+        collection: &Arc<Collection<C>>,
+        position: usize,
+    ) -> Result<bool, ServiceError> {
+        let _one_writer = self.writer(collection).await?;
+        let before = collection.indexes();
+        let Some(old) = before.get(position) else { return Ok(false) };
+        let replaced: Vec<PartRecord> = parts_to_replace(&collection.record().indexes, position, old);
+        if replaced.is_empty() {
+            return Ok(false);
+        }
+        tracing::info!(collection = collection.id_in_log(), index = old.request.name, "making it anew");
+        // Beside the old one, as an index that is being filled: a start that finds it unfinished drops it.
+        let parts: Vec<PartRecord> =
+            replaced.iter().map(|part| self.new_part(part.physical.clone(), part.sparse)).collect();
+        let fresh = IndexRecord::new(&old.request, parts.clone());
+        let root = self.keyring.root(collection.record().key_version).ok_or_else(|| {
+            error::of(Fault::Internal, OpenError::KeyVersion(collection.record().key_version).to_string())
+        })?;
+        let top_nodes = self.settings.range.top_nodes;
+        let steps = parts.iter().flat_map(|part| index::create_steps(part, root, top_nodes)).collect();
+        let mut record = collection.record();
+        record.indexes.push(fresh.clone());
+        self.perform(steps, vec![catalog::record(&self.local, &record)]).await?;
+        let request = old.request.clone();
+        let opened = index::open(&fresh, request, root, &self.channel, &self.epochs, top_nodes).await;
+        let filling = Arc::new(opened.map_err(error::index)?);
+        collection.set_indexes(before.iter().cloned().chain([Arc::clone(&filling)]).collect());
+        let names: Vec<IndexId> = parts.iter().map(|part| part.id).collect();
+        self.fill(collection, &names).await?;
+        // In the old one's place, and the old one gone, in one write.
+        let mut after: Vec<Arc<LiveIndex<C>>> = before.to_vec();
+        if let Some(place) = after.get_mut(position) {
+            *place = Arc::new(in_place(old, &filling));
+        }
+        collection.set_indexes(after);
+        let steps = replaced.iter().map(index::drop_step).collect();
+        self.perform(steps, vec![catalog::record(&self.local, &collection.record())]).await?;
+        for part in &replaced {
+            self.forget_counters(part.id)?;
+        }
+        Ok(true)
+    }
+
+    async fn perform(
+        &self,
+        steps: Vec<arras_protocol::write::Step>,
+        changes: Vec<Change>,
+    ) -> Result<(), ServiceError> {
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)
+    }
+}
+
+/// Records of the equality parts of an index.
+fn parts_to_replace<C>(records: &[IndexRecord], position: usize, live: &LiveIndex<C>) -> Vec<PartRecord> {
+    let parts = records.get(position).map(|record| record.parts.as_slice()).unwrap_or_default();
+    let is_eq = |part: &Arc<Part<C>>| matches!(part.half, Half::Eq(_));
+    parts.iter().zip(&live.parts).filter(|(_, part)| is_eq(part)).map(|(record, _)| record.clone()).collect()
+}
+
+/// The index `old` with its equality parts replaced, in order, by those of `fresh`.
+fn in_place<C>(old: &LiveIndex<C>, fresh: &LiveIndex<C>) -> LiveIndex<C> {
+    let mut made = fresh.parts.iter();
+    let replaced = |part: &Arc<Part<C>>| match part.half {
+        Half::Eq(_) => Arc::clone(made.next().unwrap_or(part)),
+        Half::Unique(_) | Half::Range(_) => Arc::clone(part),
+    };
+    LiveIndex {
+        request: old.request.clone(),
+        parts: old.parts.iter().map(replaced).collect(),
+        ready: AtomicBool::new(true),
+    }
+}

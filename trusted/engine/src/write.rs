@@ -1,0 +1,582 @@
+//! Inserts, updates and deletes.
+
+use super::apply::Revision;
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::cutting::{self, DOCUMENTS_MAX};
+use super::index::{Half, Part};
+use super::natural::Natural;
+use super::read::Selection;
+use super::{Shared, error, terms};
+use arras_documents::filter::Filter;
+use arras_documents::limits;
+use arras_documents::sort::Sort;
+use arras_documents::update::{ArrayFilters, Update};
+use arras_protocol::{Channel, IndexId, RowId, documents, unique};
+use arras_records::OpenDocument;
+use arras_service::store::{
+    DeleteStatement, FoundAndModified, Inserted, Modification, Namespace, Query, UpdateStatement, Updated,
+    WriteFailure,
+};
+use arras_service::{Fault, ServiceError};
+use arras_storage::Storage;
+use bson::oid::ObjectId;
+use bson::{Bson, Document, doc};
+use rand::seq::SliceRandom;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Documents a statement takes up at a time.
+const DOCUMENTS_PER_STEP: usize = 1000;
+
+/// Labels and rows that a write has claimed so far.
+#[derive(Default)]
+struct Claims {
+    rows: HashSet<RowId>,
+    labels: HashMap<(IndexId, unique::Label), RowId>,
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Inserts documents that have an `_id`.
+    pub(super) async fn insert(
+        &self,
+        collection: &Collection<C>,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> Result<Inserted, ServiceError> {
+        let documents = match <[Document; 1]>::try_from(documents) {
+            Ok([document]) => return self.insert_one(collection, document).await,
+            Err(documents) => documents,
+        };
+        let _one_writer = self.writer(collection).await?;
+        let mut outcome = Inserted::default();
+        let parts = collection.parts();
+        let mut documents = documents.into_iter().enumerate().peekable();
+        while documents.peek().is_some() {
+            let (mut chunk, mut bytes) = (Vec::new(), 0);
+            while chunk.len() < DOCUMENTS_MAX && bytes < self.settings.request_bytes {
+                let Some((index, document)) = documents.next() else {
+                    break;
+                };
+                match check_insertion(&parts, &document) {
+                    Ok(length) => bytes += cutting::document_bytes(&parts, &document, length),
+                    Err(error) => {
+                        outcome.failures.push(WriteFailure { index, error });
+                        if ordered {
+                            documents = Vec::new().into_iter().enumerate().peekable();
+                            break;
+                        }
+                        continue;
+                    }
+                }
+                chunk.push((index, document));
+            }
+            let of_chunk: Vec<usize> = chunk.iter().map(|(index, _)| *index).collect();
+            match self.insert_chunk(collection, chunk, ordered, &mut outcome).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Nothing was stored: the statement failed.
+                Err(error) if outcome.count == 0 => return Err(error),
+                Err(error) => {
+                    let known: HashSet<usize> =
+                        outcome.failures.iter().map(|failure| failure.index).collect();
+                    let rest = documents.map(|(index, _)| index);
+                    let failed = of_chunk.into_iter().chain(rest).filter(|index| !known.contains(index));
+                    let failure = |index| WriteFailure { index, error: error.clone() };
+                    outcome.failures.extend(failed.map(failure));
+                    break;
+                }
+            }
+        }
+        outcome.failures.sort_by_key(|failure| failure.index);
+        if ordered {
+            // A chunk that a document too large ended may have met a duplicate before it.
+            outcome.failures.truncate(1);
+        }
+        Ok(outcome)
+    }
+
+    /// Inserts one intent's documents; false if an ordered insert must stop.
+    async fn insert_chunk(
+        &self,
+        collection: &Collection<C>,
+        chunk: Vec<(usize, Document)>,
+        ordered: bool,
+        outcome: &mut Inserted,
+    ) -> Result<bool, ServiceError> {
+        let (positions, revisions): (Vec<usize>, Vec<Revision>) = chunk
+            .into_iter()
+            .map(|(index, document)| {
+                let id = document.get("_id").unwrap_or(&Bson::Null);
+                let row = collection.sealer.row_id(id);
+                (index, Revision { row, sequence: self.next_sequence(), old: None, new: Some(document) })
+            })
+            .unzip();
+        let conflicts = self.conflicts(collection, &revisions).await?;
+        let mut accepted = Vec::with_capacity(revisions.len());
+        let mut go_on = true;
+        for ((index, revision), conflict) in positions.into_iter().zip(revisions).zip(conflicts) {
+            match conflict {
+                None => accepted.push(revision),
+                Some(error) => {
+                    outcome.failures.push(WriteFailure { index, error });
+                    if ordered {
+                        go_on = false;
+                        break;
+                    }
+                }
+            }
+        }
+        let count = accepted.len() as u64;
+        if count > 0 {
+            self.apply(collection, &accepted).await?;
+        }
+        outcome.count += count;
+        Ok(go_on)
+    }
+
+    /// For each revision, the declaration of the schema or the uniqueness it would break, given that those before it without a conflict are
+    /// applied.
+    pub(super) async fn conflicts(
+        &self,
+        collection: &Collection<C>,
+        revisions: &[Revision],
+    ) -> Result<Vec<Option<ServiceError>>, ServiceError> {
+        let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
+        let mut conflicts: Vec<Option<ServiceError>> = Vec::with_capacity(revisions.len());
+        let mut labelled = Vec::new();
+        for index in collection.indexes().iter() {
+            for part in &index.parts {
+                let Half::Unique(labels) = &part.half else {
+                    continue;
+                };
+                let labels = |document: Option<&Document>| {
+                    let terms = document.map(|document| terms::of(part, document)).transpose();
+                    let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
+                    Ok::<_, ServiceError>(
+                        terms.values.iter().map(|value| labels.label(value)).collect::<Vec<_>>(),
+                    )
+                };
+                let mut of_revisions = Vec::with_capacity(revisions.len());
+                for revision in revisions {
+                    let old = labels(revision.old.as_ref().map(|old| &old.document))?;
+                    let taken = labels(revision.new.as_ref())?;
+                    let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
+                    of_revisions.push(Labels { taken, freed });
+                }
+                labelled.push((Arc::clone(index), part.id, of_revisions));
+            }
+        }
+        let asked = tokio::try_join!(self.existing_rows(collection, new_rows), self.taken_labels(&labelled));
+        let (rows, labels) = asked.map_err(error::not_recorded)?;
+        let mut claims = Claims { rows, labels };
+        for (position, revision) in revisions.iter().enumerate() {
+            let misfit = self.misfit(collection, revision);
+            conflicts
+                .push(misfit.or_else(|| conflict(collection, position, revision, &labelled, &mut claims)));
+        }
+        Ok(conflicts)
+    }
+
+    /// Which of `rows` exist.
+    async fn existing_rows(
+        &self,
+        collection: &Collection<C>,
+        mut rows: Vec<RowId>,
+    ) -> Result<HashSet<RowId>, ServiceError> {
+        if rows.is_empty() {
+            return Ok(HashSet::new());
+        }
+        // In an order that says nothing of that of the documents.
+        rows.sort_unstable();
+        let request = documents::Request::Exist { collection: collection.id, rows: rows.clone() };
+        let reply = Channel::<documents::Documents>::call(&*self.channel, request).await;
+        match reply.map_err(error::channel)? {
+            documents::Response::Exist(exist) if exist.len() == rows.len() => {
+                Ok(rows.into_iter().zip(exist).filter_map(|(row, exists)| exists.then_some(row)).collect())
+            }
+            documents::Response::Exist(_)
+            | documents::Response::Count(_)
+            | documents::Response::Documents { .. } => Err(error::not_of_protocol()),
+        }
+    }
+
+    /// Which rows hold the labels on the server. The indexes are asked side by side.
+    async fn taken_labels(
+        &self,
+        labelled: &[Labelled<C>],
+    ) -> Result<HashMap<(IndexId, unique::Label), RowId>, ServiceError> {
+        let mut asking = tokio::task::JoinSet::new();
+        for (_, index, labels) in labelled {
+            let mut labels: Vec<unique::Label> =
+                labels.iter().flat_map(|labels| &labels.taken).copied().collect();
+            if labels.is_empty() {
+                continue;
+            }
+            // In their own order, which is pseudorandom: not in that of their values, nor document by document.
+            labels.sort_unstable();
+            labels.dedup();
+            let (index, channel) = (*index, Arc::clone(&self.channel));
+            asking.spawn(async move {
+                let request = unique::Request { index, labels: labels.clone() };
+                let reply = Channel::<unique::Unique>::call(&*channel, request).await;
+                reply.map(|reply| (index, labels, reply.rows))
+            });
+        }
+        let mut taken = HashMap::new();
+        while let Some(asked) = asking.join_next().await {
+            let asked = asked.map_err(|error| error::of(Fault::Internal, error.to_string()))?;
+            let (index, labels, rows) = asked.map_err(error::channel)?;
+            if rows.len() != labels.len() {
+                return Err(error::not_of_protocol());
+            }
+            let held = labels.into_iter().zip(rows);
+            taken.extend(held.filter_map(|(label, row)| Some(((index, label), row?))));
+        }
+        Ok(taken)
+    }
+
+    /// Changes the documents that match.
+    pub(super) async fn update(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: UpdateStatement,
+    ) -> Result<Updated, ServiceError> {
+        if !statement.multi
+            && !statement.upsert
+            && let Some(row) = self.only_row(collection, &statement.filter)?
+        {
+            return self.update_one(collection, row, statement).await;
+        }
+        self.as_one_writer(collection, self.update_alone(collection, &statement)).await
+    }
+
+    /// Runs a statement as the collection's one writer. What it thinned out is cleaned at its end, whatever came of it.
+    async fn as_one_writer<T>(
+        &self,
+        collection: &Collection<C>,
+        statement: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        let _one_writer = self.writer(collection).await?;
+        let outcome = statement.await;
+        self.clean_after_statement(collection).await;
+        outcome
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn update_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: &UpdateStatement,
+    ) -> Result<Updated, ServiceError> {
+        statement.interrupt.check()?;
+        let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
+        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        // Which of them break a uniqueness may depend on their order.
+        if collection.parts().iter().all(|part| !matches!(part.half, Half::Unique(_))) {
+            found.forget_order();
+        }
+        let mut outcome = Updated::default();
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
+            outcome.matched += documents.len() as u64;
+            let mut revisions = Vec::new();
+            for old in documents {
+                if let Some(new) = update.apply(&old.document, Some(filter), array_filters)? {
+                    let (row, sequence) = (old.row, old.sequence);
+                    revisions.push(Revision { row, sequence, old: Some(old), new: Some(new) });
+                }
+            }
+            outcome.modified += revisions.len() as u64;
+            self.revise(collection, revisions).await?;
+            statement.interrupt.check()?;
+        }
+        if outcome.matched == 0 && statement.upsert {
+            let (upserted, _) = self.upsert(collection, filter, update, array_filters).await?;
+            return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
+        }
+        Ok(outcome)
+    }
+
+    /// The documents a statement is about, all of which are met before the first is changed.
+    async fn subjects(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        filter: &Filter,
+        multi: bool,
+    ) -> Result<Found<C>, ServiceError> {
+        let sort = Sort::default();
+        let selection = Selection {
+            filter,
+            sort: &sort,
+            skip: 0,
+            limit: None,
+            hint: None,
+            alone: true,
+            allow_disk_use: true,
+        };
+        if !multi {
+            return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
+        }
+        let plan = self.plan_read(collection, selection)?;
+        let mut all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
+        all.meet_all(self).await?;
+        Ok(Found::All(Box::new(all)))
+    }
+
+    /// Applies revisions of existing documents in as many intents as they need.
+    async fn revise(
+        &self,
+        collection: &Collection<C>,
+        mut revisions: Vec<Revision>,
+    ) -> Result<(), ServiceError> {
+        if !may_conflict(collection, &revisions) {
+            // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
+            revisions.shuffle(&mut rand::rng());
+        }
+        let parts = collection.parts();
+        let mut revisions = revisions.into_iter().peekable();
+        while revisions.peek().is_some() {
+            let chunk = cutting::next_write(&parts, &mut revisions, self.settings.request_bytes);
+            let conflicts = self.conflicts(collection, &chunk).await?;
+            let failure = conflicts.iter().position(Option::is_some);
+            let accepted: Vec<Revision> = match failure {
+                Some(position) => chunk.into_iter().take(position).collect(),
+                None => chunk,
+            };
+            if !accepted.is_empty() {
+                self.apply(collection, &accepted).await?;
+            }
+            if let Some(error) = conflicts.into_iter().flatten().next() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts what an upsert makes of its filter and update; its `_id` and the document.
+    async fn upsert(
+        &self,
+        collection: &Collection<C>,
+        filter: &Filter,
+        update: &Update,
+        array_filters: &ArrayFilters,
+    ) -> Result<(Bson, Document), ServiceError> {
+        let mut document = update.upsert_document(filter, array_filters)?;
+        if !document.contains_key("_id") {
+            let mut with_id = doc! { "_id": ObjectId::new() };
+            with_id.extend(document);
+            document = with_id;
+        }
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        let row = collection.sealer.row_id(&id);
+        let sequence = self.next_sequence();
+        self.revise(collection, vec![Revision { row, sequence, old: None, new: Some(document.clone()) }])
+            .await?;
+        Ok((id, document))
+    }
+
+    /// Removes the documents that match, or the first of them.
+    pub(super) async fn delete(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: &DeleteStatement,
+    ) -> Result<u64, ServiceError> {
+        let DeleteStatement { filter, multi, .. } = statement;
+        if !multi && let Some(row) = self.only_row(collection, filter)? {
+            return self.delete_one(collection, row, filter.clone()).await;
+        }
+        self.as_one_writer(collection, self.delete_alone(collection, statement)).await
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn delete_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        statement: &DeleteStatement,
+    ) -> Result<u64, ServiceError> {
+        let DeleteStatement { filter, multi, .. } = statement;
+        statement.interrupt.check()?;
+        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        found.forget_order();
+        let mut count = 0;
+        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
+            count += documents.len() as u64;
+            self.revise(collection, documents.into_iter().map(removal).collect()).await?;
+            statement.interrupt.check()?;
+        }
+        Ok(count)
+    }
+
+    /// Changes or removes the first document in the query's order.
+    pub(super) async fn find_and_modify(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, ServiceError> {
+        self.as_one_writer(collection, self.find_and_modify_alone(collection, query, modification)).await
+    }
+
+    /// The same. The caller holds the write lock.
+    async fn find_and_modify_alone(
+        self: &Arc<Self>,
+        collection: &Arc<Collection<C>>,
+        query: &Query,
+        modification: Modification,
+    ) -> Result<FoundAndModified, ServiceError> {
+        let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await;
+        let found = found.map_err(error::not_recorded)?;
+        match (found, modification) {
+            (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
+                let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
+                let (id, document) = upserted?;
+                let document = return_new.then_some(document);
+                Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
+            }
+            (None, _) => Ok(FoundAndModified::default()),
+            (Some(old), Modification::Remove) => {
+                let document = Some(old.document.clone());
+                self.revise(collection, vec![removal(old)]).await?;
+                Ok(FoundAndModified { document, existing: true, upserted: None })
+            }
+            (Some(old), Modification::Update { update, array_filters, return_new, .. }) => {
+                let new = update.apply(&old.document, Some(&query.filter), &array_filters)?;
+                let before = old.document.clone();
+                let after = new.clone().unwrap_or_else(|| before.clone());
+                if new.is_some() {
+                    let revision = Revision { row: old.row, sequence: old.sequence, old: Some(old), new };
+                    self.revise(collection, vec![revision]).await?;
+                }
+                let document = Some(if return_new { after } else { before });
+                Ok(FoundAndModified { document, existing: true, upserted: None })
+            }
+        }
+    }
+}
+
+/// True if it may depend on the order of these revisions which of them break a uniqueness.
+fn may_conflict<C: ServerChannel>(collection: &Collection<C>, revisions: &[Revision]) -> bool {
+    let parts = collection.parts();
+    let changes = |revision: &Revision| {
+        let Some(new) = &revision.new else { return false };
+        let Some(old) = &revision.old else { return true };
+        let differ = |part| match (terms::of(part, &old.document), terms::of(part, new)) {
+            (Ok(old), Ok(new)) => old.values != new.values,
+            (Err(_), _) | (_, Err(_)) => true,
+        };
+        parts.iter().filter(|part| matches!(part.half, Half::Unique(_))).any(|part| differ(part))
+    };
+    revisions.iter().any(changes)
+}
+
+/// What a statement is about.
+enum Found<C> {
+    One(Option<Box<OpenDocument>>),
+    All(Box<Natural<C>>),
+}
+
+impl<C: ServerChannel> Found<C> {
+    /// The next documents, as many as one intent takes at most; perhaps none although more follow. `None` at the end.
+    async fn next<S: Storage>(
+        &mut self,
+        shared: &Shared<S, C>,
+        documents_max: usize,
+    ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
+        match self {
+            Self::One(one) => Ok(one.take().map(|one| vec![*one])),
+            Self::All(all) => all.next(shared, documents_max).await,
+        }
+    }
+
+    /// See [`Natural::forget_order`].
+    fn forget_order(&mut self) {
+        match self {
+            Self::One(_) => {}
+            Self::All(all) => all.forget_order(),
+        }
+    }
+}
+
+/// Checks a document that is to be inserted, by itself; its length in bytes.
+///
+/// # Errors
+/// It is too large, or has what an index cannot hold.
+pub(super) fn check_insertion<C>(parts: &[Arc<Part<C>>], document: &Document) -> Result<usize, ServiceError> {
+    let length = limits::check_built(document)?;
+    for part in parts {
+        arras_planner::terms::check(document, &part.physical)
+            .map_err(|error| error::too_many_entries(&error))?;
+    }
+    Ok(length)
+}
+
+fn removal(old: OpenDocument) -> Revision {
+    Revision { row: old.row, sequence: old.sequence, old: Some(old), new: None }
+}
+
+/// Labels of a unique index that one revision takes, and those it gives up.
+#[derive(Default)]
+struct Labels {
+    taken: Vec<unique::Label>,
+    freed: Vec<unique::Label>,
+}
+
+/// A unique index, and the labels of each revision.
+type Labelled<C> = (Arc<super::index::LiveIndex<C>>, IndexId, Vec<Labels>);
+
+/// The uniqueness one revision breaks; if none, its claims are noted.
+fn conflict<C: ServerChannel>(
+    collection: &Collection<C>,
+    position: usize,
+    revision: &Revision,
+    labelled: &[Labelled<C>],
+    claims: &mut Claims,
+) -> Option<ServiceError> {
+    let document = revision.new.as_ref()?;
+    if revision.old.is_none() && claims.rows.contains(&revision.row) {
+        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        return Some(duplicate(&collection.ns, "_id_", doc! { "_id": 1 }, doc! { "_id": id }));
+    }
+    for (index, id, labels) in labelled {
+        let is_taken = |label| claims.labels.get(&(*id, label)).is_some_and(|row| *row != revision.row);
+        if labels.get(position).is_some_and(|labels| labels.taken.iter().copied().any(is_taken)) {
+            let values = index.request.key.keys().map(|field| {
+                let path: Vec<&str> = field.split('.').collect();
+                (field.clone(), arras_documents::path::exact(document, &path).cloned().unwrap_or(Bson::Null))
+            });
+            let (name, key) = (&index.request.name, index.request.key.clone());
+            return Some(duplicate(&collection.ns, name, key, values.collect()));
+        }
+    }
+    claims.rows.insert(revision.row);
+    for (_, id, labels) in labelled {
+        let Some(Labels { taken, freed }) = labels.get(position) else {
+            continue;
+        };
+        for label in taken {
+            claims.labels.insert((*id, *label), revision.row);
+        }
+        // What one document gives up a later one of the same write may take: the steps free before they claim.
+        for label in freed {
+            if claims.labels.get(&(*id, *label)) == Some(&revision.row) {
+                claims.labels.remove(&(*id, *label));
+            }
+        }
+    }
+    None
+}
+
+/// MongoDB's duplicate-key error.
+fn duplicate(ns: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> ServiceError {
+    let values: Vec<String> = key_value.iter().map(|(field, value)| format!("{field}: {value}")).collect();
+    ServiceError {
+        fault: Fault::DuplicateKey,
+        message: format!(
+            "E11000 duplicate key error collection: {}.{} index: {index} dup key: {{ {} }}",
+            ns.database,
+            ns.collection,
+            values.join(", ")
+        ),
+        details: Some(Box::new(doc! { "keyPattern": key_pattern, "keyValue": key_value })),
+    }
+}

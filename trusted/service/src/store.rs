@@ -1,0 +1,367 @@
+//! What a front end may ask of the trusted side's data service, in logical terms: plaintext documents in,
+//! plaintext documents out. Declared here so that front ends, which cannot see keys, depend on nothing that
+//! can; implemented by `trusted/engine` over the encrypted indexes, and in plain memory as a baseline.
+
+use crate::error::{Fault, ServiceError};
+use crate::explanation::Explanation;
+use crate::interrupt::Interrupt;
+use arras_documents::filter::Filter;
+use arras_documents::limits;
+use arras_documents::sort::Sort;
+use arras_documents::spill::Workspace;
+use arras_documents::update::{ArrayFilters, Update};
+use bson::{Bson, Document, RawDocumentBuf};
+use std::future::Future;
+
+/// A database and a collection in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    /// Database name.
+    pub database: String,
+    /// Collection name.
+    pub collection: String,
+}
+
+/// A read: what to return, in which order, how much of it.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Which documents.
+    pub filter: Filter,
+    /// Order; natural (insertion) order if empty.
+    pub sort: Sort,
+    /// Documents to pass over.
+    pub skip: u64,
+    /// Most documents to return.
+    pub limit: Option<u64>,
+    /// Name or key pattern of the index to use; [`ServiceError`] if there is none such.
+    pub hint: Option<Bson>,
+    /// A sort that does not fit memory may use the disk; else it is [`Fault::DiskUseForbidden`].
+    pub allow_disk_use: bool,
+}
+
+/// An index that is being filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexBuild {
+    /// Over which collection.
+    pub ns: Namespace,
+    /// Documents entered so far.
+    pub done: u64,
+    /// Documents there were when it began.
+    pub total: u64,
+}
+
+/// An insert, update or delete that failed for one of its documents.
+#[derive(Clone, Debug)]
+pub struct WriteFailure {
+    /// Position of the document (or statement) in the request.
+    pub index: usize,
+    /// Why.
+    pub error: ServiceError,
+}
+
+/// Outcome of an insert.
+#[derive(Clone, Debug, Default)]
+pub struct Inserted {
+    /// How many are durably stored.
+    pub count: u64,
+    /// The others.
+    pub failures: Vec<WriteFailure>,
+}
+
+/// An update statement.
+#[derive(Clone, Debug)]
+pub struct UpdateStatement {
+    /// Which documents.
+    pub filter: Filter,
+    /// What to do with them.
+    pub update: Update,
+    /// Conditions on the array elements that `$[identifier]` in the update stands for.
+    pub array_filters: ArrayFilters,
+    /// All of them, not only the first.
+    pub multi: bool,
+    /// Insert one if there is none.
+    pub upsert: bool,
+    /// Ends it early, between two of its atomic parts.
+    pub interrupt: Interrupt,
+}
+
+/// A delete statement.
+#[derive(Clone, Debug)]
+pub struct DeleteStatement {
+    /// Which documents.
+    pub filter: Filter,
+    /// All of them, not only the first.
+    pub multi: bool,
+    /// Ends it early, between two of its atomic parts.
+    pub interrupt: Interrupt,
+}
+
+/// Outcome of an update.
+#[derive(Clone, Debug, Default)]
+pub struct Updated {
+    /// Documents that matched.
+    pub matched: u64,
+    /// Documents that are now different.
+    pub modified: u64,
+    /// `_id` of the document an upsert inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// What `findAndModify` does with the document it finds.
+#[derive(Clone, Debug)]
+pub enum Modification {
+    /// Changes it.
+    Update {
+        /// How.
+        update: Update,
+        /// Conditions on the array elements that `$[identifier]` in the update stands for.
+        array_filters: ArrayFilters,
+        /// Insert if there is none.
+        upsert: bool,
+        /// Return the document after the change.
+        return_new: bool,
+    },
+    /// Removes it.
+    Remove,
+}
+
+/// Outcome of `findAndModify`.
+#[derive(Clone, Debug, Default)]
+pub struct FoundAndModified {
+    /// The document, before or after as asked.
+    pub document: Option<Document>,
+    /// True if a document existed and was updated or removed.
+    pub existing: bool,
+    /// `_id` of the document an upsert inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// An index as the application asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexRequest {
+    /// Its name.
+    pub name: String,
+    /// Field to 1 or -1, in order. Other kinds ("text", "2dsphere", …) are refused by the store.
+    pub key: Document,
+    /// Values are unique.
+    pub unique: bool,
+    /// Documents without the field are not indexed.
+    pub sparse: bool,
+    /// Further options as sent (stored and listed back; refused if they would change results).
+    pub options: Document,
+}
+
+/// A sum, average, minimum, maximum or count over a filter, by name of the result field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// Result field.
+    pub name: String,
+    /// Which function.
+    pub function: AggregateFunction,
+}
+
+/// An aggregate that a range index can answer from sealed partials.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AggregateFunction {
+    /// Number of documents.
+    Count,
+    /// Sum of a field.
+    Sum(String),
+    /// Average of a field.
+    Average(String),
+}
+
+/// Size of a collection, for `collStats` and `dbStats`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectionSize {
+    /// Documents.
+    pub document_count: u64,
+}
+
+/// A document as a cursor has it at hand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fetched {
+    /// Field by field.
+    Decoded(Document),
+    /// As BSON that is known to be well formed, within the limits of a stored document, and free of repeated names.
+    Encoded(RawDocumentBuf),
+}
+
+impl Fetched {
+    /// Its fields. An error only if what was called well formed is not.
+    ///
+    /// # Errors
+    /// [`Fault::MalformedDocument`].
+    pub fn into_document(self) -> Result<Document, ServiceError> {
+        match self {
+            Self::Decoded(document) => Ok(document),
+            Self::Encoded(bytes) => Document::try_from(bytes).map_err(|_| {
+                ServiceError::new(Fault::MalformedDocument, "a stored document does not decode")
+            }),
+        }
+    }
+
+    /// Bytes of it as BSON.
+    ///
+    /// # Errors
+    /// As [`limits::check_built`].
+    pub fn encoded_bytes(&self) -> Result<usize, ServiceError> {
+        match self {
+            Self::Decoded(document) => Ok(limits::check_built(document)?),
+            Self::Encoded(bytes) => Ok(bytes.as_bytes().len()),
+        }
+    }
+}
+
+/// A result that is fetched in batches.
+pub trait Cursor: Send + 'static {
+    /// The next documents: at most `documents_max` and about `bytes_max` bytes (at least one document if any
+    /// is left). Empty: the end.
+    fn next_batch(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<Vec<Document>, ServiceError>> + Send;
+
+    /// The next documents, as [`Self::next_batch`], to be handed on as they are: a store that has them as BSON need not
+    /// decode them.
+    fn next_fetched(
+        &mut self,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<Vec<Fetched>, ServiceError>> + Send {
+        async move {
+            let documents = self.next_batch(documents_max, bytes_max).await?;
+            Ok(documents.into_iter().map(Fetched::Decoded).collect())
+        }
+    }
+
+    /// Waits for a turn on a processor, among all the heavy work on its store's documents; none if turns are not
+    /// taken. It is to be given back after a few milliseconds.
+    fn turn() -> impl Future<Output = Option<Turn>> + Send {
+        async { None }
+    }
+}
+
+/// A turn on a processor: see [`Cursor::turn`]. Given back when dropped.
+pub struct Turn(Box<dyn Send>);
+
+impl Turn {
+    /// A turn that ends when `permit` is dropped.
+    #[must_use]
+    pub fn new(permit: impl Send + 'static) -> Self {
+        Self(Box::new(permit))
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Turn({} bytes)", size_of_val(&*self.0))
+    }
+}
+
+/// The data service. A collection that does not exist reads as empty and is made by the first write.
+///
+/// Dropping the future of a read (`find`, `count`, `aggregate`, `explain`, [`Cursor::next_batch`]) ends the read
+/// soon; a write that has begun is ended by its [`Interrupt`] alone.
+pub trait Store: Send + Sync + 'static {
+    /// Its cursors.
+    type Cursor: Cursor;
+
+    /// What work on this store's documents may use: memory, and, if allowed and there is one, the disk.
+    fn workspace(&self, allow_disk_use: bool) -> Workspace {
+        let _ = allow_disk_use;
+        Workspace::default()
+    }
+    /// Databases that have collections.
+    fn databases(&self) -> impl Future<Output = Result<Vec<String>, ServiceError>> + Send;
+    /// Collections of a database.
+    fn collections(&self, database: &str) -> impl Future<Output = Result<Vec<String>, ServiceError>> + Send;
+    /// Makes a collection. [`Fault::NamespaceExists`] if it exists.
+    fn create_collection(&self, ns: &Namespace) -> impl Future<Output = Result<(), ServiceError>> + Send;
+    /// Drops a collection; false if there was none.
+    fn drop_collection(&self, ns: &Namespace) -> impl Future<Output = Result<bool, ServiceError>> + Send;
+    /// Size of a collection.
+    fn size(&self, ns: &Namespace) -> impl Future<Output = Result<CollectionSize, ServiceError>> + Send;
+
+    /// Makes indexes over existing and future documents; returns how many there were before and after (the
+    /// `_id` index included). An identical one is kept; [`Fault::IndexOptionsConflict`] or
+    /// [`Fault::IndexKeySpecsConflict`] on a conflicting one.
+    fn create_indexes(
+        &self,
+        ns: &Namespace,
+        indexes: Vec<IndexRequest>,
+    ) -> impl Future<Output = Result<(usize, usize), ServiceError>> + Send;
+    /// Index builds under way.
+    fn index_builds(&self) -> Vec<IndexBuild> {
+        Vec::new()
+    }
+    /// Indexes of a collection, the `_id` index first. [`Fault::NamespaceNotFound`] if there is no collection.
+    fn indexes(&self, ns: &Namespace)
+    -> impl Future<Output = Result<Vec<IndexRequest>, ServiceError>> + Send;
+    /// Drops an index by name. [`Fault::IndexNotFound`]; [`Fault::InvalidOptions`] for the `_id` index.
+    fn drop_index(&self, ns: &Namespace, name: &str)
+    -> impl Future<Output = Result<(), ServiceError>> + Send;
+    /// Drops all indexes but the one on `_id`, which loses its order if it was given one. [`Fault::NamespaceNotFound`]
+    /// if there is no collection.
+    fn drop_all_indexes(&self, ns: &Namespace) -> impl Future<Output = Result<(), ServiceError>> + Send {
+        async {
+            for index in self.indexes(ns).await? {
+                if index.name != crate::ID_INDEX {
+                    self.drop_index(ns, &index.name).await?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Inserts documents (each has an `_id`). Ordered: stops at the first failure.
+    fn insert(
+        &self,
+        ns: &Namespace,
+        documents: Vec<Document>,
+        ordered: bool,
+    ) -> impl Future<Output = Result<Inserted, ServiceError>> + Send;
+    /// Finds documents.
+    fn find(
+        &self,
+        ns: &Namespace,
+        query: Query,
+    ) -> impl Future<Output = Result<Self::Cursor, ServiceError>> + Send;
+    /// Number of documents that match (with the query's skip and limit).
+    fn count(&self, ns: &Namespace, query: Query) -> impl Future<Output = Result<u64, ServiceError>> + Send;
+    /// Answers aggregates over a filter from an index alone; `None` if no index covers it exactly.
+    fn aggregate(
+        &self,
+        ns: &Namespace,
+        filter: &Filter,
+        aggregates: &[Aggregate],
+    ) -> impl Future<Output = Result<Option<Document>, ServiceError>> + Send;
+    /// Changes documents.
+    fn update(
+        &self,
+        ns: &Namespace,
+        statement: UpdateStatement,
+    ) -> impl Future<Output = Result<Updated, ServiceError>> + Send;
+    /// Removes the documents that match, or the first; how many.
+    fn delete(
+        &self,
+        ns: &Namespace,
+        statement: DeleteStatement,
+    ) -> impl Future<Output = Result<u64, ServiceError>> + Send;
+    /// Finds the first document in the query's order and changes or removes it.
+    fn find_and_modify(
+        &self,
+        ns: &Namespace,
+        query: Query,
+        modification: Modification,
+    ) -> impl Future<Output = Result<FoundAndModified, ServiceError>> + Send;
+    /// How a query would run (and, with `aggregates`, how they would be answered): index, rounds, cost,
+    /// leakage.
+    fn explain(
+        &self,
+        ns: &Namespace,
+        query: Query,
+        aggregates: &[Aggregate],
+    ) -> impl Future<Output = Result<Explanation, ServiceError>> + Send;
+}
