@@ -82,8 +82,8 @@ async fn work(index: impl RangeIndex) {
 async fn drive(which: u8, server: Arc<Server>) -> Result<(), IndexError> {
     let (key, width, prg) = (Key::take_from(&mut [2; Key::BYTES]), Width::Bits32, Prg::new(&[3; 16]));
     match which {
-        0 => work(BPlus::create(server, INDEX, Clww::new(&key, width), 256, prg).await?).await,
-        1 => work(BPlus::create(server, INDEX, FhOpe::new(width), 256, prg).await?).await,
+        0 => work(BPlus::new(server, INDEX, &key, Clww::new(&key, width), prg).create(256).await?).await,
+        1 => work(BPlus::new(server, INDEX, &key, FhOpe::new(width), prg).create(256).await?).await,
         2 => work(KerschbaumTueno::create(server, INDEX, &key, width, 128, prg).await?).await,
         3 => work(Pope::create(server, INDEX, &key, width, 256, prg).await?).await,
         4 => {

@@ -7,7 +7,7 @@ use arras_protocol::arx_range::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::ore::{Scheme, Width};
-use arras_protocol::{Blob, IndexId, RowId, bplus, kerschbaum_tueno, logarithmic_brc, path_oram, pope};
+use arras_protocol::{Blob, IndexId, bplus, kerschbaum_tueno, logarithmic_brc, path_oram, pope};
 use libfuzzer_sys::fuzz_target;
 
 const INDEX: IndexId = IndexId([1; 8]);
@@ -21,7 +21,7 @@ fn bplus_seed(scheme: Scheme) -> Vec<u8> {
         let entry = |number| bplus::NewEntry {
             query: text(number),
             stored: text(number),
-            row: RowId([number; 16]),
+            sealed: bplus::SealedEntry([number; 32]),
             equals: hides.then(|| (text(number), text(number))),
             tie: None,
         };
@@ -29,12 +29,12 @@ fn bplus_seed(scheme: Scheme) -> Vec<u8> {
     };
     let replacement = bplus::Replacement { version: 1, pairs: Blob([text(8).0, text(9).0].concat()) };
     let bound = |number, after| bplus::Bound { query: text(number), after };
-    let target =
-        bplus::Target { lower: text(5), upper: hides.then(|| text(5)), row: RowId([5; 16]), tie: None };
-    let after = bplus::After { row: RowId([2; 16]), tie: None };
+    let sealed = |number| bplus::SealedEntry([number; 32]);
+    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), sealed: sealed(5), tie: None };
+    let after = bplus::After { sealed: sealed(2), tie: None };
     let (lower, upper, order) = (bound(2, Some(after)), bound(7, None), Order::Ascending);
     framed::<bplus::BPlus>(&[
-        bplus::Request::CreateIndex { index, scheme, page_bytes: 150 },
+        bplus::Request::CreateIndex { index, scheme, page_bytes: 200 },
         bplus::Request::Load { index, version: 0, entries: entries(1..7) },
         bplus::Request::Insert { index, version: 0, replacement: None, entries: entries(3..9) },
         bplus::Request::Replace { index, replacement },

@@ -1,16 +1,16 @@
 //! What searches show to one who watches the server's half, read from the recorded messages of each protocol: how
 //! many results there are and which stored items they are, as far as the protocol shows it.
 //!
-//! Items have the names under which the server keeps them (row, sealed element, bucket), never plaintexts.
+//! Items have the names under which the server keeps them (sealed entry, sealed element, bucket), never plaintexts.
 
 use super::tape::Exchange;
 use arras_protocol::arx_range::{self, ArxRange};
-use arras_protocol::bplus::{self, BPlus};
+use arras_protocol::bplus::{self, BPlus, SealedEntry};
 use arras_protocol::kerschbaum_tueno::{self, ENTRY_BYTES, KerschbaumTueno};
 use arras_protocol::logarithmic_brc::{self, LogarithmicBrc};
 use arras_protocol::path_oram::{self, PathOram};
 use arras_protocol::pope::{self, Pope};
-use arras_protocol::{Protocol, ProtocolId, RowId};
+use arras_protocol::{Protocol, ProtocolId};
 use std::collections::HashMap;
 
 /// How much of something is seen.
@@ -113,7 +113,7 @@ impl Observer {
         for exchange in made {
             match (exchange.of::<BPlus>(), exchange.of::<Pope>()) {
                 (Some((bplus::Request::CreateIndex { scheme, .. }, _)), _) => {
-                    observer.entry_bytes = scheme.stored_bytes().unwrap_or(0) + RowId::BYTES;
+                    observer.entry_bytes = scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES;
                 }
                 (_, Some((pope::Request::CreateIndex { element_bytes, .. }, _))) => {
                     observer.entry_bytes = usize::from(element_bytes);
@@ -131,7 +131,7 @@ impl Observer {
             if let Some((request, _)) = exchange.of::<BPlus>() {
                 return match request {
                     bplus::Request::Insert { entries, .. } | bplus::Request::Load { entries, .. } => {
-                        entries.first().map(|entry| entry.row.as_bytes().to_vec())
+                        entries.first().map(|entry| entry.sealed.as_bytes().to_vec())
                     }
                     _ => None,
                 };
@@ -197,8 +197,8 @@ impl Observer {
         for exchange in exchanges {
             if let Some((_, bplus::Response::Found { entries, .. })) = exchange.of::<BPlus>() {
                 let entries = entries.as_slice().chunks_exact(self.entry_bytes.max(1));
-                seen.names
-                    .extend(entries.map(|entry| entry[entry.len().saturating_sub(RowId::BYTES)..].to_vec()));
+                let name = |entry: &[u8]| entry[entry.len().saturating_sub(SealedEntry::BYTES)..].to_vec();
+                seen.names.extend(entries.map(name));
             } else if let Some((_, kerschbaum_tueno::Response::Entries(entries))) =
                 exchange.of::<KerschbaumTueno>()
             {

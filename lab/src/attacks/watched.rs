@@ -140,14 +140,9 @@ pub(super) fn on_own_thread<T: Send>(
     })
 }
 
-/// The row of a record. Attackers know rows as names without meaning; the number in it is for scoring.
+/// The row of a record: a name.
 fn row(record: usize) -> RowId {
     let mut bytes = [0; RowId::BYTES];
     bytes[RowId::BYTES - 8..].copy_from_slice(&(record as u64).to_be_bytes());
     RowId(bytes)
-}
-
-/// The record of a row.
-pub(super) fn record(row: &[u8]) -> Option<usize> {
-    row.last_chunk::<8>().and_then(|bytes| usize::try_from(u64::from_be_bytes(*bytes)).ok())
 }

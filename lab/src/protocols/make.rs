@@ -3,6 +3,7 @@
 use super::{Made, MakeFuture, Making, StateBytes, Watched};
 use crate::channel::LabChannel;
 use arras_protocol::arx_range::Order;
+use arras_protocol::bplus::SealedEntry;
 use arras_protocol::ore::Scheme;
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, OperationId, RowId};
@@ -23,7 +24,7 @@ const BPLUS_CHILD_BYTES: usize = 8;
 
 /// The smallest page of a B+ tree over a scheme: three entries fit.
 pub(super) fn bplus_page_bytes_min(scheme: Scheme) -> usize {
-    let entry_bytes = scheme.stored_bytes().unwrap_or(0) + RowId::BYTES + BPLUS_CHILD_BYTES;
+    let entry_bytes = scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES + BPLUS_CHILD_BYTES;
     BPLUS_HEAD_BYTES + 3 * entry_bytes
 }
 
@@ -38,7 +39,8 @@ pub(super) fn bplus<O: OrderScheme + 'static>(scheme: O, making: Making) -> Make
         let (watched, tally) = (scheme.clone(), scheme.tally());
         let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
         let (channel, index) = (Arc::clone(&making.channel), making.index());
-        let index = BPlus::create(channel, index, scheme, page_bytes(&making), making.prg()).await?;
+        let index = BPlus::new(channel, index, &making.key(), scheme, making.prg());
+        let index = index.create(page_bytes(&making)).await?;
         Ok(Made {
             index: Box::new(index),
             scheme: Some(tally),

@@ -1,14 +1,15 @@
 //! The B+ tree over each scheme.
 
 mod schemes;
+mod sealed;
 mod store;
 mod views;
 
 use crate::body::{Subject, Tampering};
-use crate::world::{INDEX, Wire, prg};
-use arras_protocol::bplus::{BPlus as Protocol, Request, Response};
+use crate::world::{INDEX, Wire, key, prg};
+use arras_protocol::bplus::{BPlus as Protocol, Request, Response, SealedEntry};
 use arras_protocol::ore::Width;
-use arras_protocol::{Channel, ChannelError, RowId};
+use arras_protocol::{Channel, ChannelError};
 use arras_schemes::IndexError;
 use arras_schemes::bplus::BPlus;
 use arras_schemes::ore::OrderScheme;
@@ -29,7 +30,7 @@ impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Over<F> {
     }
 
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
-        BPlus::create(wire, INDEX, (self.make)(self.width), self.page_bytes, prg(1)).await
+        BPlus::new(wire, INDEX, &key(), (self.make)(self.width), prg(1)).create(self.page_bytes).await
     }
 
     fn tampering(&self) -> Tampering {
@@ -71,8 +72,8 @@ impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Short<F> {
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
         let scheme = (self.0.make)(self.0.width);
         let stored_bytes = scheme.scheme().stored_bytes().expect("a scheme's own parameters");
-        let wire = Cutting { wire, entry_bytes: stored_bytes + RowId::BYTES };
-        BPlus::create(wire, INDEX, scheme, self.0.page_bytes, prg(1)).await
+        let wire = Cutting { wire, entry_bytes: stored_bytes + SealedEntry::BYTES };
+        BPlus::new(wire, INDEX, &key(), scheme, prg(1)).create(self.0.page_bytes).await
     }
 
     fn tampering(&self) -> Tampering {

@@ -2,21 +2,25 @@
 //!
 //! *Paper.* Bogatov, Kollios, Reyzin, VLDB 2019, §4.1; the tree is Comer's (1979), with deletion.
 //!
-//! Entries are (stored ciphertext, row) pairs, ordered by value and, where equal values compare as equal, by row.
-//! So one entry has one place, however often its value occurs, and comes in once.
+//! An entry is a stored ciphertext, and value and row sealed beside it ([`SealedEntry`]). Sealing is deterministic, so
+//! what is sealed also names the entry: it is found, removed and known again by that. Entries are ordered by value and,
+//! where equal values compare as equal, by what is sealed. So one entry has one place, however often its value occurs,
+//! and comes in once.
 //!
-//! Where stored ciphertexts show nothing by themselves ([`Scheme::breaks_ties`]) the rows of one value are ordered by a
-//! key of that value, which comes with the requests that need it and is not stored: rows in clear order would show
-//! where a value ends. To who has a copy of the tree their sequence is as random as that of different values.
+//! Where stored ciphertexts show nothing by themselves ([`Scheme::breaks_ties`]) the entries of one value are ordered by
+//! a key of that value, which comes with the requests that need it and is not stored: names in their own order would
+//! show where a value ends. To who has a copy of the tree their sequence is as random as that of different values.
 //!
-//! *Leakage.* Per scheme: [`crate::leakage::bplus::bplus`].
+//! *Leakage.* Per scheme: [`crate::leakage::bplus::bplus`]. What is sealed adds one thing: an entry that is removed and
+//! comes again, with the same value and row, is known again. It says nothing of which document an entry belongs to, and
+//! entries of different indexes have nothing in common; but a step of a write is in one transaction with its document's.
 //!
 //! *Cost.* One round for each operation, of O(log_B N) page accesses and the pages of the result.
 
 use crate::arx_range::Order;
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
-use crate::ids::{IndexId, RowId};
+use crate::ids::IndexId;
 use crate::ore::Scheme;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +34,23 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub struct BPlus;
 
-/// What orders the rows of one value: `arras_primitives::tie` under this key. The same for the same value.
+/// Value and row of an entry, sealed deterministically under a key of the index (`arras_primitives::det_pair`): the
+/// entry's name on the server, equal for equal pairs of value and row and random besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SealedEntry(pub [u8; Self::BYTES]);
+
+impl SealedEntry {
+    /// Length in bytes.
+    pub const BYTES: usize = 32;
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+}
+
+/// What orders the entries of one value: `arras_primitives::tie` under this key. The same for the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TieToken(pub [u8; 16]);
 
@@ -41,10 +61,10 @@ pub struct NewEntry {
     pub query: Blob,
     /// Is stored.
     pub stored: Blob,
-    /// The row.
-    pub row: RowId,
-    /// For schemes that hide equality: query ciphertexts of the lower and upper end of the value. An entry with
-    /// this row between them is the same entry.
+    /// Is stored beside it.
+    pub sealed: SealedEntry,
+    /// For schemes that hide equality: query ciphertexts of the lower and upper end of the value. An entry of
+    /// this name between them is the same entry.
     pub equals: Option<(Blob, Blob)>,
     /// For schemes that break ties by a key: that of the value.
     pub tie: Option<TieToken>,
@@ -57,8 +77,8 @@ pub struct Target {
     pub lower: Blob,
     /// For schemes that hide equality: that of the upper end.
     pub upper: Option<Blob>,
-    /// Its row.
-    pub row: RowId,
+    /// Its name.
+    pub sealed: SealedEntry,
     /// For schemes that break ties by a key: that of the value.
     pub tie: Option<TieToken>,
 }
@@ -66,8 +86,8 @@ pub struct Target {
 /// Where a search goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct After {
-    /// The row of the entry that came last.
-    pub row: RowId,
+    /// The name of the entry that came last.
+    pub sealed: SealedEntry,
     /// For schemes that break ties by a key: that of its value.
     pub tie: Option<TieToken>,
 }
@@ -87,7 +107,7 @@ pub struct Replacement {
 pub struct Bound {
     /// Its query ciphertext.
     pub query: Blob,
-    /// For the end where the search starts: it goes on after the entry of an equal ciphertext and this row.
+    /// For the end where the search starts: it goes on after the entry of an equal ciphertext and this name.
     pub after: Option<After>,
 }
 
@@ -181,7 +201,7 @@ pub enum Response {
     },
     /// Of a search.
     Found {
-        /// Stored ciphertext and row of one entry after the other.
+        /// Stored ciphertext and name of one entry after the other.
         entries: Blob,
         /// Whether there is more in the range, and the limit allows it: search again after the last entry.
         more: bool,

@@ -20,7 +20,8 @@
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
 //!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
 //!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
-//!     |-- BPlusTie                          bplus: PRF, value -> what orders the rows of that value
+//!     |-- BPlusSeal                         bplus: deterministic AEAD of an entry's value and row
+//!     |-- BPlusTie                          bplus: PRF, value -> what orders the entries of that value
 //!     |-- ClozHash                          CLOZ: PRF of the pairing hash
 //!     |-- ClozPrefix                        CLOZ: PRF of prefixes
 //!     |-- ClozSeal                          CLOZ: symmetric encryption of the plaintext beside the hashes
@@ -77,6 +78,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     BcloTape,
     /// From `Index`.
+    BPlusSeal,
+    /// From `Index`.
     BPlusTie,
     /// From `Index`.
     ClozHash,
@@ -125,6 +128,7 @@ impl<'a> Purpose<'a> {
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),
+            Self::BPlusSeal => ("bplus seal", b""),
             Self::BPlusTie => ("bplus tie", b""),
             Self::ClozHash => ("cloz hash", b""),
             Self::ClozPrefix => ("cloz prefix", b""),

@@ -2,10 +2,13 @@
 //!
 //! *Paper.* Bogatov, Kollios, Reyzin, VLDB 2019, §4.1.
 //!
-//! *Deviations.* Rows are stored as they are, beside the ciphertexts. Every entry found is decrypted and must lie in
-//! the range, in order and once; that the server leaves none out is not checked, for nothing authenticates that.
-//! Nothing binds a row to its ciphertext: a lying server can exchange rows, or alter values within the range where the
-//! scheme is malleable (CLWW, Lewi-Wu).
+//! *Rows.* Value and row are sealed beside each ciphertext ([`arras_primitives::det_pair`], bound to the index), and what
+//! is sealed names the entry. A ciphertext must decrypt to the value that is sealed beside it: a server that exchanges
+//! rows, or alters a ciphertext, is found out. What it has of an entry says nothing of the entry's document, and is the
+//! same again only if the same pair of value and row comes again.
+//!
+//! *Deviations.* The paper stores rows as they are. Every entry found is opened and must lie in the range, in order and
+//! once; that the server leaves none out, or keeps what was removed, is not checked, for nothing authenticates that.
 
 mod reply;
 
@@ -14,15 +17,16 @@ use crate::error::IndexError;
 use crate::ore::domain::key_plaintext;
 use crate::ore::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::traits::RangeIndex;
+use arras_keys::{Key, Purpose};
+use arras_primitives::det_pair::DetPair;
 use arras_primitives::prg::Prg;
-use arras_primitives::tie::TieOrder;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
-    After, BPlus as Protocol, Bound, NewEntry, Replacement, Request, Response, Target, TieToken,
+    After, BPlus as Protocol, Bound, NewEntry, Replacement, Request, Response, SealedEntry, Target,
 };
 use arras_protocol::ore::Scheme;
 use arras_protocol::{Blob, Channel, ChannelError, IndexId, RowId};
-use reply::{Checked, Range};
+use reply::{Checked, Range, Ties};
 use std::collections::VecDeque;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -55,6 +59,8 @@ impl<S, C> std::fmt::Debug for BPlus<S, C> {
 
 struct State<S> {
     scheme: S,
+    /// Seals values and rows.
+    names: DetPair,
     prg: Prg,
     /// Version of the scheme's ciphertexts.
     version: u64,
@@ -94,12 +100,16 @@ impl<S: OrderScheme> State<S> {
         self.scheme.bound(value, end, &mut self.prg).map(Blob).map_err(refused)
     }
 
+    fn sealed(&self, value: u64, row: RowId) -> SealedEntry {
+        SealedEntry(self.names.seal(value, row.as_bytes()))
+    }
+
     /// Both ends of a value, where its entries are several ciphertexts.
     fn target(&mut self, value: u64, row: RowId) -> Result<Target, IndexError> {
         let hides = self.scheme.scheme().hides_equality();
         let upper = if hides { Some(self.bound(value, End::Upper)?) } else { None };
         let tie = self.scheme.tie(value);
-        Ok(Target { lower: self.bound(value, End::Lower)?, upper, row, tie })
+        Ok(Target { lower: self.bound(value, End::Lower)?, upper, sealed: self.sealed(value, row), tie })
     }
 
     fn new_entry(&mut self, value: u64, row: RowId, encrypted: Encrypted) -> Result<NewEntry, IndexError> {
@@ -108,7 +118,8 @@ impl<S: OrderScheme> State<S> {
             false => None,
         };
         let tie = self.scheme.tie(value);
-        Ok(NewEntry { query: encrypted.query.into(), stored: encrypted.stored.into(), row, equals, tie })
+        let (query, stored) = (encrypted.query.into(), encrypted.stored.into());
+        Ok(NewEntry { query, stored, sealed: self.sealed(value, row), equals, tie })
     }
 
     /// Notes what became of earlier ciphertexts; the batch that is first to tell the server.
@@ -122,30 +133,30 @@ impl<S: OrderScheme> State<S> {
 }
 
 impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
+    /// The half of an index under its key. `prg`: of this index alone.
+    #[must_use]
+    pub fn new(channel: C, index: IndexId, keys: &Key, scheme: S, prg: Prg) -> Self {
+        let names = DetPair::new(keys.child(Purpose::BPlusSeal).expose_16(), *index.as_bytes());
+        let public = scheme.scheme();
+        let state = Mutex::new(State { scheme, names, prg, version: 0, pending: VecDeque::new() });
+        Self { channel, index, scheme: public, state }
+    }
+
     /// Makes the index, or opens the one that is there. A stateful scheme opens none that has entries: its state is
     /// this process's.
     ///
     /// # Parameters
-    /// `page_bytes`: the server's pages; at least three entries must fit. `prg`: of this index alone.
+    /// `page_bytes`: the server's pages; at least three entries must fit.
     ///
     /// # Errors
     /// [`IndexError`]; pages that are too small are refused by the server.
-    pub async fn create(
-        channel: C,
-        index: IndexId,
-        scheme: S,
-        page_bytes: u32,
-        prg: Prg,
-    ) -> Result<Self, IndexError> {
-        let public = scheme.scheme();
-        match channel.call(Request::CreateIndex { index, scheme: public, page_bytes }).await? {
-            Response::Created { filled: true } if public.hides_equality() => {
+    pub async fn create(self, page_bytes: u32) -> Result<Self, IndexError> {
+        let (index, scheme) = (self.index, self.scheme);
+        match self.channel.call(Request::CreateIndex { index, scheme, page_bytes }).await? {
+            Response::Created { filled: true } if scheme.hides_equality() => {
                 Err(IndexError::Caller("the index has entries of a scheme whose state is not at hand"))
             }
-            Response::Created { .. } => {
-                let state = Mutex::new(State { scheme, prg, version: 0, pending: VecDeque::new() });
-                Ok(Self { channel, index, scheme: public, state })
-            }
+            Response::Created { .. } => Ok(self),
             _ => Err(IndexError::Peer("not the answer to a creation")),
         }
     }
@@ -180,11 +191,9 @@ impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
         let mut values = self.values(&entries)?;
         let mut state = self.state.lock().await;
         for equal in values.chunk_by_mut(|one, other| one.0 == other.0) {
-            let Some(TieToken(key)) = equal.first().and_then(|(value, _)| state.scheme.tie(*value)) else {
-                break;
-            };
-            let order = TieOrder::new(&key);
-            equal.sort_by_cached_key(|(_, row)| order.place(row.as_bytes()));
+            let Some((value, _)) = equal.first() else { continue };
+            let ties = Ties::new(state.scheme.tie(*value));
+            equal.sort_by_cached_key(|(value, row)| ties.place(&state.sealed(*value, *row)));
         }
         let step = (REQUEST_BYTES_SOFT / self.entry_bytes()).clamp(1, REQUEST_ENTRIES_MAX);
         for chunk in values.chunks(step) {
@@ -208,7 +217,7 @@ impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
 
     fn entry_bytes(&self) -> usize {
         let bytes = |bytes: Option<usize>| bytes.unwrap_or(0);
-        bytes(self.scheme.stored_bytes()) + 3 * bytes(self.scheme.query_bytes()) + RowId::BYTES
+        bytes(self.scheme.stored_bytes()) + 3 * bytes(self.scheme.query_bytes()) + SealedEntry::BYTES
     }
 
     /// Plaintexts and rows of entries.
@@ -269,14 +278,14 @@ impl<S: OrderScheme, C: Channel<Protocol>> BPlus<S, C> {
     }
 
     /// Where a search goes on: after its last entry.
-    fn resume(&self, state: &mut State<S>, last: &Checked) -> Result<Bound, IndexError> {
+    fn resume(&self, state: &mut State<S>, last: Checked<'_>) -> Result<Bound, IndexError> {
         let query = if self.scheme.hides_equality() {
             // Each stored ciphertext is one entry's own, and asks as well.
-            last.stored.clone().into()
+            last.stored.to_vec().into()
         } else {
             state.bound(last.value, End::Lower)?
         };
-        let after = After { row: last.row, tie: state.scheme.tie(last.value) };
+        let after = After { sealed: last.sealed, tie: state.scheme.tie(last.value) };
         Ok(Bound { query, after: Some(after) })
     }
 }
@@ -362,14 +371,14 @@ impl<S: OrderScheme, C: Channel<Protocol>> RangeIndex for BPlus<S, C> {
             let Response::Found { entries, more } = self.channel.call(request).await? else {
                 return Err(IndexError::Peer("not the answer to a search"));
             };
-            range.take(&state.scheme, entries.as_slice())?;
+            range.take(&state.scheme, &state.names, entries.as_slice())?;
             if !more || range.remaining() == Some(0) {
                 return Ok(range.found);
             }
             let Some(last) = range.last.as_ref().filter(|_| !entries.is_empty()) else {
                 return Err(IndexError::Peer("more to come after nothing"));
             };
-            let bound = self.resume(&mut state, last)?;
+            let bound = self.resume(&mut state, last.entry())?;
             match order {
                 Order::Ascending => low = bound,
                 Order::Descending => high = bound,

@@ -1,10 +1,12 @@
 //! The leaves of a B+ tree from left to right. The layout is that of `arras_server::bplus`.
 
 use super::Ranks;
-use crate::attacks::watched::{WatchedRun, record};
+use crate::attacks::observed::Observer;
+use crate::attacks::watched::WatchedRun;
 use crate::attacks::{AttackFailure, Symmetry};
+use arras_protocol::bplus::SealedEntry;
+use arras_protocol::codec;
 use arras_protocol::ore::Scheme;
-use arras_protocol::{RowId, codec};
 use arras_server::ore::compare;
 use arras_storage::Table;
 use serde::Deserialize;
@@ -48,26 +50,36 @@ impl Column {
             .into_iter()
             .filter_map(|(key, page)| Some((u64::from_be_bytes(key.try_into().ok()?), page)))
             .collect();
+        // For scoring alone: a copy says nothing of which record an entry belongs to.
+        let records = run.insertions.iter().enumerate();
+        let records =
+            records.filter_map(|(record, exchanges)| Some((Observer::inserted(exchanges)?, record)));
+        let records = records.collect();
         let mut column = Self { scheme: header.scheme, entries: Vec::new() };
-        column.walk(&pages, header.root).ok_or(UNREADABLE)?;
+        column.walk(&pages, &records, header.root).ok_or(UNREADABLE)?;
         Ok(column)
     }
 
-    fn walk(&mut self, pages: &HashMap<u64, Vec<u8>>, number: u64) -> Option<()> {
+    fn walk(
+        &mut self,
+        pages: &HashMap<u64, Vec<u8>>,
+        records: &HashMap<Vec<u8>, usize>,
+        number: u64,
+    ) -> Option<()> {
         let (head, body) = pages.get(&number)?.split_first_chunk::<HEAD_BYTES>()?;
         let stored_bytes = self.scheme.stored_bytes()?;
-        let entry_bytes = stored_bytes + RowId::BYTES;
+        let entry_bytes = stored_bytes + SealedEntry::BYTES;
         if head[0] == 0 {
             for entry in body.chunks_exact(entry_bytes) {
-                let (ciphertext, row) = entry.split_at(stored_bytes);
-                self.entries.push((ciphertext.to_vec(), record(row)?));
+                let (ciphertext, name) = entry.split_at(stored_bytes);
+                self.entries.push((ciphertext.to_vec(), *records.get(name)?));
             }
             return Some(());
         }
         let (first, rest) = body.split_at_checked(CHILD_BYTES)?;
         let children = rest.chunks_exact(entry_bytes + CHILD_BYTES).map(|part| &part[entry_bytes..]);
         for child in std::iter::once(first).chain(children) {
-            self.walk(pages, u64::from_be_bytes(child.try_into().ok()?))?;
+            self.walk(pages, records, u64::from_be_bytes(child.try_into().ok()?))?;
         }
         Some(())
     }

@@ -39,7 +39,7 @@ fn mistakes_are_named_before_any_work() {
     assert_eq!(with(|request| request.queries = 0), "queries: 1 to 1000000 queries");
     assert_eq!(
         with(|request| request.page_bytes = 20),
-        "page_bytes: 20 bytes: bplus_clww needs at least 136"
+        "page_bytes: 20 bytes: bplus_clww needs at least 184"
     );
     assert_eq!(with(|request| request.auxiliary = Auxiliary::Supplied), "auxiliary: no values");
     assert_eq!(

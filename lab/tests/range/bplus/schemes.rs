@@ -13,29 +13,29 @@ use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 
-range_tests!(plain_32, Over { width: Bits32, page_bytes: 128, make: PlainScheme });
+range_tests!(plain_32, Over { width: Bits32, page_bytes: 176, make: PlainScheme });
 range_tests!(plain_64, Over { width: Bits64, page_bytes: 4096, make: PlainScheme });
-range_tests!(plain_of_three_entries, Over { width: Bits64, page_bytes: 11 + 3 * 32, make: PlainScheme });
-range_tests!(plain_of_short_replies, Short(Over { width: Bits32, page_bytes: 200, make: PlainScheme }));
+range_tests!(plain_of_three_entries, Over { width: Bits64, page_bytes: 11 + 3 * 48, make: PlainScheme });
+range_tests!(plain_of_short_replies, Short(Over { width: Bits32, page_bytes: 248, make: PlainScheme }));
 
-range_tests!(fh_ope_32, Over { width: Bits32, page_bytes: 160, make: FhOpe::new });
+range_tests!(fh_ope_32, Over { width: Bits32, page_bytes: 208, make: FhOpe::new });
 range_tests!(fh_ope_64, Over { width: Bits64, page_bytes: 4096, make: FhOpe::new });
-range_tests!(fh_ope_of_short_replies, Short(Over { width: Bits64, page_bytes: 120, make: FhOpe::new }));
+range_tests!(fh_ope_of_short_replies, Short(Over { width: Bits64, page_bytes: 168, make: FhOpe::new }));
 
 fn lewi_wu(width: Width) -> LewiWu {
     LewiWu::new(&key(), width, BlockBits::Four)
 }
 
-range_tests!(bclo_32, Over { width: Bits32, page_bytes: 160, make: |width| Bclo::new(&key(), width) });
-range_tests!(clww_64, Over { width: Bits64, page_bytes: 256, make: |width| Clww::new(&key(), width) });
-range_tests!(lewi_wu_32, Over { width: Bits32, page_bytes: 640, make: lewi_wu });
+range_tests!(bclo_32, Over { width: Bits32, page_bytes: 208, make: |width| Bclo::new(&key(), width) });
+range_tests!(clww_64, Over { width: Bits64, page_bytes: 304, make: |width| Clww::new(&key(), width) });
+range_tests!(lewi_wu_32, Over { width: Bits32, page_bytes: 704, make: lewi_wu });
 range_tests!(lewi_wu_of_short_replies, Short(Over { width: Bits64, page_bytes: 4096, make: lewi_wu }));
 
 /// A comparison takes most of a second: a root that splits, an entry that comes again, one that goes.
 #[test]
 fn over_cloz_a_few_values() {
     run(async {
-        let cloz = Over { width: Bits32, page_bytes: 5000, make: |width| Cloz::new(&key(), width) };
+        let cloz = Over { width: Bits32, page_bytes: 5060, make: |width| Cloz::new(&key(), width) };
         let world = memory();
         let pair = Pair::open(&cloz, &world).await;
         pair.insert(&[(70, 1), (u64::from(u32::MAX), 1), (0, 1)]).await;

@@ -2,14 +2,15 @@
 
 use super::Over;
 use crate::body::{Pair, Subject, entries};
-use crate::world::{INDEX, memory, prg, run};
+use crate::world::{INDEX, key, memory, prg, run};
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
-    After, BPlus as Protocol, Bound, ENTRIES_MAX, NewEntry, Replacement, Request, Response, Target, TieToken,
+    After, BPlus as Protocol, Bound, ENTRIES_MAX, NewEntry, Replacement, Request, Response, SealedEntry,
+    Target, TieToken,
 };
 use arras_protocol::ore::{Scheme, Width};
-use arras_protocol::{Blob, Channel, ChannelError, IndexId, Refusal, RowId};
+use arras_protocol::{Blob, Channel, ChannelError, IndexId, Refusal};
 use arras_schemes::IndexError;
 use arras_schemes::bplus::BPlus;
 use arras_schemes::ore::fh_ope::FhOpe;
@@ -28,7 +29,7 @@ fn a_loaded_tree_is_like_an_inserted_one_and_goes_on_as_one() {
     run(async {
         for count in [0_u64, 1, 2, 3, 4, 5, 9, 10, 11, 37, 38, 39, 40, 41, 200, 777] {
             let world = memory();
-            let pair = Pair::open(&plain(128), &world).await;
+            let pair = Pair::open(&plain(176), &world).await;
             let items: Vec<_> = (0..count).map(|n| (1000 + n / 3, n as u8)).collect();
             pair.index.load(entries(pair.width, &items)).await.expect("loads");
             pair.list.insert(entries(pair.width, &items)).await.expect("a list does not fail");
@@ -52,7 +53,7 @@ fn a_loaded_tree_is_like_an_inserted_one_and_goes_on_as_one() {
 fn a_load_that_does_not_ascend_is_refused() {
     run(async {
         let world = memory();
-        let pair = Pair::open(&plain(128), &world).await;
+        let pair = Pair::open(&plain(176), &world).await;
         pair.insert(&[(10, 1)]).await;
         let error = pair.index.load(entries(pair.width, &[(9, 1)])).await.expect_err("not greater");
         assert!(matches!(error, IndexError::Channel(ChannelError::Refused(Refusal::Malformed(_)))));
@@ -64,12 +65,12 @@ fn a_load_that_does_not_ascend_is_refused() {
 fn pages_that_do_not_hold_three_entries_are_refused() {
     run(async {
         let world = memory();
-        let error = plain(94).open(world.wire.clone()).await.expect_err("too small");
-        assert!(error.to_string().contains("at least 95"), "{error}");
+        let error = plain(142).open(world.wire.clone()).await.expect_err("too small");
+        assert!(error.to_string().contains("at least 143"), "{error}");
         assert!(plain((1 << 20) + 1).open(world.wire.clone()).await.is_err());
-        plain(95).open(world.wire.clone()).await.expect("three entries");
-        plain(95).open(world.wire.clone()).await.expect("is there");
-        assert!(plain(96).open(world.wire.clone()).await.is_err(), "another page size");
+        plain(143).open(world.wire.clone()).await.expect("three entries");
+        plain(143).open(world.wire.clone()).await.expect("is there");
+        assert!(plain(144).open(world.wire.clone()).await.is_err(), "another page size");
     });
 }
 
@@ -77,7 +78,8 @@ fn pages_that_do_not_hold_three_entries_are_refused() {
 fn a_stateful_scheme_does_not_open_what_it_does_not_know() {
     run(async {
         let world = memory();
-        let open = || BPlus::create(world.wire.clone(), INDEX, FhOpe::new(Width::Bits32), 4096, prg(1));
+        let open =
+            || BPlus::new(world.wire.clone(), INDEX, &key(), FhOpe::new(Width::Bits32), prg(1)).create(4096);
         let index = open().await.expect("a new index");
         open().await.expect("still empty");
         index.insert(entries(Width::Bits32, &[(1, 1)])).await.expect("inserts");
@@ -98,13 +100,13 @@ async fn refused<S: Storage>(wire: &crate::world::Wire<S>, request: Request) -> 
 fn requests_that_break_the_rules_are_refused() {
     run(async {
         let world = memory();
-        let pair = Pair::open(&plain(128), &world).await;
+        let pair = Pair::open(&plain(176), &world).await;
         pair.insert(&[(1, 1), (2, 2)]).await;
-        let (index, blob, row) = (INDEX, |bytes: usize| Blob(vec![0; bytes]), RowId([1; 16]));
+        let (index, blob, sealed) = (INDEX, |bytes: usize| Blob(vec![0; bytes]), SealedEntry([1; 32]));
         let entry = |query, stored, equals| NewEntry {
             query: blob(query),
             stored: blob(stored),
-            row,
+            sealed,
             equals,
             tie: None,
         };
@@ -114,7 +116,7 @@ fn requests_that_break_the_rules_are_refused() {
         let remove = |lower, upper| Request::Remove {
             index,
             version: 0,
-            targets: vec![Target { lower: blob(lower), upper, row, tie: None }],
+            targets: vec![Target { lower: blob(lower), upper, sealed, tie: None }],
         };
         let search =
             |lower, upper| Request::Search { index, lower, upper, order: Order::Ascending, limit: None };
@@ -128,7 +130,7 @@ fn requests_that_break_the_rules_are_refused() {
             // A key of ties is for schemes that have one.
             insert(vec![NewEntry { tie: Some(TieToken([1; 16])), ..entry(4, 4, None) }]),
             search(
-                Bound { query: blob(4), after: Some(After { row, tie: Some(TieToken([1; 16])) }) },
+                Bound { query: blob(4), after: Some(After { sealed, tie: Some(TieToken([1; 16])) }) },
                 bound(4),
             ),
             remove(5, None),
@@ -158,7 +160,7 @@ fn replacements_must_be_whole_ascend_and_follow_the_last_one() {
     run(async {
         let world = memory();
         let scheme = Scheme::FhOpe(Width::Bits32);
-        let create = Request::CreateIndex { index: INDEX, scheme, page_bytes: 160 };
+        let create = Request::CreateIndex { index: INDEX, scheme, page_bytes: 208 };
         Channel::<Protocol>::call(&world.wire, create).await.expect("creates");
         let replace = |version, numbers: &[u64]| {
             let pairs: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
@@ -181,7 +183,7 @@ fn replacements_must_be_whole_ascend_and_follow_the_last_one() {
 fn a_damaged_store_is_found_out_or_does_no_harm() {
     run(async {
         let world = memory();
-        let pair = Pair::open(&plain(128), &world).await;
+        let pair = Pair::open(&plain(176), &world).await;
         pair.insert(&(0..60).map(|n| (n, 1)).collect::<Vec<_>>()).await;
         let store = world.wire.backend().store();
         let mut pages = Vec::new();

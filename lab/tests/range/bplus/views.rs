@@ -7,6 +7,7 @@ use crate::world::{key, memory, prg, run};
 use arras_keys::Purpose;
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::RowId;
+use arras_protocol::bplus::SealedEntry;
 use arras_protocol::leakage::Pattern;
 use arras_protocol::leakage::bplus::{BPLUS_CLOZ, BPLUS_LEWI_WU};
 use arras_protocol::ore::Width;
@@ -19,14 +20,14 @@ use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 
-/// Names of pages, and pages with their ciphertexts blanked.
+/// Names of pages, and pages without what is sealed.
 type View = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Builds a tree of `items` and takes some out; what the store then holds.
+/// Builds a tree of `items` and takes some out; what the store then holds, without ciphertexts if they are to be blanked.
 fn stored<O: OrderScheme + Sync>(make: fn(Width) -> O, items: &[Item], blank: bool) -> View {
     let width = Width::Bits32;
     let stored_bytes = make(width).scheme().stored_bytes().expect("a scheme's own parameters");
-    let page_bytes = u32::try_from(11 + 5 * (stored_bytes + 24)).expect("small");
+    let page_bytes = u32::try_from(11 + 5 * (stored_bytes + 40)).expect("small");
     let mut view = Vec::new();
     run(async {
         let world = memory();
@@ -42,10 +43,14 @@ fn stored<O: OrderScheme + Sync>(make: fn(Width) -> O, items: &[Item], blank: bo
         reader
             .scan(Table("bplus_pages"), everything, Direction::Ascending, &mut |name, page| {
                 let mut page = page.to_vec();
-                if blank {
-                    let (base, record) =
-                        if page[0] == 0 { (3, stored_bytes + 16) } else { (11, stored_bytes + 24) };
-                    page[base..].chunks_mut(record).for_each(|record| record[..stored_bytes].fill(0));
+                let (base, record) =
+                    if page[0] == 0 { (3, stored_bytes + 32) } else { (11, stored_bytes + 40) };
+                for record in page[base..].chunks_mut(record) {
+                    // What is sealed is random, and other for other values.
+                    record[stored_bytes..stored_bytes + 32].fill(0);
+                    if blank {
+                        record[..stored_bytes].fill(0);
+                    }
                 }
                 view.push((name.to_vec(), page));
                 ControlFlow::Continue(())
@@ -98,8 +103,8 @@ fn a_difference_shows() {
     assert_ne!(stored(PlainScheme, &one, true), stored(PlainScheme, &moved, true));
 }
 
-/// Rows from left to right of a tree of values that a rank's entry has, rows drawn at random.
-fn rows(make: fn(Width) -> LewiWu, value: fn(u64) -> u64, load: bool) -> Vec<Vec<u8>> {
+/// Names of entries from left to right of a tree of values that a rank's entry has, rows drawn at random.
+fn names(make: fn(Width) -> LewiWu, value: fn(u64) -> u64, load: bool) -> Vec<Vec<u8>> {
     let width = Width::Bits32;
     let mut random = prg(5);
     let mut entry = |rank: u64| {
@@ -127,23 +132,23 @@ fn rows(make: fn(Width) -> LewiWu, value: fn(u64) -> u64, load: bool) -> Vec<Vec
             .expect("memory does not fail");
     });
     leaf.chunks(leaf.len() / RANKS as usize)
-        .map(|record| record[record.len() - RowId::BYTES..].to_vec())
+        .map(|record| record[record.len() - SealedEntry::BYTES..].to_vec())
         .collect()
 }
 
 const RANKS: u64 = 150;
 
-/// Rows lie open beside right ciphertexts that hide equality; in clear order they would show where a value ends. They
+/// Names lie beside right ciphertexts that hide equality; in their own order they would show where a value ends. They
 /// are as disordered among equal values as among different ones.
 #[test]
 fn a_snapshot_shows_order_and_nothing_of_which_are_equal() {
     let make = |width| LewiWu::new(&key(), width, BlockBits::Four);
-    let descents = |rows: &[Vec<u8>]| rows.windows(2).filter(|two| two[0] > two[1]).count();
+    let descents = |names: &[Vec<u8>]| names.windows(2).filter(|two| two[0] > two[1]).count();
     for load in [true, false] {
         for value in [|rank| rank / 30, |_| 7, |rank| rank] {
-            let rows = rows(make, value, load);
+            let names = names(make, value, load);
             // Of a random sequence of 150: 74.5, with a deviation of 3.6; seven of them.
-            assert!((50..=99).contains(&descents(&rows)), "{}", descents(&rows));
+            assert!((50..=99).contains(&descents(&names)), "{}", descents(&names));
         }
     }
     for leakage in [BPLUS_LEWI_WU, BPLUS_CLOZ] {
@@ -152,14 +157,14 @@ fn a_snapshot_shows_order_and_nothing_of_which_are_equal() {
     }
 }
 
-/// What orders rows of equal values is the key's and the value's: another key, and another value, order them otherwise.
+/// What orders entries of equal values is the key's and the value's: with another key, and for another value, it is another.
 #[test]
 fn the_order_among_equals_is_that_of_the_key_and_the_value() {
     let make = |width| LewiWu::new(&key(), width, BlockBits::Four);
     let other = |width| LewiWu::new(&key().child(Purpose::LewiWuBlock), width, BlockBits::Four);
-    let of = |make, value| rows(make, value, false);
+    let of = |make, value| names(make, value, false);
     assert_eq!(of(make, |_| 7), of(make, |_| 7));
     assert_ne!(of(make, |_| 7), of(make, |_| 8));
     assert_ne!(of(make, |_| 7), of(other, |_| 7));
-    assert_eq!(of(make, |_| 7), rows(make, |_| 7, true), "loaded or inserted");
+    assert_eq!(of(make, |_| 7), names(make, |_| 7, true), "loaded or inserted");
 }

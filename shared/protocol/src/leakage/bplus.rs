@@ -1,9 +1,19 @@
 //! Leakage of the B+ tree over each scheme: that of the scheme, and what the tree shows of the order of insertion.
 //!
-//! A snapshot of a tree holds stored ciphertexts alone. Where they cannot be compared with each other (Lewi-Wu, CLOZ)
-//! they show nothing, but their places show their order, and no more: a key of each value, which is not stored, orders
-//! the rows of equal ones. Comparing takes the query ciphertexts, which whoever watches sees with every operation, and
-//! the key with every one that finds an entry among equals; both are compared with all that is stored.
+//! A snapshot of a tree holds stored ciphertexts, and value and row of each sealed beside it. Where the ciphertexts cannot
+//! be compared with each other (Lewi-Wu, CLOZ) they show nothing, but their places show their order, and no more: a key of
+//! each value, which is not stored, orders the entries of equal ones. Comparing takes the query ciphertexts, which whoever
+//! watches sees with every operation, and the key with every one that finds an entry among equals; both are compared
+//! with all that is stored.
+//!
+//! *What is sealed* is the same for the same value and row: who keeps copies, or watches, sees that an entry comes again
+//! after its removal. Nothing else: a copy does not say which document an entry belongs to, nor which entries of two
+//! indexes belong to one. That is seen by one who watches: an entry's step lies in one write with its document's step and
+//! those of its entries in other indexes, and a search is followed by reads of the documents it found. It joins entries
+//! with documents, for every protocol.
+//!
+//! *Which page* an entry is on is seen in a copy and with every operation ([`Pattern::AccessPattern`]); page numbers rise
+//! with each split, so they say which page came later ([`Pattern::InsertionOrder`]).
 //!
 //! An attack that `arras lab attack` carries out is named first, then a colon.
 

@@ -1,20 +1,53 @@
 //! What a search found, checked entry by entry.
 
-use crate::error::IndexError;
+use crate::error::{IndexError, OpenFailed};
 use crate::ore::OrderScheme;
 use crate::ore::domain::plaintext_key;
+use arras_primitives::det_pair::{DetPair, rank_number};
 use arras_primitives::tie::TieOrder;
 use arras_protocol::RowId;
 use arras_protocol::arx_range::Order;
-use arras_protocol::bplus::TieToken;
+use arras_protocol::bplus::{SealedEntry, TieToken};
 use arras_protocol::ore::Scheme;
 use std::cmp::Ordering;
 
 /// An entry found.
-pub(super) struct Checked {
+#[derive(Clone, Copy)]
+pub(super) struct Checked<'a> {
     pub(super) value: u64,
-    pub(super) stored: Vec<u8>,
-    pub(super) row: RowId,
+    pub(super) stored: &'a [u8],
+    pub(super) sealed: SealedEntry,
+}
+
+/// The last entry found, to go on after.
+pub(super) struct Last {
+    value: u64,
+    stored: Vec<u8>,
+    sealed: SealedEntry,
+}
+
+impl Last {
+    pub(super) fn entry(&self) -> Checked<'_> {
+        Checked { value: self.value, stored: &self.stored, sealed: self.sealed }
+    }
+}
+
+/// The order of the entries of one value: that of their names, or of what the value's key makes of them.
+pub(super) struct Ties(Option<TieOrder>);
+
+impl Ties {
+    pub(super) fn new(token: Option<TieToken>) -> Self {
+        Self(token.map(|TieToken(key)| TieOrder::new(&key)))
+    }
+
+    /// Places compare as the entries do.
+    pub(super) fn place(&self, sealed: &SealedEntry) -> [u8; SealedEntry::BYTES] {
+        let mut place = sealed.0;
+        if let (Some(order), Some(first)) = (&self.0, place.first_chunk_mut()) {
+            *first = order.place(first);
+        }
+        place
+    }
 }
 
 /// A search under way: its range, and what was found of it.
@@ -25,7 +58,7 @@ pub(super) struct Range {
     order: Order,
     limit: Option<usize>,
     pub(super) found: Vec<(Vec<u8>, RowId)>,
-    pub(super) last: Option<Checked>,
+    pub(super) last: Option<Last>,
 }
 
 impl Range {
@@ -39,10 +72,15 @@ impl Range {
     }
 
     /// Takes a reply's entries in, or finds the lie in them.
-    pub(super) fn take(&mut self, scheme: &impl OrderScheme, entries: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn take(
+        &mut self,
+        scheme: &impl OrderScheme,
+        names: &DetPair,
+        entries: &[u8],
+    ) -> Result<(), IndexError> {
         let stored_bytes =
             self.scheme.stored_bytes().ok_or(IndexError::Caller("no scheme has these parameters"))?;
-        let entry_bytes = stored_bytes + RowId::BYTES;
+        let entry_bytes = stored_bytes + SealedEntry::BYTES;
         let count = entries.len() / entry_bytes;
         if !entries.len().is_multiple_of(entry_bytes) {
             return Err(IndexError::Peer("a part of an entry"));
@@ -50,44 +88,48 @@ impl Range {
         if self.remaining().is_some_and(|remaining| count > remaining) {
             return Err(IndexError::Peer("more entries than asked for"));
         }
+        let mut sealed = Vec::with_capacity(count * SealedEntry::BYTES);
+        entries.chunks_exact(entry_bytes).for_each(|entry| sealed.extend_from_slice(&entry[stored_bytes..]));
+        let opened = names.open_each(&sealed).map_err(|_| OpenFailed)?;
         self.found.reserve(count);
         let previous = self.last.take();
-        let mut last = previous.as_ref().map(|last| (last.value, last.stored.as_slice(), last.row));
-        for entry in entries.chunks_exact(entry_bytes) {
-            let (stored, row) = entry.split_at(stored_bytes);
-            let row = RowId(row.try_into().map_err(|_| IndexError::Peer("a part of an entry"))?);
-            let value = scheme.decrypt(stored)?;
+        let mut last = previous.as_ref().map(Last::entry);
+        for (entry, (rank, row)) in entries.chunks_exact(entry_bytes).zip(opened) {
+            let (stored, sealed) = entry.split_at(stored_bytes);
+            let sealed = SealedEntry(sealed.try_into().map_err(|_| IndexError::Peer("a part of an entry"))?);
+            let value = rank_number(rank);
+            if scheme.decrypt(stored)? != value {
+                return Err(OpenFailed.into());
+            }
             if value < self.lower || value > self.upper {
                 return Err(IndexError::Peer("an entry outside the range"));
             }
-            if last.is_some_and(|last| !self.follows(scheme, last, (value, stored, row))) {
+            let next = Checked { value, stored, sealed };
+            if last.is_some_and(|last| !self.follows(scheme, last, next)) {
                 return Err(IndexError::Peer("entries out of order, or twice"));
             }
-            self.found.push((plaintext_key(self.scheme.width(), value), row));
-            last = Some((value, stored, row));
+            self.found.push((plaintext_key(self.scheme.width(), value), RowId(row)));
+            last = Some(next);
         }
-        self.last = last.map(|(value, stored, row)| Checked { value, stored: stored.to_vec(), row });
+        self.last =
+            last.map(|last| Last { value: last.value, stored: last.stored.to_vec(), sealed: last.sealed });
         Ok(())
     }
 
     /// Whether an entry comes after another in the direction of the search.
-    fn follows(
-        &self,
-        scheme: &impl OrderScheme,
-        last: (u64, &[u8], RowId),
-        next: (u64, &[u8], RowId),
-    ) -> bool {
-        // Where equality is hidden, ciphertexts have an order of their own; elsewhere rows order equal values, or what
-        // the value's key makes of them.
-        let among_equals = || match scheme.tie(next.0) {
-            Some(TieToken(key)) => TieOrder::new(&key).compare(last.2.as_bytes(), next.2.as_bytes()),
-            None if self.scheme.hides_equality() => last.1.cmp(next.1),
-            None => last.2.cmp(&next.2),
+    fn follows(&self, scheme: &impl OrderScheme, last: Checked<'_>, next: Checked<'_>) -> bool {
+        // Where equality is hidden, ciphertexts have an order of their own.
+        let among_equals = || match self.scheme.hides_equality() {
+            true => last.stored.cmp(next.stored),
+            false => {
+                let ties = Ties::new(scheme.tie(next.value));
+                ties.place(&last.sealed).cmp(&ties.place(&next.sealed))
+            }
         };
         let expected = match self.order {
             Order::Ascending => Ordering::Less,
             Order::Descending => Ordering::Greater,
         };
-        last.0.cmp(&next.0).then_with(among_equals) == expected
+        last.value.cmp(&next.value).then_with(among_equals) == expected
     }
 }

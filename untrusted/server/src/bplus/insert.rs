@@ -1,10 +1,10 @@
 //! Insertion: into the leaf, and splits upwards.
 
-use super::search::find_row;
+use super::search::find_entry;
 use super::tie::Among;
 use super::tree::{Path, Tree};
-use arras_protocol::bplus::{Bound, NewEntry};
-use arras_protocol::{Blob, Refusal, RowId};
+use arras_protocol::bplus::{Bound, NewEntry, SealedEntry};
+use arras_protocol::{Blob, Refusal};
 use arras_storage::{Read, Write};
 use std::cmp::Ordering;
 
@@ -30,7 +30,7 @@ pub(super) fn check<T>(tree: &Tree<T>, entry: &NewEntry) -> Result<Among, Refusa
             "bounds of the value's entries are for schemes that hide equality, and for all of them",
         );
     }
-    Among::new(tree, entry.row, entry.tie)
+    Among::new(tree, entry.sealed, entry.tie)
 }
 
 /// A bound at a query ciphertext.
@@ -38,11 +38,11 @@ pub(super) fn bound(query: &Blob) -> Bound {
     Bound { query: query.clone(), after: None }
 }
 
-/// Walks to the place just after the entry of this value and row; true if it is there.
+/// Walks to the place just after the entry of this value and name; true if it is there.
 pub(super) fn place<T: Read>(
     tree: &Tree<T>,
     query: &Blob,
-    row: RowId,
+    sealed: SealedEntry,
     among: &Among,
 ) -> Result<(Path, bool), Refusal> {
     let path = tree.seek(|stored, other| {
@@ -53,7 +53,7 @@ pub(super) fn place<T: Read>(
     let there = match leaf.position.checked_sub(1) {
         Some(before) => {
             let (stored, other) = leaf.page.entry(before)?;
-            other == row.as_bytes() && tree.layout.compare(query.as_slice(), stored)? == Ordering::Equal
+            other == sealed.as_bytes() && tree.layout.compare(query.as_slice(), stored)? == Ordering::Equal
         }
         None => false,
     };
@@ -66,15 +66,15 @@ fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusa
     if let Some((lower, upper)) = &entry.equals
         // Where the new ciphertext is the only one of its value, nothing equal is stored.
         && !(lower == upper && *lower == entry.query)
-        && find_row(tree, (&bound(lower), &bound(upper)), entry.row)?.is_some()
+        && find_entry(tree, (&bound(lower), &bound(upper)), &entry.sealed)?.is_some()
     {
         return Ok(false);
     }
-    let (path, there) = place(tree, &entry.query, entry.row, &among)?;
+    let (path, there) = place(tree, &entry.query, entry.sealed, &among)?;
     if there {
         return Ok(false);
     }
-    let record = [entry.stored.as_slice(), entry.row.as_bytes()].concat();
+    let record = [entry.stored.as_slice(), entry.sealed.as_bytes()].concat();
     let mut steps = path.0.into_iter().rev();
     let Some(mut leaf) = steps.next() else {
         return super::page::damaged("a path without a page");

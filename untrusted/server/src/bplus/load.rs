@@ -18,7 +18,7 @@ pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Resul
     for entry in entries {
         let among = check(tree, entry)?;
         ascends(tree, &path, entry, &among)?;
-        let record = [entry.stored.as_slice(), entry.row.as_bytes()].concat();
+        let record = [entry.stored.as_slice(), entry.sealed.as_bytes()].concat();
         append(tree, &mut path, &record)?;
     }
     for step in &path.0 {
@@ -31,9 +31,9 @@ pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Resul
 fn ascends<T>(tree: &Tree<T>, path: &Path, entry: &NewEntry, among: &Among) -> Result<(), Refusal> {
     let page = &path.leaf()?.page;
     let Some(last) = page.count().checked_sub(1) else { return Ok(()) };
-    let (stored, row) = page.entry(last)?;
+    let (stored, name) = page.entry(last)?;
     let order = tree.layout.compare(entry.query.as_slice(), stored)?;
-    match order.then_with(|| among.compare(row)) {
+    match order.then_with(|| among.compare(name)) {
         Ordering::Greater => Ok(()),
         _ => super::malformed("a load that does not ascend"),
     }

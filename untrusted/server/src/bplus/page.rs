@@ -1,14 +1,15 @@
 //! Pages as bytes: searched and changed where they lie.
 //!
 //! ```text
-//! leaf      0 | count (2) | count x (ciphertext, row)
-//! inner     level | count (2) | child | count x (ciphertext, row, child)
+//! leaf      0 | count (2) | count x (ciphertext, name)
+//! inner     level | count (2) | child | count x (ciphertext, name, child)
 //! ```
-//! A ciphertext and row of an inner page separate: what is left of them is smaller, what is right is not.
+//! A name is value and row, sealed: 32 bytes. A ciphertext and name of an inner page separate: what is left of them is smaller, what is right is not.
 
 use crate::ore::compare;
+use arras_protocol::Refusal;
+use arras_protocol::bplus::SealedEntry;
 use arras_protocol::ore::Scheme;
-use arras_protocol::{Refusal, RowId};
 use std::cmp::Ordering;
 
 /// Bytes of the level and the count.
@@ -36,7 +37,7 @@ impl Layout {
             return Err(Refusal::Malformed("parameters that are not of the scheme".to_owned()));
         };
         let bytes = page_bytes as usize;
-        let entry_bytes = stored_bytes + RowId::BYTES;
+        let entry_bytes = stored_bytes + SealedEntry::BYTES;
         let leaf_max = bytes.saturating_sub(HEAD_BYTES) / entry_bytes;
         let inner_max = bytes.saturating_sub(HEAD_BYTES + CHILD_BYTES) / (entry_bytes + CHILD_BYTES);
         if leaf_max.min(inner_max) < 3 {
@@ -68,7 +69,7 @@ impl Layout {
 
     /// Bytes of a leaf's record.
     pub(super) fn entry_bytes(&self) -> usize {
-        self.stored_bytes + RowId::BYTES
+        self.stored_bytes + SealedEntry::BYTES
     }
 
     fn record_bytes(&self, level: u8) -> usize {
@@ -91,7 +92,7 @@ impl Layout {
         Page { layout: *self, bytes }
     }
 
-    /// Compares an entry with a query ciphertext and a row.
+    /// Compares a stored ciphertext with one of a query.
     pub(super) fn compare(&self, query: &[u8], stored: &[u8]) -> Result<Ordering, Refusal> {
         compare(self.scheme, query, stored).map_err(|error| Refusal::Malformed(error.to_string()))
     }
@@ -156,7 +157,7 @@ impl Page {
         }
     }
 
-    /// Ciphertext and row of a record.
+    /// Ciphertext and name of a record.
     pub(super) fn entry(&self, position: usize) -> Result<(&[u8], &[u8]), Refusal> {
         let record = self.records(position, position + 1)?;
         match record
@@ -185,8 +186,8 @@ impl Page {
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let middle = low.midpoint(high);
-            let (stored, row) = self.entry(middle)?;
-            if before(stored, row)? {
+            let (stored, name) = self.entry(middle)?;
+            if before(stored, name)? {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -236,10 +237,10 @@ impl Page {
         }
     }
 
-    /// Ciphertext and row of a record, side by side.
+    /// Ciphertext and name of a record, side by side.
     pub(super) fn whole_entry(&self, position: usize) -> Result<Vec<u8>, Refusal> {
-        let (stored, row) = self.entry(position)?;
-        Ok([stored, row].concat())
+        let (stored, name) = self.entry(position)?;
+        Ok([stored, name].concat())
     }
 
     /// Replaces the first child.

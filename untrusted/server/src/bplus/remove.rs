@@ -2,7 +2,7 @@
 
 use super::insert::{bound, place};
 use super::page::{Page, damaged};
-use super::search::find_row;
+use super::search::find_entry;
 use super::tie::Among;
 use super::tree::{Path, Step, Tree};
 use arras_protocol::bplus::Target;
@@ -21,14 +21,14 @@ fn find<T: Write>(tree: &Tree<T>, target: &Target) -> Result<Option<Path>, Refus
         return super::malformed("an upper end is for schemes that hide equality, and for all of them");
     }
     if let Some(upper) = &target.upper {
-        Among::new(tree, target.row, target.tie)?;
-        return find_row(tree, (&bound(&target.lower), &bound(upper)), target.row);
+        Among::new(tree, target.sealed, target.tie)?;
+        return find_entry(tree, (&bound(&target.lower), &bound(upper)), &target.sealed);
     }
     if scheme.query_bytes() != Some(target.lower.len()) {
         return super::malformed("a bound that is not of the scheme");
     }
-    let among = Among::new(tree, target.row, target.tie)?;
-    let (mut path, there) = place(tree, &target.lower, target.row, &among)?;
+    let among = Among::new(tree, target.sealed, target.tie)?;
+    let (mut path, there) = place(tree, &target.lower, target.sealed, &among)?;
     if let Some(leaf) = path.0.last_mut().filter(|_| there) {
         leaf.position -= 1;
         return Ok(Some(path));

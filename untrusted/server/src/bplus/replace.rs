@@ -123,9 +123,9 @@ fn rewrite_leaf<T: Write>(
 ) -> Result<Vec<u8>, Refusal> {
     let mut changed = false;
     for position in 0..page.count() {
-        let (stored, row) = page.entry(position)?;
+        let (stored, name) = page.entry(position)?;
         if let Some(new) = change.pairs.new_of(stored) {
-            let entry = [new, row].concat();
+            let entry = [new, name].concat();
             page.set_entry(position, &entry)?;
             changed = true;
         }

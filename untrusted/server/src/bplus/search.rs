@@ -3,10 +3,11 @@
 use super::page::Page;
 use super::tie::Among;
 use super::tree::{Path, Tree};
+use arras_protocol::Refusal;
 use arras_protocol::arx_range::Order;
-use arras_protocol::bplus::{After, Bound, Response};
+use arras_protocol::bplus::{After, Bound, Response, SealedEntry};
 use arras_protocol::limits::REPLY_BYTES_SOFT;
-use arras_protocol::{Refusal, RowId};
+
 use arras_storage::Read;
 use std::cmp::Ordering;
 
@@ -26,29 +27,29 @@ impl<'r> Range<'r> {
             return super::malformed("a bound that is not of the scheme");
         }
         let after = |bound: &Bound| match &bound.after {
-            Some(After { row, tie }) => Among::new(tree, *row, *tie).map(Some),
+            Some(After { sealed, tie }) => Among::new(tree, *sealed, *tie).map(Some),
             None => Ok(None),
         };
         Ok(Self { lower, upper, after_lower: after(lower)?, after_upper: after(upper)? })
     }
 
     /// Whether an entry is below the range.
-    fn is_below<T: Read>(&self, tree: &Tree<T>, stored: &[u8], row: &[u8]) -> Result<bool, Refusal> {
+    fn is_below<T: Read>(&self, tree: &Tree<T>, stored: &[u8], name: &[u8]) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.lower.query.as_slice(), stored)? {
             Ordering::Less => false,
             Ordering::Equal => {
-                self.after_lower.as_ref().is_some_and(|after| after.compare(row) != Ordering::Less)
+                self.after_lower.as_ref().is_some_and(|after| after.compare(name) != Ordering::Less)
             }
             Ordering::Greater => true,
         })
     }
 
     /// Whether an entry is not above the range.
-    fn is_within_upper<T: Read>(&self, tree: &Tree<T>, stored: &[u8], row: &[u8]) -> Result<bool, Refusal> {
+    fn is_within_upper<T: Read>(&self, tree: &Tree<T>, stored: &[u8], name: &[u8]) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.upper.query.as_slice(), stored)? {
             Ordering::Less => false,
             Ordering::Equal => {
-                self.after_upper.as_ref().is_none_or(|after| after.compare(row) == Ordering::Greater)
+                self.after_upper.as_ref().is_none_or(|after| after.compare(name) == Ordering::Greater)
             }
             Ordering::Greater => true,
         })
@@ -67,22 +68,22 @@ impl<'r> Range<'r> {
             Order::Ascending => {
                 // Most leaves are within the range as a whole: one comparison.
                 let Some(last) = leaf.count().checked_sub(1) else { return Ok((0, 0, false)) };
-                let (stored, row) = leaf.entry(last)?;
-                if self.is_within_upper(tree, stored, row)? {
+                let (stored, name) = leaf.entry(last)?;
+                if self.is_within_upper(tree, stored, name)? {
                     return Ok((position, leaf.count(), false));
                 }
-                let end = leaf.partition(|stored, row| self.is_within_upper(tree, stored, row))?;
+                let end = leaf.partition(|stored, name| self.is_within_upper(tree, stored, name))?;
                 Ok((position.min(end), end, true))
             }
             Order::Descending => {
                 if leaf.count() == 0 {
                     return Ok((0, 0, false));
                 }
-                let (stored, row) = leaf.entry(0)?;
-                if !self.is_below(tree, stored, row)? {
+                let (stored, name) = leaf.entry(0)?;
+                if !self.is_below(tree, stored, name)? {
                     return Ok((0, position, false));
                 }
-                let start = leaf.partition(|stored, row| self.is_below(tree, stored, row))?;
+                let start = leaf.partition(|stored, name| self.is_below(tree, stored, name))?;
                 Ok((start, position.max(start), true))
             }
         }
@@ -92,8 +93,8 @@ impl<'r> Range<'r> {
 /// Walks to where a search starts.
 fn start<T: Read>(tree: &Tree<T>, range: &Range<'_>, order: Order) -> Result<Path, Refusal> {
     match order {
-        Order::Ascending => tree.seek(|stored, row| range.is_below(tree, stored, row)),
-        Order::Descending => tree.seek(|stored, row| range.is_within_upper(tree, stored, row)),
+        Order::Ascending => tree.seek(|stored, name| range.is_below(tree, stored, name)),
+        Order::Descending => tree.seek(|stored, name| range.is_within_upper(tree, stored, name)),
     }
 }
 
@@ -133,11 +134,11 @@ pub(super) fn answer<T: Read>(
     }
 }
 
-/// The first entry between two query ciphertexts that has this row, as a path to it.
-pub(super) fn find_row<T: Read>(
+/// The first entry between two query ciphertexts that has this name, as a path to it.
+pub(super) fn find_entry<T: Read>(
     tree: &Tree<T>,
     (lower, upper): (&Bound, &Bound),
-    wanted: RowId,
+    wanted: &SealedEntry,
 ) -> Result<Option<Path>, Refusal> {
     let range = Range::new(tree, lower, upper)?;
     let mut path = start(tree, &range, Order::Ascending)?;
@@ -145,8 +146,8 @@ pub(super) fn find_row<T: Read>(
         let leaf = path.leaf()?;
         let (from, to, ends) = range.run(tree, &leaf.page, leaf.position, Order::Ascending)?;
         let records = leaf.page.records(from, to)?;
-        let mut rows = records.chunks(tree.layout.entry_bytes());
-        if let Some(place) = rows.position(|record| record.ends_with(wanted.as_bytes())) {
+        let mut entries = records.chunks(tree.layout.entry_bytes());
+        if let Some(place) = entries.position(|record| record.ends_with(wanted.as_bytes())) {
             if let Some(leaf) = path.0.last_mut() {
                 leaf.position = from + place;
             }

@@ -5,11 +5,11 @@ use arras_protocol::Refusal;
 use arras_protocol::ore::{Scheme, Width};
 
 fn layout() -> Layout {
-    Layout::new(Scheme::Plain(Width::Bits32), 11 + 3 * 28).expect("three entries fit")
+    Layout::new(Scheme::Plain(Width::Bits32), 11 + 3 * 44).expect("three entries fit")
 }
 
 fn entry(value: u32) -> Vec<u8> {
-    [value.to_be_bytes().as_slice(), &[u8::try_from(value).unwrap_or(0); 16]].concat()
+    [value.to_be_bytes().as_slice(), &[u8::try_from(value).unwrap_or(0); 32]].concat()
 }
 
 fn leaf(values: &[u32]) -> Page {
@@ -43,10 +43,10 @@ fn children(page: &Page) -> Vec<u64> {
 #[test]
 fn too_small_and_too_large_a_page_and_strange_parameters_are_refused() {
     let plain = Scheme::Plain(Width::Bits32);
-    assert_eq!(Layout::new(plain, 95).expect("fits").inner_max, 3);
-    for bytes in [0, 1, 63, 94] {
+    assert_eq!(Layout::new(plain, 143).expect("fits").inner_max, 3);
+    for bytes in [0, 1, 111, 142] {
         let Err(Refusal::Malformed(why)) = Layout::new(plain, bytes) else { panic!("{bytes} bytes") };
-        assert!(why.contains("at least 95"), "{why}");
+        assert!(why.contains("at least 143"), "{why}");
     }
     let odd = Scheme::LewiWu { width: Width::Bits32, block_bits: 3 };
     assert!(matches!(Layout::new(odd, 4096), Err(Refusal::Malformed(_))));
