@@ -259,7 +259,7 @@ fn a_refused_scan_names_the_field_the_operator_and_the_fix() {
         let error =
             try_plan(&indexes("Eq(z) Range(y)"), ScanPolicy::Refuse, filter, sort, limit).unwrap_err();
         let error = ServiceError::from(error);
-        assert_eq!(error.fault, arras_service::Fault::NoPlan);
+        assert_eq!(error.fault, Fault::NoPlan);
         error.message
     };
     let message = refused(doc! {"age": {"$gt": 1}, "name": "secret name"}, doc! {}, None);
