@@ -17,7 +17,7 @@ use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::path_oram::{OramParameters, OramTree, OramTreeParameters};
-use arras_schemes::pope::Pope;
+use arras_schemes::pope::{Keyed, Standalone};
 use arras_schemes::traits::RangeIndex;
 use arras_server::Backend;
 use arras_storage::Memory;
@@ -85,7 +85,7 @@ async fn drive(which: u8, server: Arc<Server>) -> Result<(), IndexError> {
         0 => work(BPlus::new(server, INDEX, &key, Clww::new(&key, width), prg).create(256).await?).await,
         1 => work(BPlus::new(server, INDEX, &key, FhOpe::new(width), prg).create(256).await?).await,
         2 => work(KerschbaumTueno::create(server, INDEX, &key, width, 128, prg).await?).await,
-        3 => work(Pope::create(server, INDEX, &key, width, 256, prg).await?).await,
+        3 => work(Standalone::create(server, Keyed { index: INDEX, key: &key, width }, 256, prg).await?).await,
         4 => {
             let parameters = Parameters { domain_bits: 8, page_bytes: 256, ..Parameters::new(width) };
             work(LogarithmicBrc::new(INDEX, parameters, &key, Arc::new(server), prg)?).await;

@@ -67,21 +67,28 @@ fn pope_seed() -> Vec<u8> {
     let elements = |numbers: std::ops::Range<u8>| Blob(numbers.flat_map(|number| [number; 8]).collect());
     let child = |number| vec![leaf.inner(), Node::leaf(number)];
     let (lower, upper, resume) = (child(1), child(3), None);
+    // A push raises the version by its pages as well: 12 elements are two pages of 8.
+    let after_split = 1;
+    let after_push = after_split + 1 + 2;
     framed::<pope::Pope>(&[
-        Request::CreateIndex { index, page_bytes: 64, element_bytes: 8 },
-        Request::Insert { index, elements: elements(0..12) },
-        Request::Look { index, nodes: Vec::new(), pages_max, seed },
-        Request::Split { index, path: vec![leaf], labels: elements(3..5), pages_max },
+        Request::CreateIndex { index, page_bytes: 64, element_bytes: 8, supersede: false },
+        Request::Insert { index, epoch: 1, elements: elements(0..12) },
+        Request::Look { index, nodes: None, pages_max, seed },
+        Request::Split { index, version: 0, path: vec![leaf], labels: elements(3..5), pages_max },
         Request::Push {
             index,
+            version: after_split,
             path: vec![leaf.inner()],
-            page: 0,
             children: Blob((0..12).map(|at| at / 4).collect()),
             pages_max,
         },
-        Request::Look { index, nodes: child(2), pages_max, seed },
-        Request::Collect { index, lower, upper, resume, seed },
-        Request::Remove { index, elements: vec![Located { node: 1, page: 0, element: elements(3..4) }] },
+        Request::Look { index, nodes: Some((after_push, child(2))), pages_max, seed },
+        Request::Collect { index, version: after_push, lower, upper, resume, seed },
+        Request::Purge {
+            index,
+            version: after_push,
+            elements: vec![Located { node: 1, element: elements(3..4) }],
+        },
         Request::DropIndex { index },
     ])
 }

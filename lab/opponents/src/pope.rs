@@ -4,7 +4,7 @@
 //! own ordering of integers in place of encryption. It is not in a registry, so its figure stands for it.
 
 use crate::table::{Table, Target};
-use arras_schemes::pope::Pope;
+use arras_schemes::pope::{Keyed, Standalone};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
@@ -46,7 +46,8 @@ pub fn measure(table: &mut Table) {
     let backend = Backend::open(Memory::new(), [1; 16]).expect("an empty store");
     let (index, page_bytes) = (IndexId([1; 8]), 4096);
     let key = Key::take_from(&mut [3; 32]);
-    let made = Pope::create(Direct(backend), index, &key, Width::Bits32, page_bytes, Prg::new(&[1; 16]));
+    let keyed = Keyed { index, key: &key, width: Width::Bits32 };
+    let made = Standalone::create(Direct(backend), keyed, page_bytes, Prg::new(&[1; 16]));
     let pope = now(made).expect("an index");
     let mut entries = Vec::new();
     for _ in 0..RECORDS {

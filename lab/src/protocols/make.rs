@@ -14,7 +14,7 @@ use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
 use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::path_oram::{OramTree, OramTreeParameters};
-use arras_schemes::pope::Pope;
+use arras_schemes::pope;
 use arras_schemes::traits::RangeIndex;
 use std::sync::Arc;
 
@@ -100,8 +100,8 @@ pub(super) fn kerschbaum_tueno(making: Making) -> MakeFuture {
 pub(super) fn pope(making: Making) -> MakeFuture {
     Box::pin(async move {
         let (channel, key, prg) = (Arc::clone(&making.channel), making.key(), making.prg());
-        let (width, page_bytes) = (making.width, page_bytes(&making));
-        Ok(stateless(Pope::create(channel, making.index(), &key, width, page_bytes, prg).await?))
+        let keyed = pope::Keyed { index: making.index(), key: &key, width: making.width };
+        Ok(stateless(pope::Standalone::create(channel, keyed, page_bytes(&making), prg).await?))
     })
 }
 

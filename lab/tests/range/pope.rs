@@ -1,11 +1,13 @@
 //! POPE.
 
+mod crossed;
+
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, blames_caller, key, memory, prg, run};
 use arras_protocol::RowId;
 use arras_protocol::ore::Width;
 use arras_schemes::IndexError;
-use arras_schemes::pope::Pope;
+use arras_schemes::pope::{Keyed, Standalone};
 use arras_storage::{Direction, Read, Storage, Table};
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -14,14 +16,14 @@ use std::ops::{Bound, ControlFlow};
 struct PopeOf(Width, u32);
 
 impl Subject for PopeOf {
-    type Index<S: Storage> = Pope<Wire<S>>;
+    type Index<S: Storage> = Standalone<Wire<S>>;
 
     fn width(&self) -> Width {
         self.0
     }
 
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
-        Pope::create(wire, INDEX, &key(), self.0, self.1, prg(1)).await
+        Standalone::create(wire, Keyed { index: INDEX, key: &key(), width: self.0 }, self.1, prg(1)).await
     }
 
     /// Where elements lie is the server's word.
@@ -33,6 +35,13 @@ impl Subject for PopeOf {
 range_tests!(of_32_bits, PopeOf(Width::Bits32, 4096));
 range_tests!(of_64_bits, PopeOf(Width::Bits64, 512));
 range_tests!(of_three_labels, PopeOf(Width::Bits32, 230));
+
+/// An index of 32-bit values.
+async fn made<S: Storage>(wire: &Wire<S>, page_bytes: u32) -> Result<Standalone<Wire<S>>, IndexError> {
+    let key = key();
+    let keyed = Keyed { index: INDEX, key: &key, width: Width::Bits32 };
+    Standalone::create(wire.clone(), keyed, page_bytes, prg(1)).await
+}
 
 /// Keys and lengths of values of one of the server's tables.
 fn shape(wire: &Wire<impl Storage>, table: &'static str) -> Vec<(Vec<u8>, usize)> {
@@ -76,7 +85,7 @@ fn inner_buffers_between_the_ends_are_returned() {
     run(async {
         let world = memory();
         let wire = world.wire.clone();
-        let pope = Pope::create(wire.clone(), INDEX, &key(), Width::Bits32, 512, prg(1)).await.expect("made");
+        let pope = made(&wire, 512).await.expect("made");
         let mut expected: BTreeSet<(u64, RowId)> = BTreeSet::new();
         let mut seen_buffered = 0;
         let entries: Vec<_> = scattered(3000).into_iter().zip(rows(3000)).collect();
@@ -100,7 +109,7 @@ fn inner_buffers_between_the_ends_are_returned() {
 /// Inserts `values`, searches the ranges, and says what the store then shows.
 async fn shown(values: &[u64], ranges: &[(u64, u64)]) -> [Vec<(Vec<u8>, usize)>; 3] {
     let wire = memory().wire;
-    let pope = Pope::create(wire.clone(), INDEX, &key(), Width::Bits32, 512, prg(1)).await.expect("made");
+    let pope = made(&wire, 512).await.expect("made");
     let entries: Vec<_> = values.iter().copied().zip(rows(values.len() as u64)).collect();
     for batch in entries.chunks(7) {
         pope.insert_plain(batch).await.expect("inserts");
@@ -141,7 +150,7 @@ fn searches_show_nothing_but_order() {
 #[test]
 fn a_page_too_small_is_the_callers_fault() {
     run(async {
-        let made = Pope::create(memory().wire, INDEX, &key(), Width::Bits32, 200, prg(1)).await;
+        let made = made(&memory().wire, 200).await;
         assert!(blames_caller(&made), "{made:?}");
     });
 }
@@ -150,8 +159,7 @@ fn a_page_too_small_is_the_callers_fault() {
 fn a_warm_search_takes_one_message_a_level_and_one_for_the_results() {
     run(async {
         let wire = memory().wire;
-        let pope =
-            Pope::create(wire.clone(), INDEX, &key(), Width::Bits32, 4096, prg(1)).await.expect("made");
+        let pope = made(&wire, 4096).await.expect("made");
         let entries: Vec<_> = scattered(20_000).into_iter().zip(rows(20_000)).collect();
         pope.insert_plain(&entries).await.expect("inserts");
         for lower in (0..20_000).step_by(50) {

@@ -14,6 +14,19 @@
 //! parent, and a leaf under split is an inner node (*splitting*) until it has no buffer left; then its labels go
 //! to its parent, and nodes with too many are split upwards, without the client.
 //!
+//! *Versions.* What changes the tree's shape or takes elements out of a buffer raises the index's version, and is done
+//! only if it names the version that the client has seen; so does [`Request::Collect`]. Otherwise
+//! [`Response::Changed`] is the answer and nothing happened: a request that is late, repeated or crossed by another's
+//! cannot touch other elements than it was made for. Appending raises no version: it adds to the end of the root's buffer,
+//! and what was at the front stays there, so any number of insertions leave a search its way.
+//!
+//! *A removal* is an appended element, too, a *tombstone*, and looks like an insertion. Which of an entry's elements counts
+//! is sealed in them; searches that meet the others have them taken out ([`Request::Purge`]).
+//!
+//! *As the index of a document's field* it changes in the document's write ([`Change`]). By itself
+//! ([`Request::CreateIndex`], [`Request::Insert`]) the server gives each client that opens it an *epoch*, from which the
+//! numbers of its changes follow.
+//!
 //! *Randomness.* Which elements become labels is drawn from a seed the client sends, so that runs replay. The
 //! server learns the order of the labels, of its choice if it does not follow the seed: the number of labels, not
 //! their choice, bounds what it learns of the order, and that number it gets from the client's answers.
@@ -90,9 +103,9 @@ impl Node {
     }
 }
 
-/// What is asked.
+/// What a write does to an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Request {
+pub enum Change {
     /// Makes an index of elements of one length; no effect if there is one of these parameters.
     CreateIndex {
         /// Its name.
@@ -108,9 +121,40 @@ pub enum Request {
         index: IndexId,
     },
     /// Appends elements to the root's buffer.
+    Append {
+        /// Where.
+        index: IndexId,
+        /// Elements, one after the other.
+        elements: Blob,
+    },
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Makes an index of elements of one length, or opens the one of these parameters that is there, for a client of its
+    /// own: begins an epoch.
+    CreateIndex {
+        /// Its name.
+        index: IndexId,
+        /// Bytes of a page: of a node's labels and of a piece of a buffer.
+        page_bytes: u32,
+        /// Bytes of a sealed element.
+        element_bytes: u16,
+        /// Whether insertions of earlier epochs are refused from here on, so that none of them comes late.
+        supersede: bool,
+    },
+    /// Drops an index.
+    DropIndex {
+        /// Its name.
+        index: IndexId,
+    },
+    /// Appends elements to the root's buffer.
     Insert {
         /// Where.
         index: IndexId,
+        /// The client's epoch.
+        epoch: u64,
         /// Elements, one after the other.
         elements: Blob,
     },
@@ -118,8 +162,8 @@ pub enum Request {
     Look {
         /// Where.
         index: IndexId,
-        /// Which; none for the root.
-        nodes: Vec<Node>,
+        /// Which, and the version that they were found in; none for the root of any version.
+        nodes: Option<(u64, Vec<Node>)>,
         /// Most pages of a [`Chunk`].
         pages_max: u32,
         /// What labels are drawn with.
@@ -129,19 +173,21 @@ pub enum Request {
     Push {
         /// Where.
         index: IndexId,
+        /// The version of the chunk and of the node's labels.
+        version: u64,
         /// From the root to the node.
         path: Vec<Node>,
-        /// The page where these elements begin, as the chunk said.
-        page: u64,
         /// The child of each element of the chunk, a byte each.
         children: Blob,
-        /// Most pages of the next chunk.
+        /// Most pages of the next chunk; 0 if none is asked for.
         pages_max: u32,
     },
     /// Makes a leaf an inner node with all its elements in the buffer and empty leaves as children.
     Split {
         /// Where.
         index: IndexId,
+        /// The version of the sample.
+        version: u64,
         /// From the root to the leaf.
         path: Vec<Node>,
         /// Sorted labels, one after the other.
@@ -154,6 +200,8 @@ pub enum Request {
     Collect {
         /// Where.
         index: IndexId,
+        /// The version of the paths.
+        version: u64,
         /// From the root to the first node.
         lower: Vec<Node>,
         /// From the root to the last node.
@@ -163,20 +211,23 @@ pub enum Request {
         /// What labels are drawn with.
         seed: [u8; 16],
     },
-    /// Takes elements out; those that are not where they are said to be are left alone.
-    Remove {
+    /// Takes elements out that no longer count: all of them, or none.
+    Purge {
         /// Where.
         index: IndexId,
+        /// The version that they were found in.
+        version: u64,
         /// Which.
         elements: Vec<Located>,
     },
 }
 
-/// Elements from the front of a buffer: whole pages.
+/// Elements from the front of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Number of the first page.
-    pub page: u64,
+    /// Whether these were all of the buffer's elements for sure. What insertions add later is not part of the search that
+    /// reads this.
+    pub is_last: bool,
     /// Elements, one after the other.
     pub elements: Blob,
 }
@@ -202,24 +253,20 @@ pub enum View {
     },
 }
 
-/// Pieces of the elements of a reply, and where they are stored.
+/// A piece of the elements of a reply, and the node in whose buffer it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Number of the node.
     pub node: u64,
-    /// Page of its buffer.
-    pub page: u64,
     /// How many elements.
     pub count: u32,
 }
 
-/// An element and where it is stored.
+/// An element and the node in whose buffer it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
     /// Number of the node.
     pub node: u64,
-    /// Page of its buffer.
-    pub page: u64,
     /// The element.
     pub element: Blob,
 }
@@ -238,10 +285,25 @@ pub struct Cursor {
 pub enum Response {
     /// Done.
     Done,
+    /// The index's version is another than the request names: nothing was done. The paths and chunks of that
+    /// version hold no longer; a search begins anew.
+    Changed,
+    /// To [`Request::CreateIndex`]: the epoch that begins. To [`Request::Insert`], which was done: the newest epoch; if
+    /// that is not the client's own, another client may have changed the same entries under a greater number.
+    Epoch(u64),
+    /// To [`Request::Insert`] of an epoch that was superseded: nothing was done.
+    Superseded,
     /// To [`Request::Look`], and to [`Request::Collect`] between unsorted leaves.
-    Looked(Vec<(Node, View)>),
+    Looked {
+        /// The index's version.
+        version: u64,
+        /// The nodes, in the order of the request.
+        views: Vec<(Node, View)>,
+    },
     /// To [`Request::Push`] and [`Request::Split`].
     Pushed {
+        /// The version that it made: greater than the one before.
+        version: u64,
         /// The front of what is left of the buffer.
         next: Option<Chunk>,
         /// True if nodes were split or joined: paths found before no longer hold.

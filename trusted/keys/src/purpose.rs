@@ -32,7 +32,8 @@
 //!     |-- LogarithmicBrcKeyword             Logarithmic-BRC: PRF, range node to its tokens
 //!     |-- LogarithmicBrcSeal                Logarithmic-BRC: symmetric encryption of blocks
 //!     |-- PathOramSeal                      Path ORAM: AEAD of buckets
-//!     `-- PopeSeal                          POPE: symmetric encryption of elements
+//!     |-- PopeSeal                          POPE: symmetric encryption of elements
+//!     `-- PopeTie                           POPE: PRF, row -> what hides the number of an element's operation
 //! ```
 //! An index is of one kind for life and its id is never used again, so kinds could share a key; they do not.
 //! Names below are part of the stored format: changing one loses the data under it.
@@ -104,6 +105,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     PopeSeal,
     /// From `Index`.
+    PopeTie,
+    /// From `Index`.
     UniqueLabel,
 }
 
@@ -141,6 +144,7 @@ impl<'a> Purpose<'a> {
             Self::LogarithmicBrcSeal => ("logarithmic_brc seal", b""),
             Self::PathOramSeal => ("path_oram seal", b""),
             Self::PopeSeal => ("pope seal", b""),
+            Self::PopeTie => ("pope tie", b""),
             Self::UniqueLabel => ("eq_unique label", b""),
         }
     }

@@ -166,7 +166,7 @@ impl<S: Storage> Backend<S> {
             ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
             #[cfg(feature = "lab")]
-            other => lab::answer(store, other, body),
+            other => lab::answer(store, self.identity.incarnation, other, body),
             #[cfg(not(feature = "lab"))]
             other => Err(unknown(other)),
         }

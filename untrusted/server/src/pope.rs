@@ -4,11 +4,11 @@
 //! value of at most `page_bytes`. An insertion reads the header and the last page of the root's buffer and writes
 //! that page or the next.
 //!
-//! *Trust.* Requests are checked against what is stored: paths link by link, chunks by page and length. What is
+//! *Trust.* Requests are checked against what is stored: versions, paths link by link, numbers of elements. What is
 //! stored is checked as it is followed. What a client may do wrong at will is the order, which it alone knows.
 //!
-//! *Durability.* Insertions and removals are durable; pushes and splits may be lost by a crash, together with
-//! what followed them, and are then done again by the next search.
+//! *Durability.* Changes of the set are durable; pushes, splits and purges may be lost by a crash, together with
+//! what followed them, and are then done again by the next search. No version comes twice for it: see [`node::Head`].
 //!
 //! *Deviations* from the paper. A leaf of `n` elements is split by about `2n/L` labels, not always by `L`: leaves
 //! come out half full and not with few elements each, and fewer elements have their order shown. Inner nodes have
@@ -23,11 +23,12 @@ mod tests;
 
 use crate::backend::storage;
 use arras_primitives::prg::Prg;
-use arras_protocol::pope::{Located, Node, Request, Response, View, labels_per_node};
+use arras_protocol::pope::{Chunk, Located, Node, Request, Response, View, labels_per_node};
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Durability, Read, Storage, Table, Write};
-use buffer::{append, buffer_prefix, chunk, take};
+use buffer::{append, chunk, take};
 use node::{HEADS, Head, Inner, Tree, malformed, save_head};
+use std::collections::BTreeMap;
 
 /// Index id, node number and page number to elements.
 const BUFFERS: Table = Table("pope_buffers");
@@ -39,96 +40,126 @@ const CHUNK_PAGES_MAX: u32 = 1 << 12;
 /// Most nodes looked at by one request; a search asks for two.
 const LOOK_NODES_MAX: usize = 8;
 
-/// Answers a request.
-pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
+/// Answers a request. `incarnation` counts the starts of the server.
+pub(crate) fn answer<S: Storage>(store: &S, incarnation: u64, request: Request) -> Result<Response, Refusal> {
     match request {
         Request::Look { index, nodes, pages_max, seed } => {
             let reader = store.read().map_err(storage)?;
-            look(&Tree::open(&reader, index)?, &nodes, pages_max, &seed)
+            look(&Tree::open(&reader, index)?, nodes, pages_max, &seed)
         }
-        Request::Collect { index, lower, upper, resume, seed } => {
+        Request::Collect { index, version, lower, upper, resume, seed } => {
             let reader = store.read().map_err(storage)?;
             let tree = Tree::open(&reader, index)?;
-            let unsorted =
-                if resume.is_none() { unsorted(&tree, [&lower, &upper], &seed)? } else { Vec::new() };
-            if unsorted.is_empty() {
+            if tree.head.version != version {
+                return Ok(Response::Changed);
+            }
+            let views = if resume.is_none() { unsorted(&tree, [&lower, &upper], &seed)? } else { Vec::new() };
+            if views.is_empty() {
                 collect::collect(&tree, lower, &upper, resume)
             } else {
-                Ok(Response::Looked(unsorted))
+                Ok(Response::Looked { version, views })
             }
         }
-        Request::Push { .. } | Request::Split { .. } => {
-            let mut writer = store.write().map_err(storage)?;
-            let response = reshape(&mut writer, request)?;
-            writer.commit(Durability::Relaxed).map_err(storage)?;
-            Ok(response)
+        Request::Push { index, version, path, children, pages_max } => {
+            reshape(store, incarnation, (index, version), |writer, head| {
+                push(writer, index, head, (&path, children.as_slice()), pages_max)
+            })
         }
-        update => {
+        Request::Split { index, version, path, labels, pages_max } => {
+            reshape(store, incarnation, (index, version), |writer, head| {
+                let node = path.last().copied().ok_or_else(|| malformed("an empty path"))?;
+                restructure::split_leaf(writer, index, head, &path, labels.as_slice())?;
+                let tree = Tree { reader: &*writer, index, head: head.clone() };
+                Ok(Reshaped { pages: 0, next: chunk(&tree, node, pages(pages_max))?, restructured: false })
+            })
+        }
+        Request::Purge { index, version, elements } => {
+            let purged = reshape(store, incarnation, (index, version), |writer, head| {
+                purge(writer, index, head, &elements)
+            })?;
+            Ok(if purged == Response::Changed { purged } else { Response::Done })
+        }
+        Request::CreateIndex { index, page_bytes, element_bytes, supersede } => {
             let mut writer = store.write().map_err(storage)?;
-            change(&mut writer, update)?;
+            let mut head = created(&writer, index, page_bytes, element_bytes)?;
+            head.epoch = head.epoch.saturating_add(1);
+            if supersede {
+                head.superseded_below = head.epoch;
+            }
+            save_head(&mut writer, index, &head)?;
+            writer.commit(Durability::Durable).map_err(storage)?;
+            Ok(Response::Epoch(head.epoch))
+        }
+        Request::DropIndex { index } => {
+            let mut writer = store.write().map_err(storage)?;
+            drop_index(&mut writer, index)?;
             writer.commit(Durability::Durable).map_err(storage)?;
             Ok(Response::Done)
         }
-    }
-}
-
-/// Requests that move elements down.
-fn reshape(writer: &mut impl Write, request: Request) -> Result<Response, Refusal> {
-    match request {
-        Request::Push { index, path, page, children, pages_max } => {
-            push(writer, index, &path, page, children.as_slice(), pages_max)
-        }
-        Request::Split { index, path, labels, pages_max } => {
-            restructure::split_leaf(writer, index, &path, labels.as_slice())?;
-            let tree = Tree::open(writer, index)?;
-            let node = path.last().copied().ok_or_else(|| malformed("an empty path"))?;
-            Ok(Response::Pushed { next: chunk(&tree, node, pages(pages_max))?, restructured: false })
-        }
-        _ => Err(malformed("not a step of a search")),
-    }
-}
-
-/// Requests that change the set.
-fn change(writer: &mut impl Write, request: Request) -> Result<(), Refusal> {
-    match request {
-        Request::CreateIndex { index, page_bytes, element_bytes } => {
-            create(writer, index, page_bytes, element_bytes)
-        }
-        Request::DropIndex { index } => drop_index(writer, index),
-        Request::Insert { index, elements } => {
-            let head = Tree::open(writer, index)?.head;
-            if elements.len() % head.element_bytes() != 0 {
-                return Err(malformed("not whole elements"));
+        Request::Insert { index, epoch, elements } => {
+            let mut writer = store.write().map_err(storage)?;
+            let head = Tree::open(&writer, index)?.head;
+            if epoch < head.superseded_below {
+                return Ok(Response::Superseded);
             }
-            append(writer, index, &head, head.root, elements.as_slice())
+            insert(&mut writer, index, &head, &elements)?;
+            writer.commit(Durability::Durable).map_err(storage)?;
+            Ok(Response::Epoch(head.epoch))
         }
-        Request::Remove { index, elements } => {
-            let head = Tree::open(writer, index)?.head;
-            elements.iter().try_for_each(|element| remove(writer, index, &head, element))
-        }
-        _ => Err(malformed("not a change")),
     }
 }
 
-fn create(
-    writer: &mut impl Write,
-    index: IndexId,
-    page_bytes: u32,
-    element_bytes: u16,
-) -> Result<(), Refusal> {
+/// What a change of shape has done.
+struct Reshaped {
+    /// Pages of buffers that it took.
+    pages: u64,
+    next: Option<Chunk>,
+    restructured: bool,
+}
+
+/// Does what changes the tree's shape, if its version is the one named, and raises that.
+fn reshape<S: Storage>(
+    store: &S,
+    incarnation: u64,
+    (index, version): (IndexId, u64),
+    change: impl FnOnce(&mut S::Writer<'_>, &mut Head) -> Result<Reshaped, Refusal>,
+) -> Result<Response, Refusal> {
+    let mut writer = store.write().map_err(storage)?;
+    let mut head = Tree::open(&writer, index)?.head;
+    if head.version != version {
+        return Ok(Response::Changed);
+    }
+    let Reshaped { pages, next, restructured } = change(&mut writer, &mut head)?;
+    head.raise(incarnation, pages);
+    save_head(&mut writer, index, &head)?;
+    writer.commit(Durability::Relaxed).map_err(storage)?;
+    Ok(Response::Pushed { version: head.version, next, restructured })
+}
+
+/// The header of an index of these parameters: the one that is there, or one to be made.
+fn created(reader: &impl Read, index: IndexId, page_bytes: u32, element_bytes: u16) -> Result<Head, Refusal> {
     let (page, element) = (page_bytes as usize, usize::from(element_bytes));
     if page > PAGE_BYTES_MAX || element == 0 || labels_per_node(page, element).is_none() {
         return Err(Refusal::Limit(format!(
             "a page of {page} bytes for elements of {element}: it must hold 3 labels and is at most {PAGE_BYTES_MAX}"
         )));
     }
-    let head = Head { page_bytes, element_bytes, root: Node::leaf(0), unused: 1 };
-    match Tree::open(writer, index) {
-        Ok(tree) if tree.head.page_bytes == page_bytes && tree.head.element_bytes == element_bytes => Ok(()),
+    match Tree::open(reader, index) {
+        Ok(tree) if tree.head.page_bytes == page_bytes && tree.head.element_bytes == element_bytes => {
+            Ok(tree.head)
+        }
         Ok(_) => Err(malformed("the index exists with other parameters")),
-        Err(Refusal::UnknownIndex) => save_head(writer, index, &head),
+        Err(Refusal::UnknownIndex) => Ok(Head::new(page_bytes, element_bytes)),
         Err(other) => Err(other),
     }
+}
+
+/// Appends elements to the root's buffer.
+fn insert(writer: &mut impl Write, index: IndexId, head: &Head, elements: &Blob) -> Result<(), Refusal> {
+    if elements.len() % head.element_bytes() != 0 {
+        return Err(malformed("not whole elements"));
+    }
+    append(writer, index, head, head.root, elements.as_slice())
 }
 
 fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), Refusal> {
@@ -144,18 +175,22 @@ fn pages(asked: u32) -> usize {
 
 fn look<R: Read>(
     tree: &Tree<'_, R>,
-    nodes: &[Node],
+    nodes: Option<(u64, Vec<Node>)>,
     pages_max: u32,
     seed: &[u8; 16],
 ) -> Result<Response, Refusal> {
+    let version = tree.head.version;
+    let nodes = match nodes {
+        None => vec![tree.head.root],
+        Some((seen, _)) if seen != version => return Ok(Response::Changed),
+        Some((_, nodes)) => nodes,
+    };
     if nodes.len() > LOOK_NODES_MAX {
         return Err(Refusal::Limit("too many nodes to look at".into()));
     }
-    let root = [tree.head.root];
-    let nodes = if nodes.is_empty() { &root } else { nodes };
     let mut prg = Prg::new(seed);
     let views = nodes.iter().map(|&node| Ok((node, view(tree, node, pages(pages_max), &mut prg)?)));
-    views.collect::<Result<_, _>>().map(Response::Looked)
+    Ok(Response::Looked { version, views: views.collect::<Result<_, Refusal>>()? })
 }
 
 fn view<R: Read>(tree: &Tree<'_, R>, node: Node, pages_max: usize, prg: &mut Prg) -> Result<View, Refusal> {
@@ -195,17 +230,15 @@ fn unsorted<R: Read>(
 fn push(
     writer: &mut impl Write,
     index: IndexId,
-    path: &[Node],
-    page: u64,
-    choices: &[u8],
+    head: &mut Head,
+    (path, choices): (&[Node], &[u8]),
     pages_max: u32,
-) -> Result<Response, Refusal> {
-    let tree = Tree::open(writer, index)?;
+) -> Result<Reshaped, Refusal> {
+    let tree = Tree { reader: &*writer, index, head: head.clone() };
     tree.check_path(path)?;
     let node = path.last().copied().ok_or_else(|| malformed("an empty path"))?;
     let inner = tree.inner(node)?.ok_or_else(|| malformed("a leaf has nothing to push to"))?;
-    let head = tree.head.clone();
-    let elements = take(writer, index, &head, node, page, choices.len())?;
+    let (elements, taken) = take(writer, index, head, node, choices.len())?;
     let mut sorted: Vec<Vec<u8>> = vec![Vec::new(); inner.children.len()];
     for (element, &choice) in elements.chunks_exact(head.element_bytes()).zip(choices) {
         sorted
@@ -214,31 +247,32 @@ fn push(
             .extend_from_slice(element);
     }
     for (&child, elements) in inner.children.iter().zip(&sorted) {
-        append(writer, index, &head, child, elements)?;
+        append(writer, index, head, child, elements)?;
     }
-    let next = chunk(&Tree::open(writer, index)?, node, pages(pages_max))?;
-    let restructured = next.is_none() && inner.splitting && restructure::dissolve(writer, index, path)?;
-    Ok(Response::Pushed { next, restructured })
+    let tree = Tree { reader: &*writer, index, head: head.clone() };
+    let next = if pages_max == 0 { None } else { chunk(&tree, node, pages(pages_max))? };
+    let is_done = inner.splitting && next.is_none() && (pages_max > 0 || buffer::is_empty(&tree, node)?);
+    let restructured = is_done && restructure::dissolve(writer, index, head, path)?;
+    Ok(Reshaped { pages: taken, next, restructured })
 }
 
-fn remove(writer: &mut impl Write, index: IndexId, head: &Head, located: &Located) -> Result<(), Refusal> {
-    if located.element.len() != head.element_bytes() {
-        return Err(malformed("not an element"));
+/// Takes elements out, all of them.
+fn purge(
+    writer: &mut impl Write,
+    index: IndexId,
+    head: &Head,
+    located: &[Located],
+) -> Result<Reshaped, Refusal> {
+    let mut nodes: BTreeMap<u64, BTreeMap<&[u8], usize>> = BTreeMap::new();
+    for Located { node, element } in located {
+        let copies = nodes.entry(*node).or_default().entry(element.as_slice()).or_default();
+        *copies = copies.saturating_add(1);
     }
-    let mut name = buffer_prefix(index, located.node);
-    name.extend_from_slice(&located.page.to_be_bytes());
-    let Some(page) = writer.get(BUFFERS, &name).map_err(storage)? else { return Ok(()) };
-    let mut page = Vec::from(page);
-    let Some(place) =
-        page.chunks_exact(head.element_bytes()).position(|element| element == located.element.as_slice())
-    else {
-        return Ok(());
-    };
-    let start = place.saturating_mul(head.element_bytes());
-    page.drain(start..start.saturating_add(head.element_bytes()).min(page.len()));
-    if page.is_empty() {
-        writer.delete(BUFFERS, &name).map_err(storage).map(drop)
-    } else {
-        writer.put(BUFFERS, &name, &page).map_err(storage)
+    let mut pages = 0_u64;
+    for (node, named) in nodes {
+        // Buffers go by number alone, those of leaves and of inner nodes.
+        let node = Node::leaf(node);
+        pages = pages.saturating_add(buffer::take_out(writer, index, head, node, named)?);
     }
+    Ok(Reshaped { pages, next: None, restructured: false })
 }

@@ -22,6 +22,9 @@ struct Head {
     element_bytes: u16,
     root: Node,
     unused: u64,
+    version: u64,
+    epoch: u64,
+    superseded_below: u64,
 }
 
 /// The tree as stored.

@@ -11,13 +11,18 @@ use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::Storage;
 
 /// Answers one request.
-pub(super) fn answer<S: Storage>(store: &S, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+pub(super) fn answer<S: Storage>(
+    store: &S,
+    incarnation: u64,
+    protocol: ProtocolId,
+    body: &[u8],
+) -> Result<Vec<u8>, Refusal> {
     match protocol {
         BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
         KerschbaumTueno::ID => {
             Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
         }
-        Pope::ID => Ok(codec::encode(&pope::answer(store, request::<Pope>(body)?)?)),
+        Pope::ID => Ok(codec::encode(&pope::answer(store, incarnation, request::<Pope>(body)?)?)),
         LogarithmicBrc::ID => {
             Ok(codec::encode(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?))
         }

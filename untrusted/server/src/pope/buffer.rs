@@ -9,6 +9,7 @@ use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::pope::{Chunk, Node};
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Direction, Read, Write};
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 /// What all page names of a node's buffer start with.
@@ -65,7 +66,8 @@ pub(super) fn visit_row<R: Read>(
     if sound { Ok(()) } else { Err(damaged("a page of a buffer")) }
 }
 
-/// Appends elements: to the last page while it has room, then to new ones.
+/// Appends elements: to the last page while it has room, then to new ones, whose numbers are not below the version: a
+/// buffer that was emptied does not begin again with numbers that it had.
 pub(super) fn append(
     writer: &mut impl Write,
     index: IndexId,
@@ -85,7 +87,7 @@ pub(super) fn append(
             ControlFlow::Break(())
         })
         .map_err(storage)?;
-    let (mut number, mut page) = last.unwrap_or((0, Vec::new()));
+    let (mut number, mut page) = last.unwrap_or((head.version, Vec::new()));
     loop {
         let (fits, rest) = elements.split_at(full.saturating_sub(page.len()).min(elements.len()));
         page.extend_from_slice(fits);
@@ -96,7 +98,7 @@ pub(super) fn append(
             return Ok(());
         }
         elements = rest;
-        number = number.checked_add(1).ok_or_else(|| damaged("page numbers have run out"))?;
+        number = number.checked_add(1).ok_or_else(|| damaged("page numbers have run out"))?.max(head.version);
         page.clear();
     }
 }
@@ -110,30 +112,28 @@ pub(super) fn chunk<R: Read>(
     node: Node,
     pages_max: usize,
 ) -> Result<Option<Chunk>, Refusal> {
-    let mut found: Option<Chunk> = None;
+    let mut elements = Vec::new();
     let mut left = pages_max;
-    visit(tree, node, 0, |number, page| {
-        let chunk = found.get_or_insert_with(|| Chunk { page: number, elements: Blob::default() });
-        chunk.elements.0.extend_from_slice(page);
+    let mut is_last = true;
+    visit(tree, node, 0, |_, page| {
+        elements.extend_from_slice(page);
         left = left.saturating_sub(1);
-        if left == 0 || chunk.elements.len() >= CHUNK_BYTES_SOFT {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        // Whether a page follows is not looked up: the next chunk, or that there is none, says it.
+        is_last = left > 0 && elements.len() < CHUNK_BYTES_SOFT;
+        if is_last { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    Ok(found)
+    Ok((!elements.is_empty()).then(|| Chunk { is_last, elements: Blob(elements) }))
 }
 
-/// Takes the first `count` elements, which must be whole pages and begin at page `first`.
+/// Takes the first `count` elements and says how many pages are gone. A page that has grown since these were shown is split:
+/// what came later stays in it.
 pub(super) fn take(
     writer: &mut impl Write,
     index: IndexId,
     head: &Head,
     node: Node,
-    first: u64,
     count: usize,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<(Vec<u8>, u64), Refusal> {
     let bytes = count.saturating_mul(head.element_bytes());
     let mut elements = Vec::new();
     let mut numbers = Vec::new();
@@ -143,13 +143,56 @@ pub(super) fn take(
         elements.extend_from_slice(page);
         if elements.len() < bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    if count == 0 || numbers.first() != Some(&first) || elements.len() != bytes {
-        return Err(malformed("the buffer is not as the chunk showed it"));
+    if count == 0 || elements.len() < bytes {
+        return Err(malformed("the buffer has fewer elements"));
     }
-    for number in numbers {
-        writer.delete(BUFFERS, &page_key(index, node, number)).map_err(storage)?;
+    let later = elements.split_off(bytes);
+    if let Some(grown) = numbers.pop_if(|_| !later.is_empty()) {
+        writer.put(BUFFERS, &page_key(index, node, grown), &later).map_err(storage)?;
     }
-    Ok(elements)
+    for number in &numbers {
+        writer.delete(BUFFERS, &page_key(index, node, *number)).map_err(storage)?;
+    }
+    Ok((elements, numbers.len() as u64))
+}
+
+/// Takes elements out of a node's buffer, a copy for each time that one is named, and says how many pages the buffer had.
+pub(super) fn take_out(
+    writer: &mut impl Write,
+    index: IndexId,
+    head: &Head,
+    node: Node,
+    mut named: BTreeMap<&[u8], usize>,
+) -> Result<u64, Refusal> {
+    let mut pages = 0_u64;
+    let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
+    let tree = Tree { reader: &*writer, index, head: head.clone() };
+    visit(&tree, node, 0, |number, page| {
+        pages = pages.saturating_add(1);
+        let mut rest = Vec::with_capacity(page.len());
+        for element in page.chunks_exact(head.element_bytes()) {
+            match named.get_mut(element) {
+                Some(copies) if *copies > 0 => *copies = copies.saturating_sub(1),
+                _ => rest.extend_from_slice(element),
+            }
+        }
+        if rest.len() < page.len() {
+            changed.push((number, rest));
+        }
+        ControlFlow::Continue(())
+    })?;
+    if named.values().any(|copies| *copies > 0) {
+        return Err(malformed("an element that is not there"));
+    }
+    for (number, rest) in changed {
+        let name = page_key(index, node, number);
+        if rest.is_empty() {
+            writer.delete(BUFFERS, &name).map_err(storage)?;
+        } else {
+            writer.put(BUFFERS, &name, &rest).map_err(storage)?;
+        }
+    }
+    Ok(pages)
 }
 
 /// Whether a node's buffer has at most so many elements.

@@ -132,7 +132,10 @@ impl<R: Read> Walk<'_, R> {
             }
             elements.extend_from_slice(page);
             let count = u32::try_from(page.len() / element_bytes).unwrap_or(u32::MAX);
-            runs.push(Run { node, page: number, count });
+            match runs.last_mut() {
+                Some(run) if run.node == node => run.count = run.count.saturating_add(count),
+                _ => runs.push(Run { node, count }),
+            }
             ControlFlow::Continue(())
         })
     }

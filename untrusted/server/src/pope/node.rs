@@ -31,7 +31,17 @@ pub(super) struct Head {
     pub(super) root: Node,
     /// The first node number that was never used.
     pub(super) unused: u64,
+    /// Raised by whatever changes the tree's shape or takes elements out of a buffer: by one and the pages that it takes. So
+    /// the pages that a buffer is given from then on have numbers that it never had.
+    pub(super) version: u64,
+    /// The newest epoch that a client has begun.
+    pub(super) epoch: u64,
+    /// Insertions of epochs below are refused.
+    pub(super) superseded_below: u64,
 }
+
+/// Versions of one start of the server: more than it can come to.
+const VERSIONS_PER_START: u64 = 1 << 36;
 
 impl Head {
     /// At least 1.
@@ -48,6 +58,26 @@ impl Head {
     pub(super) fn labels(&self) -> Result<usize, Refusal> {
         labels_per_node(self.page_bytes as usize, self.element_bytes())
             .ok_or_else(|| damaged("pages without room for labels"))
+    }
+
+    /// The index as it is made.
+    pub(super) fn new(page_bytes: u32, element_bytes: u16) -> Self {
+        Self {
+            page_bytes,
+            element_bytes,
+            root: Node::leaf(0),
+            unused: 1,
+            version: 0,
+            epoch: 0,
+            superseded_below: 0,
+        }
+    }
+
+    /// Raises the version for a change that takes so many pages. Changes of shape may be lost by a crash, and what a client
+    /// was told of them is not: each start of the server has versions of its own.
+    pub(super) fn raise(&mut self, incarnation: u64, pages: u64) {
+        let first = incarnation.saturating_sub(1).saturating_mul(VERSIONS_PER_START);
+        self.version = self.version.max(first).saturating_add(pages).saturating_add(1);
     }
 
     /// A number for a new node.

@@ -1,22 +1,22 @@
 //! Leaves become parts of their parents, and nodes with too many labels become two. Needs no client.
 
 use super::buffer::is_empty;
-use super::node::{Head, Inner, Tree, damaged, forget, malformed, save_head};
+use super::node::{Head, Inner, Tree, damaged, forget, malformed};
 use arras_protocol::pope::Node;
 use arras_protocol::{IndexId, Refusal};
 use arras_storage::Write;
 
 /// Makes the leaf at the end of `path` an inner node with these labels and empty leaves; its elements stay in its
-/// buffer. The root stays what it is then; another node is splitting.
+/// buffer. The root stays what it is then; another node is splitting. The caller saves the header.
 pub(super) fn split_leaf(
     writer: &mut impl Write,
     index: IndexId,
+    head: &mut Head,
     path: &[Node],
     labels: &[u8],
 ) -> Result<(), Refusal> {
-    let tree = Tree::open(writer, index)?;
+    let tree = Tree { reader: &*writer, index, head: head.clone() };
     tree.check_path(path)?;
-    let mut head = tree.head.clone();
     let count = labels.len().checked_div(head.element_bytes()).unwrap_or_default();
     if labels.is_empty() || !labels.len().is_multiple_of(head.element_bytes()) || count > head.labels()? {
         return Err(malformed("not 1 to L labels"));
@@ -31,13 +31,12 @@ pub(super) fn split_leaf(
             let mut page = tree.child(parent)?;
             let pointer = page.children.iter_mut().find(|child| **child == leaf);
             *pointer.ok_or_else(|| damaged("a path that was checked"))? = leaf.inner();
-            page.save(writer, index, &head, parent)?;
+            page.save(writer, index, head, parent)?;
         }
     }
     let children = (0..=count).map(|_| head.fresh()).collect();
     let inner = Inner { splitting: !ancestors.is_empty(), labels: labels.to_vec(), children };
-    inner.save(writer, index, &head, leaf)?;
-    save_head(writer, index, &head)
+    inner.save(writer, index, head, leaf)
 }
 
 /// What to write once all is known to fit.
@@ -47,20 +46,25 @@ struct Plan {
 }
 
 /// Replaces the splitting node at the end of `path`, whose buffer is empty, by its children. False if an
-/// ancestor that would have to be split has a buffer: then the node stays for now.
-pub(super) fn dissolve(writer: &mut impl Write, index: IndexId, path: &[Node]) -> Result<bool, Refusal> {
+/// ancestor that would have to be split has a buffer: then the node stays for now. The caller saves the header.
+pub(super) fn dissolve(
+    writer: &mut impl Write,
+    index: IndexId,
+    head: &mut Head,
+    path: &[Node],
+) -> Result<bool, Refusal> {
     let Some((&node, ancestors)) = path.split_last() else { return Ok(false) };
     if ancestors.is_empty() {
         return Ok(false);
     }
-    let tree = Tree::open(writer, index)?;
+    let tree = Tree { reader: &*writer, index, head: head.clone() };
     let Inner { labels, children, .. } = tree.child(node)?;
     let Some(plan) = plan(&tree, node, ancestors, labels, children)? else { return Ok(false) };
     for (node, page) in &plan.pages {
         page.save(writer, index, &plan.head, *node)?;
     }
     forget(writer, index, node)?;
-    save_head(writer, index, &plan.head)?;
+    *head = plan.head;
     Ok(true)
 }
 
