@@ -4,7 +4,6 @@
 
 mod collection;
 
-use arras_documents::filter::Filter;
 use arras_documents::limits;
 use arras_service::explanation::Explanation;
 use arras_service::store::{
@@ -156,7 +155,7 @@ impl Store for PlainStore {
     async fn aggregate(
         &self,
         _ns: &Namespace,
-        _filter: &Filter,
+        _query: &Query,
         _aggregates: &[Aggregate],
     ) -> Result<Option<Document>, ServiceError> {
         Ok(None) // there is no index that holds aggregates

@@ -250,7 +250,15 @@ impl Twins {
         let parsed = Filter::parse(filter).expect("a filter");
         let of = |name: &str, function| Aggregate { name: name.into(), function };
         let asked = [of("n", AggregateFunction::Count), of("sum", AggregateFunction::Sum(field.into()))];
-        let answered = self.engine.aggregate(&namespace(), &parsed, &asked).await;
+        let summed = Query {
+            filter: parsed.clone(),
+            sort: Sort::default(),
+            skip: 0,
+            limit: None,
+            hint: None,
+            allow_disk_use: true,
+        };
+        let answered = self.engine.aggregate(&namespace(), &summed, &asked).await;
         let Some(answer) = (match coded(answered) {
             Err(REFUSED) => return,
             answer => answer.expect("an answer"),

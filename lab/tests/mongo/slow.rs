@@ -1,7 +1,6 @@
 //! A store that takes its time: deadlines, and commands under way when the server stops.
 
 use crate::client::{Running, insert_numbers};
-use arras_documents::filter::Filter;
 use arras_lab::plain_store::{PlainCursor, PlainStore};
 use arras_mongo::Options;
 use arras_service::ServiceError;
@@ -89,10 +88,10 @@ impl Store for Slow {
     async fn aggregate(
         &self,
         ns: &Namespace,
-        filter: &Filter,
+        query: &Query,
         wanted: &[Aggregate],
     ) -> Answer<Option<Document>> {
-        self.inner.aggregate(ns, filter, wanted).await
+        self.inner.aggregate(ns, query, wanted).await
     }
     async fn update(&self, ns: &Namespace, statement: UpdateStatement) -> Answer<Updated> {
         self.inner.update(ns, statement).await

@@ -1,7 +1,6 @@
 //! Leakage as values: each protocol states once, in code, what an attacker learns. The planner compares and
 //! prints these; the documentation's table is made from them.
 
-#[cfg(feature = "lab")]
 pub mod bplus;
 
 /// One thing an attacker learns. Ordered from the least to the most telling.

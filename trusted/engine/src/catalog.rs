@@ -1,18 +1,19 @@
 //! What exists: collections and their indexes, as records of the proxy's own store.
 
+mod stored;
+
 use super::local::{Change, LocalError, LocalStore};
-use arras_planner::physical::{KeyWidth, PhysicalIndex};
+use arras_planner::physical::PhysicalIndex;
 use arras_protocol::{CollectionId, IndexId};
 use arras_service::store::{IndexRequest, Namespace};
 use arras_storage::{Storage, Table};
 use bson::{Document, doc};
-use serde::{Deserialize, Serialize};
 
 /// Namespace to [`CollectionRecord`].
 const COLLECTIONS: Table = Table("collections");
 
 /// A collection as recorded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct CollectionRecord {
     /// Database name.
     pub database: String,
@@ -27,10 +28,9 @@ pub struct CollectionRecord {
 }
 
 /// An index the application asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct IndexRecord {
     /// The request, as BSON.
-    #[serde(with = "serde_bytes")]
     request: Vec<u8>,
     /// The encrypted indexes that serve it.
     pub parts: Vec<PartRecord>,
@@ -39,12 +39,11 @@ pub struct IndexRecord {
 }
 
 /// One encrypted index.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct PartRecord {
     /// Its name on the server.
     pub id: IndexId,
     /// What it holds.
-    #[serde(with = "physical")]
     pub physical: PhysicalIndex,
     /// Documents without any of its fields are left out.
     pub sparse: bool,
@@ -98,60 +97,18 @@ fn name(ns: &Namespace) -> Vec<u8> {
 /// Every collection.
 ///
 /// # Errors
-/// [`LocalError`] if the store fails.
+/// [`LocalError`] if the store fails, or holds an index of a protocol that this build does not know.
 pub fn all<S: Storage>(local: &LocalStore<S>) -> Result<Vec<CollectionRecord>, LocalError> {
-    local.all(COLLECTIONS)
+    let stored: Vec<stored::Collection> = local.all(COLLECTIONS)?;
+    stored.into_iter().map(stored::Collection::read).collect()
 }
 
 /// The change that records a collection.
 pub fn record<S: Storage>(local: &LocalStore<S>, collection: &CollectionRecord) -> Change {
-    local.set(COLLECTIONS, &name(&collection.namespace()), collection)
+    local.set(COLLECTIONS, &name(&collection.namespace()), &stored::Collection::of(collection))
 }
 
 /// The change that forgets a collection.
 pub fn forget<S: Storage>(local: &LocalStore<S>, ns: &Namespace) -> Change {
     local.unset(COLLECTIONS, &name(ns))
-}
-
-/// A physical index as recorded: the planner's types know no format.
-mod physical {
-    use super::{KeyWidth, PhysicalIndex};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    #[derive(Serialize, Deserialize)]
-    enum Recorded {
-        Unique { fields: Vec<String> },
-        Eq { fields: Vec<String> },
-        Range { equal: Vec<String>, range: String, width_bits: u32, aggregates: Option<Vec<String>> },
-    }
-
-    fn bits(width: KeyWidth) -> u32 {
-        match width {
-            KeyWidth::Bits32 => 32,
-            KeyWidth::Bits64 => 64,
-            KeyWidth::Bits128 => 128,
-        }
-    }
-
-    pub(super) fn serialize<S: Serializer>(index: &PhysicalIndex, serializer: S) -> Result<S::Ok, S::Error> {
-        let recorded = match index.clone() {
-            PhysicalIndex::Unique { fields } => Recorded::Unique { fields },
-            PhysicalIndex::Eq { fields } => Recorded::Eq { fields },
-            PhysicalIndex::Range { equal, range, width, aggregates } => {
-                Recorded::Range { equal, range, width_bits: bits(width), aggregates }
-            }
-        };
-        recorded.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PhysicalIndex, D::Error> {
-        Ok(match Recorded::deserialize(deserializer)? {
-            Recorded::Unique { fields } => PhysicalIndex::Unique { fields },
-            Recorded::Eq { fields } => PhysicalIndex::Eq { fields },
-            Recorded::Range { equal, range, width_bits, aggregates } => {
-                let width = KeyWidth::from_bits(width_bits).ok_or_else(|| D::Error::custom("key width"))?;
-                PhysicalIndex::Range { equal, range, width, aggregates }
-            }
-        })
-    }
 }

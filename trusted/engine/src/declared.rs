@@ -12,6 +12,7 @@ use super::index::{LiveIndex, Part};
 use super::local::{LocalError, LocalStore};
 use super::{Engine, Shared, error};
 use arras_planner::indexes::physical_indexes;
+use arras_planner::kinds::OrderProtocol;
 use arras_planner::physical::{PhysicalIndex, minimise};
 use arras_planner::request::{self, RequestError};
 use arras_planner::schema::Schema;
@@ -38,8 +39,10 @@ pub struct Unmet {
     pub transient: bool,
 }
 
-/// Errors that are about the documents there are: values twice, more of them than an index takes, parallel arrays.
-const OF_DOCUMENTS: [Fault; 3] = [Fault::BadValue, Fault::ParallelArrays, Fault::DuplicateKey];
+/// Errors that last until somebody does something: values twice, more of them than an index takes, parallel arrays, an index of
+/// another protocol.
+const LASTING: [Fault; 4] =
+    [Fault::BadValue, Fault::ParallelArrays, Fault::DuplicateKey, Fault::IndexOptionsConflict];
 /// The first wait before what failed over something else is tried again; each is twice the one before.
 const RETRY: Duration = Duration::from_millis(500);
 /// The longest wait.
@@ -55,6 +58,13 @@ pub enum Difference {
         /// Which.
         index: PhysicalIndex,
     },
+    /// An index is there, and by another protocol than is called for.
+    OtherProtocol {
+        /// Of which collection.
+        ns: Namespace,
+        /// Which, and what to do about it.
+        refusal: String,
+    },
     /// An index that a schema made is there, and this one does not call for it.
     Left {
         /// Of which collection.
@@ -67,6 +77,15 @@ pub enum Difference {
 /// What an index is, if no application asked for it.
 fn made_for_schema<'i>(index: &'i IndexRecord, request: &IndexRequest) -> Option<&'i PartRecord> {
     index.parts.first().filter(|part| self::request(&part.physical) == *request)
+}
+
+/// What stands against an index: one on its fields by another protocol.
+fn other_protocol(there: &[(&IndexRecord, IndexRequest)], wanted: &PhysicalIndex) -> Option<String> {
+    let wanted = std::slice::from_ref(wanted);
+    there.iter().find_map(|(index, request)| {
+        let change = index.parts.iter().find_map(|part| request::changed_protocol(wanted, &part.physical))?;
+        Some(change.refusal(&request.name))
+    })
 }
 
 /// Compares a schema with the catalog in the proxy's own store. Collections that do not exist yet get their indexes when
@@ -94,7 +113,12 @@ pub fn differences<S: Storage>(
         let wanted = minimise(of_schema.iter().cloned().chain(of_requests).collect());
         let parts = ready().flat_map(|index| &index.parts);
         let lacking = request::missing(wanted, false, parts.map(|part| (&part.physical, part.sparse)));
-        differences.extend(lacking.into_iter().map(|index| Difference::Lacking { ns: ns.clone(), index }));
+        for index in lacking {
+            differences.push(match other_protocol(&requests, &index) {
+                Some(refusal) => Difference::OtherProtocol { ns: ns.clone(), refusal },
+                None => Difference::Lacking { ns: ns.clone(), index },
+            });
+        }
         for (index, request) in &requests {
             let Some(made) = made_for_schema(index, request) else { continue };
             // What the schema calls for may be served by it, or be less than it.
@@ -116,7 +140,8 @@ pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
     let kind = match physical {
         PhysicalIndex::Unique { .. } => "unique",
         PhysicalIndex::Eq { .. } => "eq",
-        PhysicalIndex::Range { .. } => "range",
+        PhysicalIndex::Range { protocol, .. } if *protocol == OrderProtocol::default() => "range",
+        PhysicalIndex::Range { protocol, .. } => protocol.name(),
     };
     IndexRequest {
         name: if on_id { ID_INDEX.into() } else { format!("arras_{kind}_{}", keys.join("_")) },
@@ -140,6 +165,22 @@ pub(super) fn wanted<C: ServerChannel>(
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
     let ns = &collection.ns;
     request::indexes_for(request, schema.collection(&ns.database, &ns.collection))
+}
+
+/// Refuses indexes on fields that an index of another protocol gives the order of.
+pub(super) fn kept_protocol<C: ServerChannel>(
+    collection: &Collection<C>,
+    wanted: &[PhysicalIndex],
+) -> Result<(), ServiceError> {
+    for index in collection.indexes().iter() {
+        for part in &index.parts {
+            if let Some(change) = request::changed_protocol(wanted, &part.physical) {
+                let refusal = change.refusal(&index.request.name);
+                return Err(error::of(Fault::IndexOptionsConflict, refusal));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Those of `wanted` that no filled index of the collection stands for.
@@ -235,9 +276,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for index in self.called_for(&collection) {
                 let name = collection.id_in_log();
                 tracing::info!(collection = %name, %index, "making an index that is called for and not there");
-                let made = self.create_index(&collection, request(&index), vec![index.clone()]).await;
+                let made = match kept_protocol(&collection, std::slice::from_ref(&index)) {
+                    Err(refused) => Err(refused),
+                    Ok(()) => self.create_index(&collection, request(&index), vec![index.clone()]).await,
+                };
                 if let Err(error) = made {
-                    let transient = !OF_DOCUMENTS.contains(&error.fault);
+                    let transient = !LASTING.contains(&error.fault);
                     let why = error.message;
                     tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
                     unmet.push(Unmet { ns: collection.ns.clone(), index, why, transient });

@@ -204,8 +204,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_at_a_time = self.definitions.lock().await;
         let before = listed(&collection.indexes()).len();
         for request in requests {
-            if !exists(&collection, &request)? {
-                let wanted = declared::wanted(&collection, &request, &self.settings.schema)?;
+            let wanted = declared::wanted(&collection, &request, &self.settings.schema);
+            if exists(&collection, &request)? {
+                declared::kept_protocol(&collection, &wanted.unwrap_or_default())?;
+            } else {
+                let wanted = wanted?;
+                declared::kept_protocol(&collection, &wanted)?;
                 if request.name == ID_INDEX && wanted.is_empty() {
                     continue; // for equality alone: documents are stored by it
                 }

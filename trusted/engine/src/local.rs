@@ -4,6 +4,7 @@
 //! copy of the directory shows sizes only, in steps of 16 bytes.
 
 use arras_keys::{Key, Purpose};
+use arras_planner::kinds::UnknownProtocol;
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::{Protocol, codec, write};
@@ -26,6 +27,18 @@ pub enum LocalError {
     /// A record does not open or parse.
     #[error("the proxy's data directory is damaged: a record of {0} does not open")]
     Damaged(&'static str),
+    /// An index is by a protocol of another build.
+    #[error(
+        "the proxy's data directory: the index of {collection} on '{field}': {error}; start the version that made it, and drop it there"
+    )]
+    Protocol {
+        /// Database and collection.
+        collection: String,
+        /// The ordered field.
+        field: String,
+        /// Which protocol.
+        error: UnknownProtocol,
+    },
 }
 
 impl LocalError {

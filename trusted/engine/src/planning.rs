@@ -10,17 +10,17 @@ use super::known::Known;
 use super::ledger::Explained;
 use super::read::RangeRows;
 use super::read::Selection;
-use super::{Shared, error};
+use super::{Settings, Shared, error};
 use arras_documents::accumulate;
-use arras_documents::filter::Filter;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
 use arras_planner::cost::Statistics;
+use arras_planner::kinds::Tuning;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::plan::{
-    AggregateOutput, AggregatePlan, IndexState, LEAKAGE_RATIO, Plan, Planner, Request,
+    AggregateOutput, AggregatePlan, IndexState, LEAKAGE_RATIO, Plan, PlanError, Planner, QueryPlan,
 };
-use arras_planner::schema::{CollectionSchema, ScanPolicy, Schema};
+use arras_planner::schema::CollectionSchema;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
 use arras_schemes::arx_range::RangeSums;
@@ -38,8 +38,10 @@ use std::sync::atomic::Ordering;
 fn states<C: ServerChannel>(
     collection: &Collection<C>,
     hint: Option<&Bson>,
-    schema: &Schema,
+    settings: &Settings,
 ) -> Result<Vec<IndexState>, ServiceError> {
+    let schema = &settings.schema;
+    let top_nodes = settings.range.top_nodes as u64;
     let indexes = collection.indexes();
     if let Some(hint) = hint {
         let known = is_hinted("_id_", &doc! { "_id": 1 }, hint)
@@ -66,12 +68,11 @@ fn states<C: ServerChannel>(
     for index in indexes.iter() {
         let parts = index.parts.iter().filter(|part| usable(index, part));
         states.extend(parts.map(|part| IndexState {
-            id: part.id,
-            name: index.request.name.clone(),
-            index: part.physical.clone(),
             multikey: part.facts.now().multikey > 0,
             inexact: part.facts.now().inexact > 0,
             sparse: part.sparse,
+            tuning: Tuning { bucket_factor: part.bucket_factor, top_nodes },
+            ..IndexState::new(part.id, index.request.name.clone(), part.physical.clone())
         }));
     }
     Ok(states)
@@ -99,45 +100,42 @@ fn is_natural(hint: &Bson) -> bool {
     matches!(hint, Bson::Document(hint) if hint.contains_key("$natural"))
 }
 
-fn scan_policy<C: ServerChannel>(collection: &Collection<C>, schema: &Schema) -> ScanPolicy {
-    let declared = schema.collection(&collection.ns.database, &collection.ns.collection);
-    declared.map(|declared| declared.scan).unwrap_or_default()
-}
-
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn statistics(&self, collection: &Collection<C>) -> Result<Statistics, ServiceError> {
         Ok(Statistics { document_count: self.document_count(collection)?, ..Statistics::default() })
     }
 
-    fn declares_queries(&self, collection: &Collection<C>) -> bool {
-        let declared = self.settings.schema.collection(&collection.ns.database, &collection.ns.collection);
-        declared.is_some_and(CollectionSchema::declares_queries)
+    /// Asks the planner about a collection, with its indexes, its statistics and the settings as they are: the one place
+    /// where a planner is made, for what runs and for what is explained.
+    fn ask<T>(
+        &self,
+        collection: &Collection<C>,
+        hint: Option<&Bson>,
+        question: impl FnOnce(&Planner<'_>) -> Result<T, PlanError>,
+    ) -> Result<T, ServiceError> {
+        let indexes = states(collection, hint, &self.settings)?;
+        let statistics = self.statistics(collection)?;
+        let known = Known::new(self, collection, statistics.document_count);
+        let schema = &self.settings.schema;
+        let declared = schema.collection(&collection.ns.database, &collection.ns.collection);
+        let planner = Planner {
+            scan: declared.map(|declared| declared.scan).unwrap_or_default(),
+            leakage_ratio: declared.and_then(|declared| declared.leakage_ratio).unwrap_or(LEAKAGE_RATIO),
+            entries: &known,
+            declared: declared.is_some_and(CollectionSchema::declares_queries),
+            adversary: declared.map_or(schema.adversary, |declared| declared.adversary),
+            ..Planner::new(&indexes, &statistics)
+        };
+        Ok(question(&planner)?)
     }
 
-    fn leakage_ratio(&self, collection: &Collection<C>) -> u32 {
-        let declared = self.settings.schema.collection(&collection.ns.database, &collection.ns.collection);
-        declared.and_then(|declared| declared.leakage_ratio).unwrap_or(LEAKAGE_RATIO)
-    }
-
-    /// Plans a selection with the collection's indexes as they are.
+    /// Plans a selection of documents.
     pub(super) fn plan(
         &self,
         collection: &Collection<C>,
         selection: Selection<'_>,
     ) -> Result<Plan, ServiceError> {
-        let indexes = states(collection, selection.hint, &self.settings.schema)?;
-        let statistics = self.statistics(collection)?;
-        let known = Known::new(self, collection, statistics.document_count);
-        let planner = Planner {
-            scan: scan_policy(collection, &self.settings.schema),
-            leakage_ratio: self.leakage_ratio(collection),
-            entries: &known,
-            declared: self.declares_queries(collection),
-            ..Planner::new(&indexes, &statistics)
-        };
-        let limit = selection.limit.map(|limit| limit.saturating_add(selection.skip));
-        let request = Request { filter: selection.filter.expr(), sort: selection.sort, limit };
-        Ok(planner.plan(request)?)
+        self.ask(collection, selection.hint, |planner| planner.plan(selection.request()))
     }
 
     /// Answers aggregates from a range index's sealed partials, or counts from any index; `None` if no index covers
@@ -145,15 +143,23 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn aggregate(
         self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
-        filter: &Filter,
+        query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, ServiceError> {
         let marks = Marks::of(collection);
-        let indexes = states(collection, None, &self.settings.schema)?;
-        let statistics = Statistics::default();
-        let Some(plan) = Planner::new(&indexes, &statistics).plan_aggregates(filter.expr(), aggregates)
-        else {
-            return self.counts(collection, filter, aggregates).await;
+        let selection = Selection { sort: &Sort::default(), ..Selection::of(query) };
+        let planned = self
+            .ask(collection, selection.hint, |planner| planner.plan_query(selection.request(), aggregates));
+        let plan = match planned? {
+            QueryPlan::Aggregates(plan) => plan,
+            QueryPlan::AllCounted | QueryPlan::EntriesCounted(_) => {
+                let count = self.count_by_index(collection, selection).await?;
+                let document = |count| {
+                    aggregates.iter().map(|aggregate| (aggregate.name.clone(), count_value(count))).collect()
+                };
+                return Ok(count.filter(|count| *count > 0).map(document));
+            }
+            QueryPlan::Documents(_) => return Ok(None),
         };
         let Some(sums) = self.sums(collection, &plan, &marks).await? else {
             return Ok(None);
@@ -192,41 +198,26 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok((marks.is_as_planned(&part) && !self.intents.in_doubt()).then_some(sums))
     }
 
-    /// Aggregates that are counts only.
-    async fn counts(
-        self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
-        filter: &Filter,
-        aggregates: &[Aggregate],
-    ) -> Result<Option<Document>, ServiceError> {
-        let is_count = |aggregate: &Aggregate| matches!(aggregate.function, AggregateFunction::Count);
-        if aggregates.is_empty() || !aggregates.iter().all(is_count) {
-            return Ok(None);
-        }
-        let sort = Sort::default();
-        let count = self.count_by_index(collection, Selection::all(filter, &sort)).await?;
-        let document =
-            |count| aggregates.iter().map(|aggregate| (aggregate.name.clone(), count_value(count))).collect();
-        Ok(count.filter(|count| *count > 0).map(document))
-    }
-
-    /// How many documents match, whatever is to be passed over or left out, if an index alone knows: by its sealed
-    /// partials, by the records of its values (nothing is asked of the server), or by its entries. No document is read.
+    /// How many documents match, whatever is to be passed over or left out, if it is known without reading them: by the
+    /// proxy's own count of all, by an index's sealed partials, by the records of its values (nothing is asked of the
+    /// server), or by its entries.
     pub(super) async fn count_by_index(
         self: &Arc<Self>,
         collection: &Arc<Collection<C>>,
         selection: Selection<'_>,
     ) -> Result<Option<u64>, ServiceError> {
         let marks = Marks::of(collection);
-        let indexes = states(collection, selection.hint, &self.settings.schema)?;
-        let statistics = Statistics::default();
         let count = [Aggregate { name: String::new(), function: AggregateFunction::Count }];
-        let planned = Planner::new(&indexes, &statistics).plan_aggregates(selection.filter.expr(), &count);
-        if let Some(plan) = planned {
-            return Ok(self.sums(collection, &plan, &marks).await?.map(|sums| sums.count));
-        }
-        // What is counted is all of it: a plan for the first so many may leave the index out.
-        let plan = self.plan(collection, Selection { skip: 0, limit: None, ..selection })?;
+        let planned =
+            self.ask(collection, selection.hint, |planner| planner.plan_query(selection.request(), &count));
+        let plan = match planned? {
+            QueryPlan::AllCounted => return self.document_count(collection).map(Some),
+            QueryPlan::Aggregates(plan) => {
+                return Ok(self.sums(collection, &plan, &marks).await?.map(|sums| sums.count));
+            }
+            QueryPlan::EntriesCounted(plan) => plan,
+            QueryPlan::Documents(_) => return Ok(None),
+        };
         let index = match &plan.access {
             Access::Eq { index, .. } => *index,
             Access::Range(range) => range.index,
@@ -235,7 +226,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(part) = collection.parts().into_iter().find(|part| part.id == index) else {
             return Ok(None);
         };
-        if !plan.covers_filter || self.intents.in_doubt() {
+        if self.intents.in_doubt() {
             return Ok(None);
         }
         let count = match (&plan.access, &part.half) {
@@ -281,22 +272,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 ..Explanation::default()
             });
         };
-        let indexes = states(&collection, query.hint.as_ref(), &self.settings.schema)?;
-        let statistics = self.statistics(&collection)?;
-        let known = Known::new(self, &collection, statistics.document_count);
-        let planner = Planner {
-            scan: scan_policy(&collection, &self.settings.schema),
-            leakage_ratio: self.leakage_ratio(&collection),
-            entries: &known,
-            declared: self.declares_queries(&collection),
-            ..Planner::new(&indexes, &statistics)
-        };
-        if let Some(plan) = planner.plan_aggregates(query.filter.expr(), aggregates) {
-            return Ok(arras_planner::explain::of_aggregates(&plan, &indexes));
-        }
-        let limit = query.limit.map(|limit| limit.saturating_add(query.skip));
-        let request = Request { filter: query.filter.expr(), sort: &query.sort, limit };
-        Ok(arras_planner::explain::of(&planner.plan(request)?, &indexes))
+        // Where documents are asked for, a hinted index gives them its order.
+        let hinted = hinted_order(&collection, query).filter(|_| aggregates.is_empty());
+        let selection = Selection { sort: hinted.as_ref().unwrap_or(&query.sort), ..Selection::of(query) };
+        self.ask(&collection, selection.hint, |planner| {
+            let plan = planner.plan_query(selection.request(), aggregates)?;
+            Ok(arras_planner::explain::of_query(&plan, planner.indexes))
+        })
     }
 
     /// Remakes, behind the results, the circuits they used.

@@ -8,7 +8,7 @@ use super::{Shared, error, slices};
 use arras_documents::filter::{Expr, Filter};
 use arras_documents::sort::Sort;
 use arras_planner::access::{Access, RangeAccess};
-use arras_planner::plan::Plan;
+use arras_planner::plan::{Plan, Request};
 use arras_protocol::arx_range::Order;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::OpenDocument;
@@ -54,9 +54,10 @@ impl<'q> Selection<'q> {
         }
     }
 
-    /// Everything that passes a filter.
-    pub(super) fn all(filter: &'q Filter, sort: &'q Sort) -> Self {
-        Self { filter, sort, skip: 0, limit: None, hint: None, alone: false, allow_disk_use: true }
+    /// What the planner is asked.
+    pub(super) fn request(&self) -> Request<'q> {
+        let limit = self.limit.map(|limit| limit.saturating_add(self.skip));
+        Request { filter: self.filter.expr(), sort: self.sort, limit }
     }
 
     /// Matches after which nothing more can be asked for.

@@ -4,7 +4,6 @@ use super::channel::ServerChannel;
 use super::cursor::EngineCursor;
 use super::definition;
 use super::{Engine, Shared, error};
-use arras_documents::filter::{Expr, Filter};
 use arras_documents::spill::Workspace;
 use arras_service::examined::{self, Tally};
 use arras_service::explanation::Explanation;
@@ -67,11 +66,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(collection) = self.collection(ns) else {
             return Ok(0);
         };
-        if matches!(query.filter.expr(), Expr::Always) {
-            let all = self.document_count(&collection)?;
-            let left = all.saturating_sub(query.skip);
-            return Ok(query.limit.map_or(left, |limit| left.min(limit)));
-        }
         self.count_matches(&collection, query).await
     }
 }
@@ -187,15 +181,15 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn aggregate(
         &self,
         ns: &Namespace,
-        filter: &Filter,
+        query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, ServiceError> {
-        let (ns, filter, aggregates) = (ns.clone(), filter.clone(), aggregates.to_vec());
+        let (ns, query, aggregates) = (ns.clone(), query.clone(), aggregates.to_vec());
         self.run(move |shared| async move {
             let Some(collection) = shared.collection(&ns) else {
                 return Ok(None);
             };
-            shared.aggregate(&collection, &filter, &aggregates).await
+            shared.aggregate(&collection, &query, &aggregates).await
         })
         .await
     }

@@ -4,7 +4,7 @@ use super::index::Part;
 use arras_documents::accumulate::{self, NumberSum};
 use arras_documents::path;
 use arras_planner::physical::PhysicalIndex;
-use arras_planner::terms::{TooManyTerms, equality_bytes, range_key, terms};
+use arras_planner::terms::{TooManyTerms, equality_bytes, terms};
 use bson::Document;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,12 +28,12 @@ pub(super) struct Entries {
 pub(super) fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooManyTerms> {
     let found = terms(document, &part.physical, part.sparse)?;
     let mut entries = Entries { multikey: found.multikey, ..Entries::default() };
-    match (&part.physical, part.physical.component_bytes()) {
-        (PhysicalIndex::Range { aggregates, .. }, Some(component_bytes)) => {
+    match (&part.physical, part.physical.layout()) {
+        (PhysicalIndex::Range { aggregates, .. }, Some(layout)) => {
             let sums = aggregates.as_deref().unwrap_or_default();
             let summed: Vec<NumberSum> = sums.iter().map(|field| summand(document, field)).collect();
             for term in &found.tuples {
-                let key = range_key(term, component_bytes);
+                let key = layout.key(term);
                 entries.inexact |= !key.exact;
                 entries.keys.insert(key.bytes, summed.clone());
             }

@@ -2,8 +2,6 @@
 
 use crate::interval::{Edge, Interval};
 use crate::physical::PhysicalIndex;
-use crate::terms::range_key;
-use arras_documents::keys;
 use arras_protocol::IndexId;
 use bson::{Bson, Document};
 
@@ -101,16 +99,12 @@ impl RangeAccess {
     /// `index` is the index's description.
     #[must_use]
     pub fn key_bounds(&self, index: &PhysicalIndex) -> Option<KeyBounds> {
-        let component_bytes = index.component_bytes()?;
+        let layout = index.layout()?;
         let key_bytes = index.key_bytes()?;
-        let prefix = range_key(&self.equal, component_bytes).bytes;
-        let part = |value: &Bson| keys::encode(value, component_bytes - 1).bytes;
-        let tag = self
-            .interval
-            .lower
-            .value()
-            .or(self.interval.upper.value())
-            .map(|value| part(value)[..1].to_vec());
+        let prefix = layout.key(&self.equal).bytes;
+        let part = |value: &Bson| layout.part(value).bytes;
+        let tag =
+            self.interval.lower.value().or(self.interval.upper.value()).map(|value| layout.bracket(value));
         let filled = |middle: Vec<u8>, fill: u8| {
             let mut key = prefix.clone();
             key.extend(middle);
@@ -138,11 +132,11 @@ impl RangeAccess {
     /// its order (or, from the upper end, against it) come in the order of the sort, but for runs.
     #[must_use]
     pub fn merge_key<'k>(&self, key: &'k [u8], index: &PhysicalIndex) -> &'k [u8] {
-        let (Some(order), Some(component_bytes)) = (self.order, index.component_bytes()) else {
+        let (Some(order), Some(layout)) = (self.order, index.layout()) else {
             return &[];
         };
-        let start = order.first_field * component_bytes;
-        let end = start + order.field_count * component_bytes;
+        let start = order.first_field * layout.part_bytes;
+        let end = start + order.field_count * layout.part_bytes;
         key.get(start..end.min(key.len())).unwrap_or_default()
     }
 
@@ -152,7 +146,7 @@ impl RangeAccess {
     /// The document must not have arrays on the index's fields (the index is not multikey if it serves a sort).
     #[must_use]
     pub fn run(&self, document: &Document, index: &PhysicalIndex) -> Vec<u8> {
-        let (Some(order), Some(component_bytes)) = (self.order, index.component_bytes()) else {
+        let (Some(order), Some(layout)) = (self.order, index.layout()) else {
             return Vec::new();
         };
         let mut run = Vec::new();
@@ -161,7 +155,7 @@ impl RangeAccess {
             arras_documents::path::visit_index_values(document, field, &mut |found| {
                 value = found.cloned().unwrap_or(Bson::Null);
             });
-            run.extend(range_key(&[value], component_bytes).bytes);
+            run.extend(layout.part(&value).bytes);
         }
         run
     }

@@ -77,13 +77,9 @@ impl Key {
         let fields = self.fields();
         let equality = PhysicalIndex::Eq { fields: fields.clone() };
         let range = PhysicalIndex::range(&fields, KeyWidth::Bits128, None);
-        let state = |(kind, index): (u8, PhysicalIndex)| IndexState {
-            id: IndexId([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, number as u8, kind]),
-            name: index.to_string(),
-            index,
-            multikey: false,
-            inexact: false,
-            sparse: false,
+        let state = |(kind, index): (u8, PhysicalIndex)| {
+            let id = IndexId([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, number as u8, kind]);
+            IndexState::new(id, index.to_string(), index)
         };
         [(0, Some(equality)), (1, range)]
             .into_iter()

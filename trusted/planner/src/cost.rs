@@ -1,7 +1,8 @@
 //! What a plan costs: an estimate for choosing between plans and for telling people, not a measurement.
 
 use crate::access::{Access, KeyBounds};
-use crate::physical::{PhysicalIndex, TIE_BREAK_BYTES};
+use crate::kinds::Search;
+use crate::plan::IndexState;
 use arras_protocol::IndexId;
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use bson::Bson;
@@ -78,57 +79,24 @@ pub(crate) fn fetch(documents: u64, statistics: &Statistics) -> Cost {
 /// Cost of finding `found` entries by one step of an access (not of a union), before any document is fetched.
 pub(crate) fn search(
     access: &Access,
-    index: Option<&PhysicalIndex>,
+    state: Option<&IndexState>,
     found: f64,
     statistics: &Statistics,
 ) -> Cost {
-    let found = found.ceil() as u64;
-    match access {
-        Access::Rows { .. } | Access::Union(_) => Cost::default(),
+    let values = match access {
+        Access::Rows { .. } | Access::Union(_) => return Cost::default(),
         // One more request that finds the end.
-        Access::Scan => Cost { rounds: 1, sent_bytes: 64, ..Cost::default() },
-        Access::Unique { values, .. } => Cost {
-            rounds: 1,
-            sent_bytes: 16 * values.len() as u64,
-            received_bytes: 17 * found,
-            ..Cost::default()
-        },
-        Access::Eq { values, .. } => {
-            // The covering set of `found` counters: one token for each bit.
-            let tokens = values.len() as u64 * u64::from(64 - found.leading_zeros()).max(1);
-            Cost { rounds: 1, sent_bytes: 17 * tokens, received_bytes: 16 * found, ..Cost::default() }
-        }
-        Access::Range(_) => {
-            let key_bytes = index.and_then(PhysicalIndex::key_bytes).unwrap_or(12) + TIE_BREAK_BYTES;
-            range_search(key_bytes as u64, found, statistics)
-        }
-    }
+        Access::Scan => return Cost { rounds: 1, sent_bytes: 64, ..Cost::default() },
+        Access::Unique { values, .. } | Access::Eq { values, .. } => values.len() as u64,
+        Access::Range(_) => 1,
+    };
+    let search = Search { values, found: found.ceil() as u64 };
+    state.map_or_else(Cost::default, |state| {
+        (state.index.kind().cost)(&state.index.shape(state.tuning), statistics, search)
+    })
 }
 
 /// Cost of a search and what follows it.
 pub(crate) fn then(search: Cost, fetch: Cost) -> Cost {
     Cost { rounds: search.rounds + fetch.rounds, ..search.plus(fetch) }
-}
-
-/// Two walks down one tree below the client's cached top, and the buckets between their ends.
-fn range_search(key_bytes: u64, found: u64, statistics: &Statistics) -> Cost {
-    let (bucket_entries, top_nodes) = (32, 1024);
-    let bits = key_bytes * 8;
-    let separators = statistics.document_count / bucket_entries;
-    // A treap's expected depth: twice the natural logarithm; the cached top takes its own off.
-    let below_top = (separators as f64 / f64::from(top_nodes)).max(1.0);
-    let depth = (2.0 * below_top.ln()).ceil() as u64;
-    let walks = 2;
-    let label_bytes = 16;
-    // A gate is two ciphertexts a bit, a transition one label a bit for each of two children.
-    let circuit_bytes = bits * label_bytes * 4;
-    let entry_bytes = key_bytes + 16;
-    let buckets = found / bucket_entries + 2;
-    Cost {
-        rounds: 1,
-        sent_bytes: walks * bits * label_bytes,
-        received_bytes: buckets * bucket_entries * entry_bytes,
-        repair_bytes: walks * depth * circuit_bytes,
-        documents: 0,
-    }
 }

@@ -1,13 +1,13 @@
 //! How a query would run and what it would leak, in words. Holds no value of the query.
 
 use crate::access::{Access, RangeAccess};
-use crate::plan::{AggregatePlan, IndexState, Plan};
+use crate::cost::Cost;
+use crate::plan::{AggregatePlan, IndexState, Plan, QueryPlan};
 use arras_protocol::leakage::{Leakage, Pattern, SCAN, UNIQUE};
 use arras_service::explanation::{Explanation, IndexUse, counted};
 
-/// Of a plan over these indexes.
-#[must_use]
-pub fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
+/// Of a plan that reads documents.
+fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
     let mut explanation = of_access(&plan.access, indexes);
     explanation.order = match plan.order {
         Some(order) => {
@@ -29,9 +29,46 @@ pub fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
     explanation
 }
 
-/// Of aggregates answered by an index alone.
+/// Of a query's plan over these indexes.
 #[must_use]
-pub fn of_aggregates(plan: &AggregatePlan, indexes: &[IndexState]) -> Explanation {
+pub fn of_query(plan: &QueryPlan, indexes: &[IndexState]) -> Explanation {
+    match plan {
+        QueryPlan::Aggregates(plan) => of_aggregates(plan, indexes),
+        QueryPlan::AllCounted => Explanation {
+            steps: vec![
+                "the proxy counts the documents as they are written: nothing is asked of the server".into(),
+            ],
+            order: "no order: one result".to_owned(),
+            on_record: true,
+            ..Explanation::default()
+        },
+        QueryPlan::EntriesCounted(plan) => of_count(plan, indexes),
+        QueryPlan::Documents(plan) => of(plan, indexes),
+    }
+}
+
+/// Of a count of what an access finds.
+fn of_count(plan: &Plan, indexes: &[IndexState]) -> Explanation {
+    let mut explanation = of(plan, indexes);
+    explanation.order = "no order: one result".to_owned();
+    explanation.cost = plan.search;
+    match &plan.access {
+        // The proxy has a record of each value.
+        Access::Eq { .. } => {
+            explanation.steps =
+                vec!["add up the proxy's own counts of the values: nothing is asked of the server".into()];
+            explanation.search_leakage.clear();
+            explanation.cost = Cost::default();
+        }
+        Access::Range(_) | Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => {
+            explanation.steps.push("count its entries; no document is read".to_owned());
+        }
+    }
+    explanation
+}
+
+/// Of aggregates answered by an index alone.
+fn of_aggregates(plan: &AggregatePlan, indexes: &[IndexState]) -> Explanation {
     let mut explanation = of_access(&Access::Range(Box::new(plan.range.clone())), indexes);
     explanation
         .steps
@@ -45,8 +82,8 @@ pub fn of_aggregates(plan: &AggregatePlan, indexes: &[IndexState]) -> Explanatio
 fn of_access(access: &Access, indexes: &[IndexState]) -> Explanation {
     let used: Vec<&IndexState> =
         access.indexes().iter().filter_map(|id| indexes.iter().find(|state| state.id == *id)).collect();
-    let mut leakages: Vec<&Leakage> = vec![if has_rows(access) { &UNIQUE } else { &SCAN }];
-    leakages.extend(used.iter().map(|state| state.index.leakage()));
+    let mut leakages: Vec<Leakage> = vec![if has_rows(access) { UNIQUE } else { SCAN }];
+    leakages.extend(used.iter().map(|state| state.leakage()));
     let gather = |part: fn(&Leakage) -> &'static [Pattern]| {
         let mut patterns: Vec<Pattern> = leakages.iter().flat_map(|leakage| part(leakage)).copied().collect();
         patterns.sort();
@@ -82,10 +119,18 @@ fn inexact(state: &IndexState) -> Vec<String> {
         ));
     }
     if state.inexact {
-        let bytes = index.component_bytes().unwrap_or(1).saturating_sub(1);
+        let layout = index.layout();
+        let bytes = layout.map_or(0, |layout| layout.value_bytes());
+        let lost = match layout.and_then(|layout| layout.typed) {
+            Some(kind) => {
+                format!("have room for {bytes} bytes of type {}, and some values are not that", kind.name())
+            }
+            None => {
+                format!("hold the first {bytes} bytes of a value of {fields}, and some values are longer")
+            }
+        };
         reasons.push(format!(
-            "{index}: keys hold the first {bytes} bytes of a value of {fields}, and some values are longer; the proxy tells \
-             them apart after reading, and sums and counts need the documents"
+            "{index}: keys {lost}; the proxy tells them apart after reading, and sums and counts need the documents"
         ));
     }
     reasons

@@ -29,8 +29,11 @@
 //!   - A plain, B not: no. Serving a nonsensitive field from an encrypted index would keep the promise but at
 //!     circuit prices.
 //!
-//! Beyond the paper: equality on a field declared unique is EQunique, and serves every clause that has it.
+//! Beyond the paper: equality on a field declared unique is EQunique, and serves every clause that has it. Where the paper
+//! has ArxRange, the field's `order` may name another protocol, or leave it to [`crate::kinds::choose`].
 
+use crate::cost::{Statistics, interval_share};
+use crate::kinds::{Need, OrderChoice, candidates, choose};
 use crate::physical::{PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, FieldSchema, QueryPattern};
 use std::collections::BTreeSet;
@@ -61,7 +64,7 @@ impl fmt::Display for FilterSet {
 
 /// Kind of a planned index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IndexKind {
+pub enum PlannedKind {
     /// A regular index over nonsensitive fields.
     Plain,
     /// ArxEq.
@@ -74,7 +77,7 @@ pub enum IndexKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PlannedIndex {
     /// Which kind.
-    pub kind: IndexKind,
+    pub kind: PlannedKind,
     /// The filters it serves.
     pub filters: FilterSet,
 }
@@ -82,14 +85,17 @@ pub struct PlannedIndex {
 impl fmt::Display for PlannedIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.kind {
-            IndexKind::Plain => "Plain",
-            IndexKind::Equality => "ArxEq",
-            IndexKind::Range => "ArxRange",
+            PlannedKind::Plain => "Plain",
+            PlannedKind::Equality => "ArxEq",
+            PlannedKind::Range => "ArxRange",
         };
         let fields: Vec<&str> = self.filters.fields().map(String::as_str).collect();
         write!(f, "{name}({})", fields.join(", "))
     }
 }
+
+/// What a limit is taken to be.
+const LIMIT: u64 = 100;
 
 /// Which fields are sensitive.
 pub type Sensitive<'a> = &'a dyn Fn(&str) -> bool;
@@ -144,9 +150,9 @@ pub fn global(sets: impl IntoIterator<Item = FilterSet>, sensitive: Sensitive<'_
     let mut kept: Vec<PlannedIndex> = Vec::new();
     for filters in sets {
         let kind = match (filters.fields().any(|field| sensitive(field)), &filters.range) {
-            (false, _) => IndexKind::Plain,
-            (true, None) => IndexKind::Equality,
-            (true, Some(_)) => IndexKind::Range,
+            (false, _) => PlannedKind::Plain,
+            (true, None) => PlannedKind::Equality,
+            (true, Some(_)) => PlannedKind::Range,
         };
         let index = PlannedIndex { kind, filters };
         if kept.iter().any(|other| implies(other, &index)) {
@@ -163,7 +169,7 @@ pub fn global(sets: impl IntoIterator<Item = FilterSet>, sensitive: Sensitive<'_
 fn implies(own: &PlannedIndex, other: &PlannedIndex) -> bool {
     let (b, a) = (&own.filters, &other.filters);
     match (own.kind, other.kind) {
-        (IndexKind::Plain, IndexKind::Plain) | (IndexKind::Range, IndexKind::Range) => {
+        (PlannedKind::Plain, PlannedKind::Plain) | (PlannedKind::Range, PlannedKind::Range) => {
             let fields: Vec<&String> = b.fields().collect();
             let Some(leading) = fields.get(..a.equal.len()) else {
                 return false;
@@ -171,7 +177,9 @@ fn implies(own: &PlannedIndex, other: &PlannedIndex) -> bool {
             let next = fields.get(a.equal.len());
             same_set(leading, &a.equal) && (a.range.is_none() || a.range.as_ref() == next.copied())
         }
-        (IndexKind::Equality, IndexKind::Equality) => same_set(&b.equal.iter().collect::<Vec<_>>(), &a.equal),
+        (PlannedKind::Equality, PlannedKind::Equality) => {
+            same_set(&b.equal.iter().collect::<Vec<_>>(), &a.equal)
+        }
         _ => false,
     }
 }
@@ -205,8 +213,7 @@ pub fn physical_indexes(schema: &CollectionSchema) -> Vec<PhysicalIndex> {
 
 /// The same if the application has further regular indexes.
 pub(crate) fn physical_with(schema: &CollectionSchema, further: &[Vec<String>]) -> Vec<PhysicalIndex> {
-    let mut regular = schema.all_indexes();
-    regular.extend(further.iter().filter(|index| !schema.indexes.contains(index)).cloned());
+    let regular = with_regular(schema, further);
     let unique = schema.fields.iter().filter(|(path, field)| field.unique && path.as_str() != "_id");
     let mut indexes: Vec<PhysicalIndex> =
         unique.map(|(path, _)| PhysicalIndex::Unique { fields: vec![path.clone()] }).collect();
@@ -214,6 +221,13 @@ pub(crate) fn physical_with(schema: &CollectionSchema, further: &[Vec<String>]) 
         indexes.extend(physical(schema, &planned));
     }
     minimise(indexes)
+}
+
+/// The regular indexes of a schema and further ones.
+fn with_regular(schema: &CollectionSchema, further: &[Vec<String>]) -> Vec<Vec<String>> {
+    let mut regular = schema.all_indexes();
+    regular.extend(further.iter().filter(|index| !schema.indexes.contains(index)).cloned());
+    regular
 }
 
 fn physical(schema: &CollectionSchema, planned: &PlannedIndex) -> Option<PhysicalIndex> {
@@ -224,10 +238,59 @@ fn physical(schema: &CollectionSchema, planned: &PlannedIndex) -> Option<Physica
     let Some(range) = range else {
         return Some(PhysicalIndex::Eq { fields: equal.clone() });
     };
-    let mut fields = equal.clone();
-    fields.push(range.clone());
-    let width = fields.iter().map(|field| schema.key_width(field)).max()?;
-    PhysicalIndex::range(&fields, width, aggregates(schema, &planned.filters))
+    ordered(schema, &need(schema, &planned.filters, range)?)
+}
+
+/// The index that serves a need: by the protocol its last field is declared with, or by the one that leaks least.
+/// `None` if it cannot be had ([`crate::kinds::obstacle`]).
+pub(crate) fn ordered(schema: &CollectionSchema, need: &Need) -> Option<PhysicalIndex> {
+    let protocol = match schema.order(need.fields.last()?) {
+        OrderChoice::Protocol(protocol) => protocol,
+        OrderChoice::Auto => choose(&candidates(need, schema.adversary, &Statistics::default()))?.protocol,
+    };
+    need.index(protocol)
+}
+
+/// What the indexes of an order are to serve, one for each that the schema calls for.
+pub(crate) fn needs(schema: &CollectionSchema) -> Vec<Need> {
+    needs_with(schema, &[])
+}
+
+/// The same if the application has further regular indexes.
+pub(crate) fn needs_with(schema: &CollectionSchema, further: &[Vec<String>]) -> Vec<Need> {
+    let planned = two_stages(schema, &with_regular(schema, further), &|_| true);
+    planned
+        .iter()
+        .filter_map(|planned| need(schema, &planned.filters, planned.filters.range.as_ref()?))
+        .collect()
+}
+
+fn need(schema: &CollectionSchema, filters: &FilterSet, range: &String) -> Option<Need> {
+    let fields: Vec<String> = filters.fields().cloned().collect();
+    let declared = schema.fields.get(range);
+    let patterns = schema.all_patterns();
+    let using = patterns.iter().filter(|pattern| {
+        ranged_fields(pattern).contains(&range)
+            && filters.equal.iter().all(|field| pattern.eq.contains(field))
+    });
+    Some(Need {
+        tagged: fields.iter().map(|field| schema.key_width(field)).max()?,
+        kind: declared.and_then(|field| field.kind),
+        width: declared.and_then(|field| field.width),
+        aggregates: aggregates(schema, filters),
+        searches: using.map(|pattern| found(pattern, filters)).collect(),
+        fields,
+    })
+}
+
+/// How many documents a query of an index reads, about.
+fn found(pattern: &QueryPattern, filters: &FilterSet) -> u64 {
+    if pattern.limit {
+        return LIMIT;
+    }
+    let statistics = Statistics::default();
+    let shares = filters.equal.iter().map(|field| statistics.equal_share(field));
+    (statistics.document_count as f64 * shares.product::<f64>() * interval_share(true)) as u64
 }
 
 /// The partial aggregates an index carries: for every aggregate whose clause filters by nothing but the index's

@@ -1,6 +1,9 @@
 //! The encrypted indexes there are to choose from, and the contract of what each can serve.
 
-use arras_protocol::leakage::{ARX_EQ, ARX_RANGE, Leakage, UNIQUE};
+use crate::keys::KeyLayout;
+use crate::kinds::{self, IndexKind, OrderProtocol, Shape, Tuning};
+use crate::schema::FieldType;
+use arras_protocol::leakage::Leakage;
 use arras_protocol::limits::KEY_BYTES_MAX;
 use std::fmt;
 
@@ -31,6 +34,16 @@ impl KeyWidth {
         }
     }
 
+    /// Its bits, as schemas and catalogs name it.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Bits32 => 32,
+            Self::Bits64 => 64,
+            Self::Bits128 => 128,
+        }
+    }
+
     /// Bytes of one field's part of a key, its type tag included.
     #[must_use]
     pub fn component_bytes(self) -> u8 {
@@ -56,7 +69,7 @@ impl KeyWidth {
 /// * `Unique` and `Eq`: equality (`$in`, null) on *all* their fields together; nothing on some of them only,
 ///   because they match completely (Arx §7.1).
 /// * `Range`: like a regular index on its fields in order: equality on any prefix, then a range or the order of
-///   the field after it. The compound key is the fields' parts, one after the other (Arx §7.1).
+///   the field after it, by one of the protocols of [`crate::kinds`]. The compound key is the fields' parts, one after the other (Arx §7.1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PhysicalIndex {
     /// EQunique: at most one document for each tuple of values.
@@ -69,14 +82,18 @@ pub enum PhysicalIndex {
         /// Its fields, in order.
         fields: Vec<String>,
     },
-    /// ArxRange.
+    /// An index of an order.
     Range {
+        /// Which protocol gives it.
+        protocol: OrderProtocol,
         /// Leading fields.
         equal: Vec<String>,
         /// The last field.
         range: String,
         /// Width of the key.
         width: KeyWidth,
+        /// The declared type of its field, if keys hold values of that type without a tag.
+        typed: Option<FieldType>,
         /// Sealed partial aggregates: none, or the count and the sums of these fields.
         aggregates: Option<Vec<String>>,
     },
@@ -98,7 +115,8 @@ impl PhysicalIndex {
         }
         let kept = fields.len().min(parts_bytes / usize::from(width.component_bytes()));
         let (range, equal) = fields.get(..kept)?.split_last()?;
-        Some(Self::Range { equal: equal.to_vec(), range: range.clone(), width, aggregates })
+        let (protocol, typed) = (OrderProtocol::default(), None);
+        Some(Self::Range { protocol, equal: equal.to_vec(), range: range.clone(), width, typed, aggregates })
     }
 
     /// Its fields, in order.
@@ -110,21 +128,35 @@ impl PhysicalIndex {
         }
     }
 
-    /// What its protocol leaks.
+    /// The row of its kind.
     #[must_use]
-    pub fn leakage(&self) -> &'static Leakage {
+    pub fn kind(&self) -> &'static IndexKind {
         match self {
-            Self::Unique { .. } => &UNIQUE,
-            Self::Eq { .. } => &ARX_EQ,
-            Self::Range { .. } => &ARX_RANGE,
+            Self::Unique { .. } => &kinds::UNIQUE,
+            Self::Eq { .. } => &kinds::ARX_EQ,
+            Self::Range { protocol, .. } => protocol.kind(),
         }
     }
 
-    /// Bytes of one field's part of a range key, tag included; none for other indexes, which hash values whole.
+    /// What its leakage and its costs depend on.
     #[must_use]
-    pub fn component_bytes(&self) -> Option<usize> {
+    pub fn shape(&self, tuning: Tuning) -> Shape {
+        Shape { key_bytes: self.key_bytes().unwrap_or(0), tuning }
+    }
+
+    /// What it leaks.
+    #[must_use]
+    pub fn leakage(&self, tuning: Tuning) -> Leakage {
+        (self.kind().leakage)(&self.shape(tuning))
+    }
+
+    /// How values become parts of a range key; none for other indexes, which hash values whole.
+    #[must_use]
+    pub fn layout(&self) -> Option<KeyLayout> {
         match self {
-            Self::Range { width, .. } => Some(usize::from(width.component_bytes())),
+            Self::Range { width, typed, .. } => {
+                Some(KeyLayout { part_bytes: usize::from(width.component_bytes()), typed: *typed })
+            }
             Self::Unique { .. } | Self::Eq { .. } => None,
         }
     }
@@ -132,7 +164,7 @@ impl PhysicalIndex {
     /// Bytes of a whole range key, without its tie-break.
     #[must_use]
     pub fn key_bytes(&self) -> Option<usize> {
-        Some(self.component_bytes()? * self.fields().len())
+        Some(self.layout()?.part_bytes * self.fields().len())
     }
 
     /// Would `self` serve everything `other` serves, as cheaply in the asymptotic sense? A range index stands
@@ -144,15 +176,22 @@ impl PhysicalIndex {
             (Self::Unique { fields: own }, Self::Unique { fields })
             | (Self::Eq { fields: own }, Self::Eq { fields }) => same_fields(own, fields),
             (
-                Self::Range { width: own_width, aggregates: own_aggregates, .. },
-                Self::Range { width, aggregates, .. },
+                Self::Range {
+                    protocol: own,
+                    width: own_width,
+                    typed: own_typed,
+                    aggregates: own_aggregates,
+                    ..
+                },
+                Self::Range { protocol, width, typed, aggregates, .. },
             ) => {
                 let aggregated = match (own_aggregates, aggregates) {
                     (_, None) => true,
                     (None, Some(_)) => false,
                     (Some(own), Some(fields)) => fields.iter().all(|field| own.contains(field)),
                 };
-                aggregated && own_width >= width && self.fields().starts_with(&other.fields())
+                let keyed = own_width >= width && own_typed == typed;
+                own == protocol && aggregated && keyed && self.fields().starts_with(&other.fields())
             }
             _ => false,
         }
@@ -178,15 +217,10 @@ pub fn minimise(indexes: Vec<PhysicalIndex>) -> Vec<PhysicalIndex> {
 }
 
 impl fmt::Display for PhysicalIndex {
-    /// The paper's notation: `ArxEq(a, b)`, `ArxRange(x, y)`; the alternate form (`{:#}`) adds what partial
+    /// In the notation of Arx: `ArxEq(a, b)`, `ArxRange(x, y)`, `POPE(z)`; the alternate form (`{:#}`) adds what partial
     /// aggregates a range index carries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Unique { .. } => "EQunique",
-            Self::Eq { .. } => "ArxEq",
-            Self::Range { .. } => "ArxRange",
-        };
-        write!(f, "{name}({})", self.fields().join(", "))?;
+        write!(f, "{}({})", self.kind().title, self.fields().join(", "))?;
         match self {
             Self::Range { aggregates: Some(sums), .. } if f.alternate() && sums.is_empty() => {
                 write!(f, " with counts")

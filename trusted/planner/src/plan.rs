@@ -8,9 +8,11 @@
 //!    [`LEAKAGE_RATIO`] times as many (or what the schema says). How many an access reads is known from what the proxy
 //!    keeps anyway ([`crate::cost::Entries`]), and guessed where it is not. A document read shows its row, so reading
 //!    many to hide what a search shows is no gain;
-//! 3. of the rest, the one whose search leaks least is taken: compared by its most telling
-//!    [`arras_protocol::leakage::Pattern`] (so ArxEq before ArxRange);
-//! 4. then the one that reads less, then the cheapest.
+//! 3. of the rest, the one whose search tells the declared [`Adversary`] least is taken: compared by the most telling
+//!    [`arras_protocol::leakage::Pattern`] (so ArxEq before ArxRange). What a store shows by itself, and what changes show,
+//!    the indexes that are there show whichever of them a query goes by: that decides when indexes are chosen
+//!    ([`crate::kinds`]), not here. To a snapshot adversary all searches are alike;
+//! 4. then the one that reads less, then the one that shows less beside, then the cheapest.
 //!
 //! Negations, `$exists`, `$type`, `$size`, `$mod`, bit tests, `$expr`, `$nor` and unanchored regular expressions
 //! use no index. On a multikey index two conditions on one path may be met by different elements of an array, so
@@ -21,6 +23,7 @@ mod candidates;
 mod choose;
 mod merging;
 mod only_id;
+mod query;
 mod selectivity;
 #[cfg(test)]
 mod tests;
@@ -28,16 +31,19 @@ mod tests;
 pub use aggregate::{AggregateOutput, AggregatePlan};
 pub(crate) use choose::is_served;
 pub use only_id::only_id;
+pub use query::QueryPlan;
 
 use crate::access::{Access, IndexOrder};
+use crate::adversary::Adversary;
 use crate::conditions::Conditions;
 use crate::cost::{Cost, Entries, Statistics, Unknown};
+use crate::kinds::Tuning;
 use crate::physical::PhysicalIndex;
 use crate::schema::ScanPolicy;
 use arras_documents::filter::Expr;
 use arras_documents::sort::Sort;
 use arras_protocol::IndexId;
-use arras_protocol::leakage::Pattern;
+use arras_protocol::leakage::{Leakage, Pattern};
 use arras_service::store::Aggregate;
 use arras_service::{Fault, ServiceError};
 
@@ -65,10 +71,27 @@ pub struct IndexState {
     pub index: PhysicalIndex,
     /// A document has several terms ([`crate::terms::Terms::multikey`]).
     pub multikey: bool,
-    /// A key lost part of its value ([`crate::terms::RangeKey::exact`]).
+    /// A key lost part of its value ([`crate::keys::KeyLayout`]).
     pub inexact: bool,
     /// Documents without any of its fields are not in it.
     pub sparse: bool,
+    /// The settings in force for it.
+    pub tuning: Tuning,
+}
+
+impl IndexState {
+    /// One as it is when new.
+    #[must_use]
+    pub fn new(id: IndexId, name: String, index: PhysicalIndex) -> Self {
+        let tuning = Tuning::default();
+        Self { id, name, index, multikey: false, inexact: false, sparse: false, tuning }
+    }
+
+    /// What it leaks.
+    #[must_use]
+    pub fn leakage(&self) -> Leakage {
+        self.index.leakage(self.tuning)
+    }
 }
 
 /// A query to plan.
@@ -97,6 +120,8 @@ pub struct Planner<'c> {
     pub entries: &'c dyn Entries,
     /// A schema declares its queries, and narrows what a `createIndexes` builds.
     pub declared: bool,
+    /// Who is not to learn from searches.
+    pub adversary: Adversary,
 }
 
 /// How a query will run.
@@ -116,6 +141,8 @@ pub struct Plan {
     pub leaks: Vec<Pattern>,
     /// An estimate.
     pub cost: Cost,
+    /// The part of it before any document is read.
+    pub search: Cost,
     /// For a scan: the index that would avoid it, in words.
     pub advice: Option<String>,
 }
@@ -150,7 +177,8 @@ impl<'c> Planner<'c> {
     #[must_use]
     pub fn new(indexes: &'c [IndexState], statistics: &'c Statistics) -> Self {
         let (scan, leakage_ratio) = (ScanPolicy::Allow, LEAKAGE_RATIO);
-        Self { indexes, scan, leakage_ratio, statistics, entries: &Unknown, declared: false }
+        let adversary = Adversary::default();
+        Self { indexes, scan, leakage_ratio, statistics, entries: &Unknown, declared: false, adversary }
     }
 }
 

@@ -61,6 +61,7 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
         scan: schema.scan,
         leakage_ratio,
         declared: schema.declares_queries(),
+        adversary: schema.adversary,
         ..Planner::new(&states, statistics)
     };
     let patterns =
@@ -76,13 +77,8 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
 
 /// Indexes as they are when new, under made-up names.
 fn states(indexes: &[PhysicalIndex]) -> Vec<IndexState> {
-    let state = |(number, index): (usize, &PhysicalIndex)| IndexState {
-        id: IndexId((number as u64).to_be_bytes()),
-        name: index.to_string(),
-        index: index.clone(),
-        multikey: false,
-        inexact: false,
-        sparse: false,
+    let state = |(number, index): (usize, &PhysicalIndex)| {
+        IndexState::new(IndexId((number as u64).to_be_bytes()), index.to_string(), index.clone())
     };
     indexes.iter().enumerate().map(state).collect()
 }
@@ -93,10 +89,8 @@ fn of_pattern(planner: &Planner<'_>, schema: &CollectionSchema, pattern: &QueryP
     let sort = Sort::by(keys.collect());
     let request = Request { filter: &filter, sort: &sort, limit: pattern.limit.then_some(100) };
     let aggregates = aggregates(pattern);
-    let outcome = match planner.plan_aggregates(&filter, &aggregates) {
-        Some(plan) => Ok(crate::explain::of_aggregates(&plan, planner.indexes)),
-        None => planner.plan(request).map(|plan| crate::explain::of(&plan, planner.indexes)),
-    };
+    let outcome = planner.plan_query(request, &aggregates);
+    let outcome = outcome.map(|plan| crate::explain::of_query(&plan, planner.indexes));
     PatternReport { name: pattern.name.clone(), clause: pattern.to_string(), outcome }
 }
 

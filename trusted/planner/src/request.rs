@@ -14,12 +14,14 @@
 //! A schema that declares queries narrows this to what they need, if they can use the index at all: the two stages of
 //! [`crate::indexes`] with the request as one more regular index. So does the option `storageEngine: {arras: {…}}`, which drivers let
 //! through, with `operations: ["eq", "range", "order"]`, `sums: ["field", …]`, `count: true` (partial aggregates
-//! for counts, or sums of fields), and `widthBits: 32 | 64 | 128`.
+//! for counts, or sums of fields), `widthBits: 32 | 64 | 128`, and `order: "auto" | "arx_range" | …`: the protocol that
+//! serves ranges and the order of the last field, in place of what the schema declares of it.
 //!
 //! A partial index is built over all documents, which changes no result, unless it is unique. Directions are not
 //! kept: an index is walked from either end, and mixed directions are settled within runs of equal first fields.
 
-use crate::indexes::{physical_indexes, physical_with};
+use crate::indexes::{needs_with, ordered, physical_indexes, physical_with};
+use crate::kinds::{Need, OrderChoice, OrderProtocol, obstacle};
 use crate::physical::{KeyWidth, PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, Operation};
 use arras_service::store::IndexRequest;
@@ -60,6 +62,18 @@ pub enum RequestError {
     /// An option the index on `_id` cannot have.
     #[error("The field '{0}' is not valid for an _id index specification")]
     IdOption(&'static str),
+    /// The protocol that is to give its order cannot.
+    #[error("cannot make index '{name}': order = \"{order}\" of field '{field}': {why}")]
+    Order {
+        /// The index.
+        name: String,
+        /// The field.
+        field: String,
+        /// The protocol.
+        order: String,
+        /// Why not.
+        why: String,
+    },
     /// An option that would change results, or a malformed one of ours.
     #[error("cannot make index '{name}': option {option} {what}")]
     Option {
@@ -76,7 +90,9 @@ impl From<RequestError> for ServiceError {
     fn from(error: RequestError) -> Self {
         let fault = match error {
             RequestError::Option { .. } => Fault::InvalidOptions,
-            RequestError::Kind { .. } | RequestError::Key { .. } => Fault::CannotCreateIndex,
+            RequestError::Kind { .. } | RequestError::Key { .. } | RequestError::Order { .. } => {
+                Fault::CannotCreateIndex
+            }
             RequestError::Reserved(_) | RequestError::IdKey(_) => Fault::BadValue,
             RequestError::IdOption(_) => Fault::InvalidIdIndexOption,
         };
@@ -90,6 +106,7 @@ struct Wishes {
     operations: Option<Vec<Operation>>,
     aggregates: Option<Vec<String>>,
     width: Option<KeyWidth>,
+    order: Option<OrderChoice>,
 }
 
 impl Wishes {
@@ -132,6 +149,9 @@ pub fn indexes_for(
     let hashed = check_key(request)?;
     check_options(request)?;
     let wishes = wishes(request)?;
+    let wished = wishes.order.and_then(|order| with_order(schema, fields.last()?, order));
+    let schema = wished.as_ref().or(schema);
+    check_order(request, &fields, hashed, &wishes, schema)?;
     if fields == ["_id"] {
         let mut indexes = full_promise(&fields, hashed, &wishes, schema);
         indexes.retain(|index| matches!(index, PhysicalIndex::Range { .. }));
@@ -206,12 +226,105 @@ fn full_promise(
     }
     let ranged = wishes.serves(Operation::Range) || wishes.serves(Operation::Order);
     if ranged && !hashed {
-        let declared =
-            fields.iter().map(|field| schema.map_or(KeyWidth::Bits128, |schema| schema.key_width(field)));
-        let width = wishes.width.or_else(|| declared.max()).unwrap_or(KeyWidth::Bits128);
-        indexes.extend(PhysicalIndex::range(fields, width, wishes.aggregates.clone()));
+        let undeclared = CollectionSchema::default();
+        indexes.extend(ordered(schema.unwrap_or(&undeclared), &promised(fields, wishes, schema)));
     }
     indexes
+}
+
+/// What a regular index on fields promises of ranges and order.
+fn promised(fields: &[String], wishes: &Wishes, schema: Option<&CollectionSchema>) -> Need {
+    let declared =
+        fields.iter().map(|field| schema.map_or(KeyWidth::Bits128, |schema| schema.key_width(field)));
+    let tagged = wishes.width.or_else(|| declared.max()).unwrap_or(KeyWidth::Bits128);
+    let last = fields.last().and_then(|last| schema?.fields.get(last));
+    Need {
+        kind: last.and_then(|field| field.kind),
+        width: wishes.width.or_else(|| last?.width),
+        aggregates: wishes.aggregates.clone(),
+        ..Need::new(fields.to_vec(), tagged)
+    }
+}
+
+/// The schema, with another order of a field.
+fn with_order(
+    schema: Option<&CollectionSchema>,
+    field: &str,
+    order: OrderChoice,
+) -> Option<CollectionSchema> {
+    let mut schema = schema.cloned().unwrap_or_default();
+    schema.fields.entry(field.to_owned()).or_default().order = order;
+    Some(schema)
+}
+
+/// Can the protocol that gives the order of the last field, if one is named, serve what is asked of the index?
+fn check_order(
+    request: &IndexRequest,
+    fields: &[String],
+    hashed: bool,
+    wishes: &Wishes,
+    schema: Option<&CollectionSchema>,
+) -> Result<(), RequestError> {
+    let Some((last, schema)) = fields.last().zip(schema) else { return Ok(()) };
+    let OrderChoice::Protocol(protocol) = schema.order(last) else { return Ok(()) };
+    let refused = |why: String| RequestError::Order {
+        name: request.name.clone(),
+        field: last.clone(),
+        order: protocol.name().to_owned(),
+        why,
+    };
+    let ranged = wishes.serves(Operation::Range) || wishes.serves(Operation::Order);
+    if hashed || !ranged {
+        let asked = wishes.order.is_some();
+        return if asked { Err(refused("the index is for equality alone".to_owned())) } else { Ok(()) };
+    }
+    let narrowed = schema.declares_queries() && wishes.operations.is_none();
+    let needs = match narrowed {
+        true => needs_with(schema, std::slice::from_ref(&fields.to_vec())),
+        false => Vec::new(),
+    };
+    let of_queries: Vec<Need> = needs.into_iter().filter(|need| need.fields.last() == Some(last)).collect();
+    let needs = if of_queries.is_empty() { vec![promised(fields, wishes, Some(schema))] } else { of_queries };
+    needs.iter().find_map(|need| obstacle(protocol.kind(), need)).map_or(Ok(()), |why| Err(refused(why)))
+}
+
+/// A field whose ranges and order one protocol serves, where another is called for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolChange {
+    /// The field.
+    pub field: String,
+    /// Which one serves it.
+    pub there: OrderProtocol,
+    /// Which one is called for.
+    pub wanted: OrderProtocol,
+}
+
+impl ProtocolChange {
+    /// Why it does not happen by itself, and how it is done. `index`: the name of the index that is there.
+    #[must_use]
+    pub fn refusal(&self, index: &str) -> String {
+        let Self { field, there, wanted } = self;
+        format!(
+            "index '{index}' has the order of field '{field}' by {}, and order = \"{}\" is called for: an index does not change \
+             its protocol; drop it (dropIndex(\"{index}\")) and create it again",
+            there.name(),
+            wanted.name()
+        )
+    }
+}
+
+/// The first of `wanted` that an index which is there has the very fields of, in order, by another protocol.
+#[must_use]
+pub fn changed_protocol(wanted: &[PhysicalIndex], there: &PhysicalIndex) -> Option<ProtocolChange> {
+    let order = |index: &PhysicalIndex| match index {
+        PhysicalIndex::Range { protocol, range, .. } => Some((*protocol, range.clone())),
+        PhysicalIndex::Unique { .. } | PhysicalIndex::Eq { .. } => None,
+    };
+    let (there_by, field) = order(there)?;
+    let same = wanted.iter().filter(|wanted| wanted.fields() == there.fields());
+    let wanted =
+        same.filter_map(order).map(|(protocol, _)| protocol).find(|protocol| *protocol != there_by)?;
+    Some(ProtocolChange { field, there: there_by, wanted })
 }
 
 /// Checks the key pattern; true if it is a hashed one.
@@ -291,6 +404,10 @@ fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
                 wishes.aggregates.get_or_insert_default();
             }
             "count" if value.as_bool() == Some(false) => {}
+            "order" => {
+                let name = value.as_str().ok_or_else(|| refused("has an 'order' that is not a string"))?;
+                wishes.order = Some(order(request, name)?);
+            }
             "operations" => wishes.operations = Some(operations(own).ok_or_else(|| refused(OPERATIONS))?),
             "sums" => {
                 let sums =
@@ -310,7 +427,19 @@ fn wishes(request: &IndexRequest) -> Result<Wishes, RequestError> {
     Ok(wishes)
 }
 
-const ALLOWED: &str = "has something else under 'arras' than count (a boolean), operations, sums (lists of strings), widthBits (a number)";
+fn order(request: &IndexRequest, name: &str) -> Result<OrderChoice, RequestError> {
+    if name == OrderChoice::Auto.name() {
+        return Ok(OrderChoice::Auto);
+    }
+    OrderProtocol::named(name).map(OrderChoice::Protocol).map_err(|error| RequestError::Order {
+        name: request.name.clone(),
+        field: request.key.keys().last().cloned().unwrap_or_default(),
+        order: name.to_owned(),
+        why: format!("{error}, and \"auto\" for the one that leaks least"),
+    })
+}
+
+const ALLOWED: &str = "has something else under 'arras' than count (a boolean), operations, sums (lists of strings), order (a string), widthBits (a number)";
 const OPERATIONS: &str = "has 'operations' that is not a list of \"eq\", \"range\" and \"order\"";
 
 fn operations(own: &Document) -> Option<Vec<Operation>> {

@@ -11,7 +11,6 @@
 //! A sparse index has no term for a document that lacks all its fields.
 
 use crate::physical::PhysicalIndex;
-use arras_documents::keys;
 use arras_documents::order;
 use arras_documents::path::{self, LeafArray};
 use bson::{Bson, Document};
@@ -225,23 +224,11 @@ pub fn equality_bytes(term: &[Bson]) -> Vec<u8> {
 /// A term's key in a range index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeKey {
-    /// The parts, one after the other; [`PhysicalIndex::key_bytes`] long.
+    /// The parts ([`crate::keys::KeyLayout`]), one after the other; [`PhysicalIndex::key_bytes`] long.
     pub bytes: Vec<u8>,
     /// No part lost anything of its value. The store counts documents with an inexact key durably, and
     /// plans with it while there are any.
     pub exact: bool,
-}
-
-/// The key of a term: `component_bytes` ([`PhysicalIndex::component_bytes`]) for each value.
-#[must_use]
-pub fn range_key(term: &[Bson], component_bytes: usize) -> RangeKey {
-    let mut key = RangeKey { bytes: Vec::with_capacity(term.len() * component_bytes), exact: true };
-    for value in term {
-        let part = keys::encode(value, component_bytes.saturating_sub(1));
-        key.exact &= part.exact;
-        key.bytes.extend(part.bytes);
-    }
-    key
 }
 
 #[cfg(test)]

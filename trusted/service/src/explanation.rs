@@ -59,6 +59,8 @@ pub struct Explanation {
     pub inexact: Vec<String>,
     /// The whole collection is read.
     pub scan: bool,
+    /// A count of everything: it is on record.
+    pub on_record: bool,
     /// The index that would help.
     pub advice: Option<String>,
     /// An estimate.

@@ -334,7 +334,7 @@ pub trait Store: Send + Sync + 'static {
     fn aggregate(
         &self,
         ns: &Namespace,
-        filter: &Filter,
+        query: &Query,
         aggregates: &[Aggregate],
     ) -> impl Future<Output = Result<Option<Document>, ServiceError>> + Send;
     /// Changes documents.

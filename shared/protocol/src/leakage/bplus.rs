@@ -18,6 +18,7 @@
 //! An attack that `arras lab attack` carries out is named first, then a colon.
 
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
+#[cfg(feature = "lab")]
 use crate::ore::Scheme;
 
 const FREQUENCY: &str =
@@ -157,6 +158,7 @@ pub const BPLUS_PLAIN: Leakage = Leakage {
 };
 
 /// Leakage of the B+ tree over a scheme.
+#[cfg(feature = "lab")]
 #[must_use]
 pub const fn bplus(scheme: Scheme) -> &'static Leakage {
     match scheme {

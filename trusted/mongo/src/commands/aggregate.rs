@@ -232,7 +232,7 @@ async fn group_answered_by_store<S: Store>(
     } else if query.skip == 0 && query.limit.is_none() {
         let mut asked = whole.aggregates.clone();
         asked.push(Aggregate { name: GROUP_SIZE.to_owned(), function: AggregateFunction::Count });
-        let answer = context.store().aggregate(namespace, &query.filter, &asked);
+        let answer = context.store().aggregate(namespace, query, &asked);
         let Some(answers) = context.deadline.read(answer).await? else {
             return Ok(None);
         };

@@ -169,6 +169,7 @@ async fn explain<S: Store>(
 fn winning_plan(explanation: &Explanation) -> Document {
     match explanation.indexes.first() {
         _ if explanation.scan => doc! { "stage": "COLLSCAN" },
+        _ if explanation.on_record => doc! { "stage": "RECORD_STORE_FAST_COUNT" },
         None => doc! { "stage": "IDHACK" },
         Some(used) => doc! {
             "stage": "FETCH",

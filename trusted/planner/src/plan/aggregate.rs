@@ -7,7 +7,7 @@ use crate::conditions::{Conditions, at_path};
 use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
-use arras_protocol::leakage::{ARX_RANGE, Pattern};
+use arras_protocol::leakage::Pattern;
 use arras_service::store::{Aggregate, AggregateFunction};
 use std::collections::BTreeSet;
 
@@ -117,11 +117,11 @@ fn finish(
     let whole = range.equal.is_empty() && range.interval.is_all();
     let found = |pattern: &Pattern| !(whole && *pattern == Pattern::BucketRank);
     let access = Access::Range(Box::new(range.clone()));
-    let search = cost::search(&access, Some(&state.index), 0.0, planner.statistics);
+    let search = cost::search(&access, Some(state), 0.0, planner.statistics);
     AggregatePlan {
         range,
         outputs,
-        leaks: ARX_RANGE.search.iter().copied().filter(found).collect(),
+        leaks: state.leakage().search.iter().copied().filter(found).collect(),
         // No documents are fetched: the sealed partials come with the search.
         cost: Cost { rounds: 1, ..search },
     }

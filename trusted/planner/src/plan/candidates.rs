@@ -7,7 +7,7 @@ use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
 use arras_documents::sort::{Sort, SortKey};
-use arras_protocol::leakage::{ARX_EQ, ARX_RANGE, Pattern, SCAN, UNIQUE};
+use arras_protocol::leakage::{Pattern, SCAN, UNIQUE};
 use bson::Bson;
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(super) struct Candidate {
     pub(super) reads: u64,
     pub(super) leaks: Vec<Pattern>,
     /// What it costs to find the entries.
-    search: Cost,
+    pub(super) search: Cost,
 }
 
 impl Candidate {
@@ -196,13 +196,13 @@ fn terms(
         Some(known) => known,
         None => share.min(1.0) * all_documents,
     };
-    let (access, leaks) = if unique {
-        (Access::Unique { index: state.id, values: tuples }, UNIQUE.search)
+    let access = if unique {
+        Access::Unique { index: state.id, values: tuples }
     } else {
-        (Access::Eq { index: state.id, values: tuples }, ARX_EQ.search)
+        Access::Eq { index: state.id, values: tuples }
     };
     Some(Candidate {
-        search: cost::search(&access, Some(&state.index), found, planner.statistics),
+        search: cost::search(&access, Some(state), found, planner.statistics),
         access,
         found,
         reads: found.ceil() as u64,
@@ -211,7 +211,7 @@ fn terms(
         exact,
         order: None,
         ends_early: false,
-        leaks: leaks.to_vec(),
+        leaks: state.leakage().search.to_vec(),
     })
 }
 
@@ -294,12 +294,12 @@ fn share(planner: &Planner<'_>, field: &str, values: &Values) -> f64 {
 
 /// Do the bounds keep their values when encoded?
 pub(super) fn bounds_are_exact(values: &Values, index: &PhysicalIndex) -> bool {
-    let Some(component_bytes) = index.component_bytes() else {
+    let Some(layout) = index.layout() else {
         return false;
     };
     let ends = values.intervals.iter().flat_map(|interval| [interval.lower.value(), interval.upper.value()]);
     let mut bounds = values.points.iter().chain(ends.flatten());
-    bounds.all(|value| crate::terms::range_key(std::slice::from_ref(value), component_bytes).exact)
+    bounds.all(|value| layout.part(value).exact)
 }
 
 fn range(
@@ -348,7 +348,7 @@ fn range(
     let reach = if narrowed || !unanswered { Reach::Narrowed } else { Reach::Walk };
     Some(Candidate {
         search: range_cost(planner, state, &access, count, found),
-        leaks: range_leaks(stops, narrowed, count),
+        leaks: range_leaks(state, stops, narrowed, count),
         access,
         reach,
         covers: prefix.covers,
@@ -380,16 +380,16 @@ fn range_cost(planner: &Planner<'_>, state: &IndexState, access: &Access, count:
     };
     let Some(one) = one else { return Cost::default() };
     let share = found / count.max(1) as f64;
-    let cost = cost::search(one, Some(&state.index), share, planner.statistics);
+    let cost = cost::search(one, Some(state), share, planner.statistics);
     (1..count).fold(cost, |sum, _| sum.plus(cost))
 }
 
 /// Figure 4: a range leaks the ranks of its bounds; order by limit over the whole index only the limit.
-fn range_leaks(stops: bool, narrowed: bool, count: usize) -> Vec<Pattern> {
+fn range_leaks(state: &IndexState, stops: bool, narrowed: bool, count: usize) -> Vec<Pattern> {
     if count == 0 {
         return Vec::new();
     }
-    let mut leaks: BTreeSet<Pattern> = ARX_RANGE.search.iter().copied().collect();
+    let mut leaks: BTreeSet<Pattern> = state.leakage().search.iter().copied().collect();
     if stops {
         leaks.insert(Pattern::Limit);
         if !narrowed {

@@ -2,12 +2,12 @@
 
 use super::candidates::{Candidate, Reach, candidates};
 use super::{Plan, PlanError, Planner, Request};
+use crate::adversary::compare;
 use crate::advice;
 use crate::conditions::Conditions;
 use crate::schema::ScanPolicy;
-use arras_protocol::leakage::Pattern;
 
-/// The candidate to take: comparable with the one that reads fewest documents, leaks least, reads least, costs least.
+/// The candidate to take: comparable with the one that reads fewest documents, leaks least, reads least, costs least ([`super`]).
 pub(super) fn best(planner: &Planner<'_>, candidates: Vec<Candidate>) -> Option<Candidate> {
     let reach = candidates.iter().map(|candidate| candidate.reach).max()?;
     let enough = match reach {
@@ -21,14 +21,13 @@ pub(super) fn best(planner: &Planner<'_>, candidates: Vec<Candidate>) -> Option<
     let most = fewest.max(1).saturating_mul(u64::from(planner.leakage_ratio.max(1)));
     serving()
         .filter(|candidate| candidate.reads <= most)
-        .min_by_key(|candidate| {
-            (telling(&candidate.leaks), candidate.reads, candidate.cost(planner).weight())
+        .map(|candidate| (planner.adversary.learns_from_search(&candidate.leaks), candidate))
+        .min_by(|(one, left), (other, right)| {
+            let first = (one.last(), left.reads).cmp(&(other.last(), right.reads));
+            let weight = |candidate: &Candidate| candidate.cost(planner).weight();
+            first.then_with(|| compare(one, other)).then_with(|| weight(left).cmp(&weight(right)))
         })
-        .cloned()
-}
-
-fn telling(leaks: &[Pattern]) -> Option<Pattern> {
-    leaks.iter().copied().max()
+        .map(|(_, candidate)| candidate.clone())
 }
 
 /// Does an index serve the query, so that not everything is read for it?
@@ -79,6 +78,7 @@ fn finish(planner: &Planner<'_>, conditions: &Conditions, request: Request<'_>, 
         advice: if reads_all { advice::advice(planner, conditions, request) } else { None },
         rechecked,
         cost: chosen.cost(planner),
+        search: chosen.search,
         access: chosen.access,
         order: chosen.order,
         ends_early: chosen.ends_early,

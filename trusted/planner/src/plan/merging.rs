@@ -3,7 +3,6 @@
 use crate::conditions::Values;
 use crate::interval::{Edge, Interval};
 use crate::physical::PhysicalIndex;
-use crate::terms::range_key;
 use arras_documents::order;
 use bson::Bson;
 
@@ -12,9 +11,8 @@ pub(super) fn fewer(values: &Values, most: usize, index: &PhysicalIndex) -> Vec<
     let most = most.saturating_sub(values.intervals.len()).max(1);
     let mut points: Vec<&Bson> = values.points.iter().collect();
     points.sort_by(|left, right| order::compare(left, right));
-    let component_bytes = index.component_bytes().unwrap_or(1);
     let place = |value: &Bson| {
-        let key = range_key(std::slice::from_ref(value), component_bytes).bytes;
+        let key = index.layout().map(|layout| layout.part(value).bytes).unwrap_or_default();
         let mut leading = [0; 16];
         leading.iter_mut().zip(key).for_each(|(byte, of_key)| *byte = of_key);
         u128::from_be_bytes(leading)

@@ -27,7 +27,7 @@ pub(super) fn indexes(text: &str) -> Vec<IndexState> {
             _ => PhysicalIndex::range(&fields, KeyWidth::Bits128, None).unwrap(),
         };
         let id = IndexId([number as u8; 8]);
-        IndexState { id, name: word.to_owned(), index, multikey: false, inexact: false, sparse: false }
+        IndexState::new(id, word.to_owned(), index)
     };
     text.split_whitespace().enumerate().map(state).collect()
 }
@@ -330,7 +330,7 @@ fn advice_is_true_and_can_be_pasted() {
             {
                 let id = IndexId([100 + (10 * number + kind) as u8; 8]);
                 let name = index.to_string();
-                with.push(IndexState { id, name, index, multikey: false, inexact: false, sparse: false });
+                with.push(IndexState::new(id, name, index));
             }
         }
         let after = plan(&with, filter.clone(), sort.clone(), *limit);
@@ -346,7 +346,7 @@ fn by_shop_and_day() -> IndexState {
     let index = PhysicalIndex::range(&names(&["shop", "day"]), KeyWidth::Bits128, Some(names(&["total"])));
     let index = index.unwrap();
     let id = IndexId([1; 8]);
-    IndexState { id, name: "by day".to_owned(), index, multikey: false, inexact: false, sparse: false }
+    IndexState::new(id, "by day".to_owned(), index)
 }
 
 fn aggregated(
@@ -442,4 +442,71 @@ fn a_document_by_its_id_is_read_by_its_row_whatever_indexes_there_are() {
         let parsed = Filter::parse(&other).unwrap();
         assert_eq!(only_id(parsed.expr()), None, "{other}");
     }
+}
+
+fn query_plan(
+    indexes: &[IndexState],
+    filter: Document,
+    limit: Option<u64>,
+    function: AggregateFunction,
+) -> QueryPlan {
+    let (filter, sort) = (Filter::parse(&filter).unwrap(), Sort::default());
+    let statistics = Statistics::default();
+    let asked = [Aggregate { name: "n".to_owned(), function }];
+    let request = Request { filter: filter.expr(), sort: &sort, limit };
+    Planner::new(indexes, &statistics).plan_query(request, &asked).unwrap()
+}
+
+#[test]
+fn counts_are_answered_by_what_knows_them_without_documents() {
+    let own = indexes("Eq(a) Range(b)");
+    let count = |filter, limit| query_plan(&own, filter, limit, AggregateFunction::Count);
+    assert_eq!(count(doc! {}, None), QueryPlan::AllCounted);
+    for limit in [None, Some(1)] {
+        let by_entries =
+            |filter| matches!(count(filter, limit), QueryPlan::EntriesCounted(plan) if plan.covers_filter);
+        assert!(by_entries(doc! {"a": 1}), "a limit does not lead away from the index");
+        assert!(by_entries(doc! {"b": {"$gt": 1}}));
+        assert!(!by_entries(doc! {"a": 1, "b": 1}) && !by_entries(doc! {"c": 1}));
+    }
+    let several = vec![IndexState { multikey: true, ..own[0].clone() }];
+    assert!(matches!(
+        query_plan(&several, doc! {"a": 1}, None, AggregateFunction::Count),
+        QueryPlan::Documents(_)
+    ));
+    let sum = query_plan(&own, doc! {"a": 1}, None, AggregateFunction::Sum("c".to_owned()));
+    assert!(matches!(sum, QueryPlan::Documents(_)), "entries hold no sums");
+    let sums = [by_shop_and_day()];
+    let days = doc! {"shop": 1, "day": {"$gt": 3}};
+    assert!(matches!(query_plan(&sums, days, None, AggregateFunction::Count), QueryPlan::Aggregates(_)));
+}
+
+#[test]
+fn a_count_is_explained_as_it_is_answered() {
+    let own = indexes("Eq(a) Range(b)");
+    let explained =
+        |filter| crate::explain::of_query(&query_plan(&own, filter, None, AggregateFunction::Count), &own);
+    let all = explained(doc! {});
+    assert!(!all.scan && all.search_leakage.is_empty() && all.cost == Cost::default(), "{all:?}");
+    let equal = explained(doc! {"a": 1});
+    assert!(equal.search_leakage.is_empty() && equal.cost == Cost::default(), "{equal:?}");
+    let range = explained(doc! {"b": {"$gt": 1}});
+    assert!(
+        !range.search_leakage.is_empty() && range.cost.rounds == 1 && range.cost.documents == 0,
+        "{range:?}"
+    );
+}
+
+#[test]
+fn to_a_snapshot_adversary_searches_tell_nothing_so_the_plan_that_reads_least_is_taken() {
+    let own = indexes("Eq(a) Range(a,b)");
+    let filter = Filter::parse(&doc! {"a": 1, "b": {"$gt": 3}}).unwrap();
+    let (sort, statistics) = (Sort::default(), Statistics::default());
+    let request = Request { filter: filter.expr(), sort: &sort, limit: None };
+    let chosen = |adversary| {
+        let planner = Planner { adversary, leakage_ratio: 4, ..Planner::new(&own, &statistics) };
+        used(&own, &planner.plan(request).unwrap())
+    };
+    assert_eq!(chosen(Adversary::Persistent), "Eq(a)");
+    assert_eq!(chosen(Adversary::Snapshot), "Range(a,b)");
 }

@@ -2,6 +2,7 @@
 
 use crate::cost::Statistics;
 use crate::indexes::per_query;
+use crate::kinds::OrderChoice;
 use crate::physical::{KeyWidth, PhysicalIndex};
 use crate::schema::{CollectionSchema, FieldType, Operation, QueryPattern};
 
@@ -107,8 +108,8 @@ fn cut_indexes(schema: &CollectionSchema, builds: &[PhysicalIndex]) -> Vec<Strin
         let longer = schema.indexes.iter().find(|regular| {
             regular.len() > fields.len() && regular.iter().zip(&fields).all(|(left, right)| left == right)
         });
-        let room = index.component_bytes().map_or(0, |bytes| {
-            (arras_protocol::limits::KEY_BYTES_MAX - crate::physical::TIE_BREAK_BYTES) / bytes
+        let room = index.layout().map_or(0, |layout| {
+            (arras_protocol::limits::KEY_BYTES_MAX - crate::physical::TIE_BREAK_BYTES) / layout.part_bytes
         });
         if let Some(regular) = longer.filter(|_| fields.len() == room) {
             notes.push(format!(
@@ -125,7 +126,7 @@ fn cut_indexes(schema: &CollectionSchema, builds: &[PhysicalIndex]) -> Vec<Strin
 /// Widths of keys in which values that differ a little are one.
 fn narrow_keys(schema: &CollectionSchema) -> Vec<String> {
     let narrow = schema.fields.iter().filter_map(|(path, field)| {
-        let width = field.width?;
+        let width = field.width.filter(|_| field.order == OrderChoice::Auto)?;
         let (what, needed) = match field.kind? {
             FieldType::Int32 => ("32-bit integers", KeyWidth::Bits64),
             FieldType::Date => ("dates", KeyWidth::Bits128),

@@ -49,9 +49,21 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
         doc! {"widthBits": 48},
         doc! {"count": 1},
         doc! {"speed": true},
+        doc! {"order": 1},
     ] {
         let error = indexes_for(&arras(wrong.clone()), None).unwrap_err();
         assert!(matches!(error, RequestError::Option { option: "storageEngine", .. }), "{wrong}: {error}");
+    }
+    assert_eq!(built(&arras(doc! {"order": "arx_range"})), ["ArxEq(a)", "ArxRange(a)"]);
+    assert_eq!(built(&arras(doc! {"order": "auto", "operations": ["range"]})), ["ArxRange(a)"]);
+    for (own, why) in [
+        (doc! {"order": "mope"}, "\"arx_range\", "),
+        (doc! {"order": "path_oram"}, "transaction of a document"),
+        (doc! {"order": "arx_range", "operations": ["eq"]}, "equality alone"),
+    ] {
+        let error = indexes_for(&arras(own.clone()), None).unwrap_err();
+        assert!(matches!(error, RequestError::Order { .. }), "{own}: {error}");
+        assert!(error.to_string().contains(why), "{why} is not in: {error}");
     }
     let others = request(doc! {"a": 1}, false, doc! {"storageEngine": {"wiredTiger": {}}});
     assert_eq!(built(&others).len(), 2);
@@ -141,5 +153,31 @@ fn only_what_is_there_stands_for_what_is_wanted() {
         left(&[(&unique, false), (&range, false)], true),
         ["EQunique(ssn)"],
         "too strict for a sparse one"
+    );
+}
+
+#[test]
+fn another_protocol_of_the_same_fields_is_refused_with_the_way_to_it() {
+    let by = |name: &str, field: &str| PhysicalIndex::Range {
+        protocol: OrderProtocol::named(name).unwrap(),
+        equal: Vec::new(),
+        range: field.to_owned(),
+        width: KeyWidth::Bits64,
+        typed: None,
+        aggregates: None,
+    };
+    let eq = PhysicalIndex::Eq { fields: vec!["a".to_owned()] };
+    let wanted = [eq.clone(), by("pope", "a")];
+    let change = changed_protocol(&wanted, &by("arx_range", "a")).unwrap();
+    let refusal = change.refusal("a_1");
+    for word in ["'a'", "by arx_range", "\"pope\"", "dropIndex(\"a_1\")", "create it again"] {
+        assert!(refusal.contains(word), "{word} is not in: {refusal}");
+    }
+    for there in [by("pope", "a"), by("arx_range", "b"), eq] {
+        assert_eq!(changed_protocol(&wanted, &there), None, "{there}");
+    }
+    // Neither stands for the other.
+    assert!(
+        !by("pope", "a").implies(&by("arx_range", "a")) && !by("arx_range", "a").implies(&by("pope", "a"))
     );
 }

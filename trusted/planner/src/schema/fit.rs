@@ -142,6 +142,23 @@ impl FieldType {
         }
     }
 
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::Binary,
+            Self::Bool,
+            Self::Date,
+            Self::Decimal,
+            Self::Double,
+            Self::Int32,
+            Self::Int64,
+            Self::ObjectId,
+            Self::String,
+        ];
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+
     fn holds(self, value: &Bson) -> bool {
         match self {
             Self::Binary => matches!(value, Bson::Binary(_)),

@@ -1,6 +1,8 @@
 //! The schema file: what the administrator declares about a collection's fields and queries (Arx §2.4).
 //!
 //! ```toml
+//! adversary = "persistent"                # who is not to learn; or "snapshot": whoever has one copy of the store
+//!
 //! [collections."clinic.patients"]
 //! scan = "refuse"                         # a filter no index serves is an error; default "allow"
 //! leakage_ratio = 4                       # a plan that leaks less may read 4 times the documents; default 2
@@ -9,6 +11,7 @@
 //! [collections."clinic.patients".fields]
 //! ssn = { unique = true, type = "string", max_bytes = 11 }
 //! age = { type = "int32", width_bits = 64 }
+//! admitted = { type = "date", order = "auto" }    # or a protocol by name: crate::kinds
 //! ward = { sensitive = false }
 //! cost = { type = "double", operations = ["sum"] }
 //! "address.zip" = { operations = ["eq"] } # a dotted path is quoted
@@ -36,6 +39,8 @@ mod tests;
 
 pub use fit::{Declared, Misfit};
 
+use crate::adversary::Adversary;
+use crate::kinds::OrderChoice;
 use crate::physical::KeyWidth;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +49,8 @@ use std::fmt;
 /// A schema file: collections by `database.collection`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
+    /// Against whom indexes are chosen, where a collection does not say.
+    pub adversary: Adversary,
     /// What is declared of each collection.
     pub collections: BTreeMap<String, CollectionSchema>,
 }
@@ -67,6 +74,8 @@ impl Schema {
 /// What is declared of one collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectionSchema {
+    /// Against whom its indexes are chosen.
+    pub adversary: Adversary,
     /// What happens to a filter no index serves.
     pub scan: ScanPolicy,
     /// How many times the documents of the plan that reads fewest one that leaks less may read.
@@ -97,6 +106,12 @@ impl CollectionSchema {
     #[must_use]
     pub fn key_width(&self, path: &str) -> KeyWidth {
         self.fields.get(path).map_or(KeyWidth::Bits128, FieldSchema::key_width)
+    }
+
+    /// Which protocol serves the field's ranges and its order.
+    #[must_use]
+    pub fn order(&self, path: &str) -> OrderChoice {
+        self.fields.get(path).map(|field| field.order).unwrap_or_default()
     }
 
     /// True if the schema says which queries there are, and so narrows what a `createIndexes` builds.
@@ -158,6 +173,8 @@ pub struct FieldSchema {
     pub operations: BTreeSet<Operation>,
     /// Width of its part of a range key.
     pub width: Option<KeyWidth>,
+    /// Which protocol serves its ranges and its order.
+    pub order: OrderChoice,
 }
 
 impl Default for FieldSchema {
@@ -169,6 +186,7 @@ impl Default for FieldSchema {
             max_bytes: None,
             operations: BTreeSet::new(),
             width: None,
+            order: OrderChoice::Auto,
         }
     }
 }
@@ -192,7 +210,7 @@ impl FieldSchema {
 }
 
 /// Type of a field's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldType {
     /// Binary data.

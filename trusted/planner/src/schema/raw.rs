@@ -4,6 +4,9 @@ use super::{
     CollectionSchema, FieldSchema, FieldType, Operation, OrderKey, QueryPattern, ScanPolicy, Schema,
     SchemaError,
 };
+use crate::adversary::Adversary;
+use crate::indexes::needs;
+use crate::kinds::{Need, OrderChoice, OrderProtocol, obstacle};
 use crate::physical::KeyWidth;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,12 +17,15 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 struct RawSchema {
     #[serde(default)]
+    adversary: Adversary,
+    #[serde(default)]
     collections: BTreeMap<Spanned<String>, RawCollection>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawCollection {
+    adversary: Option<Adversary>,
     #[serde(default)]
     scan: ScanPolicy,
     leakage_ratio: Option<Spanned<u32>>,
@@ -44,6 +50,7 @@ struct RawField {
     #[serde(default)]
     operations: Vec<Spanned<Operation>>,
     width_bits: Option<Spanned<u32>>,
+    order: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -111,9 +118,9 @@ fn read(text: &str) -> Result<Schema, Mistake> {
                 ),
             );
         }
-        collections.insert(name.into_inner(), read_collection(collection)?);
+        collections.insert(name.into_inner(), read_collection(collection, raw.adversary)?);
     }
-    Ok(Schema { collections })
+    Ok(Schema { adversary: raw.adversary, collections })
 }
 
 fn first_line(message: &str) -> String {
@@ -125,10 +132,11 @@ fn first_line(message: &str) -> String {
     line
 }
 
-fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
-    let mut fields = BTreeMap::new();
+fn read_collection(raw: RawCollection, adversary: Adversary) -> Result<CollectionSchema, Mistake> {
+    let (mut fields, mut orders) = (BTreeMap::new(), Vec::new());
     for (name, field) in raw.fields {
         let path = read_path(&name)?;
+        orders.extend(field.order.as_ref().map(|order| (path.clone(), order.span())));
         fields.insert(path, read_field(field)?);
     }
     let mut indexes = Vec::with_capacity(raw.indexes.len());
@@ -154,7 +162,35 @@ fn read_collection(raw: RawCollection) -> Result<CollectionSchema, Mistake> {
         }
         ratio => ratio.map(Spanned::into_inner),
     };
-    Ok(CollectionSchema { scan: raw.scan, leakage_ratio, fields, indexes, patterns })
+    let adversary = raw.adversary.unwrap_or(adversary);
+    let schema = CollectionSchema { adversary, scan: raw.scan, leakage_ratio, fields, indexes, patterns };
+    for (path, span) in orders {
+        check_order(&schema, &path, span)?;
+    }
+    Ok(schema)
+}
+
+/// Can the protocol that a field is declared with serve it, and what the patterns need of it?
+fn check_order(schema: &CollectionSchema, path: &str, span: Range<usize>) -> Result<(), Mistake> {
+    let OrderChoice::Protocol(protocol) = schema.order(path) else {
+        return Ok(());
+    };
+    let declared = schema.fields.get(path).and_then(|field| field.width);
+    let alone = Need { width: declared, ..Need::new(vec![path.to_owned()], schema.key_width(path)) };
+    let needs = needs(schema).into_iter().filter(|need| need.fields.last().is_some_and(|last| last == path));
+    match std::iter::once(alone).chain(needs).find_map(|need| obstacle(protocol.kind(), &need)) {
+        None => Ok(()),
+        Some(why) => mistake(span, format!("'{path}' cannot have order = \"{}\": {why}", protocol.name())),
+    }
+}
+
+fn read_order(name: &Spanned<String>) -> Result<OrderChoice, Mistake> {
+    if name.as_ref() == OrderChoice::Auto.name() {
+        return Ok(OrderChoice::Auto);
+    }
+    OrderProtocol::named(name.as_ref())
+        .map(OrderChoice::Protocol)
+        .or_else(|error| mistake(name.span(), format!("{error}, and \"auto\" for the one that leaks least")))
 }
 
 fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
@@ -184,6 +220,7 @@ fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
             );
         }
     }
+    let order = raw.order.as_ref().map(read_order).transpose()?.unwrap_or_default();
     Ok(FieldSchema {
         sensitive: raw.sensitive,
         unique: raw.unique,
@@ -191,6 +228,7 @@ fn read_field(raw: RawField) -> Result<FieldSchema, Mistake> {
         max_bytes: raw.max_bytes.map(Spanned::into_inner),
         operations: raw.operations.into_iter().map(Spanned::into_inner).collect(),
         width,
+        order,
     })
 }
 

@@ -40,6 +40,27 @@ fn reads_everything_a_schema_may_say() {
 }
 
 #[test]
+fn a_collection_is_planned_against_its_own_adversary_or_the_schemas() {
+    let text = "adversary = \"snapshot\"\n[collections.\"a.b\"]\n[collections.\"a.c\"]\nadversary = \"persistent\"\n";
+    let schema = Schema::parse(text, "s.toml").unwrap();
+    let of = |name| schema.collection("a", name).unwrap().adversary;
+    assert_eq!(
+        (schema.adversary, of("b"), of("c")),
+        (Adversary::Snapshot, Adversary::Snapshot, Adversary::Persistent)
+    );
+    assert_eq!(Schema::default().adversary, Adversary::Persistent);
+}
+
+#[test]
+fn an_order_is_auto_unless_a_protocol_is_named() {
+    let text =
+        "[collections.\"a.b\".fields]\nx = { order = \"arx_range\" }\ny = { order = \"auto\" }\nz = {}\n";
+    let schema = Schema::parse(text, "s.toml").unwrap();
+    let orders = ["x", "y", "z", "w"].map(|path| schema.collection("a", "b").unwrap().order(path).name());
+    assert_eq!(orders, ["arx_range", "auto", "auto", "auto"]);
+}
+
+#[test]
 fn an_empty_schema_declares_nothing() {
     let schema = Schema::parse("", "empty.toml").unwrap();
     assert_eq!(schema, Schema::default());
@@ -77,6 +98,34 @@ const WRONG: &[WrongText] = &[
     ),
     ("[[collections.\"a.b\".patterns]]\neq = [\"x\"]\nrange = [\"x\"]\n", 3, 10, &["both"]),
     ("[collections.\"a.b\"\n", 1, 19, &[]),
+    ("adversary = \"operator\"\n", 1, 13, &["operator", "snapshot", "persistent"]),
+    ("[collections.\"a.b\"]\nadversary = \"thief\"\n", 2, 13, &["thief", "snapshot", "persistent"]),
+    (
+        "[collections.\"a.b\".fields]\nx = { order = \"mope\" }\n",
+        2,
+        15,
+        &["\"mope\"", "\"arx_range\"", "\"auto\""],
+    ),
+    (
+        "[collections.\"a.b\".fields]\nx = { order = \"arx_eq\" }\n",
+        2,
+        15,
+        &["that gives an order", "\"arx_range\""],
+    ),
+    (
+        "[collections.\"a.b\".fields]\nx = { order = \"path_oram\" }\n",
+        2,
+        15,
+        &["'x'", "path_oram", "transaction of a document"],
+    ),
+    ("[collections.\"a.b\".fields]\nx = { order = \"kerschbaum_tueno\" }\n", 2, 15, &["rewrites its array"]),
+    // It has keys for one field only, and no sums.
+    (
+        "[collections.\"a.b\"]\nindexes = [[\"y\", \"x\"]]\nfields.x = { order = \"pope\" }\npatterns = [{ eq = [\"y\"], range = [\"x\"] }]\n",
+        3,
+        22,
+        &["'x' cannot have order = \"pope\""],
+    ),
 ];
 
 #[test]

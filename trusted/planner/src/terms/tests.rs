@@ -81,8 +81,9 @@ fn equal_terms_and_no_others_have_equal_bytes() {
 
 #[test]
 fn keys_say_when_they_lose_something() {
-    let short = range_key(&[Bson::Int32(1), Bson::Int64(1 << 53)], 12);
+    let layout = |part_bytes| crate::keys::KeyLayout { part_bytes, typed: None };
+    let short = layout(12).key(&[Bson::Int32(1), Bson::Int64(1 << 53)]);
     assert_eq!((short.bytes.len(), short.exact), (24, true));
-    assert!(!range_key(&[Bson::String("longer than eleven bytes".to_owned())], 12).exact);
-    assert!(!range_key(&[Bson::Int64((1 << 53) + 1)], 8).exact);
+    assert!(!layout(12).key(&[Bson::String("longer than eleven bytes".to_owned())]).exact);
+    assert!(!layout(8).key(&[Bson::Int64((1 << 53) + 1)]).exact);
 }

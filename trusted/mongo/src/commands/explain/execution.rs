@@ -122,8 +122,7 @@ impl Outer {
         };
         stage.insert("nReturned", 0);
         stage.insert("executionTimeMillisEstimate", number(ran.milliseconds));
-        // A count of everything is on record.
-        if ran.entries > 0 || ran.documents > 0 || !explanation.scan {
+        if ran.entries > 0 || ran.documents > 0 || !(explanation.scan || explanation.on_record) {
             stage.insert("inputStage", reading(ran, explanation));
         }
         stage
@@ -139,6 +138,7 @@ fn reading(ran: &Execution, explanation: &Explanation) -> Document {
     let documents = number(ran.documents);
     let mut outer = match explanation.indexes.first() {
         None if explanation.scan => stage("COLLSCAN", ran.results),
+        None if explanation.on_record => stage("RECORD_STORE_FAST_COUNT", ran.results),
         None => stage("IDHACK", ran.results),
         Some(used) => {
             let mut entries = stage("IXSCAN", ran.entries);

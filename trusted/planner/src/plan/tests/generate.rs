@@ -2,7 +2,9 @@
 //! bounds and each other's elements often meet.
 
 use super::super::IndexState;
+use crate::kinds::OrderProtocol;
 use crate::physical::{KeyWidth, PhysicalIndex};
+use crate::schema::FieldType;
 use arras_protocol::IndexId;
 use bson::{Bson, Document, doc};
 use proptest::prelude::*;
@@ -239,24 +241,37 @@ fn indexes(paths: Vec<&'static str>) -> impl Strategy<Value = Vec<IndexState>> {
     });
     let width =
         prop::sample::select(vec![KeyWidth::Bits32, KeyWidth::Bits64, KeyWidth::Bits128, KeyWidth::Bits128]);
-    let index =
-        (fields, 0..7_u8, width, prop::bool::weighted(0.2)).prop_map(|(fields, kind, width, sparse)| {
+    let typed = prop::sample::select(vec![
+        None,
+        Some(FieldType::Date),
+        Some(FieldType::Double),
+        Some(FieldType::Int32),
+        Some(FieldType::Int64),
+        Some(FieldType::String),
+    ]);
+    let index = (fields, 0..9_u8, width, typed, prop::bool::weighted(0.2)).prop_map(
+        |(fields, kind, width, typed, sparse)| {
             let fields = super::names(&fields);
             let index = match kind {
                 0 => PhysicalIndex::Unique { fields },
                 1 | 2 => PhysicalIndex::Eq { fields },
+                3 | 4 => PhysicalIndex::Range {
+                    protocol: OrderProtocol::named("pope").unwrap(),
+                    equal: Vec::new(),
+                    range: fields[0].clone(),
+                    width: width.min(KeyWidth::Bits64),
+                    typed,
+                    aggregates: None,
+                },
                 _ => PhysicalIndex::range(&fields, width, Some(Vec::new())).unwrap(),
             };
             (index, sparse)
-        });
+        },
+    );
     prop::collection::vec(index, 1..5).prop_map(|indexes| {
         let state = |(number, (index, sparse)): (usize, (PhysicalIndex, bool))| IndexState {
-            id: IndexId([number as u8; 8]),
-            name: index.to_string(),
-            index,
-            multikey: false,
-            inexact: false,
             sparse,
+            ..IndexState::new(IndexId([number as u8; 8]), index.to_string(), index)
         };
         indexes.into_iter().enumerate().map(state).collect()
     })

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::generate;
 use crate::access::{KeyBounds, RangeAccess};
-use crate::terms::{equality_bytes, range_key, terms};
+use crate::terms::{equality_bytes, terms};
 use arras_documents::filter::Filter;
 use arras_documents::order;
 use arras_service::store::AggregateFunction;
@@ -18,8 +18,8 @@ fn with_documents(mut indexes: Vec<IndexState>, documents: &[Document]) -> Vec<I
             let terms = terms(document, &state.index, state.sparse).unwrap();
             state.multikey |= terms.multikey;
             assert!(terms.multikey || terms.tuples.len() <= 1, "several terms without an array");
-            if let Some(component_bytes) = state.index.component_bytes() {
-                state.inexact |= terms.tuples.iter().any(|term| !range_key(term, component_bytes).exact);
+            if let Some(layout) = state.index.layout() {
+                state.inexact |= terms.tuples.iter().any(|term| !layout.key(term).exact);
             }
         }
     }
@@ -35,8 +35,8 @@ fn terms_of(document: &Document, state: &IndexState) -> Vec<Vec<Bson>> {
 }
 
 fn keys_of(document: &Document, state: &IndexState) -> Vec<Vec<u8>> {
-    let component_bytes = state.index.component_bytes().unwrap();
-    terms_of(document, state).iter().map(|term| range_key(term, component_bytes).bytes).collect()
+    let layout = state.index.layout().unwrap();
+    terms_of(document, state).iter().map(|term| layout.key(term).bytes).collect()
 }
 
 fn within(keys: &[Vec<u8>], bounds: Option<&KeyBounds>) -> bool {

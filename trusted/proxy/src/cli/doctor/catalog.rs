@@ -49,6 +49,10 @@ pub(super) fn compare(
                     PhysicalIndex::Eq { .. } | PhysicalIndex::Range { .. } => report.warn("indexes", &line),
                 }
             }
+            Difference::OtherProtocol { ns, refusal } => {
+                let (database, collection) = (&ns.database, &ns.collection);
+                report.warn("indexes", &format!("{database}.{collection}: {refusal}"));
+            }
             Difference::Left { ns, name } => {
                 let (database, collection) = (&ns.database, &ns.collection);
                 report.warn(

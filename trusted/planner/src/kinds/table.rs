@@ -1,0 +1,167 @@
+//! The rows.
+
+use super::costs;
+use super::{Availability, IndexKind, OrderedKeys, Serves};
+use crate::physical::{KeyWidth, TIE_BREAK_BYTES};
+use arras_protocol::leakage::{self, bplus};
+use arras_protocol::limits::KEY_BYTES_MAX;
+
+use Availability::{Available, Refused};
+
+/// What the lab measures and no part of the proxy keeps: a row becomes available when the engine can.
+const MEASURED_ONLY: Availability =
+    Refused("this version measures it (arras lab run) and keeps no field's index by it");
+
+/// Keys of the protocols over integers of 32 or 64 bits.
+const INTEGERS: OrderedKeys = OrderedKeys {
+    widths: &[KeyWidth::Bits32, KeyWidth::Bits64],
+    bytes_max: 8,
+    fields_max: 1,
+    typed: true,
+    aggregates: false,
+};
+
+/// Keys of ArxRange, which garbles a comparison of any width.
+pub(super) const ARX_RANGE_KEYS: OrderedKeys = OrderedKeys {
+    widths: &[KeyWidth::Bits32, KeyWidth::Bits64, KeyWidth::Bits128],
+    bytes_max: KEY_BYTES_MAX - TIE_BREAK_BYTES,
+    fields_max: usize::MAX,
+    typed: false,
+    aggregates: true,
+};
+
+/// EQunique.
+pub(crate) static UNIQUE: IndexKind = IndexKind {
+    name: "eq_unique",
+    title: "EQunique",
+    serves: Serves::Unique,
+    leakage: |_| leakage::UNIQUE,
+    cost: costs::unique,
+    insertion: costs::hashed_insertion,
+    availability: Available,
+};
+
+/// ArxEq.
+pub(crate) static ARX_EQ: IndexKind = IndexKind {
+    name: "arx_eq",
+    title: "ArxEq",
+    serves: Serves::Equality,
+    leakage: |_| leakage::ARX_EQ,
+    cost: costs::arx_eq,
+    insertion: costs::hashed_insertion,
+    availability: Available,
+};
+
+/// ArxRange.
+pub(super) static ARX_RANGE: IndexKind = IndexKind {
+    name: "arx_range",
+    title: "ArxRange",
+    serves: Serves::Order(ARX_RANGE_KEYS),
+    leakage: |_| leakage::ARX_RANGE,
+    cost: costs::arx_range,
+    insertion: costs::arx_range_insertion,
+    availability: Available,
+};
+
+static POPE: IndexKind = IndexKind {
+    name: "pope",
+    title: "POPE",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| leakage::POPE,
+    cost: costs::buffer_tree,
+    insertion: costs::buffer_tree_insertion,
+    availability: MEASURED_ONLY,
+};
+
+/// The row of a B+ tree over a scheme, by the bytes of a stored and of a query ciphertext.
+macro_rules! bplus {
+    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr) => {
+        IndexKind {
+            name: $name,
+            title: $title,
+            serves: Serves::Order(INTEGERS),
+            leakage: |_| $leakage,
+            cost: |shape, _, search| {
+                const QUERY: fn(usize) -> usize = $query;
+                costs::bplus(QUERY(shape.key_bytes), search)
+            },
+            insertion: |shape, _| {
+                const STORED: fn(usize) -> usize = $stored;
+                const QUERY: fn(usize) -> usize = $query;
+                costs::bplus_insertion(QUERY(shape.key_bytes), STORED(shape.key_bytes))
+            },
+            availability: MEASURED_ONLY,
+        }
+    };
+}
+
+static BPLUS_BCLO: IndexKind =
+    bplus!("bplus_bclo", "B+ tree over BCLO", bplus::BPLUS_BCLO, |key| 2 * key, |key| 2 * key);
+static BPLUS_CLWW: IndexKind =
+    bplus!("bplus_clww", "B+ tree over CLWW", bplus::BPLUS_CLWW, |key| 2 * key, |key| 2 * key);
+static BPLUS_LEWI_WU: IndexKind =
+    bplus!("bplus_lewi_wu", "B+ tree over Lewi-Wu", bplus::BPLUS_LEWI_WU, |key| 16 + 64 * key, |key| 17
+        * key);
+static BPLUS_CLOZ: IndexKind = bplus!(
+    "bplus_cloz",
+    "B+ tree over CLOZ",
+    bplus::BPLUS_CLOZ,
+    |key| (8 * key + 1) * 48 + 28 + key,
+    |key| (16 * key + 1) * 96
+);
+static BPLUS_FH_OPE: IndexKind =
+    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8);
+
+static LOGARITHMIC_BRC: IndexKind = IndexKind {
+    name: "logarithmic_brc",
+    title: "Logarithmic-BRC",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| leakage::LOGARITHMIC_BRC,
+    cost: costs::covered_lists,
+    insertion: costs::covered_lists_insertion,
+    availability: Refused(
+        "it is for fields that are loaded in bulk and mostly read: a merge of large instances would stop writes for seconds, and a \
+         server that denies the newest instance brings removed entries back",
+    ),
+};
+
+static PATH_ORAM: IndexKind = IndexKind {
+    name: "path_oram",
+    title: "Path ORAM with a B+ tree",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| leakage::PATH_ORAM,
+    cost: costs::oram_tree,
+    insertion: costs::oram_tree_insertion,
+    availability: Refused(
+        "nothing of it can be in the transaction of a document: a change is in the client's pool, and buckets travel with later \
+         requests",
+    ),
+};
+
+static KERSCHBAUM_TUENO: IndexKind = IndexKind {
+    name: "kerschbaum_tueno",
+    title: "Kerschbaum-Tueno",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| leakage::KERSCHBAUM_TUENO,
+    cost: costs::rotated_array,
+    insertion: costs::rotated_array_insertion,
+    availability: Refused(
+        "every insertion rewrites its array and ends every search under way: beyond some 10,000 entries nothing else gets done",
+    ),
+};
+
+/// All kinds. One more is one more row.
+pub static ALL: [&IndexKind; 12] = [
+    &UNIQUE,
+    &ARX_EQ,
+    &ARX_RANGE,
+    &POPE,
+    &BPLUS_BCLO,
+    &BPLUS_CLWW,
+    &BPLUS_LEWI_WU,
+    &BPLUS_CLOZ,
+    &BPLUS_FH_OPE,
+    &LOGARITHMIC_BRC,
+    &PATH_ORAM,
+    &KERSCHBAUM_TUENO,
+];
