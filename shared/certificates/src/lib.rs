@@ -11,7 +11,7 @@ mod shown;
 mod watching;
 
 pub use reloading::{Looked, Reloading};
-pub use shown::{Certificate, ReadError, date};
+pub use shown::{Certificate, date};
 pub use watching::{Watching, ending, warn_of_ends, watch};
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -2,26 +2,15 @@
 
 use crate::DAY_SECONDS;
 use arras_primitives::hash::sha256;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use arras_transport::tls::{self, FileError};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Name;
 
 /// Longest name that is printed, in characters.
 const NAME_CHARACTERS_MAX: usize = 80;
-
-/// Why a file's certificates cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {what}")]
-pub struct ReadError {
-    /// The file.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub what: String,
-}
 
 /// One certificate (RFC 5280), as far as an administrator looks at it. Text in it is its maker's, cut and without
 /// control characters.
@@ -75,16 +64,10 @@ impl Certificate {
     /// Reads all certificates of a PEM file, at least one, in their order.
     ///
     /// # Errors
-    /// [`ReadError`], naming the file.
-    pub fn read_all(path: &Path) -> Result<Vec<Self>, ReadError> {
-        let failed = |what: String| ReadError { path: path.to_path_buf(), what };
-        let read: Result<Vec<CertificateDer<'static>>, _> =
-            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-        let all = read.map_err(|error| failed(error.to_string()))?;
-        if all.is_empty() {
-            return Err(failed("no certificate in it".into()));
-        }
-        all.iter().map(|der| Self::from_der(der).map_err(failed)).collect()
+    /// [`FileError`], naming the file.
+    pub fn read_all(path: &Path) -> Result<Vec<Self>, FileError> {
+        let read = tls::certificates(path)?;
+        read.iter().map(|der| Self::from_der(der).map_err(|what| FileError::of(path, &what))).collect()
     }
 
     /// Whole days that are left at `now` (seconds since 1970); 0 on the last day and afterwards.

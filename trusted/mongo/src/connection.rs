@@ -5,13 +5,13 @@ use crate::dispatch;
 use crate::error::CommandError;
 use crate::memory::{Memory, Share};
 use crate::operations::Operation;
-use crate::pace;
 use crate::roster::Place;
 use crate::server::Shared;
 use crate::slices;
 use crate::wire::{self, HEADER_BYTES, Message, MessageBody, ReplyForm, WireError};
 use arras_service::interrupt::Reason;
 use arras_service::store::Store;
+use arras_transport::pace::Pace;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +30,9 @@ const AHEAD_BYTES: usize = 4096;
 /// is no more.
 const FIRST_BYTES: usize = 1024;
 
+/// What is asked of a client within a message, in either direction.
+pub(crate) const PACE: Pace = Pace::AtLeast { stall: Duration::from_secs(30), bytes_per_second: 64 * 1024 };
+
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
@@ -45,8 +48,6 @@ pub(crate) enum ConnectionFailure {
     Io(#[from] io::Error),
     #[error("no message for {} s", .0.as_secs())]
     Idle(Duration),
-    #[error("{0}")]
-    Broken(#[from] pace::Broken),
     #[error("its place was given to another: it was idle for longest, and there are too many connections")]
     GaveWay,
     #[error("protocol violation: {0}")]
@@ -96,7 +97,7 @@ where
         };
         tokio::select! {
             biased;
-            sent = pace::send(&mut stream, &encoded, || place.wait()) => sent?,
+            sent = send(&mut stream, &encoded, place) => sent?,
             () = place.given_up() => return Err(ConnectionFailure::GaveWay),
         }
     }
@@ -169,9 +170,9 @@ async fn read_whole<IO: AsyncRead + Unpin>(
     };
     let mut bytes = begun.to_vec();
     // A peer that sends keeps its place, as one does whose command is done.
-    pace::fill(stream, &mut bytes, HEADER_BYTES, || place.wait()).await?;
-    let head =
-        bytes.first_chunk::<HEADER_BYTES>().ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from)?;
+    PACE.begin().fill(stream, &mut bytes, HEADER_BYTES, || place.wait()).await?;
+    let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let head = bytes.first_chunk::<HEADER_BYTES>().ok_or_else(cut)?;
     let header = wire::parse_header(head).map_err(ConnectionFailure::Protocol)?;
     let share = memory.request(header.message_bytes).await;
     if share.is_some() {
@@ -179,8 +180,18 @@ async fn read_whole<IO: AsyncRead + Unpin>(
         place.wait();
     }
     bytes.reserve(header.message_bytes.saturating_sub(HEADER_BYTES).min(READ_AHEAD_BYTES));
-    pace::fill(stream, &mut bytes, header.message_bytes, || place.wait()).await?;
+    PACE.begin().fill(stream, &mut bytes, header.message_bytes, || place.wait()).await?;
+    if bytes.len() < header.message_bytes {
+        return Err(cut().into());
+    }
     Ok(Some((bytes, share)))
+}
+
+/// Sends a reply. A client that takes it keeps its place.
+async fn send<IO: AsyncWrite + Unpin>(stream: &mut IO, reply: &[u8], place: &Place<'_>) -> io::Result<()> {
+    let mut passing = PACE.begin();
+    passing.write(stream, reply, || place.wait()).await?;
+    passing.flush(stream).await
 }
 
 /// A reply and the number of the request it answers.

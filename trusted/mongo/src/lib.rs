@@ -14,7 +14,6 @@ mod dispatch;
 pub mod error;
 mod memory;
 mod operations;
-mod pace;
 mod roster;
 mod server;
 mod slices;

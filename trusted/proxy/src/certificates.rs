@@ -77,7 +77,7 @@ pub enum CertificateError {
     AuthorityAway(PathBuf),
     /// A certificate cannot be read.
     #[error(transparent)]
-    Read(#[from] arras_certificates::ReadError),
+    Read(#[from] arras_transport::tls::FileError),
     /// A new authority is taking an old one's place already.
     #[error(
         "{0}: a new authority is taking the old one's place already; carry the server's files to it, end that with \

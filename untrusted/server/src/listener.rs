@@ -9,9 +9,7 @@
 
 mod admission;
 mod connection;
-mod frames;
 pub mod memory;
-mod pace;
 
 use self::admission::{Handshake, Handshakes, Seats};
 use self::memory::Memory;
@@ -20,6 +18,8 @@ use crate::tls::describe_handshake_failure;
 use arras_certificates::Reloading;
 use arras_protocol::limits::IN_FLIGHT_MAX;
 use arras_protocol::{ProtocolId, Refusal};
+use arras_transport::pace::Pace;
+use arras_transport::tcp;
 use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
@@ -97,7 +97,7 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Requests worked on at once, over all connections.
     pub workers: usize,
-    /// How long a peer may stand still within a message, in either direction.
+    /// How long a peer may stand still within a message, in either direction ([`Pace::AtLeast`]).
     pub stall: Duration,
     /// It may take a second more for so many bytes of the message that have passed.
     pub bytes_per_second: u64,
@@ -122,6 +122,16 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// What is asked of a peer within each message.
+    fn pace(&self) -> Pace {
+        Pace::AtLeast { stall: self.stall, bytes_per_second: self.bytes_per_second }
+    }
+}
+
+/// How long sent bytes may stay unacknowledged.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 
 /// What all connections of a listener share.
 struct Serving<H> {
@@ -234,7 +244,7 @@ async fn admit<H: Handler>(
     handshake: Handshake,
 ) {
     let until = Instant::now() + serving.limits.handshake;
-    if let Err(error) = connection::tune(&stream) {
+    if let Err(error) = tcp::tune(&stream, UNACKNOWLEDGED_MAX) {
         debug!(%peer, %error, "socket options");
     }
     let mut stop = serving.stop.clone();

@@ -7,15 +7,15 @@
 use arras_certificates::Reloading;
 use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
 use arras_protocol::text;
+use arras_transport::tls::{self, FileError, VERSIONS, provider};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    AlertDescription, CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore,
-    ServerConfig, SignatureScheme,
+    AlertDescription, CertificateError, DigitallySignedStruct, DistinguishedName, ServerConfig,
+    SignatureScheme,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,34 +54,19 @@ impl CertificatePaths {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or is not PEM of what it should be.
-    #[error("{path}: {what}; copy the directory that `arras init` made for the server here again")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    #[error("{0}; copy the directory that `arras init` made for the server here again")]
+    File(#[from] FileError),
     /// The private key's file is not there, or others may read it.
-    #[error("{path}: {what}")]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to run.
-        what: String,
-    },
+    #[error("{0}")]
+    Key(FileError),
     /// The parts do not fit together.
     #[error(
         "the certificates do not fit together ({0}); copy all files of one `arras init` or `arras certificates renew` run"
     )]
     Unfit(String),
     /// No proxy would accept the certificate.
-    #[error("{path}: {what}; copy the directory `server` of the last `arras certificates renew` here")]
-    Unacceptable {
-        /// The certificate's file.
-        path: PathBuf,
-        /// Why not.
-        what: String,
-    },
+    #[error("{0}; copy the directory `server` of the last `arras certificates renew` here")]
+    Unacceptable(FileError),
 }
 
 /// Reads the certificates, and again when [`Reloading::look`] finds the files changed: then only such as proxies of the
@@ -105,15 +90,13 @@ pub fn reloading(paths: &CertificatePaths) -> Result<Reloading<ServerConfig>, Tl
 
 /// Judges the server's own certificate as a proxy does that goes by the authority beside it.
 fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
-    let unacceptable = |error: &dyn std::fmt::Display| TlsError::Unacceptable {
-        path: paths.certificate.clone(),
-        what: error.to_string(),
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let judge = WebPkiServerVerifier::builder_with_provider(Arc::new(authority(&paths.authority)?), provider)
+    let unacceptable =
+        |error: &dyn std::fmt::Display| TlsError::Unacceptable(FileError::of(&paths.certificate, error));
+    let authorities = Arc::new(tls::authorities(&paths.authority)?);
+    let judge = WebPkiServerVerifier::builder_with_provider(authorities, provider())
         .build()
         .map_err(|error| unacceptable(&error))?;
-    let chain = certificates(&paths.certificate)?;
+    let chain = tls::certificates(&paths.certificate)?;
     let Some((own, between)) = chain.split_first() else { return Ok(()) };
     let name = ServerName::try_from(SERVER_NAME).map_err(|error| unacceptable(&error))?;
     judge
@@ -122,33 +105,24 @@ fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
     Ok(())
 }
 
-fn authority(path: &Path) -> Result<RootCertStore, TlsError> {
-    let mut authority = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        authority.add(certificate).map_err(|error| unusable(path, &error))?;
-    }
-    Ok(authority)
-}
-
 /// Reads the certificates and makes the server's TLS configuration.
 ///
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsError> {
-    let authority = authority(&paths.authority)?;
-    let chain = certificates(&paths.certificate)?;
+    let authorities = Arc::new(tls::authorities(&paths.authority)?);
+    let chain = tls::certificates(&paths.certificate)?;
     arras_storage::private::require_closed(&paths.private)
-        .map_err(|error| TlsError::Key { path: paths.private.clone(), what: error.to_string() })?;
-    let private =
-        PrivateKeyDer::from_pem_file(&paths.private).map_err(|error| unusable(&paths.private, &error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chained = WebPkiClientVerifier::builder_with_provider(Arc::new(authority), Arc::clone(&provider))
+        .map_err(|error| TlsError::Key(FileError::of(&paths.private, &error)))?;
+    let private = tls::private_key(&paths.private)?;
+    let provider = provider();
+    let chained = WebPkiClientVerifier::builder_with_provider(authorities, Arc::clone(&provider))
         .build()
-        .map_err(|error| unusable(&paths.authority, &error))?;
+        .map_err(|error| FileError::of(&paths.authority, &error))?;
     let name = ServerName::try_from(PROXY_NAME).map_err(|error| TlsError::Unfit(error.to_string()))?;
     let unfit = |error: rustls::Error| TlsError::Unfit(error.to_string());
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
+        .with_protocol_versions(VERSIONS)
         .map_err(unfit)?
         .with_client_cert_verifier(Arc::new(ProxyOnly { chained, name }))
         .with_single_cert(chain, private)
@@ -157,20 +131,6 @@ pub fn server_config(paths: &CertificatePaths) -> Result<Arc<ServerConfig>, TlsE
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(Arc::new(config))
-}
-
-fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
-    TlsError::File { path: path.to_path_buf(), what: error.to_string() }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| unusable(path, &error))?;
-    if certificates.is_empty() {
-        return Err(unusable(path, &"no certificate in it"));
-    }
-    Ok(certificates)
 }
 
 /// The authority's verdict, and the name on top.
@@ -222,13 +182,13 @@ impl ClientCertVerifier for ProxyOnly {
 /// A failed handshake, in words for the log.
 pub(crate) fn describe_handshake_failure(error: &io::Error) -> String {
     use rustls::Error;
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+    let Some(failure) = tls::failure(error) else {
         return match error.kind() {
             io::ErrorKind::UnexpectedEof => "the client closed the connection during the handshake".into(),
             _ => text::line(&error.to_string()),
         };
     };
-    match tls {
+    match failure {
         Error::NoCertificatesPresented => "the client showed no certificate".into(),
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             "the client's certificate has expired; renew it where the proxy runs".into()
@@ -250,7 +210,7 @@ pub(crate) fn describe_handshake_failure(error: &io::Error) -> String {
             | AlertDescription::CertificateExpired
             | AlertDescription::CertificateUnknown
             | AlertDescription::DecryptError,
-        ) => format!("the client does not accept this server's certificate ({tls})"),
+        ) => format!("the client does not accept this server's certificate ({failure})"),
         // It may quote what the certificate says.
         other => text::line(&other.to_string()),
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::roster::Roster;
 use crate::wire::MESSAGE_BYTES_MAX;
+use arras_transport::pace::TooSlow;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::time::sleep;
 
@@ -42,7 +43,7 @@ async fn those_who_trickle_do_not_keep_the_memory_from_others() {
         let memory = &memory;
         async move {
             let read = read_whole((memory, place), IDLE, &mut near).await;
-            assert!(matches!(read, Err(ConnectionFailure::Broken(pace::Broken::Slow(_)))), "{read:?}");
+            assert!(matches!(&read, Err(ConnectionFailure::Io(error)) if TooSlow::is_in(error)), "{read:?}");
         }
     };
     let other = async {
@@ -55,7 +56,7 @@ async fn those_who_trickle_do_not_keep_the_memory_from_others() {
         began.elapsed()
     };
     let ((), (), waited) = tokio::join!(slow(&places[0]), slow(&places[1]), other);
-    assert!(waited < 2 * pace::PATIENCE, "{waited:?}");
+    assert!(waited < Duration::from_secs(60), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The certificates of a deployment that are on this machine, for people and programs.
 
-use arras_certificates::{Certificate, ReadError, date};
+use arras_certificates::{Certificate, date};
+use arras_transport::tls::FileError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,8 @@ pub struct Listed {
 /// 1970.
 ///
 /// # Errors
-/// [`ReadError`], naming the file.
-pub fn list(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<Vec<Listed>, ReadError> {
+/// [`FileError`], naming the file.
+pub fn list(proxy_directory: &Path, server_directory: &Path, now: u64) -> Result<Vec<Listed>, FileError> {
     let must = [
         ("authority (the proxy's copy)", proxy_directory.join("ca.pem")),
         ("proxy", proxy_directory.join("proxy.pem")),

@@ -19,7 +19,6 @@ use arras_certificates::{Certificate, date};
 use arras_storage::private;
 use rcgen::{Issuer, KeyPair, PublicKeyData};
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,10 +70,7 @@ impl<'a> Places<'a> {
     fn authorities(&self) -> Result<Vec<Authority>, CertificateError> {
         let path = self.proxy.join("ca.pem");
         let certificates = Certificate::read_all(&path)?;
-        let failed = |what: String| CertificateError::Authority { path: path.clone(), what };
-        let der: Result<Vec<CertificateDer<'static>>, _> =
-            CertificateDer::pem_file_iter(&path).and_then(Iterator::collect);
-        let der = der.map_err(|error| failed(error.to_string()))?;
+        let der = arras_transport::tls::certificates(&path)?;
         let paired = der.iter().zip(certificates);
         Ok(paired.map(|(der, certificate)| Authority { pem: pem_of_der(der), certificate }).collect())
     }

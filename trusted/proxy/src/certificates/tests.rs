@@ -3,6 +3,7 @@
 use super::*;
 use crate::connection::tls::{CertificatePaths, TlsError, client_config};
 use arras_certificates::Certificate;
+use arras_transport::tls::FileError;
 use std::os::unix::fs::PermissionsExt;
 
 /// Some day in 2026.
@@ -85,7 +86,7 @@ fn broken_files_are_named() {
             fs::write(path, content).unwrap();
             let error = client_config(&paths).unwrap_err();
             let named = match &error {
-                TlsError::File { path: named, .. } => named == path,
+                TlsError::File(FileError { path: named, .. }) => named == path,
                 TlsError::Unfit(_) => *path == paths.certificate,
             };
             assert!(named, "{error}");

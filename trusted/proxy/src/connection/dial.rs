@@ -1,17 +1,18 @@
 //! Connecting: TCP, TLS, and the greeting.
 
 use super::Settings;
-use super::frames::{self, ReadError};
-use super::link::Link;
-use super::tls::{describe_failure, is_of_tls};
+use super::tls::describe_failure;
 use arras_certificates::Certificate;
 use arras_engine::history::Halt;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::{self, Hello, SERVER_NAME};
 use arras_protocol::limits::PROTOCOL_VERSION;
 use arras_protocol::{Protocol, Refusal, codec};
+use arras_transport::frames::{self, ReadError};
+use arras_transport::link::Link;
+use arras_transport::pace::Pace;
+use arras_transport::{tcp, tls};
 use rustls::pki_types::ServerName;
-use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -20,12 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A server that is gone without a word is noticed within about half a minute.
-const KEEPALIVE: TcpKeepalive =
-    TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
-
 /// How long sent bytes may stay unacknowledged.
-#[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
 /// Why there is no connection.
@@ -171,22 +167,22 @@ async fn reach(settings: &Settings) -> Result<(TlsStream<TcpStream>, hello::Resp
     let unreachable = |source| ConnectError::Unreachable { address: address(), source };
     let failed = |error: &io::Error| {
         let what = describe_failure(error);
-        if is_of_tls(error) {
+        if tls::failure(error).is_some() {
             ConnectError::Tls { address: address(), what }
         } else {
             ConnectError::Interrupted { address: address(), what }
         }
     };
-    let tcp = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
-    tune(&tcp).map_err(unreachable)?;
+    let stream = TcpStream::connect(&settings.address).await.map_err(unreachable)?;
+    tcp::tune(&stream, UNACKNOWLEDGED_MAX).map_err(unreachable)?;
     let name = ServerName::try_from(SERVER_NAME)
         .map_err(|error| ConnectError::Tls { address: address(), what: error.to_string() })?;
     let connector = TlsConnector::from(settings.tls.current());
-    let mut stream = connector.connect(name, tcp).await.map_err(|error| failed(&error))?;
+    let mut stream = connector.connect(name, stream).await.map_err(|error| failed(&error))?;
     let written = write_hello(&mut stream, settings.history.purpose()).await;
     // In TLS 1.3 the server judges this side's certificate after the handshake is over here: its verdict is
     // what is read, whatever became of the writing.
-    let read = frames::read(&mut stream).await;
+    let read = frames::read(&mut stream, Pace::Any).await;
     match (read, written) {
         (Ok(Some((header, body))), _) => Ok((stream, greeted(&address, header, &body)?)),
         (Err(ReadError::Stream(error)), _) | (Ok(None), Err(error)) => Err(failed(&error)),
@@ -200,8 +196,7 @@ async fn write_hello(stream: &mut TlsStream<TcpStream>, purpose: hello::Purpose)
     let body_bytes = u32::try_from(body.len()).map_err(io::Error::other)?;
     let header =
         FrameHeader { call: 0, kind: FrameKind::Request, protocol: Hello::ID, deadline_ms: 0, body_bytes };
-    stream.write_all(&header.to_bytes()).await?;
-    stream.write_all(&body).await?;
+    frames::write(stream, Pace::Any, header, &body).await?;
     stream.flush().await
 }
 
@@ -226,13 +221,4 @@ fn greeted(
         },
         FrameKind::Request => Err(malformed("a request in place of a reply to hello")),
     }
-}
-
-/// Sets what the traffic needs: small frames leave at once, dead peers are noticed.
-fn tune(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
-    socket.set_tcp_keepalive(&KEEPALIVE)
 }

@@ -11,8 +11,6 @@
 //! first call goes out on it.
 
 mod dial;
-mod frames;
-mod link;
 pub mod tls;
 
 pub use dial::ConnectError;
@@ -22,8 +20,8 @@ use arras_engine::history::{Halt, History};
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::{FRAME_BYTES_MAX, IN_FLIGHT_MAX};
 use arras_protocol::{Channel, ChannelError, Protocol, Refusal, codec, hello};
+use arras_transport::link::{Link, Unsent};
 use dial::Dialled;
-use link::{Link, Unsent};
 use rustls::ClientConfig;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

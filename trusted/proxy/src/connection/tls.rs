@@ -11,14 +11,14 @@
 use arras_certificates::{Certificate, Reloading};
 use arras_protocol::hello::{PROXY_NAME, SERVER_NAME};
 use arras_protocol::text;
+use arras_transport::tls::{self, FileError, VERSIONS, provider};
 use rustls::client::{ResolvesClientCert, Resumption, verify_server_name};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore, SignatureScheme};
+use rustls::{AlertDescription, CertificateError, ClientConfig, SignatureScheme};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,13 +59,8 @@ impl CertificatePaths {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or is not PEM of what it should be.
-    #[error("{path}: {what}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The parts do not fit together.
     #[error(
         "the certificates do not fit together ({0}); run `arras certificates renew` (again, if it was interrupted), or put \
@@ -104,19 +99,19 @@ pub fn reloading(paths: &CertificatePaths) -> Result<Reloading<ClientConfig>, Tl
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn require_acceptable(paths: &CertificatePaths) -> Result<(), TlsError> {
-    let unacceptable = |error: &dyn std::fmt::Display| unusable(&paths.certificate, error);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let unacceptable = |error: &dyn std::fmt::Display| FileError::of(&paths.certificate, error);
+    let authorities = Arc::new(tls::authorities(&paths.authority)?);
     let judge: Arc<dyn ClientCertVerifier> =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(authority(&paths.authority)?), provider)
+        WebPkiClientVerifier::builder_with_provider(authorities, provider())
             .build()
             .map_err(|error| unacceptable(&error))?;
-    let chain = certificates(&paths.certificate)?;
+    let chain = tls::certificates(&paths.certificate)?;
     let Some((own, between)) = chain.split_first() else { return Ok(()) };
     let name = ServerName::try_from(PROXY_NAME).map_err(|error| unacceptable(&error))?;
     judge
         .verify_client_cert(own, between, UnixTime::now())
         .and_then(|_| verify_server_name(&ParsedCertificate::try_from(own)?, &name))
-        .map_err(|error| unacceptable(&arras_certificates::judged(&error)))
+        .map_err(|error| unacceptable(&arras_certificates::judged(&error)).into())
 }
 
 /// A certificate that the proxy can show, and the encoded name of its authority.
@@ -143,22 +138,15 @@ impl ResolvesClientCert for Identities {
 }
 
 fn identity(certificate: &Path, private: &Path, provider: &CryptoProvider) -> Result<Identity, TlsError> {
-    let chain = certificates(certificate)?;
-    arras_storage::private::require_closed(private).map_err(|error| unusable(private, &error))?;
-    let own = PrivateKeyDer::from_pem_file(private).map_err(|error| unusable(private, &error))?;
-    let first = chain.first().ok_or_else(|| unusable(certificate, &"no certificate in it"))?;
-    let authority = Certificate::from_der(first).map_err(|error| unusable(certificate, &error))?.issuer_name;
+    let chain = tls::certificates(certificate)?;
+    arras_storage::private::require_closed(private).map_err(|error| FileError::of(private, &error))?;
+    let own = tls::private_key(private)?;
+    let first = chain.first().ok_or_else(|| FileError::of(certificate, &"no certificate in it"))?;
+    let authority =
+        Certificate::from_der(first).map_err(|error| FileError::of(certificate, &error))?.issuer_name;
     let shown = CertifiedKey::from_der(chain, own, provider)
         .map_err(|error: rustls::Error| TlsError::Unfit(error.to_string()))?;
     Ok(Identity { authority, shown: Arc::new(shown) })
-}
-
-fn authority(path: &Path) -> Result<RootCertStore, TlsError> {
-    let mut authority = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        authority.add(certificate).map_err(|error| unusable(path, &error))?;
-    }
-    Ok(authority)
 }
 
 /// Reads the certificates and makes the proxy's TLS configuration towards the server.
@@ -166,45 +154,26 @@ fn authority(path: &Path) -> Result<RootCertStore, TlsError> {
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn client_config(paths: &CertificatePaths) -> Result<Arc<ClientConfig>, TlsError> {
-    let authority = authority(&paths.authority)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let authorities = tls::authorities(&paths.authority)?;
+    let provider = provider();
     let mut identities = vec![identity(&paths.certificate, &paths.private, &provider)?];
     if paths.former.0.exists() {
         identities.push(identity(&paths.former.0, &paths.former.1, &provider)?);
     }
     let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
+        .with_protocol_versions(VERSIONS)
         .map_err(|error| TlsError::Unfit(error.to_string()))?
-        .with_root_certificates(authority)
+        .with_root_certificates(authorities)
         .with_client_cert_resolver(Arc::new(Identities(identities)));
     // Every connection judges certificates anew.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 
-fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
-    TlsError::File { path: path.to_path_buf(), what: error.to_string() }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| unusable(path, &error))?;
-    if certificates.is_empty() {
-        return Err(unusable(path, &"no certificate in it"));
-    }
-    Ok(certificates)
-}
-
-/// True if TLS itself failed (a certificate, a peer that speaks something else), not the stream below it.
-pub(super) fn is_of_tls(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
-}
-
 /// What went wrong between TCP and the greeting, and what to do about it.
 pub(super) fn describe_failure(error: &io::Error) -> String {
     use rustls::Error;
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+    let Some(failure) = tls::failure(error) else {
         return match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
                 "the server closed the connection before it was established; its log says why".into()
@@ -212,7 +181,7 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
             _ => text::line(&error.to_string()),
         };
     };
-    match tls {
+    match failure {
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             "the server's certificate has expired; run `arras certificates renew` here and copy the \
              server's files to it"
@@ -247,7 +216,7 @@ pub(super) fn describe_failure(error: &io::Error) -> String {
             | AlertDescription::DecryptError
             | AlertDescription::AccessDenied,
         ) => format!(
-            "the server does not accept this proxy's certificate ({tls}); copy the server's files of this \
+            "the server does not accept this proxy's certificate ({failure}); copy the server's files of this \
              proxy's `arras init` run to it"
         ),
         // It may quote what the certificate says.

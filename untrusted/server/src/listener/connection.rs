@@ -1,16 +1,14 @@
 //! One connection: a reader that dispatches requests, the requests at work, and a writer of their replies.
 
 use super::admission::{Handshake, Seat};
-use super::frames::{self, Announced, ReadError};
 use super::memory::Room;
-use super::pace::Pace;
 use super::{Handler, Limits, Serving};
 use crate::Caller;
 use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::hello::Hello;
 use arras_protocol::limits::FRAME_BYTES_MAX;
 use arras_protocol::{Protocol, ProtocolId, Refusal, arx_eq, arx_range, codec, documents, unique, write};
-use socket2::{SockRef, TcpKeepalive};
+use arras_transport::frames::{self, Announced, ReadError};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,19 +30,6 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// A quick request is answered by the reader itself if the one before took no longer, in microseconds: what has to be
 /// fetched from a disk is fetched on threads that may wait, for many requests at a time.
 const AT_ONCE_US: u64 = 100;
-
-/// A peer that is gone without a word is noticed within about half a minute.
-const KEEPALIVE: TcpKeepalive =
-    TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
-
-/// Sets what the traffic needs: small frames leave at once, dead peers are noticed.
-pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(Duration::from_secs(60)))?;
-    socket.set_tcp_keepalive(&KEEPALIVE)
-}
 
 /// Bytes held for a connection, counted so that its reader can wait for room.
 #[derive(Default)]
@@ -275,7 +260,7 @@ impl<H: Handler> Connection<H> {
         drop(handshake);
         loop {
             self.account.below(self.limits().held_bytes_max).await;
-            let Some(begun) = frames::begin(stream, self.limits()).await? else {
+            let Some(begun) = frames::begin(stream, self.limits().pace()).await? else {
                 return Ok(());
             };
             let sending = seat.in_use();
@@ -330,7 +315,7 @@ impl<H: Handler> Connection<H> {
 
     /// Reads the first frame; `None` where the stream ends before it.
     async fn read_hello<R: AsyncRead + Unpin>(&self, stream: &mut R) -> Result<Option<Received>, ReadError> {
-        let Some(begun) = frames::begin(stream, self.limits()).await? else {
+        let Some(begun) = frames::begin(stream, self.limits().pace()).await? else {
             return Ok(None);
         };
         let mut announced = begun.header(stream).await?;
@@ -511,9 +496,7 @@ async fn write_replies<W: AsyncWrite + Unpin>(
 ) -> io::Result<()> {
     let mut stream = BufWriter::with_capacity(WRITE_CHUNK_BYTES, stream);
     while let Some(reply) = outgoing.recv().await {
-        let mut pace = Pace::new(&limits);
-        pace.write(&mut stream, &reply.header.to_bytes()).await?;
-        pace.write(&mut stream, &reply.body).await?;
+        let passing = frames::write(&mut stream, limits.pace(), reply.header, &reply.body).await?;
         // This one is in flight until it is written.
         let others = in_flight.available_permits().saturating_add(1) < limits.in_flight_max;
         if outgoing.is_empty() && others {
@@ -521,7 +504,7 @@ async fn write_replies<W: AsyncWrite + Unpin>(
             tokio::task::yield_now().await;
         }
         if outgoing.is_empty() {
-            pace.flush(&mut stream).await?;
+            passing.flush(&mut stream).await?;
         }
         tally.sent_bytes.fetch_add(reply.body.len() as u64, Ordering::Relaxed);
     }

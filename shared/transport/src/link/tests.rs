@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
+use arras_protocol::frame::HEADER_BYTES;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

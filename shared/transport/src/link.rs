@@ -1,19 +1,18 @@
-//! One live connection: a writer with a queue, a reader, and the calls that wait for their replies.
+//! The asking side of one live connection: a writer with a queue, a reader, and the calls that wait for their replies.
 
-use super::frames;
-use arras_protocol::frame::{FrameHeader, FrameKind, HEADER_BYTES};
+use crate::frames;
+use crate::pace::Pace;
+use arras_protocol::frame::{FrameHeader, FrameKind};
 use arras_protocol::{ChannelError, ProtocolId};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::Instant;
-use tokio_rustls::client::TlsStream;
-use tracing::{debug, info};
+use tracing::debug;
 
 /// Requests handed to the writer and not yet taken by it; the bytes are bounded elsewhere.
 const QUEUE: usize = 32;
@@ -25,9 +24,11 @@ const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 type Reply = (FrameKind, Vec<u8>);
 
 /// A request that was not sent, and never will be by this link.
-pub(super) struct Unsent {
-    pub(super) body: Vec<u8>,
-    pub(super) room: Option<OwnedSemaphorePermit>,
+pub struct Unsent {
+    /// The message.
+    pub body: Vec<u8>,
+    /// What was held for it.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// A request on its way to the writer.
@@ -59,7 +60,7 @@ struct Pending {
 }
 
 /// A live connection, or one that has broken.
-pub(super) struct Link {
+pub struct Link {
     outgoing: mpsc::Sender<Outgoing>,
     pending: Arc<Pending>,
 }
@@ -134,8 +135,9 @@ impl Pending {
 }
 
 impl Link {
-    /// Serves a stream on which the peers have greeted each other.
-    pub(super) fn new(stream: TlsStream<TcpStream>) -> Self {
+    /// Drives a stream on which the peers have greeted each other (call 0), until either side closes it. Must be called in
+    /// a runtime.
+    pub fn new<S: AsyncRead + AsyncWrite + Send + 'static>(stream: S) -> Self {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let calls = Mutex::new(Calls::Open(HashMap::new()));
         let pending = Arc::new(Pending { calls, next: AtomicU64::new(1) });
@@ -143,12 +145,18 @@ impl Link {
         Self { outgoing, pending }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    /// False once no call can be made on it any more.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
         matches!(&*self.pending.calls(), Calls::Open(_))
     }
 
-    /// Sends a request and waits for its reply; the inner error is the call's. The caller bounds the time.
-    pub(super) async fn exchange(
+    /// Sends a request and waits for its reply; the inner error is the call's. The caller bounds the time, and the server
+    /// is told that it ends at `until`. `room` is given back when the request was written.
+    ///
+    /// # Errors
+    /// [`Unsent`] if the link broke before the request was handed to it.
+    pub async fn exchange(
         &self,
         protocol: ProtocolId,
         body: Vec<u8>,
@@ -172,26 +180,30 @@ impl Link {
 }
 
 /// Drives a stream until either side closes it.
-async fn run(stream: TlsStream<TcpStream>, queue: mpsc::Receiver<Outgoing>, pending: Arc<Pending>) {
+async fn run<S: AsyncRead + AsyncWrite + Send + 'static>(
+    stream: S,
+    queue: mpsc::Receiver<Outgoing>,
+    pending: Arc<Pending>,
+) {
     let (reader, writer) = tokio::io::split(stream);
     let mut writer = tokio::spawn(write_requests(writer, queue, Arc::clone(&pending)));
     let why = tokio::select! {
         why = read_replies(reader, &pending) => why,
         ended = &mut writer => match ended {
-            Ok(Ok(())) => "closed by this proxy".to_owned(),
+            Ok(Ok(())) => "closed on this side".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the writer failed".to_owned(),
         },
     };
     writer.abort();
-    info!("connection to the server closed: {why}");
+    tracing::info!("connection to the server closed: {why}");
     pending.close(why);
 }
 
 /// Reads replies until the stream ends; says why it did.
 async fn read_replies<R: AsyncRead + Unpin>(mut stream: R, pending: &Pending) -> String {
     loop {
-        match frames::read(&mut stream).await {
+        match frames::read(&mut stream, Pace::Any).await {
             Ok(Some((header, body))) => {
                 if let Err(why) = pending.deliver(header, body) {
                     return why;
@@ -235,9 +247,7 @@ async fn write_request<W: AsyncWrite + Unpin>(stream: &mut W, request: &Outgoing
         deadline_ms: u32::try_from(left).unwrap_or(u32::MAX).max(1),
         body_bytes: u32::try_from(request.body.len()).map_err(io::Error::other)?,
     };
-    let bytes: [u8; HEADER_BYTES] = header.to_bytes();
-    stream.write_all(&bytes).await?;
-    stream.write_all(&request.body).await
+    frames::write(stream, Pace::Any, header, &request.body).await.map(drop)
 }
 
 #[cfg(test)]

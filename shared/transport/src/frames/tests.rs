@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use super::*;
+use crate::pace::TooSlow;
 use arras_protocol::ProtocolId;
 use arras_protocol::frame::FrameKind;
 use arras_protocol::limits::FRAME_BYTES_MAX;
@@ -11,9 +12,7 @@ use tokio::time::{Instant, sleep};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn limits() -> Limits {
-    Limits { stall: PATIENCE, bytes_per_second: 64 * 1024, ..Limits::default() }
-}
+const PACE: Pace = Pace::AtLeast { stall: PATIENCE, bytes_per_second: 64 * 1024 };
 
 /// Reads the rest of a frame.
 async fn finish<R: AsyncRead + Unpin>(
@@ -29,8 +28,8 @@ fn read_all(mut bytes: &[u8]) -> Result<Vec<(FrameHeader, Vec<u8>)>, ReadError> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let mut frames = Vec::new();
-        while let Some(begun) = begin(&mut bytes, &limits()).await? {
-            frames.push(finish(begun, &mut bytes).await?);
+        while let Some(frame) = read(&mut bytes, PACE).await? {
+            frames.push(frame);
         }
         Ok(frames)
     })
@@ -50,10 +49,10 @@ fn frame_strategy() -> impl Strategy<Value = (FrameHeader, Vec<u8>)> {
 proptest! {
     #[test]
     fn frames_come_back_as_written(frames in prop::collection::vec(frame_strategy(), 0..8)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stream = Vec::new();
         for (header, body) in &frames {
-            stream.extend_from_slice(&header.to_bytes());
-            stream.extend_from_slice(body);
+            runtime.block_on(write(&mut stream, PACE, *header, body)).unwrap();
         }
         prop_assert_eq!(read_all(&stream).unwrap(), frames);
     }
@@ -120,13 +119,10 @@ async fn a_frame_that_trickles_is_given_up_hardly_later_than_one_that_stands_sti
             sleep(PATIENCE - Duration::from_secs(1)).await;
         }
     });
-    let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
+    let begun = begin(&mut near, PACE).await.unwrap().unwrap();
     let began = Instant::now();
     let read = finish(begun, &mut near).await;
-    assert!(
-        matches!(&read, Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::TimedOut),
-        "{read:?}"
-    );
+    assert!(matches!(&read, Err(ReadError::Stream(error)) if TooSlow::is_in(error)), "{read:?}");
     assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
@@ -135,7 +131,7 @@ async fn a_frame_that_had_to_wait_for_its_turn_is_not_given_up_for_that() {
     let (mut near, mut far) = tokio::io::duplex(4096);
     let frame = FrameHeader { body_bytes: 1, ..announced() };
     far.write_all(&frame.to_bytes()).await.unwrap();
-    let mut begun = begin(&mut near, &limits()).await.unwrap().unwrap().header(&mut near).await.unwrap();
+    let mut begun = begin(&mut near, PACE).await.unwrap().unwrap().header(&mut near).await.unwrap();
     begun.after(sleep(PATIENCE * 10)).await;
     tokio::spawn(async move {
         sleep(PATIENCE / 2).await;
@@ -156,9 +152,10 @@ async fn a_reply_that_is_taken_byte_by_byte_is_given_up() {
         }
     });
     let began = Instant::now();
-    let mut pace = Pace::new(&limits());
-    let written = pace.write(&mut near, &vec![0; 1 << 20]).await;
-    assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    let reply = vec![0; 1 << 20];
+    let header = FrameHeader { body_bytes: 1 << 20, ..announced() };
+    let written = write(&mut near, PACE, header, &reply).await;
+    assert!(TooSlow::is_in(&written.unwrap_err()));
     assert!(began.elapsed() < PATIENCE + Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
@@ -173,7 +170,7 @@ async fn a_slow_line_gets_the_time_that_its_bytes_take() {
         }
     });
     let began = Instant::now();
-    let begun = begin(&mut near, &limits()).await.unwrap().unwrap();
+    let begun = begin(&mut near, PACE).await.unwrap().unwrap();
     let (header, body) = finish(begun, &mut near).await.unwrap();
     assert_eq!((header, body.len()), (announced(), FRAME_BYTES_MAX));
     assert!(began.elapsed() > 2 * PATIENCE, "slower than the patience alone: {:?}", began.elapsed());
