@@ -163,9 +163,39 @@ fn a_plan() {
         refused.replacen("[collections.\"a.b\"]\n", "[collections.\"a.b\"]\nscan = \"refuse\"\n", 1);
     assert_eq!(plan(&refused), Some(1), "{refused}");
     assert_eq!(plan("nonsense"), Some(2));
+    for wrong in ["x = { order = \"mope\" }", "x = { order = \"path_oram\" }"] {
+        assert_eq!(plan(&format!("[collections.\"a.b\".fields]\n{wrong}\n")), Some(2), "{wrong}");
+    }
+    assert_eq!(plan("adversary = \"nobody\"\n"), Some(2));
     let mut missing = process::command("arras", "off");
     missing.args(["plan", "--schema", "/nonexistent"]);
     assert_eq!(process::run(missing).code, Some(2));
+}
+
+#[test]
+fn a_comparison_is_text_or_a_line_of_json_for_each_field() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("schema.toml");
+    let fields = "x = { operations = [\"range\"] }\ny = { operations = [\"order\"], type = \"int32\" }\n";
+    std::fs::write(&path, format!("[collections.\"a.b\".fields]\n{fields}")).unwrap();
+    let compared = |more: &[&str]| {
+        let mut command = process::command("arras", "off");
+        command.args(["plan", "--compare", "--schema"]).arg(&path).args(more);
+        process::run(command)
+    };
+    let text = compared(&[]);
+    assert_eq!(text.code, Some(0));
+    assert!(
+        text.stdout.contains("arx_range (taken)") && text.stdout.contains("bplus_lewi_wu"),
+        "{}",
+        text.stdout
+    );
+    let lines = compared(&["--json"]).stdout;
+    let fields: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["field"].clone())
+        .collect();
+    assert_eq!(fields, ["x", "y"]);
 }
 
 /// The laboratory's code is the command's own.

@@ -33,7 +33,7 @@
 //! has ArxRange, the field's `order` may name another protocol, or leave it to [`crate::kinds::choose`].
 
 use crate::cost::{Statistics, interval_share};
-use crate::kinds::{Need, OrderChoice, candidates, choose};
+use crate::kinds::{Need, OrderChoice, OrderProtocol, candidates, choose};
 use crate::physical::{PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, FieldSchema, QueryPattern};
 use std::collections::BTreeSet;
@@ -244,11 +244,17 @@ fn physical(schema: &CollectionSchema, planned: &PlannedIndex) -> Option<Physica
 /// The index that serves a need: by the protocol its last field is declared with, or by the one that leaks least.
 /// `None` if it cannot be had ([`crate::kinds::obstacle`]).
 pub(crate) fn ordered(schema: &CollectionSchema, need: &Need) -> Option<PhysicalIndex> {
-    let protocol = match schema.order(need.fields.last()?) {
-        OrderChoice::Protocol(protocol) => protocol,
-        OrderChoice::Auto => choose(&candidates(need, schema.adversary, &Statistics::default()))?.protocol,
-    };
-    need.index(protocol)
+    need.index(chosen(schema, need)?)
+}
+
+/// The protocol of that index.
+pub(crate) fn chosen(schema: &CollectionSchema, need: &Need) -> Option<OrderProtocol> {
+    match schema.order(need.fields.last()?) {
+        OrderChoice::Protocol(protocol) => Some(protocol),
+        OrderChoice::Auto => {
+            choose(&candidates(need, schema.adversary, &Statistics::default())).map(|one| one.protocol)
+        }
+    }
 }
 
 /// What the indexes of an order are to serve, one for each that the schema calls for.

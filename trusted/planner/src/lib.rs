@@ -13,6 +13,7 @@
 pub mod access;
 pub mod adversary;
 mod advice;
+pub mod comparison;
 mod conditions;
 pub mod cost;
 pub mod explain;

@@ -3,6 +3,7 @@
 mod notes;
 mod text;
 
+pub(crate) use text::Writer;
 pub use text::text;
 
 use crate::cost::Statistics;

@@ -138,11 +138,7 @@ impl Explanation {
         lines.push(("order", self.order.clone()));
         lines.push(("re-check", list(&self.rechecked)));
         lines.extend(self.inexact.iter().map(|why| ("inexact", why.clone())));
-        let cost = &self.cost;
-        let moved = format!("{} sent, {} received", size(cost.sent_bytes), size(cost.received_bytes));
-        let rounds = counted(cost.rounds, "round trip");
-        let (repair, documents) = (size(cost.repair_bytes), counted(cost.documents, "document"));
-        lines.push(("cost", format!("about {rounds}, {moved}, {repair} repair, {documents}")));
+        lines.push(("cost", format!("about {}", self.cost)));
         lines.push(("snapshot", list(&self.snapshot_leakage)));
         lines.push(("search", list(&self.search_leakage)));
         lines.push(("update", list(&self.update_leakage)));
@@ -155,6 +151,15 @@ impl Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines().iter().try_for_each(|(label, line)| writeln!(f, "{label:<9} {line}"))
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moved = format!("{} sent, {} received", size(self.sent_bytes), size(self.received_bytes));
+        let rounds = counted(self.rounds, "round trip");
+        let (repair, documents) = (size(self.repair_bytes), counted(self.documents, "document"));
+        write!(f, "{rounds}, {moved}, {repair} repair, {documents}")
     }
 }
 

@@ -62,20 +62,28 @@ pub fn text(reports: &[CollectionReport]) -> String {
 
 /// Builds the text; attacks are listed once, at its end.
 #[derive(Default)]
-struct Writer {
+pub(crate) struct Writer {
     text: String,
     attacks: BTreeMap<String, usize>,
 }
 
 impl Writer {
-    fn plain(&mut self, indent: usize, line: &str) {
+    pub(crate) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    pub(crate) fn plain(&mut self, indent: usize, line: &str) {
         let indent = " ".repeat(indent);
         let further = format!("{indent}  ");
         let options = textwrap::Options::new(COLUMNS).initial_indent(&indent).subsequent_indent(&further);
         self.wrapped(line, options);
     }
 
-    fn labelled(&mut self, indent: usize, label: &str, line: &str) {
+    pub(crate) fn labelled(&mut self, indent: usize, label: &str, line: &str) {
         let indent = " ".repeat(indent);
         let first = format!("{indent}{label:<LABEL$}");
         let further = format!("{indent}{:LABEL$}", "");

@@ -265,6 +265,13 @@ pub struct PlanArguments {
     /// runs has done so at its start).
     #[arg(long, requires = "config")]
     pub apply: bool,
+    /// Compare, for each field whose order is needed, all protocols that could give it: what they leak and cost, and what
+    /// the lab's attacks recovered.
+    #[arg(long, conflicts_with = "apply")]
+    pub compare: bool,
+    /// The comparison as JSON lines, one a field.
+    #[arg(long, requires = "compare")]
+    pub json: bool,
 }
 
 /// Arguments of `arras proxy`.

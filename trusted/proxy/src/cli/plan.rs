@@ -4,6 +4,7 @@ mod apply;
 
 use super::{Failure, PlanArguments};
 use crate::configuration::Configuration;
+use arras_planner::comparison;
 use arras_planner::cost::Statistics;
 use arras_planner::schema::Schema;
 use std::path::Path;
@@ -33,6 +34,16 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
             let path = path.display();
             return Err(Failure::Check(format!("{path} declares no collection {only}")));
         }
+    }
+    if arguments.compare {
+        let comparisons = comparison::compare(&schema, &Statistics::default());
+        if !arguments.json {
+            print!("{}", comparison::text(&comparisons));
+        }
+        for comparison in comparisons.iter().filter(|_| arguments.json) {
+            println!("{}", serde_json::json!(comparison.to_document()));
+        }
+        return Ok(());
     }
     let reports = arras_planner::report::report(&schema, &Statistics::default());
     print!("{}", arras_planner::report::text(&reports));
