@@ -80,6 +80,7 @@ impl Key {
     }
 
     /// Room for a key that is written in place.
+    #[cfg(feature = "keyring")]
     pub(crate) fn write_with<E>(
         write: impl FnOnce(&mut [u8; Self::BYTES]) -> Result<(), E>,
     ) -> Result<Self, E> {

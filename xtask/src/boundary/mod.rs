@@ -4,8 +4,10 @@
 //! every member: normal, dev and build, optional ones too, for every platform, so that neither a feature nor
 //! a target can add an edge that was not judged. Reachability follows all of them.
 //!
-//! What ships is judged by what cargo would build, too: the module `shipped`.
+//! What ships, and rooms that must do without a parser, a runtime or a socket, are judged by what cargo would build, too: the
+//! modules `shipped` and `built`.
 
+mod built;
 mod graph;
 mod rules;
 mod shipped;
@@ -24,6 +26,8 @@ pub fn run() -> Result<Report, String> {
     let mut report = judge(&metadata::load_all(&root)?);
     report.rules.push(shipped::RULE);
     report.findings.extend(shipped::check(&root)?);
+    report.rules.extend(built::ROOMS.iter().map(|room| room.rule).chain([built::ENCLAVE]));
+    report.findings.extend(built::check(&root)?);
     Ok(report)
 }
 

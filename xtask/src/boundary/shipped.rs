@@ -3,9 +3,9 @@
 //! Asked of cargo for each binary by itself, with its default features. A build together with the lab has the lab's
 //! features: cargo unifies the features of what is built at once.
 
+use super::built;
 use crate::report::Finding;
 use std::path::Path;
-use std::process::Command;
 
 /// The rule's name.
 pub(super) const RULE: &str = "shipped-small";
@@ -40,18 +40,9 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>, String> {
 
 /// The crates that cargo would build for a package, one on a line, each with its features.
 fn tree(root: &Path, package: &str) -> Result<String, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["tree", "--package", package, "--edges", "normal", "--prefix", "none"])
-        .args(["--format", "{lib} {f}"])
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("cannot run cargo tree: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
+    let tree = built::tree(root, &["--package", package, "--edges", "normal", "--format", "{lib} {f}"])?;
     // Libraries are named as code names them.
-    Ok(String::from_utf8_lossy(&output.stdout).replace('_', "-"))
+    Ok(tree.replace('_', "-"))
 }
 
 /// What is in the tree of a package and should not be.

@@ -1,7 +1,7 @@
 //! Each rule with an example that breaks it, and a workspace that breaks none.
 #![allow(clippy::unwrap_used)]
 
-use super::{judge, shipped};
+use super::{built, judge, shipped};
 use crate::metadata::Metadata;
 use crate::report::Report;
 use serde_json::{Value, json};
@@ -221,4 +221,39 @@ fn a_dependency_from_elsewhere_is_found() {
     let mut packages = sound();
     packages[0]["dependencies"] = json!([{"name": "x", "source": "registry+https://example.org/index"}]);
     assert_eq!(judged(&packages).findings, []);
+}
+
+#[test]
+fn what_a_room_must_do_without_is_found_in_what_cargo_would_build() {
+    for room in &built::ROOMS {
+        let sound =
+            format!("{} v0.1.0 (/r) \narras-primitives v0.1.0 (/r) \ntokio v1.0.0 sync\n", room.package);
+        assert_eq!(built::judge(room, &sound), [], "{}", room.rule);
+        let lines = room.packages.iter().map(|name| (format!("{name} v1.0.0 default"), (*name).to_owned()));
+        let runtime =
+            room.runtime.iter().map(|it| (format!("tokio v1.0.0 {it},sync (*)"), format!("tokio [{it}]")));
+        for (line, named) in lines.chain(runtime) {
+            let findings = built::judge(room, &format!("{sound}{line}\n"));
+            let places: Vec<&str> = findings.iter().map(|finding| finding.place.as_str()).collect();
+            assert_eq!(places, [format!("{}: {named}", room.package)]);
+        }
+        // No tree is no proof.
+        assert_eq!(built::judge(room, "").len(), 1);
+    }
+}
+
+#[test]
+fn what_an_enclave_may_link_is_listed_whole_and_is_little() {
+    let list = "# Ours.\narras-iee\n\naes\n";
+    let tree = "arras-iee v0.1.0 (/r)\n\naes v0.9.0\naes v0.9.0 (*)\n";
+    assert_eq!(built::judge_enclave(list, tree), []);
+    for (list, tree) in [(list, format!("{tree}serde v1.0.0\n")), ("arras-iee\naes\nserde", tree.into())] {
+        let findings = built::judge_enclave(list, &tree);
+        assert!(findings.len() == 1 && findings[0].place.ends_with(": serde"), "{findings:?}");
+    }
+    // Two versions of a package are twice as much to read.
+    let many: String = (0..58).map(|version| format!("aes v{version}.0.0\n")).collect();
+    assert_eq!(built::judge_enclave(list, &format!("arras-iee v0.1.0\n{many}")), []);
+    let more = format!("arras-iee v0.1.0\naes v58.0.0\n{many}");
+    assert_eq!(built::judge_enclave(list, &more)[0].place, "60 packages");
 }
