@@ -9,17 +9,18 @@
 //! *What it costs.* After a search a value is cleaned if it has more holes than entries (and more than a few): so each
 //! entry that moves is paid for by one that went. A value nobody searches for costs nothing but its record.
 
-use super::apply::{ValueRecords, counter_name};
 use super::channel::ServerChannel;
-use super::collection::{Collection, Released, Thinned};
+use super::collection::{Collection, Thinned};
 use super::fetch::Absent;
-use super::index::{Half, Part};
+use super::index::Part;
 use super::{Shared, error, terms};
 use arras_protocol::write::Step;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, documents};
 use arras_records::{IndexTerms, OpenDocument};
 use arras_schemes::arx_eq::occurrences::{Held, Occurrences, RUNS_MAX};
+use arras_schemes::arx_eq::staging::ValueRecords;
 use arras_schemes::arx_eq::{ArxEq, covered};
+use arras_schemes::contract::{Released, Serves};
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
 use rand::seq::SliceRandom;
@@ -72,9 +73,9 @@ impl Cleanup {
 }
 
 /// A value to be cleaned.
-pub(super) struct Job<C> {
-    collection: Arc<Collection<C>>,
-    part: Arc<Part<C>>,
+pub(super) struct Job {
+    collection: Arc<Collection>,
+    part: Arc<Part>,
     value: Vec<u8>,
     /// The record that the search went by: entries made since were not shown by it.
     searched: Occurrences,
@@ -83,11 +84,11 @@ pub(super) struct Job<C> {
 /// Cleans what is asked for, one after the other, until the engine is gone.
 pub(super) async fn run<S: Storage, C: ServerChannel>(
     shared: Weak<Shared<S, C>>,
-    mut jobs: mpsc::Receiver<Job<C>>,
+    mut jobs: mpsc::Receiver<Job>,
 ) {
     while let Some(Job { collection, part, value, searched }) = jobs.recv().await {
         let Some(shared) = shared.upgrade() else { return };
-        let Half::Eq(half) = &part.half else { continue };
+        let Serves::Equality(half) = part.half.serves() else { continue };
         if let Err(error) = shared
             .clean(Target { collection: &collection, part: &part, half, value: &value }, &searched)
             .await
@@ -124,8 +125,8 @@ impl Numbering {
 }
 
 /// What went of each index, in one.
-fn joined<C>(thinned: Vec<Thinned<C>>) -> Vec<Thinned<C>> {
-    let mut by_index: BTreeMap<IndexId, Thinned<C>> = BTreeMap::new();
+fn joined(thinned: Vec<Thinned>) -> Vec<Thinned> {
+    let mut by_index: BTreeMap<IndexId, Thinned> = BTreeMap::new();
     for (part, released) in thinned {
         let (_, all) = by_index.entry(part.id).or_insert_with(|| (part, Released::new()));
         for (value, counters) in released {
@@ -136,22 +137,22 @@ fn joined<C>(thinned: Vec<Thinned<C>>) -> Vec<Thinned<C>> {
 }
 
 /// A value of an index.
-struct Target<'t, C> {
-    collection: &'t Collection<C>,
-    part: &'t Part<C>,
+struct Target<'t> {
+    collection: &'t Collection,
+    part: &'t Part,
     half: &'t ArxEq,
     value: &'t [u8],
 }
 
-impl<C> Clone for Target<'_, C> {
+impl Clone for Target<'_> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<C> Copy for Target<'_, C> {}
+impl Copy for Target<'_> {}
 
-impl<C: ServerChannel> Target<'_, C> {
+impl Target<'_> {
     /// True if the collection still has the index.
     fn is_live(&self) -> bool {
         self.collection.parts().iter().any(|live| live.id == self.part.id)
@@ -162,8 +163,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Has a value cleaned behind the answer of a search that went by this record.
     pub(super) fn clean_behind(
         &self,
-        collection: &Arc<Collection<C>>,
-        part: &Arc<Part<C>>,
+        collection: &Arc<Collection>,
+        part: &Arc<Part>,
         value: &[u8],
         searched: &Occurrences,
     ) {
@@ -175,7 +176,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Cleans a value, as the collection's writer for each piece; not if it got entries, or began anew, since the
     /// search: the server has not been shown those.
-    async fn clean(&self, target: Target<'_, C>, searched: &Occurrences) -> Result<(), ServiceError> {
+    async fn clean(&self, target: Target<'_>, searched: &Occurrences) -> Result<(), ServiceError> {
         let due = |occurrences: &Occurrences| {
             occurrences.salt() == searched.salt()
                 && occurrences.next() == searched.next()
@@ -198,7 +199,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Waits to be the one writer of the collection; none if it no longer has the index.
     async fn writer_while_live<'c>(
         &self,
-        target: Target<'c, C>,
+        target: Target<'c>,
     ) -> Result<Option<tokio::sync::MutexGuard<'c, ()>>, ServiceError> {
         let writer = self.writer(target.collection).await?;
         Ok(target.is_live().then_some(writer))
@@ -208,13 +209,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The caller holds the collection's write lock, and no document read before: cleaning changes their counters. At
     /// the first failure it ends, since what comes after one whose outcome is not known must wait for that; a value
     /// that stays as it is is cleaned with its next entry that goes.
-    pub(super) async fn clean_after_statement(&self, collection: &Collection<C>) {
+    pub(super) async fn clean_after_statement(&self, collection: &Collection) {
         let thinned = std::mem::take(&mut *collection.thinned.lock().unwrap_or_else(PoisonError::into_inner));
         if self.intents.in_doubt() {
             return;
         }
         for (part, released) in joined(thinned) {
-            let Half::Eq(half) = &part.half else { continue };
+            let Serves::Equality(half) = part.half.serves() else { continue };
             if let Err(error) = self.clean_removed(collection, &part, half, released).await {
                 tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
                 return;
@@ -224,8 +225,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     async fn clean_removed(
         &self,
-        collection: &Collection<C>,
-        part: &Part<C>,
+        collection: &Collection,
+        part: &Part,
         half: &ArxEq,
         released: Released,
     ) -> Result<(), ServiceError> {
@@ -253,7 +254,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// until a record can name those that are left.
     async fn move_least(
         &self,
-        target: Target<'_, C>,
+        target: Target<'_>,
         mut stretches: Vec<Range<u32>>,
         next: u32,
     ) -> Result<(), ServiceError> {
@@ -278,7 +279,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// holds the collection's write lock.
     async fn clean_or_cut(
         &self,
-        target: Target<'_, C>,
+        target: Target<'_>,
         due: impl Fn(&Occurrences) -> bool,
     ) -> Result<Option<Vec<Range<u32>>>, ServiceError> {
         let Some(occurrences) = self.record_of(target)?.filter(due) else { return Ok(None) };
@@ -296,19 +297,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Moves what is left in some counters of a value to counters not yet taken.
-    async fn clean_piece(&self, target: Target<'_, C>, piece: Range<u32>) -> Result<(), ServiceError> {
+    async fn clean_piece(&self, target: Target<'_>, piece: Range<u32>) -> Result<(), ServiceError> {
         self.renumber(target, vec![piece], Numbering::Piece).await
     }
 
-    fn record_of(&self, target: Target<'_, C>) -> Result<Option<Occurrences>, ServiceError> {
-        self.occurrences(&counter_name(target.half.index(), &target.half.slot(target.value).0))
+    fn record_of(&self, target: Target<'_>) -> Result<Option<Occurrences>, ServiceError> {
+        self.occurrences(&target.half.record_name(target.value))
     }
 
     /// Numbers anew the entries at some counters: under another salt (they are all of the value's entries then), or
     /// under counters not yet taken. One write. The caller holds the collection's write lock.
     async fn renumber(
         &self,
-        target: Target<'_, C>,
+        target: Target<'_>,
         counters: Vec<Range<u32>>,
         numbering: Numbering,
     ) -> Result<(), ServiceError> {
@@ -326,7 +327,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for rows in rows.chunks(DOCUMENTS_PER_READ) {
             let watch = self.intents.ledger.watch();
             for document in self.read_rows(collection, rows, Absent::Named(&watch)).await? {
-                let record = self.value_record(half, value, &mut records)?;
+                let record = records.of(half, value, &*self.local).map_err(error::index)?;
                 let (place, held) = self.held(target, &document)?;
                 let named = counters.iter().any(|piece| piece.contains(&held.counter));
                 if !named || !before.may_hold(held) || !record.release(held.counter) {
@@ -347,7 +348,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 headers.push(Step::Documents(documents::Change::PutHeader { collection, row, header }));
             }
         }
-        let record = self.value_record(half, value, &mut records)?;
+        let record = records.of(half, value, &*self.local).map_err(error::index)?;
         match fresh {
             Some(fresh) => *record = fresh,
             None => counters.iter().for_each(|piece| record.vacate(piece)),
@@ -361,7 +362,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             steps.shuffle(&mut rand::rng());
         }
         let steps = [entries, headers, removed].concat();
-        let changes = self.value_changes(&records);
+        let changes = self.state_changes(records.changes());
         if steps.is_empty() {
             return self.local.apply(&changes, Durability::Durable).map_err(error::local);
         }
@@ -371,7 +372,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The rows of a value's entries at some counters, each once.
     async fn rows_at(
         &self,
-        target: Target<'_, C>,
+        target: Target<'_>,
         occurrences: &Occurrences,
         counters: Vec<Range<u32>>,
     ) -> Result<Vec<RowId>, ServiceError> {
@@ -396,10 +397,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Where a document's header names the entry of the value, and the entry.
-    fn held(&self, target: Target<'_, C>, document: &OpenDocument) -> Result<(usize, Held), ServiceError> {
+    fn held(&self, target: Target<'_>, document: &OpenDocument) -> Result<(usize, Held), ServiceError> {
         let values = terms::of(target.part, &document.document);
-        let values = values.map_err(|error| error::too_many_entries(&error))?.values;
-        let place = values.iter().position(|value| value.as_slice() == target.value);
+        let values = values.map_err(|error| error::too_many_entries(&error))?.terms;
+        let place = values.keys().position(|value| value.as_slice() == target.value);
         let entry = place.and_then(|place| document.terms.of(target.half.index()).get(place).copied());
         place.zip(entry).ok_or_else(|| {
             error::lying(&target.collection.ns, "an index names a document for a value that it does not hold")

@@ -1,24 +1,21 @@
 //! A collection in memory: its ciphers, its indexes, and the lock its writers take.
 
 use super::catalog::{CollectionRecord, IndexRecord, PartRecord};
-use super::channel::ServerChannel;
-use super::index::{Half, LiveIndex, Part};
+use super::index::{LiveIndex, Part};
 use super::joined::Joining;
 use arras_keys::{Key, Purpose};
 use arras_protocol::CollectionId;
 use arras_records::DocumentSealer;
+use arras_schemes::contract::Released;
 use arras_service::store::Namespace;
-use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Values of which entries went, and the counters that these were under.
-pub(super) type Released = HashMap<Vec<u8>, BTreeSet<u32>>;
 /// An index, and what went of it.
-pub(super) type Thinned<C> = (Arc<Part<C>>, Released);
+pub(super) type Thinned = (Arc<Part>, Released);
 
 /// A collection.
-pub(super) struct Collection<C> {
+pub(super) struct Collection {
     /// Its name.
     pub(super) ns: Namespace,
     /// Its name on the server.
@@ -31,15 +28,15 @@ pub(super) struct Collection<C> {
     /// The writes of single documents that wait for it.
     pub(super) joining: Joining,
     /// Values of equality indexes that lost entries and are to be cleaned at the end of the statement.
-    pub(super) thinned: Mutex<Vec<Thinned<C>>>,
+    pub(super) thinned: Mutex<Vec<Thinned>>,
     /// What is here may differ from its record: the next write records it too, before the server hears of that write.
     /// A record that differs is thus never older than a document. Changed by the one writer.
     pub(super) unrecorded: AtomicBool,
-    indexes: RwLock<Arc<Vec<Arc<LiveIndex<C>>>>>,
+    indexes: RwLock<Arc<Vec<Arc<LiveIndex>>>>,
 }
 
-impl<C: ServerChannel> Collection<C> {
-    pub(super) fn new(record: &CollectionRecord, root: &Key, indexes: Vec<LiveIndex<C>>) -> Self {
+impl Collection {
+    pub(super) fn new(record: &CollectionRecord, root: &Key, indexes: Vec<LiveIndex>) -> Self {
         let key = root.child(Purpose::Collection(&record.id.0));
         Self {
             ns: record.namespace(),
@@ -60,16 +57,16 @@ impl<C: ServerChannel> Collection<C> {
     }
 
     /// Its indexes, as they are now.
-    pub(super) fn indexes(&self) -> Arc<Vec<Arc<LiveIndex<C>>>> {
+    pub(super) fn indexes(&self) -> Arc<Vec<Arc<LiveIndex>>> {
         Arc::clone(&self.indexes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn set_indexes(&self, indexes: Vec<Arc<LiveIndex<C>>>) {
+    pub(super) fn set_indexes(&self, indexes: Vec<Arc<LiveIndex>>) {
         *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indexes);
     }
 
     /// Every encrypted index that writes must keep.
-    pub(super) fn parts(&self) -> Vec<Arc<Part<C>>> {
+    pub(super) fn parts(&self) -> Vec<Arc<Part>> {
         self.indexes().iter().flat_map(|index| index.parts.iter().cloned()).collect()
     }
 
@@ -85,18 +82,15 @@ impl<C: ServerChannel> Collection<C> {
         }
     }
 
-    /// Has the range indexes load themselves and remake their circuits before the next use.
-    pub(super) async fn new_epoch(&self) {
+    /// Tells its indexes that the server has restarted.
+    pub(super) async fn server_restarted(&self) {
         for part in self.parts() {
-            if let Half::Range(index) = &part.half {
-                index.new_epoch().await;
-                drop(index.suspend().await);
-            }
+            Arc::clone(&part.half).server_restarted().await;
         }
     }
 }
 
-fn index_record<C>(index: &LiveIndex<C>) -> IndexRecord {
+fn index_record(index: &LiveIndex) -> IndexRecord {
     let parts = index
         .parts
         .iter()

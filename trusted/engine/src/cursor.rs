@@ -34,11 +34,11 @@ const SMALL_COLLECTION: u64 = 1000;
 const SORTED_PER_STEP: usize = 1024 * 1024;
 
 /// Where documents come from.
-enum Feed<C> {
+enum Feed {
     Nothing,
-    Point(Point<C>),
-    Natural(Box<Natural<C>>),
-    Walk(Box<Walk<C>>),
+    Point(Point),
+    Natural(Box<Natural>),
+    Walk(Box<Walk>),
     Sorted(Box<Put>),
 }
 
@@ -52,7 +52,7 @@ struct Put {
 /// Results of a query.
 pub struct EngineCursor<S: Storage, C: ServerChannel> {
     shared: Arc<Shared<S, C>>,
-    feed: Feed<C>,
+    feed: Feed,
     /// Fetched and not handed out yet.
     ready: Leftover,
     /// Documents to pass over.
@@ -145,7 +145,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
     /// Begins a query.
     pub(super) async fn open(
         shared: &Arc<Shared<S, C>>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         query: &Query,
     ) -> Result<Self, ServiceError> {
         let hinted = planning::hinted_order(collection, query);
@@ -175,8 +175,8 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
     }
 }
 
-impl<C: ServerChannel> Feed<C> {
-    async fn next<S: Storage>(
+impl Feed {
+    async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
         wanted: usize,
@@ -208,9 +208,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Sets up where a selection's documents come from, in its order.
     async fn feed(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         selection: Selection<'_>,
-    ) -> Result<Feed<C>, ServiceError> {
+    ) -> Result<Feed, ServiceError> {
         match Point::of_selection(collection, selection) {
             Some(point) => Ok(Feed::Point(point)),
             // Much larger than a read by `_id` needs, and so not a part of it.
@@ -221,9 +221,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The same, by a plan.
     async fn planned_feed(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         selection: Selection<'_>,
-    ) -> Result<Feed<C>, ServiceError> {
+    ) -> Result<Feed, ServiceError> {
         let plan = self.plan_read(collection, selection)?;
         let filter = Arc::new(selection.filter.clone());
         if let Some(ranges) = merged::ordered(&plan.access)
@@ -260,11 +260,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The matches of a selection without an order.
     pub(super) async fn natural(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         plan: &Plan,
         selection: Selection<'_>,
         filter: Arc<Filter>,
-    ) -> Result<Natural<C>, ServiceError> {
+    ) -> Result<Natural, ServiceError> {
         let matches =
             Matches::open(self, collection, &plan.access, Arc::clone(&filter), selection.alone).await?;
         if selection.limit.is_some() && self.document_count(collection)? > SMALL_COLLECTION {
@@ -274,11 +274,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Matches sorted; no more of them than are asked for.
-    async fn sorted(
-        &self,
-        mut matches: Matches<C>,
-        selection: Selection<'_>,
-    ) -> Result<Sorted, ServiceError> {
+    async fn sorted(&self, mut matches: Matches, selection: Selection<'_>) -> Result<Sorted, ServiceError> {
         let workspace = self.workspace(selection.allow_disk_use);
         let mut sorter = Sorter::new(selection.sort.clone(), selection.wanted(), workspace);
         while let Some(found) = matches.next(self, DOCUMENTS_PER_STEP).await? {
@@ -296,7 +292,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The first document of a selection, in its order.
     pub(super) async fn first(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         selection: Selection<'_>,
     ) -> Result<Option<OpenDocument>, ServiceError> {
         let selection = Selection { skip: 0, limit: Some(1), ..selection };
@@ -336,7 +332,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// How many documents match, counted as far as the query asks.
     pub(super) async fn count_matches(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         query: &Query,
     ) -> Result<u64, ServiceError> {
         let selection = Selection::of(query);

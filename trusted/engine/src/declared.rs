@@ -153,13 +153,13 @@ pub(super) fn request(physical: &PhysicalIndex) -> IndexRequest {
 }
 
 /// Whether an index is one that no application asked for.
-pub(super) fn is_declared<C>(index: &LiveIndex<C>) -> bool {
+pub(super) fn is_declared(index: &LiveIndex) -> bool {
     index.parts.first().is_some_and(|part| request(&part.physical) == index.request)
 }
 
 /// What a request calls for under a schema, there or not.
-pub(super) fn wanted<C: ServerChannel>(
-    collection: &Collection<C>,
+pub(super) fn wanted(
+    collection: &Collection,
     request: &IndexRequest,
     schema: &Schema,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
@@ -184,8 +184,8 @@ pub(super) fn kept_protocol<C: ServerChannel>(
 }
 
 /// Those of `wanted` that no filled index of the collection stands for.
-pub(super) fn missing<C: ServerChannel>(
-    collection: &Collection<C>,
+pub(super) fn missing(
+    collection: &Collection,
     wanted: Vec<PhysicalIndex>,
     sparse: bool,
 ) -> Vec<PhysicalIndex> {
@@ -196,17 +196,13 @@ pub(super) fn missing<C: ServerChannel>(
 }
 
 /// The indexes of a collection without one of them; what others rely on of it is theirs now.
-pub(super) fn without<C: ServerChannel>(
-    collection: &Collection<C>,
-    position: usize,
-    schema: &Schema,
-) -> Vec<Arc<LiveIndex<C>>> {
+pub(super) fn without(collection: &Collection, position: usize, schema: &Schema) -> Vec<Arc<LiveIndex>> {
     let mut left = collection.indexes().to_vec();
     if position >= left.len() {
         return left;
     }
     let dropped = left.remove(position);
-    let mut going: Vec<Arc<Part<C>>> = dropped.parts.clone();
+    let mut going: Vec<Arc<Part>> = dropped.parts.clone();
     for at in 0..left.len() {
         let Some(index) = left.get(at).cloned() else { break };
         // A request that was accepted once is one that can be read.
@@ -214,7 +210,7 @@ pub(super) fn without<C: ServerChannel>(
         let parts = left.iter().flat_map(|index| &index.parts);
         let there = parts.map(|part| (&part.physical, part.sparse));
         let missing = request::missing(wanted, index.request.sparse, there);
-        let serves = |part: &Arc<Part<C>>| {
+        let serves = |part: &Arc<Part>| {
             let own = std::iter::once((&part.physical, part.sparse));
             request::missing(missing.clone(), index.request.sparse, own).len() < missing.len()
         };
@@ -241,7 +237,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
 
     /// What the schema and the application's indexes call for under it, and is not there.
     pub fn lacking(&self) -> Vec<(Namespace, PhysicalIndex)> {
-        let of = |collection: &Arc<Collection<C>>| {
+        let of = |collection: &Arc<Collection>| {
             let ns = collection.ns.clone();
             self.shared.called_for(collection).into_iter().map(move |index| (ns.clone(), index))
         };
@@ -293,7 +289,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// What the schema declares of a field that the new document of a revision does not keep to. A document that stays
     /// as it is, such as one that is entered into a new index, was not written under this schema.
-    pub(super) fn misfit(&self, collection: &Collection<C>, revision: &Revision) -> Option<ServiceError> {
+    pub(super) fn misfit(&self, collection: &Collection, revision: &Revision) -> Option<ServiceError> {
         let ns = &collection.ns;
         let declared = self.settings.schema.collection(&ns.database, &ns.collection)?;
         let new = revision.new.as_ref()?;
@@ -306,7 +302,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// What the schema and the application's indexes call for under it, and is not there.
-    pub(super) fn called_for(&self, collection: &Collection<C>) -> Vec<PhysicalIndex> {
+    pub(super) fn called_for(&self, collection: &Collection) -> Vec<PhysicalIndex> {
         let ns = &collection.ns;
         let schema = &self.settings.schema;
         let declared =

@@ -49,7 +49,7 @@ fn opening(error: OpenError) -> ServiceError {
 
 /// The indexes as they are listed, the one on `_id` first. Every collection has that, as documents are stored by
 /// their `_id`; a range index gives it an order besides, if somebody asked for one.
-pub(super) fn listed<C: ServerChannel>(indexes: &[Arc<LiveIndex<C>>]) -> Vec<IndexRequest> {
+pub(super) fn listed(indexes: &[Arc<LiveIndex>]) -> Vec<IndexRequest> {
     let (of_id, others): (Vec<_>, Vec<_>) =
         indexes.iter().map(|index| index.request.clone()).partition(|request| request.name == ID_INDEX);
     let on_id = of_id.into_iter().next().unwrap_or_else(|| IndexRequest {
@@ -64,7 +64,7 @@ pub(super) fn listed<C: ServerChannel>(indexes: &[Arc<LiveIndex<C>>]) -> Vec<Ind
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The collection, made if it is not there.
-    pub(super) async fn ensure_collection(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, ServiceError> {
+    pub(super) async fn ensure_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
         if let Some(collection) = self.collection(ns) {
             return Ok(collection);
         }
@@ -86,7 +86,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Makes a collection with the indexes its schema declares. The caller holds the definitions' lock.
-    async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, ServiceError> {
+    async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
         self.check_case(ns)?;
         let (key_version, root) = self.keyring.current();
         let id = CollectionId(random_id());
@@ -227,7 +227,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// documents, recorded as ready. The caller holds the definitions' lock.
     pub(super) async fn create_index(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         request: IndexRequest,
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
@@ -253,12 +253,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
             other => error::write(other),
         });
-        let (channel, epochs) = (&self.channel, &self.epochs);
         let opened = match made {
-            Ok(()) => {
-                let live = index::open(&index, request, root, channel, epochs, self.settings.range.top_nodes);
-                live.await.map_err(error::index)
-            }
+            Ok(()) => self.opening().open(&index, request, root).await.map_err(error::index),
             Err(failed) => Err(failed),
         };
         let live = match opened {
@@ -275,12 +271,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Lists an index that is made, fills it, and records that it is ready; takes it back if it cannot be.
     async fn fill_and_record(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         index: &IndexRecord,
-        live: LiveIndex<C>,
+        live: LiveIndex,
     ) -> Result<(), ServiceError> {
         let others = collection.indexes();
-        let with = |live: LiveIndex<C>| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
+        let with = |live: LiveIndex| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
         collection.set_indexes(with(live));
         let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
         // One that others stand for has nothing of its own to fill.
@@ -335,7 +331,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    fn existing(&self, ns: &Namespace) -> Result<Arc<Collection<C>>, ServiceError> {
+    fn existing(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
         self.collection(ns).ok_or_else(|| {
             let name = format!("{}.{}", ns.database, ns.collection);
             error::of(Fault::NamespaceNotFound, format!("ns not found {name}"))
@@ -368,7 +364,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Removes an index that the collection no longer lists.
     async fn remove_index(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         index: &IndexRecord,
     ) -> Result<(), NotRemoved> {
         let steps: Vec<Step> = index.parts.iter().map(index::drop_step).collect();
@@ -408,10 +404,7 @@ fn in_doubt_is_done(NotRemoved { error, .. }: NotRemoved) -> Result<(), ServiceE
 }
 
 /// True if the same index is there; an error if one of the same name or keys differs.
-fn exists<C: ServerChannel>(
-    collection: &Collection<C>,
-    request: &IndexRequest,
-) -> Result<bool, ServiceError> {
+fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, ServiceError> {
     for index in collection.indexes().iter() {
         let known = &index.request;
         // What the schema has made beside is no index of the application's.

@@ -108,6 +108,7 @@ pub(super) fn index(error: IndexError) -> ServiceError {
     match error {
         IndexError::Channel(error) => channel(error),
         IndexError::Open(_) | IndexError::Peer(_) => of(Fault::Peer, error.to_string()),
+        IndexError::Contradicted(_) => of(Fault::Corruption, error.to_string()),
         IndexError::Caller(_) => of(Fault::Internal, error.to_string()),
         IndexError::State(_) => of(Fault::ProxyStore, error.to_string()),
     }

@@ -85,19 +85,19 @@ impl LiveFacts {
 }
 
 /// What a write makes of an index's facts.
-pub(super) struct FactsChange<C> {
-    part: Arc<Part<C>>,
+pub(super) struct FactsChange {
+    part: Arc<Part>,
     before: Facts,
     /// At most, until its outcome is known.
     during: Facts,
     after: Facts,
 }
 
-impl<C> FactsChange<C> {
+impl FactsChange {
     /// Of a write that takes the documents of the entries `old` and adds those of `new`; none if it changes nothing.
     pub(super) fn of<'e, S: Storage>(
         local: &LocalStore<S>,
-        part: &Arc<Part<C>>,
+        part: &Arc<Part>,
         differences: impl Iterator<Item = (&'e Entries, &'e Entries)>,
     ) -> Result<Option<Self>, LocalError> {
         let (mut taken, mut added) = (Facts::default(), Facts::default());

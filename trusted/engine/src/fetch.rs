@@ -25,11 +25,7 @@ pub(super) enum Absent<'w> {
 }
 
 /// A difference between the server's answers that only a write explains.
-pub(super) fn explain<C>(
-    collection: &Collection<C>,
-    explained: Explained,
-    what: &str,
-) -> Result<(), ServiceError> {
+pub(super) fn explain(collection: &Collection, explained: Explained, what: &str) -> Result<(), ServiceError> {
     match explained {
         Explained::Yes => Ok(()),
         Explained::No => Err(error::lying(&collection.ns, what)),
@@ -45,7 +41,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Documents by row, in an order of its own.
     pub(super) async fn read_rows(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         rows: &[RowId],
         absent: Absent<'_>,
     ) -> Result<Vec<OpenDocument>, ServiceError> {
@@ -65,7 +61,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The documents of the first of some rows, opened: see [`Self::read_sealed`].
     pub(super) async fn read_some(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         rows: &[RowId],
         absent: Absent<'_>,
     ) -> Result<(Vec<OpenDocument>, usize), ServiceError> {
@@ -78,7 +74,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// the server to see (Arx, §4.3): callers ask in that of the rows, which are pseudorandom.
     pub(super) async fn read_sealed(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         rows: &[RowId],
         absent: Absent<'_>,
     ) -> Result<(Vec<documents::SealedDocument>, usize), ServiceError> {
@@ -109,7 +105,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// documents are more than one reply holds. They are asked for in an order of their own.
     pub(super) async fn read_in_order(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         rows: &[RowId],
         absent: Absent<'_>,
     ) -> Result<(Vec<OpenDocument>, usize), ServiceError> {

@@ -8,12 +8,13 @@
 use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{Half, Part};
+use super::index::Part;
 use super::scan::Scan;
 use super::{Shared, builds, cutting, error, terms};
 use arras_protocol::IndexId;
 use arras_records::OpenDocument;
 use arras_schemes::arx_range::RangeEntry;
+use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, State, Steps, Terms};
 use arras_service::ServiceError;
 use arras_storage::Storage;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ const GATHERED_ENTRY_BYTES: usize = 100;
 const ENTRIES_PER_WRITE: usize = 16 * 1024;
 
 /// Entries of a range index that wait.
-struct Gathered<C> {
-    part: Arc<Part<C>>,
+struct Gathered {
+    part: Arc<Part>,
     entries: Vec<RangeEntry>,
 }
 
-impl<C> Gathered<C> {
+impl Gathered {
     fn add(&mut self, documents: &[OpenDocument]) -> Result<(), ServiceError> {
         for document in documents {
             let found =
@@ -44,7 +45,7 @@ impl<C> Gathered<C> {
             // The index is not ready: what it is gets recorded when it is.
             self.part.facts.add(&found);
             let row = document.row;
-            self.entries.extend(found.keys.into_iter().map(|(value, sums)| RangeEntry { value, row, sums }));
+            self.entries.extend(found.terms.into_iter().map(|(value, sums)| RangeEntry { value, row, sums }));
         }
         Ok(())
     }
@@ -80,13 +81,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Enters every document into the indexes `filling`, which are empty. The caller holds the write lock.
     pub(super) async fn fill(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         filling: &[IndexId],
     ) -> Result<(), ServiceError> {
         let parts = collection.parts().into_iter().filter(|part| filling.contains(&part.id));
         let (ranges, others): (Vec<_>, Vec<_>) =
-            parts.partition(|part: &Arc<Part<C>>| matches!(part.half, Half::Range(_)));
-        let mut gathered: Vec<Gathered<C>> =
+            parts.partition(|part: &Arc<Part>| matches!(part.half.serves(), Serves::Range));
+        let mut gathered: Vec<Gathered> =
             ranges.into_iter().map(|part| Gathered { part, entries: Vec::new() }).collect();
         let total = self.document_count(collection)?;
         let name = format!("{}.{}", collection.ns.database, collection.ns.collection);
@@ -119,8 +120,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Enters documents into indexes without order.
     async fn enter(
         &self,
-        collection: &Collection<C>,
-        parts: &[Arc<Part<C>>],
+        collection: &Collection,
+        parts: &[Arc<Part>],
         documents: Vec<OpenDocument>,
     ) -> Result<(), ServiceError> {
         let filling: Vec<IndexId> = parts.iter().map(|part| part.id).collect();
@@ -142,7 +143,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Enters what was gathered of range indexes, in the order of its keys; all documents `read` so far are done then.
     async fn enter_in_order(
         &self,
-        gathered: &mut [Gathered<C>],
+        gathered: &mut [Gathered],
         progress: &mut Progress<'_>,
         read: u64,
     ) -> Result<(), ServiceError> {
@@ -150,22 +151,43 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             (progress.done, gathered.iter().map(|range| range.entries.len() as u64).sum::<u64>());
         let mut entered = 0_u64;
         for Gathered { part, entries } in gathered {
-            let Half::Range(index) = &part.half else { continue };
+            let Some(index) = Arc::clone(&part.half).range() else { continue };
             entries.sort_unstable_by(|left, right| (&left.value, left.row).cmp(&(&right.value, right.row)));
-            let most = cutting::entries_in_order(part, self.settings.request_bytes).min(ENTRIES_PER_WRITE);
+            let most = index.entries_in_order(self.settings.request_bytes).min(ENTRIES_PER_WRITE);
             let mut waiting = std::mem::take(entries).into_iter();
             while waiting.len() > 0 {
                 let insert: Vec<RangeEntry> = waiting.by_ref().take(most).collect();
                 entered += insert.len() as u64;
-                let mut stage = index.stage(insert, Vec::new()).await.map_err(error::index)?;
-                let steps = std::mem::take(&mut stage.steps);
-                self.intents.perform(&*self.channel, steps, Vec::new()).await.map_err(error::write)?;
-                self.repair(stage.commit());
+                self.enter_entries(&part.half, insert).await?;
                 let share = read.saturating_sub(before).saturating_mul(entered) / all.max(1);
                 progress.reach(before.saturating_add(share));
             }
         }
         progress.reach(read);
+        Ok(())
+    }
+
+    /// Enters some entries, as a write of their own.
+    async fn enter_entries(
+        &self,
+        half: &Arc<dyn EncryptedIndex>,
+        entries: Vec<RangeEntry>,
+    ) -> Result<(), ServiceError> {
+        let change = |RangeEntry { value, row, sums }| RowChange {
+            row,
+            old: Terms::new(),
+            new: Terms::from([(value, sums)]),
+            held: Vec::new(),
+        };
+        let changes = entries.into_iter().map(change).collect();
+        let place = Arc::clone(half).place().await;
+        let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
+        let mut staged = staged.map_err(error::index)?;
+        let Steps { freed, entries, ordered, removed } = std::mem::take(&mut staged.steps);
+        let steps = [freed, entries, ordered, removed].concat();
+        let changes = self.state_changes(std::mem::take(&mut staged.state));
+        self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
+        self.repair(staged.commit());
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
 use arras_schemes::arx_eq::ArxEq;
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
+use arras_schemes::contract::EncryptedIndex;
 use arras_schemes::error::IndexError;
 use arras_schemes::unique::UniqueLabels;
 use arras_service::store::IndexRequest;
@@ -35,17 +36,17 @@ impl Default for RangeSettings {
 }
 
 /// An index the application asked for.
-pub struct LiveIndex<C> {
+pub struct LiveIndex {
     /// The request.
     pub request: IndexRequest,
     /// What was made for it. What else serves it is another index's: see [`super::declared`].
-    pub parts: Vec<Arc<Part<C>>>,
+    pub parts: Vec<Arc<Part>>,
     /// False while it is being filled: written to, not read.
     pub ready: AtomicBool,
 }
 
 /// One encrypted index.
-pub struct Part<C> {
+pub struct Part {
     /// Its name on the server.
     pub id: IndexId,
     /// What it holds.
@@ -57,17 +58,7 @@ pub struct Part<C> {
     /// See [`PartRecord::bucket_factor`].
     pub bucket_factor: u64,
     /// The keyed half.
-    pub half: Half<C>,
-}
-
-/// The keyed half of an index.
-pub enum Half<C> {
-    /// Unique values.
-    Unique(Box<UniqueLabels>),
-    /// Equality.
-    Eq(Box<ArxEq>),
-    /// Ranges.
-    Range(Arc<ArxRange<C>>),
+    pub half: Arc<dyn EncryptedIndex>,
 }
 
 /// Parameters of a range index; none for the others.
@@ -109,40 +100,54 @@ pub fn drop_step(part: &PartRecord) -> Step {
     }
 }
 
-/// Takes up a recorded index, without the facts of its documents.
-///
-/// # Errors
-/// [`IndexError`] if a part's client state cannot be loaded from the server.
-pub async fn open<C: ServerChannel>(
-    record: &IndexRecord,
-    request: IndexRequest,
-    root: &Key,
-    channel: &Arc<C>,
-    epochs: &Arc<Epochs>,
-    top_nodes: usize,
-) -> Result<LiveIndex<C>, IndexError> {
-    let mut parts = Vec::with_capacity(record.parts.len());
-    for part in &record.parts {
-        let key = root.child(Purpose::Index(&part.id.0));
-        let mut rng = StdRng::from_rng(&mut rand::rng());
-        let half = match parameters(part, top_nodes) {
-            None if matches!(part.physical, PhysicalIndex::Unique { .. }) => {
-                Half::Unique(Box::new(UniqueLabels::new(part.id, &key)))
+/// What keyed halves are opened with.
+pub struct Opening<'o, C> {
+    /// The server.
+    pub channel: &'o Arc<C>,
+    /// Of all range indexes of the process.
+    pub epochs: &'o Arc<Epochs>,
+    /// Separators of a range index that the proxy keeps in the clear.
+    pub top_nodes: usize,
+}
+
+impl<C: ServerChannel> Opening<'_, C> {
+    /// The keyed half of a part, its client state loaded.
+    async fn half(&self, part: &PartRecord, key: &Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
+        Ok(match &part.physical {
+            PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(part.id, key)),
+            PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, key)),
+            PhysicalIndex::Range { .. } => {
+                let without_width = IndexError::Caller("a range index whose keys have no width");
+                let parameters = parameters(part, self.top_nodes).ok_or(without_width)?;
+                let mut rng = StdRng::from_rng(&mut rand::rng());
+                let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
+                ArxRange::open(channel, part.id, key, parameters, epochs, &mut rng).await?
             }
-            None => Half::Eq(Box::new(ArxEq::new(part.id, &key))),
-            Some(parameters) => Half::Range(
-                ArxRange::open(Arc::clone(channel), part.id, &key, parameters, Arc::clone(epochs), &mut rng)
-                    .await?,
-            ),
-        };
-        parts.push(Arc::new(Part {
-            id: part.id,
-            physical: part.physical.clone(),
-            sparse: part.sparse,
-            facts: LiveFacts::default(),
-            bucket_factor: part.bucket_factor,
-            half,
-        }));
+        })
     }
-    Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
+
+    /// Takes up a recorded index, without the facts of its documents.
+    ///
+    /// # Errors
+    /// [`IndexError`] if a part's client state cannot be loaded from the server.
+    pub async fn open(
+        &self,
+        record: &IndexRecord,
+        request: IndexRequest,
+        root: &Key,
+    ) -> Result<LiveIndex, IndexError> {
+        let mut parts = Vec::with_capacity(record.parts.len());
+        for part in &record.parts {
+            let key = root.child(Purpose::Index(&part.id.0));
+            parts.push(Arc::new(Part {
+                id: part.id,
+                physical: part.physical.clone(),
+                sparse: part.sparse,
+                facts: LiveFacts::default(),
+                bucket_factor: part.bucket_factor,
+                half: self.half(part, &key).await?,
+            }));
+        }
+        Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
+    }
 }

@@ -1,11 +1,11 @@
 //! Every index compared with the documents: `arras doctor --deep`. Reads only, on both sides, and beside nothing that
 //! writes: the proxy must be stopped. Memory is in proportion to the entries of one collection's indexes.
 
-use super::apply::{COUNTERS, counter_name};
+use super::apply::COUNTERS;
 use super::catalog::{self, CollectionRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{self, Half, Part};
+use super::index::{Opening, Part};
 use super::ledger::Ledger;
 use super::local::LocalStore;
 use super::{OpenError, terms};
@@ -15,6 +15,7 @@ use arras_records::OpenDocument;
 use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_schemes::arx_eq::{self as client, ArxEq};
 use arras_schemes::arx_range::Epochs;
+use arras_schemes::contract::Serves;
 use arras_schemes::error::IndexError;
 use arras_storage::Storage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,11 +49,11 @@ enum Expected {
 }
 
 impl Expected {
-    fn of<C>(half: &Half<C>) -> Self {
-        match half {
-            Half::Unique(_) => Self::Unique { lacking: 0 },
-            Half::Eq(_) => Self::Eq(BTreeMap::new()),
-            Half::Range(_) => Self::Range(BTreeSet::new()),
+    fn of(part: &Part) -> Self {
+        match part.half.serves() {
+            Serves::Unique(_) => Self::Unique { lacking: 0 },
+            Serves::Equality(_) => Self::Eq(BTreeMap::new()),
+            Serves::Range => Self::Range(BTreeSet::new()),
         }
     }
 }
@@ -103,36 +104,32 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         let root = keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::new();
         let epochs = Arc::new(Epochs::new(0));
+        let opening = Opening { channel: self.channel, epochs: &epochs, top_nodes };
         for made in record.indexes.iter().filter(|made| made.ready) {
             let request = made.request()?;
             let name = request.name.clone();
-            match index::open(made, request, root, self.channel, &epochs, top_nodes).await {
+            match opening.open(made, request, root).await {
                 Ok(opened) => indexes.push(opened),
                 Err(error) => self.found.wrong.push(format!("index {name}: {error}")),
             }
         }
         let collection = Collection::new(record, root, indexes);
-        let mut parts: Vec<(String, Arc<Part<C>>, Expected)> = Vec::new();
+        let mut parts: Vec<(String, Arc<Part>, Expected)> = Vec::new();
         for index in collection.indexes().iter() {
-            let of_part = |part: &Arc<Part<C>>| {
-                (index.request.name.clone(), Arc::clone(part), Expected::of(&part.half))
-            };
+            let of_part =
+                |part: &Arc<Part>| (index.request.name.clone(), Arc::clone(part), Expected::of(part));
             parts.extend(index.parts.iter().map(of_part));
         }
         self.found.indexes = parts.len();
         self.read(&collection, &mut parts).await?;
         for (name, part, expected) in parts {
-            let wrong = match (&part.half, expected) {
-                (Half::Eq(half), Expected::Eq(values)) => self.equality(half, values).await?,
-                (Half::Range(index), Expected::Range(entries)) => match index.inspect().await {
-                    Ok(held) => difference(&entries, &held.into_iter().collect()),
-                    // A server that refuses what its own records name says that they do not hang together.
-                    Err(error @ IndexError::Channel(ChannelError::Refused(_))) => Some(error.to_string()),
-                    Err(error @ IndexError::Channel(_)) => return Err(error.into()),
-                    Err(error) => Some(error.to_string()),
+            let wrong = match expected {
+                Expected::Unique { lacking } => (lacking > 0).then(|| lacks(lacking)),
+                Expected::Eq(values) => match part.half.serves() {
+                    Serves::Equality(half) => self.equality(half, values).await?,
+                    Serves::Unique(_) | Serves::Range => None,
                 },
-                (_, Expected::Unique { lacking }) if lacking > 0 => Some(lacks(lacking)),
-                (_, Expected::Unique { .. } | Expected::Eq(_) | Expected::Range(_)) => None,
+                Expected::Range(entries) => range(&part, &entries).await?,
             };
             self.found.wrong.extend(wrong.map(|wrong| format!("index {name}: {wrong}")));
         }
@@ -142,8 +139,8 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
     /// Reads the documents and notes what they say of each index.
     async fn read(
         &mut self,
-        collection: &Collection<C>,
-        parts: &mut [(String, Arc<Part<C>>, Expected)],
+        collection: &Collection,
+        parts: &mut [(String, Arc<Part>, Expected)],
     ) -> Result<(), OpenError> {
         let mut after = None;
         loop {
@@ -186,7 +183,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
     /// Adds what some documents say of an index. The inner error is a finding.
     async fn note(
         &self,
-        part: &Part<C>,
+        part: &Part,
         documents: &[OpenDocument],
         expected: &mut Expected,
     ) -> Result<Result<(), String>, OpenError> {
@@ -197,32 +194,32 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
                 Ok(entries) => entries,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-            match (&part.half, &mut *expected) {
-                (Half::Unique(half), Expected::Unique { .. }) => {
-                    labels.extend(entries.values.iter().map(|value| (half.label(value), row)));
+            match (part.half.serves(), &mut *expected) {
+                (Serves::Unique(half), Expected::Unique { .. }) => {
+                    labels.extend(entries.terms.keys().map(|value| (half.label(value), row)));
                 }
-                (Half::Eq(half), Expected::Eq(values)) => {
-                    if document.terms.of(half.index()).len() != entries.values.len() {
+                (Serves::Equality(half), Expected::Eq(values)) => {
+                    if document.terms.of(half.index()).len() != entries.terms.len() {
                         return Ok(Err("a document's header has not one counter for each value".into()));
                     }
-                    for value in entries.values {
+                    for value in entries.terms.into_keys() {
                         values.entry(value).or_default().push(row);
                     }
                 }
-                (Half::Range(_), Expected::Range(held)) => {
-                    held.extend(entries.keys.into_keys().map(|key| (key, row)));
+                (Serves::Range, Expected::Range(held)) => {
+                    held.extend(entries.terms.into_keys().map(|key| (key, row)));
                 }
-                (Half::Unique(_) | Half::Eq(_) | Half::Range(_), _) => {}
+                (Serves::Unique(_) | Serves::Equality(_) | Serves::Range, _) => {}
             }
         }
-        if let (Half::Unique(_), Expected::Unique { lacking }) = (&part.half, expected) {
+        if let Expected::Unique { lacking } = expected {
             *lacking += self.unique(part, labels).await?;
         }
         Ok(Ok(()))
     }
 
     /// How many labels do not lead to their rows.
-    async fn unique(&self, part: &Part<C>, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
+    async fn unique(&self, part: &Part, labels: Vec<(unique::Label, RowId)>) -> Result<u64, OpenError> {
         let asked_for = labels.iter().map(|(label, _)| *label).collect();
         let request = unique::Request { index: part.id, labels: asked_for };
         let reply = asked(Channel::<unique::Unique>::call(&**self.channel, request).await)?;
@@ -243,7 +240,7 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         // Of values that documents have: found, or not looked for.
         let mut known = 0;
         for (value, mut wanted) in values {
-            let name = counter_name(half.index(), &half.slot(&value).0);
+            let name = half.record_name(&value);
             let record: Option<Vec<u8>> = self.local.get_as_named(COUNTERS, &name)?;
             let Some(occurrences) = record.and_then(|record| Occurrences::decode(&record).ok()) else {
                 unrecorded += 1;
@@ -280,6 +277,18 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
                 Some(_) => return Err(IndexError::Peer("a count of entries does not go on").into()),
             }
         }
+    }
+}
+
+/// What a range index holds against what it must.
+async fn range(part: &Part, entries: &BTreeSet<(Vec<u8>, RowId)>) -> Result<Option<String>, OpenError> {
+    let Some(index) = Arc::clone(&part.half).range() else { return Ok(None) };
+    match index.inspect().await {
+        Ok(held) => Ok(difference(entries, &held.into_iter().collect())),
+        // A server that refuses what its own records name says that they do not hang together.
+        Err(error @ IndexError::Channel(ChannelError::Refused(_))) => Ok(Some(error.to_string())),
+        Err(error @ IndexError::Channel(_)) => Err(error.into()),
+        Err(error) => Ok(Some(error.to_string())),
     }
 }
 

@@ -159,7 +159,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The row of the one document that a filter can match, if its `_id` says so.
     pub(super) fn only_row(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         filter: &Filter,
     ) -> Result<Option<RowId>, ServiceError> {
         let (sort, hint, alone) = (Sort::default(), None, false);
@@ -181,7 +181,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Inserts one document that has an `_id`.
     pub(super) async fn insert_one(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         document: Document,
     ) -> Result<Inserted, ServiceError> {
         let failed = |error| Inserted { count: 0, failures: vec![WriteFailure { index: 0, error }] };
@@ -201,7 +201,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Updates the document of `row`, if the statement's filter matches it.
     pub(super) async fn update_one(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         row: RowId,
         statement: UpdateStatement,
     ) -> Result<Updated, ServiceError> {
@@ -214,7 +214,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Deletes the document of `row`, if the filter matches it.
     pub(super) async fn delete_one(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         row: RowId,
         filter: Filter,
     ) -> Result<u64, ServiceError> {
@@ -227,7 +227,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Waits for the write's outcome, or for the lock: then it is this one that performs what waits.
     async fn join(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         row: RowId,
         single: Single,
         bytes: usize,
@@ -249,7 +249,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Performs the first of the writes that wait. The caller holds the write lock.
-    async fn perform_joined(&self, collection: &Collection<C>) {
+    async fn perform_joined(&self, collection: &Collection) {
         let writes = collection.joining.take();
         // The writer before may have left a write in doubt: what these go by must be of after it.
         if let Err(error) = self.settled().await.and_then(|_| self.not_dropped(collection)) {
@@ -273,7 +273,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Applies those revisions that break no uniqueness, as one, and tells all.
     async fn revise_joined(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         (revisions, writers): (Vec<Revision>, Vec<Writer>),
     ) {
         let inserts = revisions.iter().all(|revision| revision.old.is_none());
@@ -327,7 +327,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Tries each revision of a joined write by itself, unless that is no use.
     async fn revise_apart(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         error: ServiceError,
         revisions: Vec<Revision>,
         writers: Vec<Writer>,
@@ -349,11 +349,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
     }
 
-    async fn revise_alone(
-        &self,
-        collection: &Collection<C>,
-        revision: &[Revision],
-    ) -> Result<(), ServiceError> {
+    async fn revise_alone(&self, collection: &Collection, revision: &[Revision]) -> Result<(), ServiceError> {
         self.settled().await?;
         let conflicts = self.conflicts(collection, revision).await?;
         match conflicts.into_iter().flatten().next() {
@@ -366,7 +362,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// does not deal with are absent, those without a document are none.
     async fn found(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         writes: &[Waiting],
     ) -> Result<HashMap<RowId, Option<OpenDocument>>, ServiceError> {
         let changed = |write: &&Waiting| !matches!(write.single, Single::Insert(_));
@@ -389,7 +385,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// is not at hand go back to the queue.
     fn prepared(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         writes: Vec<Waiting>,
         mut found: HashMap<RowId, Option<OpenDocument>>,
     ) -> Vec<Prepared> {

@@ -2,14 +2,14 @@
 //! range index.
 
 use super::Shared;
-use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{Half, Part};
+use super::index::Part;
 use arras_planner::access::KeyBounds;
 use arras_planner::cost::Entries;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
+use arras_schemes::contract::Serves;
 use arras_storage::Storage;
 use bson::Bson;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ const VALUES_LOOKED_UP: usize = 64;
 /// What is known of a collection's indexes.
 pub(super) struct Known<'e, S: Storage, C> {
     pub(super) shared: &'e Shared<S, C>,
-    parts: Vec<Arc<Part<C>>>,
+    parts: Vec<Arc<Part>>,
     documents: u64,
 }
 
 impl<'e, S: Storage, C: ServerChannel> Known<'e, S, C> {
-    pub(super) fn new(shared: &'e Shared<S, C>, collection: &Collection<C>, documents: u64) -> Self {
+    pub(super) fn new(shared: &'e Shared<S, C>, collection: &Collection, documents: u64) -> Self {
         Self { shared, parts: collection.parts(), documents }
     }
 
-    fn part(&self, index: IndexId) -> Option<&Part<C>> {
+    fn part(&self, index: IndexId) -> Option<&Part> {
         self.parts.iter().find(|part| part.id == index).map(|part| &**part)
     }
 }
@@ -42,13 +42,13 @@ impl<S: Storage, C> std::fmt::Debug for Known<'_, S, C> {
 
 impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
     fn of_terms(&self, index: IndexId, terms: &[Vec<Bson>]) -> Option<u64> {
-        let Half::Eq(half) = &self.part(index)?.half else {
+        let Serves::Equality(half) = self.part(index)?.half.serves() else {
             return None;
         };
         let every = terms.len().div_ceil(VALUES_LOOKED_UP).max(1);
         let (mut looked_up, mut entries) = (0_u64, 0_u64);
         for term in terms.iter().step_by(every) {
-            let record = counter_name(half.index(), &half.slot(&equality_bytes(term)).0);
+            let record = half.record_name(&equality_bytes(term));
             // What cannot be read is said by the search itself.
             let live = self.shared.occurrences(&record).ok()?.map_or(0, |occurrences| occurrences.live());
             entries = entries.saturating_add(live);
@@ -59,9 +59,7 @@ impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
     }
 
     fn between(&self, index: IndexId, bounds: &KeyBounds) -> Option<u64> {
-        match &self.part(index)?.half {
-            Half::Range(half) => half.estimate(&bounds.lower, &bounds.upper, self.documents),
-            Half::Eq(_) | Half::Unique(_) => None,
-        }
+        let range = Arc::clone(&self.part(index)?.half).range()?;
+        range.estimate(&bounds.lower, &bounds.upper, self.documents)
     }
 }

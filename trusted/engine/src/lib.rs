@@ -54,7 +54,8 @@ use arras_planner::schema::Schema;
 use arras_protocol::hello;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_range};
-use arras_schemes::arx_range::{Epochs, Suspended};
+use arras_schemes::arx_range::Epochs;
+use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;
 use arras_service::ServiceError;
 use arras_service::store::Namespace;
@@ -63,7 +64,7 @@ use catalog::CollectionRecord;
 use channel::ServerChannel;
 use cleanup::Cleanup;
 use collection::Collection;
-use index::{Half, RangeSettings};
+use index::{Opening, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,8 +187,8 @@ struct Shared<S: Storage, C> {
     epochs: Arc<Epochs>,
     settings: Settings,
     /// Values of equality indexes to be cleaned.
-    cleanups: mpsc::Sender<cleanup::Job<C>>,
-    collections: RwLock<BTreeMap<Namespace, Arc<Collection<C>>>>,
+    cleanups: mpsc::Sender<cleanup::Job>,
+    collections: RwLock<BTreeMap<Namespace, Arc<Collection>>>,
     /// One change of the catalog at a time.
     definitions: tokio::sync::Mutex<()>,
     /// What queries hold between two steps.
@@ -270,7 +271,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
     pub async fn server_restarted(&self) {
         let collections = self.shared.all_collections();
         for collection in collections {
-            collection.new_epoch().await;
+            collection.server_restarted().await;
         }
     }
 }
@@ -325,15 +326,15 @@ fn later_epoch(last: u64, generation: u64) -> u64 {
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    fn all_collections(&self) -> Vec<Arc<Collection<C>>> {
+    fn all_collections(&self) -> Vec<Arc<Collection>> {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    fn collection(&self, ns: &Namespace) -> Option<Arc<Collection<C>>> {
+    fn collection(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).get(ns).cloned()
     }
 
-    fn register(&self, collection: Arc<Collection<C>>) {
+    fn register(&self, collection: Arc<Collection>) {
         let ns = collection.ns.clone();
         self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(ns, collection);
     }
@@ -358,13 +359,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Has range indexes alone, in the order in which a write takes them.
-    async fn suspend(&self, indexes: BTreeSet<IndexId>) -> Vec<Suspended> {
+    async fn suspend(&self, indexes: BTreeSet<IndexId>) -> Vec<Place> {
         let mut suspended = Vec::with_capacity(indexes.len());
         for part in self.all_collections().iter().flat_map(|collection| collection.parts()) {
-            if let Half::Range(index) = &part.half
-                && indexes.contains(&part.id)
-            {
-                suspended.push(index.suspend().await);
+            if indexes.contains(&part.id) {
+                suspended.push(Arc::clone(&part.half).suspend().await);
             }
         }
         suspended
@@ -374,7 +373,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// goes by must be of after it.
     async fn writer<'c>(
         &self,
-        collection: &'c Collection<C>,
+        collection: &'c Collection,
     ) -> Result<tokio::sync::MutexGuard<'c, ()>, ServiceError> {
         let writer = collection.writes.lock().await;
         self.settled().await?;
@@ -383,7 +382,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// An error if the collection was dropped while one waited to write to it.
-    fn not_dropped(&self, collection: &Collection<C>) -> Result<(), ServiceError> {
+    fn not_dropped(&self, collection: &Collection) -> Result<(), ServiceError> {
         let live = self.collection(&collection.ns).is_some_and(|live| live.id == collection.id);
         if live { Ok(()) } else { Err(error::dropped(&collection.ns)) }
     }
@@ -392,15 +391,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// What keyed halves are opened with.
+    fn opening(&self) -> Opening<'_, C> {
+        Opening { channel: &self.channel, epochs: &self.epochs, top_nodes: self.settings.range.top_nodes }
+    }
+
     /// Builds a collection's keyed halves.
-    async fn load(&self, record: &CollectionRecord) -> Result<Arc<Collection<C>>, OpenError> {
+    async fn load(&self, record: &CollectionRecord) -> Result<Arc<Collection>, OpenError> {
         let root = self.keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::with_capacity(record.indexes.len());
         for index in &record.indexes {
-            let (channel, epochs) = (&self.channel, &self.epochs);
-            let request = index.request()?;
-            let live =
-                index::open(index, request, root, channel, epochs, self.settings.range.top_nodes).await?;
+            let live = self.opening().open(index, index.request()?, root).await?;
             for part in &live.parts {
                 part.facts.set(facts::recorded(&self.local, part.id)?);
             }

@@ -22,10 +22,10 @@ use std::sync::Arc;
 pub(super) const DOCUMENTS_PER_STEP: usize = 2000;
 
 /// Documents that match a filter, in no order, each once.
-pub(super) struct Matches<C> {
-    collection: Arc<Collection<C>>,
+pub(super) struct Matches {
+    collection: Arc<Collection>,
     filter: Arc<Filter>,
-    origin: Origin<C>,
+    origin: Origin,
     /// Of writes since before anything was asked.
     watch: Arc<Watch>,
     /// Documents the next step looks at: the more, the fewer of them matched so far.
@@ -33,33 +33,33 @@ pub(super) struct Matches<C> {
 }
 
 /// Where documents come from.
-enum Origin<C> {
-    Scan(Scan<C>),
+enum Origin {
+    Scan(Scan),
     /// Rows by index, then rows by `_id`. All are known before the first is asked for, since which of them came from
     /// one reply of an index is part of their order (Arx, §4.3); they are asked for in an order of their own.
     Rows {
-        named: Named<C>,
+        named: Named,
         next: usize,
     },
 }
 
 /// Rows that an access names.
-struct Named<C> {
+struct Named {
     /// Those an index named: they have documents.
     by_index: Rows,
     /// Those of `_id`s, which need not exist.
     by_id: Rows,
     /// What equality and unique indexes answered.
-    found: Vec<Found<C>>,
+    found: Vec<Found>,
     /// Nobody else writes.
     alone: bool,
 }
 
-impl<C: ServerChannel> Matches<C> {
+impl Matches {
     /// Asks an access for what it leads to. `alone`: the caller is the collection's writer.
-    pub(super) async fn open<S: Storage>(
+    pub(super) async fn open<S: Storage, C: ServerChannel>(
         shared: &Arc<Shared<S, C>>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         access: &Access,
         filter: Arc<Filter>,
         alone: bool,
@@ -82,7 +82,7 @@ impl<C: ServerChannel> Matches<C> {
 
     /// Further matches, for somebody who wants about so many; perhaps none although more may follow. `None` at the
     /// end.
-    pub(super) async fn next<S: Storage>(
+    pub(super) async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
         wanted: usize,
@@ -125,7 +125,7 @@ impl<C: ServerChannel> Matches<C> {
     }
 }
 
-impl<C> Matches<C> {
+impl Matches {
     /// Sees the writes since before anything was asked.
     pub(super) fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
@@ -156,9 +156,9 @@ fn scans(access: &Access) -> bool {
 /// The rows an access names.
 async fn name_rows<S: Storage, C: ServerChannel>(
     shared: &Arc<Shared<S, C>>,
-    collection: &Arc<Collection<C>>,
+    collection: &Arc<Collection>,
     access: &Access,
-    named: &mut Named<C>,
+    named: &mut Named,
 ) -> Result<(), ServiceError> {
     match access {
         Access::Scan => return Err(error::of(Fault::Internal, "a scan names no rows")),

@@ -34,25 +34,25 @@ fn one(access: &Access) -> Option<&RangeAccess> {
 }
 
 /// One of the ranges: what it has next, by the part of the key that orders.
-struct Source<C> {
-    rows: RangeRows<C>,
+struct Source {
+    rows: RangeRows,
     next: VecDeque<(Vec<u8>, RowId)>,
     ended: bool,
 }
 
 /// The rows. A document may come several times.
-pub(super) struct OrderedRows<C> {
-    sources: Vec<Source<C>>,
+pub(super) struct OrderedRows {
+    sources: Vec<Source>,
     range: RangeAccess,
     index: PhysicalIndex,
     descending: bool,
 }
 
-impl<C: ServerChannel> OrderedRows<C> {
+impl OrderedRows {
     /// Searches the ranges, of one index, for somebody for whom `wanted` rows may do.
-    pub(super) async fn begin<S: Storage>(
+    pub(super) async fn begin<S: Storage, C: ServerChannel>(
         shared: &Arc<Shared<S, C>>,
-        collection: &Collection<C>,
+        collection: &Collection,
         ranges: &[&RangeAccess],
         index: &PhysicalIndex,
         wanted: Option<usize>,

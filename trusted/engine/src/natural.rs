@@ -34,8 +34,8 @@ struct Pending {
 }
 
 /// Matches without an order of their own.
-pub(super) struct Natural<C> {
-    collection: Arc<Collection<C>>,
+pub(super) struct Natural {
+    collection: Arc<Collection>,
     filter: Arc<Filter>,
     pending: VecDeque<Pending>,
     /// Bytes of the documents among them.
@@ -43,7 +43,7 @@ pub(super) struct Natural<C> {
     /// Matches after those, by name.
     named: Rows,
     /// What is not met yet.
-    rest: Option<Matches<C>>,
+    rest: Option<Matches>,
     /// Of writes since before the first was met: what was met and is gone was removed, or is withheld.
     watch: Arc<Watch>,
     /// Rows fetched again at a time, as far as their documents fit a reply.
@@ -54,13 +54,13 @@ pub(super) struct Natural<C> {
     places: Claim,
 }
 
-impl<C: ServerChannel> Natural<C> {
+impl Natural {
     /// Takes whatever comes first, without an order: for a limited query of a collection that is not small.
-    pub(super) fn as_it_comes<S: Storage>(
+    pub(super) fn as_it_comes<S: Storage, C: ServerChannel>(
         shared: &Shared<S, C>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         filter: Arc<Filter>,
-        matches: Matches<C>,
+        matches: Matches,
     ) -> Self {
         Self {
             collection: Arc::clone(collection),
@@ -77,11 +77,11 @@ impl<C: ServerChannel> Natural<C> {
     }
 
     /// Gathers matches until there are no more or too many.
-    pub(super) async fn gather<S: Storage>(
+    pub(super) async fn gather<S: Storage, C: ServerChannel>(
         shared: &Shared<S, C>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         filter: Arc<Filter>,
-        matches: Matches<C>,
+        matches: Matches,
     ) -> Result<Self, ServiceError> {
         let mut gathered = Self::as_it_comes(shared, collection, filter, matches);
         let (mut held, mut bytes) = (Vec::<Pending>::new(), 0);
@@ -115,7 +115,10 @@ impl<C: ServerChannel> Natural<C> {
 
     /// Meets all matches before the first is handed on, holding the names of those beyond what is held already: what
     /// is done with one must not make another one match.
-    pub(super) async fn meet_all<S: Storage>(&mut self, shared: &Shared<S, C>) -> Result<(), ServiceError> {
+    pub(super) async fn meet_all<S: Storage, C: ServerChannel>(
+        &mut self,
+        shared: &Shared<S, C>,
+    ) -> Result<(), ServiceError> {
         let Some(mut rest) = self.rest.take() else {
             return Ok(());
         };
@@ -135,7 +138,7 @@ impl<C: ServerChannel> Natural<C> {
     }
 
     /// Further matches, for somebody who wants at most so many; perhaps none although more follow. `None` at the end.
-    pub(super) async fn next<S: Storage>(
+    pub(super) async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
         wanted: usize,

@@ -1,11 +1,10 @@
 //! The planner's view of a collection, and what it answers from indexes alone.
 
-use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::declared;
 use super::definition::listed;
-use super::index::{Half, LiveIndex, Part};
+use super::index::{LiveIndex, Part};
 use super::known::Known;
 use super::ledger::Explained;
 use super::read::RangeRows;
@@ -24,6 +23,7 @@ use arras_planner::schema::CollectionSchema;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
 use arras_schemes::arx_range::RangeSums;
+use arras_schemes::contract::Serves;
 use arras_service::examined;
 use arras_service::explanation::Explanation;
 use arras_service::store::{Aggregate, AggregateFunction, Query};
@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The indexes of a collection as the planner may use them.
-fn states<C: ServerChannel>(
-    collection: &Collection<C>,
+fn states(
+    collection: &Collection,
     hint: Option<&Bson>,
     settings: &Settings,
 ) -> Result<Vec<IndexState>, ServiceError> {
@@ -55,10 +55,10 @@ fn states<C: ServerChannel>(
     // Of a hinted index, also what another index holds that stands for it.
     let hinted: Option<Vec<PhysicalIndex>> = hint.map(|hint| {
         let meant = indexes.iter().filter(|index| is_hinted(&index.request.name, &index.request.key, hint));
-        let wanted = |index: &Arc<LiveIndex<C>>| declared::wanted(collection, &index.request, schema).ok();
+        let wanted = |index: &Arc<LiveIndex>| declared::wanted(collection, &index.request, schema).ok();
         meant.filter_map(wanted).flatten().collect()
     });
-    let usable = |index: &LiveIndex<C>, part: &Part<C>| {
+    let usable = |index: &LiveIndex, part: &Part| {
         let is_meant = |wanted: &PhysicalIndex| part.physical.implies(wanted);
         let is_hinted = |hint: &Bson| is_hinted(&index.request.name, &index.request.key, hint);
         let serves = || hinted.as_ref().is_some_and(|wanted| wanted.iter().any(is_meant));
@@ -79,7 +79,7 @@ fn states<C: ServerChannel>(
 }
 
 /// The order that a hinted index gives to a query that asks for none.
-pub(super) fn hinted_order<C: ServerChannel>(collection: &Collection<C>, query: &Query) -> Option<Sort> {
+pub(super) fn hinted_order(collection: &Collection, query: &Query) -> Option<Sort> {
     let hint = query.hint.as_ref().filter(|_| query.sort.is_empty())?;
     let listed = listed(&collection.indexes());
     let hinted = listed.into_iter().find(|index| is_hinted(&index.name, &index.key, hint))?;
@@ -101,7 +101,7 @@ fn is_natural(hint: &Bson) -> bool {
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    fn statistics(&self, collection: &Collection<C>) -> Result<Statistics, ServiceError> {
+    fn statistics(&self, collection: &Collection) -> Result<Statistics, ServiceError> {
         Ok(Statistics { document_count: self.document_count(collection)?, ..Statistics::default() })
     }
 
@@ -109,7 +109,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// where a planner is made, for what runs and for what is explained.
     fn ask<T>(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         hint: Option<&Bson>,
         question: impl FnOnce(&Planner<'_>) -> Result<T, PlanError>,
     ) -> Result<T, ServiceError> {
@@ -132,7 +132,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Plans a selection of documents.
     pub(super) fn plan(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         selection: Selection<'_>,
     ) -> Result<Plan, ServiceError> {
         self.ask(collection, selection.hint, |planner| planner.plan(selection.request()))
@@ -142,7 +142,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// them exactly.
     pub(super) async fn aggregate(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         query: &Query,
         aggregates: &[Aggregate],
     ) -> Result<Option<Document>, ServiceError> {
@@ -180,17 +180,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The sums of a plan; `None` if a write came between that it may not count rightly.
     async fn sums(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         plan: &AggregatePlan,
         marks: &Marks,
     ) -> Result<Option<RangeSums>, ServiceError> {
         let Some(part) = collection.parts().into_iter().find(|part| part.id == plan.range.index) else {
             return Ok(None);
         };
-        let (Half::Range(index), Some(bounds)) = (&part.half, plan.range.key_bounds(&part.physical)) else {
+        let index = Arc::clone(&part.half).range();
+        let (Some(index), Some(bounds)) = (index, plan.range.key_bounds(&part.physical)) else {
             return Ok(None);
         };
-        let (sums, repair) = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
+        let found = index.sums(bounds.lower, bounds.upper).await.map_err(error::index)?;
+        let Some((sums, repair)) = found else { return Ok(None) };
         self.repair(repair);
         examined::entries(sums.opened);
         // A document of which the plan did not know was written in between and may be counted; or a write whose outcome
@@ -203,7 +205,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// server), or by its entries.
     pub(super) async fn count_by_index(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         selection: Selection<'_>,
     ) -> Result<Option<u64>, ServiceError> {
         let marks = Marks::of(collection);
@@ -229,14 +231,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if self.intents.in_doubt() {
             return Ok(None);
         }
-        let count = match (&plan.access, &part.half) {
-            (Access::Eq { values, .. }, Half::Eq(half)) => {
+        let count = match (&plan.access, part.half.serves()) {
+            (Access::Eq { values, .. }, Serves::Equality(half)) => {
                 // Values that are equal have one term.
                 let terms: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
                 let watch = self.intents.ledger.watch();
                 let mut count = 0_u64;
                 for term in &terms {
-                    let name = counter_name(half.index(), &half.slot(term).0);
+                    let name = half.record_name(term);
                     let record = self.occurrences(&name)?;
                     // A record changes before its write is applied: what it says then nobody else can see yet.
                     if watch.entered(&name) != Explained::No {
@@ -246,7 +248,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
                 count
             }
-            (Access::Range(range), Half::Range(_)) => {
+            (Access::Range(range), Serves::Range) => {
                 let mut rows = RangeRows::begin(self, collection, range, None).await?;
                 let mut count = 0_u64;
                 while let Some(further) = rows.next().await? {
@@ -254,7 +256,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
                 count
             }
-            _ => return Ok(None),
+            (_, Serves::Unique(_) | Serves::Equality(_) | Serves::Range) => return Ok(None),
         };
         Ok((marks.is_as_planned(&part) && !self.intents.in_doubt()).then_some(count))
     }
@@ -296,12 +298,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 struct Marks(Vec<(IndexId, u64)>);
 
 impl Marks {
-    fn of<C: ServerChannel>(collection: &Collection<C>) -> Self {
+    fn of(collection: &Collection) -> Self {
         Self(collection.parts().iter().map(|part| (part.id, part.facts.raised())).collect())
     }
 
     /// Whether an index has had one exact entry for each document since, as a plan that counts entries takes for granted.
-    fn is_as_planned<C>(&self, part: &Part<C>) -> bool {
+    fn is_as_planned(&self, part: &Part) -> bool {
         part.facts.now().none() && self.0.contains(&(part.id, part.facts.raised()))
     }
 }

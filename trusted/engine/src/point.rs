@@ -50,16 +50,16 @@ impl Wanted {
 }
 
 /// One row, not read yet or read.
-pub(super) struct Point<C> {
-    collection: Arc<Collection<C>>,
+pub(super) struct Point {
+    collection: Arc<Collection>,
     wanted: Wanted,
     row: Option<RowId>,
 }
 
-impl<C: ServerChannel> Point<C> {
+impl Point {
     /// The read that a selection comes to, if all it asks for is one `_id`, whatever indexes there are: nothing is
     /// planned.
-    pub(super) fn of_selection(collection: &Arc<Collection<C>>, selection: Selection<'_>) -> Option<Self> {
+    pub(super) fn of_selection(collection: &Arc<Collection>, selection: Selection<'_>) -> Option<Self> {
         if selection.hint.is_some() || !selection.sort.is_empty() {
             return None;
         }
@@ -69,7 +69,7 @@ impl<C: ServerChannel> Point<C> {
     }
 
     /// The read that an access comes to, if it is for one `_id`.
-    pub(super) fn of(collection: &Arc<Collection<C>>, access: &Access, filter: &Arc<Filter>) -> Option<Self> {
+    pub(super) fn of(collection: &Arc<Collection>, access: &Access, filter: &Arc<Filter>) -> Option<Self> {
         let Access::Rows { ids } = access else {
             return None;
         };
@@ -82,7 +82,7 @@ impl<C: ServerChannel> Point<C> {
     }
 
     /// The document, if there is one and it matches; `None` once it was asked for.
-    pub(super) async fn next<S: Storage>(
+    pub(super) async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
     ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
@@ -102,7 +102,7 @@ impl<C: ServerChannel> Point<C> {
     }
 
     /// The same of a document that is only to be handed on: as BSON, if nothing else of it has to be looked at.
-    pub(super) async fn next_fetched<S: Storage>(
+    pub(super) async fn next_fetched<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
     ) -> Result<Vec<Fetched>, ServiceError> {
@@ -129,7 +129,7 @@ impl<C: ServerChannel> Point<C> {
     }
 
     /// What the server has in a row: one document or none.
-    async fn read<S: Storage>(
+    async fn read<S: Storage, C: ServerChannel>(
         &self,
         shared: &Shared<S, C>,
         row: RowId,

@@ -2,7 +2,7 @@
 
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{Half, Part};
+use super::index::Part;
 use super::ledger::Watch;
 use super::{Shared, error, slices};
 use arras_documents::filter::{Expr, Filter};
@@ -12,7 +12,8 @@ use arras_planner::plan::{Plan, Request};
 use arras_protocol::arx_range::Order;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::OpenDocument;
-use arras_schemes::arx_range::{Continuation, RangeFound};
+use arras_schemes::arx_range::Repair;
+use arras_schemes::contract::{RangeCursor, RangePage, RangeQuery};
 use arras_schemes::error::IndexError;
 use arras_service::examined;
 use arras_service::store::Query;
@@ -67,7 +68,7 @@ impl<'q> Selection<'q> {
     }
 }
 
-impl<C: ServerChannel> Collection<C> {
+impl Collection {
     /// Opens documents, off the event loop if they are many.
     pub(super) async fn open_all(
         &self,
@@ -84,7 +85,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Plans a selection, and says in the log if it comes to reading everything.
     pub(super) fn plan_read(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         selection: Selection<'_>,
     ) -> Result<Plan, ServiceError> {
         let plan = self.plan(collection, selection)?;
@@ -104,39 +105,33 @@ pub(super) fn unknown_index() -> ServiceError {
     error::of(Fault::IndexNotFound, "the index was dropped while the query ran")
 }
 
-pub(super) fn part<C: ServerChannel>(
-    collection: &Collection<C>,
-    index: IndexId,
-) -> Result<Arc<Part<C>>, ServiceError> {
+pub(super) fn part(collection: &Collection, index: IndexId) -> Result<Arc<Part>, ServiceError> {
     collection.parts().into_iter().find(|part| part.id == index).ok_or_else(unknown_index)
 }
 
 /// Rows of a range, fetched as they are asked for.
-pub(super) struct RangeRows<C> {
-    half: Option<Arc<arras_schemes::arx_range::ArxRange<C>>>,
-    ready: Option<RangeFound>,
-    more: Option<Continuation>,
+pub(super) struct RangeRows {
+    ready: Option<Vec<(Vec<u8>, RowId)>>,
+    more: Option<Box<dyn RangeCursor>>,
     /// Entries the last step asked for.
     step: usize,
     /// Of writes since before the search.
     pub(super) watch: Watch,
 }
 
-impl<C: ServerChannel> RangeRows<C> {
+impl RangeRows {
     /// Searches; `wanted` is how many rows may do.
-    pub(super) async fn begin<S: Storage>(
+    pub(super) async fn begin<S: Storage, C: ServerChannel>(
         shared: &Arc<Shared<S, C>>,
-        collection: &Collection<C>,
+        collection: &Collection,
         range: &RangeAccess,
         wanted: Option<usize>,
     ) -> Result<Self, ServiceError> {
         let watch = shared.intents.ledger.watch();
         let part = part(collection, range.index)?;
-        let Half::Range(half) = &part.half else {
-            return Err(unknown_index());
-        };
+        let index = Arc::clone(&part.half).range().ok_or_else(unknown_index)?;
         let Some(bounds) = range.key_bounds(&part.physical) else {
-            return Ok(Self { half: None, ready: None, more: None, step: 0, watch });
+            return Ok(Self { ready: None, more: None, step: 0, watch });
         };
         let order = match range.order {
             Some(order) if order.descending => Order::Descending,
@@ -144,17 +139,17 @@ impl<C: ServerChannel> RangeRows<C> {
         };
         let first = wanted.map(|wanted| wanted.saturating_add(ENTRIES_BEYOND));
         // Runs to its end even if nobody waits for it any more: the circuits it used are to be remade.
-        let (searched, shared) = (Arc::clone(half), Arc::clone(shared));
+        let shared = Arc::clone(shared);
+        let range = RangeQuery { lower: bounds.lower, upper: bounds.upper, order, limit: first };
         let search = tokio::spawn(async move {
-            let (found, repair) = searched.search(bounds.lower, bounds.upper, order, first).await?;
+            let mut found = index.search(range).await?;
             // The results go on; the circuits they used are remade behind them.
-            shared.repair(repair);
+            shared.repair(std::mem::replace(&mut found.repair, Repair::none()));
             Ok(found)
         });
-        let mut found = finished(search.await)?;
-        let more = found.more.take();
+        let RangePage { entries, more, .. } = finished(search.await)?;
         let step = first.unwrap_or(ROWS_PER_STEP);
-        Ok(Self { half: Some(Arc::clone(half)), ready: Some(found), more, step, watch })
+        Ok(Self { ready: Some(entries), more, step, watch })
     }
 
     /// The next rows, in order; none at the end.
@@ -166,29 +161,33 @@ impl<C: ServerChannel> RangeRows<C> {
     /// The next keys and rows, in order; none at the end.
     pub(super) async fn next_entries(&mut self) -> Result<Option<Vec<(Vec<u8>, RowId)>>, ServiceError> {
         loop {
-            if let Some(found) = self.ready.take()
-                && !found.entries.is_empty()
+            if let Some(entries) = self.ready.take()
+                && !entries.is_empty()
             {
-                examined::entries(found.entries.len());
-                return Ok(Some(found.entries));
+                examined::entries(entries.len());
+                return Ok(Some(entries));
             }
-            let (Some(half), Some(more)) = (&self.half, self.more.take()) else {
-                return Ok(None);
-            };
+            let Some(more) = self.more.take() else { return Ok(None) };
             // A limited search reads on in growing steps.
             self.step = self.step.saturating_mul(2).min(ROWS_PER_STEP);
-            let (half, step) = (Arc::clone(half), self.step);
-            let search = tokio::spawn(async move { half.continue_search(more, Some(step)).await });
-            let mut found = finished(search.await)?;
-            self.more = found.more.take();
-            self.ready = Some(found);
+            let step = self.step;
+            let search = tokio::spawn(async move {
+                let found = more.next(Some(step)).await?;
+                // Those who read on wait for it: what they used is unready until then.
+                let RangePage { entries, more, repair } = found;
+                let _ = repair.run().await;
+                Ok(RangePage { entries, more, repair: Repair::none() })
+            });
+            let RangePage { entries, more, .. } = finished(search.await)?;
+            self.more = more;
+            self.ready = Some(entries);
         }
     }
 }
 
 /// What a step of a search came to.
 fn finished(
-    step: Result<Result<RangeFound, IndexError>, tokio::task::JoinError>,
-) -> Result<RangeFound, ServiceError> {
+    step: Result<Result<RangePage, IndexError>, tokio::task::JoinError>,
+) -> Result<RangePage, ServiceError> {
     step.map_err(|error| error::of(Fault::Internal, error.to_string()))?.map_err(error::index)
 }

@@ -9,10 +9,11 @@
 use super::catalog::{IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
-use super::index::{self, Half, LiveIndex, Part};
+use super::index::{self, LiveIndex, Part};
 use super::local::{Change, LocalError, LocalStore};
 use super::{OpenError, STATE, Shared, catalog, error};
 use arras_protocol::IndexId;
+use arras_schemes::contract::Serves;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Makes the equality parts of one index anew; false if it has none.
     async fn make_index_anew(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         position: usize,
     ) -> Result<bool, ServiceError> {
         let _one_writer = self.writer(collection).await?;
@@ -81,13 +82,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         record.indexes.push(fresh.clone());
         self.perform(steps, vec![catalog::record(&self.local, &record)]).await?;
         let request = old.request.clone();
-        let opened = index::open(&fresh, request, root, &self.channel, &self.epochs, top_nodes).await;
+        let opened = self.opening().open(&fresh, request, root).await;
         let filling = Arc::new(opened.map_err(error::index)?);
         collection.set_indexes(before.iter().cloned().chain([Arc::clone(&filling)]).collect());
         let names: Vec<IndexId> = parts.iter().map(|part| part.id).collect();
         self.fill(collection, &names).await?;
         // In the old one's place, and the old one gone, in one write.
-        let mut after: Vec<Arc<LiveIndex<C>>> = before.to_vec();
+        let mut after: Vec<Arc<LiveIndex>> = before.to_vec();
         if let Some(place) = after.get_mut(position) {
             *place = Arc::new(in_place(old, &filling));
         }
@@ -110,18 +111,18 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 }
 
 /// Records of the equality parts of an index.
-fn parts_to_replace<C>(records: &[IndexRecord], position: usize, live: &LiveIndex<C>) -> Vec<PartRecord> {
+fn parts_to_replace(records: &[IndexRecord], position: usize, live: &LiveIndex) -> Vec<PartRecord> {
     let parts = records.get(position).map(|record| record.parts.as_slice()).unwrap_or_default();
-    let is_eq = |part: &Arc<Part<C>>| matches!(part.half, Half::Eq(_));
+    let is_eq = |part: &Arc<Part>| matches!(part.half.serves(), Serves::Equality(_));
     parts.iter().zip(&live.parts).filter(|(_, part)| is_eq(part)).map(|(record, _)| record.clone()).collect()
 }
 
 /// The index `old` with its equality parts replaced, in order, by those of `fresh`.
-fn in_place<C>(old: &LiveIndex<C>, fresh: &LiveIndex<C>) -> LiveIndex<C> {
+fn in_place(old: &LiveIndex, fresh: &LiveIndex) -> LiveIndex {
     let mut made = fresh.parts.iter();
-    let replaced = |part: &Arc<Part<C>>| match part.half {
-        Half::Eq(_) => Arc::clone(made.next().unwrap_or(part)),
-        Half::Unique(_) | Half::Range(_) => Arc::clone(part),
+    let replaced = |part: &Arc<Part>| match part.half.serves() {
+        Serves::Equality(_) => Arc::clone(made.next().unwrap_or(part)),
+        Serves::Unique(_) | Serves::Range => Arc::clone(part),
     };
     LiveIndex {
         request: old.request.clone(),

@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Rows ascend strictly past the last one, over all replies, or the reply is refused: so no document comes twice,
 /// and as each reply but the last brings one at least, a scan ends. At its end the documents are as many as the
 /// proxy counts, but for those that were written meanwhile: so none is withheld.
-pub(super) struct Scan<C> {
-    collection: Arc<Collection<C>>,
+pub(super) struct Scan {
+    collection: Arc<Collection>,
     ledger: Arc<Ledger>,
     began: Mark,
     after: Option<RowId>,
@@ -27,11 +27,11 @@ pub(super) struct Scan<C> {
     ended: bool,
 }
 
-impl<C: ServerChannel> Scan<C> {
+impl Scan {
     /// A scan whose steps bring at most `documents_max` documents.
-    pub(super) fn new<S: Storage>(
+    pub(super) fn new<S: Storage, C: ServerChannel>(
         shared: &Shared<S, C>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         documents_max: u32,
     ) -> Self {
         let ledger = Arc::clone(&shared.intents.ledger);
@@ -46,7 +46,10 @@ impl<C: ServerChannel> Scan<C> {
     }
 
     /// The next documents; none at the end.
-    pub(super) async fn next(&mut self, channel: &C) -> Result<Vec<OpenDocument>, ServiceError> {
+    pub(super) async fn next<C: ServerChannel>(
+        &mut self,
+        channel: &C,
+    ) -> Result<Vec<OpenDocument>, ServiceError> {
         if self.ended {
             return Ok(Vec::new());
         }
@@ -93,7 +96,7 @@ impl<C: ServerChannel> Scan<C> {
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Number of documents of a collection, by what was written: the server is not asked.
-    pub(super) fn document_count(&self, collection: &Collection<C>) -> Result<u64, ServiceError> {
+    pub(super) fn document_count(&self, collection: &Collection) -> Result<u64, ServiceError> {
         self.intents.ledger.documents(collection.id).ok_or_else(|| {
             let ns = &collection.ns;
             let message = format!("{}.{} was dropped meanwhile", ns.database, ns.collection);
@@ -102,7 +105,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Counts a collection that has no count on record.
-    pub(super) async fn count_once(&self, collection: &Arc<Collection<C>>) -> Result<(), ServiceError> {
+    pub(super) async fn count_once(&self, collection: &Arc<Collection>) -> Result<(), ServiceError> {
         if self.intents.ledger.documents(collection.id).is_some() {
             return Ok(());
         }

@@ -6,15 +6,12 @@ use arras_documents::path;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::terms::{TooManyTerms, equality_bytes, terms};
 use bson::Document;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A document's entries in one index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
-    /// Equality and unique indexes: canonical terms.
-    pub(super) values: BTreeSet<Vec<u8>>,
-    /// Range indexes: keys, and the values summed under each.
-    pub(super) keys: BTreeMap<Vec<u8>, Vec<NumberSum>>,
+    /// Equality and unique indexes: canonical values; range indexes: keys, and the numbers summed under each.
+    pub(super) terms: Terms,
     /// The document has an array on the way to an indexed value.
     pub(super) multikey: bool,
     /// A key stands for more than one value.
@@ -25,7 +22,7 @@ pub(super) struct Entries {
 ///
 /// # Errors
 /// [`TooManyTerms`].
-pub(super) fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooManyTerms> {
+pub(super) fn of(part: &Part, document: &Document) -> Result<Entries, TooManyTerms> {
     let found = terms(document, &part.physical, part.sparse)?;
     let mut entries = Entries { multikey: found.multikey, ..Entries::default() };
     match (&part.physical, part.physical.layout()) {
@@ -35,10 +32,10 @@ pub(super) fn of<C>(part: &Part<C>, document: &Document) -> Result<Entries, TooM
             for term in &found.tuples {
                 let key = layout.key(term);
                 entries.inexact |= !key.exact;
-                entries.keys.insert(key.bytes, summed.clone());
+                entries.terms.insert(key.bytes, summed.clone());
             }
         }
-        _ => entries.values = found.tuples.iter().map(|term| equality_bytes(term)).collect(),
+        _ => entries.terms = found.tuples.iter().map(|term| (equality_bytes(term), Vec::new())).collect(),
     }
     Ok(entries)
 }

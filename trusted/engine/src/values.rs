@@ -1,10 +1,9 @@
 //! Rows of values, from equality and unique indexes, and what a server's replies to that must be.
 
-use super::apply::counter_name;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::fetch::explain;
-use super::index::{Half, Part};
+use super::index::Part;
 use super::ledger::{Explained, Watch};
 use super::read::{part, unknown_index};
 use super::rows::Rows;
@@ -14,6 +13,7 @@ use arras_protocol::{Channel, IndexId, RowId, arx_eq, unique};
 use arras_records::OpenDocument;
 use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_schemes::arx_eq::{ArxEq, covered, searches};
+use arras_schemes::contract::Serves;
 use arras_schemes::unique::UniqueLabels;
 use arras_service::ServiceError;
 use arras_service::examined;
@@ -24,10 +24,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Rows that an index named for some values.
-pub(super) struct Found<C> {
+pub(super) struct Found {
     /// The rows, each once, in their own order.
     pub(super) rows: Rows,
-    part: Arc<Part<C>>,
+    part: Arc<Part>,
     /// The values, as the index holds them.
     values: HashSet<Vec<u8>>,
     /// Of writes since before the index was asked.
@@ -52,12 +52,12 @@ enum Equal {
     Differs(Vec<u8>),
 }
 
-impl<C: ServerChannel> Found<C> {
+impl Found {
     /// Looks at documents read since the index was asked: those of rows found hold one of the values each. A lie in an
     /// answer of the index is met here if not before.
     pub(super) fn check(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         documents: &[OpenDocument],
     ) -> Result<(), ServiceError> {
         for document in documents {
@@ -65,8 +65,8 @@ impl<C: ServerChannel> Found<C> {
                 continue;
             }
             let held = terms::of(&self.part, &document.document);
-            let held = held.map_err(|error| error::too_many_entries(&error))?.values;
-            if held.iter().all(|value| !self.values.contains(value)) {
+            let held = held.map_err(|error| error::too_many_entries(&error))?.terms;
+            if held.keys().all(|value| !self.values.contains(value)) {
                 let explained = self.watch.written(collection.id, document.row);
                 explain(
                     collection,
@@ -83,20 +83,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Asks an equality or unique index for the rows of `values`. `alone`: the caller is the collection's writer.
     pub(super) async fn rows_of_values(
         &self,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         index: IndexId,
         values: &[Vec<Bson>],
         alone: bool,
-    ) -> Result<Found<C>, ServiceError> {
+    ) -> Result<Found, ServiceError> {
         let part = part(collection, index)?;
         let values: HashSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
-        let (rows, watch) = match &part.half {
-            Half::Unique(half) => {
+        let (rows, watch) = match part.half.serves() {
+            Serves::Unique(half) => {
                 let watch = self.intents.ledger.watch();
                 (self.unique_rows(collection, index, half, &values).await?, watch)
             }
-            Half::Eq(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
-            Half::Range(_) => return Err(unknown_index()),
+            Serves::Equality(half) => self.exact_rows(collection, &part, half, &values, alone).await?,
+            Serves::Range => return Err(unknown_index()),
         };
         examined::entries(rows.len());
         // Over all of them, before they are dealt out to reads: rows of one value, or of one search, must not stay
@@ -109,7 +109,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     async fn unique_rows(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         index: IndexId,
         half: &UniqueLabels,
         values: &HashSet<Vec<u8>>,
@@ -133,8 +133,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// collection's writer; and a watch of writes since before they were.
     async fn exact_rows(
         &self,
-        collection: &Arc<Collection<C>>,
-        part: &Arc<Part<C>>,
+        collection: &Arc<Collection>,
+        part: &Arc<Part>,
         half: &ArxEq,
         values: &HashSet<Vec<u8>>,
         alone: bool,
@@ -173,7 +173,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Vec<Asked<'v>>, ServiceError> {
         let mut asked = Vec::with_capacity(values.len());
         for value in values {
-            let record = counter_name(half.index(), &half.slot(value).0);
+            let record = half.record_name(value);
             if let Some(occurrences) = self.occurrences(&record)? {
                 asked.push(Asked { value, record, occurrences });
             }
@@ -219,7 +219,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
-fn missing_entries<C: ServerChannel>(collection: &Collection<C>, index: IndexId) -> ServiceError {
+fn missing_entries(collection: &Collection, index: IndexId) -> ServiceError {
     let indexes = collection.indexes();
     let named = indexes.iter().find(|named| named.parts.iter().any(|part| part.id == index));
     let name = named.map_or("(dropped)", |named| named.request.name.as_str());

@@ -28,13 +28,13 @@ const SLACK: usize = 256;
 
 /// Matches in the order of a sort that an index serves: documents of one run of equal keys are sorted among
 /// themselves, and handed on when the run is whole.
-pub(super) struct Walk<C> {
-    collection: Arc<Collection<C>>,
+pub(super) struct Walk {
+    collection: Arc<Collection>,
     filter: Arc<Filter>,
     sort: Sort,
     range: RangeAccess,
-    part: Arc<Part<C>>,
-    rows: OrderedRows<C>,
+    part: Arc<Part>,
+    rows: OrderedRows,
     /// Rows the index named that are not read yet, after the part of their keys that is equal within a run.
     named: VecDeque<(Vec<u8>, RowId)>,
     /// Rows the next step reads at least: the more, the fewer of them matched so far.
@@ -51,11 +51,11 @@ pub(super) struct Walk<C> {
     ended: bool,
 }
 
-impl<C: ServerChannel> Walk<C> {
+impl Walk {
     /// Begins a walk over ranges of one index for a selection.
-    pub(super) async fn begin<S: Storage>(
+    pub(super) async fn begin<S: Storage, C: ServerChannel>(
         shared: &Arc<Shared<S, C>>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         ranges: &[&RangeAccess],
         selection: Selection<'_>,
         filter: Arc<Filter>,
@@ -86,7 +86,7 @@ impl<C: ServerChannel> Walk<C> {
     }
 
     /// The next runs, for somebody who wants about so many documents; `None` at the end.
-    pub(super) async fn next<S: Storage>(
+    pub(super) async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
         wanted: usize,

@@ -4,7 +4,7 @@ use super::apply::Revision;
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
-use super::index::{Half, Part};
+use super::index::Part;
 use super::natural::Natural;
 use super::read::Selection;
 use super::{Shared, error, terms};
@@ -14,6 +14,7 @@ use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_records::OpenDocument;
+use arras_schemes::contract::Serves;
 use arras_service::store::{
     DeleteStatement, FoundAndModified, Inserted, Modification, Namespace, Query, UpdateStatement, Updated,
     WriteFailure,
@@ -40,7 +41,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Inserts documents that have an `_id`.
     pub(super) async fn insert(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         documents: Vec<Document>,
         ordered: bool,
     ) -> Result<Inserted, ServiceError> {
@@ -99,7 +100,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Inserts one intent's documents; false if an ordered insert must stop.
     async fn insert_chunk(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         chunk: Vec<(usize, Document)>,
         ordered: bool,
         outcome: &mut Inserted,
@@ -139,7 +140,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// applied.
     pub(super) async fn conflicts(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         revisions: &[Revision],
     ) -> Result<Vec<Option<ServiceError>>, ServiceError> {
         let new_rows: Vec<RowId> = revisions.iter().filter(|r| r.old.is_none()).map(|r| r.row).collect();
@@ -147,14 +148,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut labelled = Vec::new();
         for index in collection.indexes().iter() {
             for part in &index.parts {
-                let Half::Unique(labels) = &part.half else {
+                let Serves::Unique(labels) = part.half.serves() else {
                     continue;
                 };
                 let labels = |document: Option<&Document>| {
                     let terms = document.map(|document| terms::of(part, document)).transpose();
                     let terms = terms.map_err(|error| error::too_many_entries(&error))?.unwrap_or_default();
                     Ok::<_, ServiceError>(
-                        terms.values.iter().map(|value| labels.label(value)).collect::<Vec<_>>(),
+                        terms.terms.keys().map(|value| labels.label(value)).collect::<Vec<_>>(),
                     )
                 };
                 let mut of_revisions = Vec::with_capacity(revisions.len());
@@ -181,7 +182,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Which of `rows` exist.
     async fn existing_rows(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         mut rows: Vec<RowId>,
     ) -> Result<HashSet<RowId>, ServiceError> {
         if rows.is_empty() {
@@ -204,7 +205,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Which rows hold the labels on the server. The indexes are asked side by side.
     async fn taken_labels(
         &self,
-        labelled: &[Labelled<C>],
+        labelled: &[Labelled],
     ) -> Result<HashMap<(IndexId, unique::Label), RowId>, ServiceError> {
         let mut asking = tokio::task::JoinSet::new();
         for (_, index, labels) in labelled {
@@ -239,7 +240,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Changes the documents that match.
     pub(super) async fn update(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         statement: UpdateStatement,
     ) -> Result<Updated, ServiceError> {
         if !statement.multi
@@ -254,7 +255,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Runs a statement as the collection's one writer. What it thinned out is cleaned at its end, whatever came of it.
     async fn as_one_writer<T>(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         statement: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, ServiceError> {
         let _one_writer = self.writer(collection).await?;
@@ -266,14 +267,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The same. The caller holds the write lock.
     async fn update_alone(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         statement: &UpdateStatement,
     ) -> Result<Updated, ServiceError> {
         statement.interrupt.check()?;
         let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
         let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
         // Which of them break a uniqueness may depend on their order.
-        if collection.parts().iter().all(|part| !matches!(part.half, Half::Unique(_))) {
+        if collection.parts().iter().all(|part| !is_unique(part)) {
             found.forget_order();
         }
         let mut outcome = Updated::default();
@@ -300,10 +301,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The documents a statement is about, all of which are met before the first is changed.
     async fn subjects(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         filter: &Filter,
         multi: bool,
-    ) -> Result<Found<C>, ServiceError> {
+    ) -> Result<Found, ServiceError> {
         let sort = Sort::default();
         let selection = Selection {
             filter,
@@ -326,7 +327,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Applies revisions of existing documents in as many intents as they need.
     async fn revise(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         mut revisions: Vec<Revision>,
     ) -> Result<(), ServiceError> {
         if !may_conflict(collection, &revisions) {
@@ -356,7 +357,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Inserts what an upsert makes of its filter and update; its `_id` and the document.
     async fn upsert(
         &self,
-        collection: &Collection<C>,
+        collection: &Collection,
         filter: &Filter,
         update: &Update,
         array_filters: &ArrayFilters,
@@ -378,7 +379,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Removes the documents that match, or the first of them.
     pub(super) async fn delete(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         statement: &DeleteStatement,
     ) -> Result<u64, ServiceError> {
         let DeleteStatement { filter, multi, .. } = statement;
@@ -391,7 +392,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The same. The caller holds the write lock.
     async fn delete_alone(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         statement: &DeleteStatement,
     ) -> Result<u64, ServiceError> {
         let DeleteStatement { filter, multi, .. } = statement;
@@ -410,7 +411,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Changes or removes the first document in the query's order.
     pub(super) async fn find_and_modify(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, ServiceError> {
@@ -420,7 +421,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The same. The caller holds the write lock.
     async fn find_and_modify_alone(
         self: &Arc<Self>,
-        collection: &Arc<Collection<C>>,
+        collection: &Arc<Collection>,
         query: &Query,
         modification: Modification,
     ) -> Result<FoundAndModified, ServiceError> {
@@ -454,30 +455,34 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
+fn is_unique(part: &Part) -> bool {
+    matches!(part.half.serves(), Serves::Unique(_))
+}
+
 /// True if it may depend on the order of these revisions which of them break a uniqueness.
-fn may_conflict<C: ServerChannel>(collection: &Collection<C>, revisions: &[Revision]) -> bool {
+fn may_conflict(collection: &Collection, revisions: &[Revision]) -> bool {
     let parts = collection.parts();
     let changes = |revision: &Revision| {
         let Some(new) = &revision.new else { return false };
         let Some(old) = &revision.old else { return true };
         let differ = |part| match (terms::of(part, &old.document), terms::of(part, new)) {
-            (Ok(old), Ok(new)) => old.values != new.values,
+            (Ok(old), Ok(new)) => old.terms != new.terms,
             (Err(_), _) | (_, Err(_)) => true,
         };
-        parts.iter().filter(|part| matches!(part.half, Half::Unique(_))).any(|part| differ(part))
+        parts.iter().filter(|part| is_unique(part)).any(|part| differ(part))
     };
     revisions.iter().any(changes)
 }
 
 /// What a statement is about.
-enum Found<C> {
+enum Found {
     One(Option<Box<OpenDocument>>),
-    All(Box<Natural<C>>),
+    All(Box<Natural>),
 }
 
-impl<C: ServerChannel> Found<C> {
+impl Found {
     /// The next documents, as many as one intent takes at most; perhaps none although more follow. `None` at the end.
-    async fn next<S: Storage>(
+    async fn next<S: Storage, C: ServerChannel>(
         &mut self,
         shared: &Shared<S, C>,
         documents_max: usize,
@@ -501,7 +506,7 @@ impl<C: ServerChannel> Found<C> {
 ///
 /// # Errors
 /// It is too large, or has what an index cannot hold.
-pub(super) fn check_insertion<C>(parts: &[Arc<Part<C>>], document: &Document) -> Result<usize, ServiceError> {
+pub(super) fn check_insertion(parts: &[Arc<Part>], document: &Document) -> Result<usize, ServiceError> {
     let length = limits::check_built(document)?;
     for part in parts {
         arras_planner::terms::check(document, &part.physical)
@@ -522,14 +527,14 @@ struct Labels {
 }
 
 /// A unique index, and the labels of each revision.
-type Labelled<C> = (Arc<super::index::LiveIndex<C>>, IndexId, Vec<Labels>);
+type Labelled = (Arc<super::index::LiveIndex>, IndexId, Vec<Labels>);
 
 /// The uniqueness one revision breaks; if none, its claims are noted.
-fn conflict<C: ServerChannel>(
-    collection: &Collection<C>,
+fn conflict(
+    collection: &Collection,
     position: usize,
     revision: &Revision,
-    labelled: &[Labelled<C>],
+    labelled: &[Labelled],
     claims: &mut Claims,
 ) -> Option<ServiceError> {
     let document = revision.new.as_ref()?;

@@ -16,6 +16,7 @@
 //! are as fresh as another key.
 
 pub mod occurrences;
+pub mod staging;
 
 use arras_keys::{Key, Purpose};
 use arras_primitives::ggm;

@@ -19,6 +19,9 @@ pub enum IndexError {
     /// The peer's reply contradicts the protocol.
     #[error("the server's reply is not of the protocol: {0}")]
     Peer(&'static str),
+    /// What the server holds contradicts what is on record of it.
+    #[error("{0}")]
+    Contradicted(&'static str),
     /// The caller asked for something the index cannot hold.
     #[error("{0}")]
     Caller(&'static str),

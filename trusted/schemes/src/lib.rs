@@ -5,6 +5,7 @@ pub mod arx_eq;
 pub mod arx_range;
 #[cfg(feature = "lab")]
 pub mod bplus;
+pub mod contract;
 pub mod error;
 #[cfg(feature = "lab")]
 pub mod kerschbaum_tueno;

@@ -44,6 +44,7 @@
 //! the next search.
 
 mod aggregate;
+mod contract;
 mod directory;
 mod emit;
 mod entry;
