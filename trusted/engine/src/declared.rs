@@ -168,8 +168,8 @@ pub(super) fn wanted(
 }
 
 /// Refuses indexes on fields that an index of another protocol gives the order of.
-pub(super) fn kept_protocol<C: ServerChannel>(
-    collection: &Collection<C>,
+pub(super) fn kept_protocol(
+    collection: &Collection,
     wanted: &[PhysicalIndex],
 ) -> Result<(), ServiceError> {
     for index in collection.indexes().iter() {

@@ -5,6 +5,7 @@ use arras_documents::accumulate::{self, NumberSum};
 use arras_documents::path;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::terms::{TooManyTerms, equality_bytes, terms};
+use arras_schemes::contract::Terms;
 use bson::Document;
 
 /// A document's entries in one index.

@@ -85,7 +85,7 @@ fn of_access(access: &Access, indexes: &[IndexState]) -> Explanation {
     let mut leakages: Vec<Leakage> = vec![if has_rows(access) { UNIQUE } else { SCAN }];
     leakages.extend(used.iter().map(|state| state.leakage()));
     let gather = |part: fn(&Leakage) -> &'static [Pattern]| {
-        let mut patterns: Vec<Pattern> = leakages.iter().flat_map(|leakage| part(leakage)).copied().collect();
+        let mut patterns: Vec<Pattern> = leakages.iter().flat_map(part).copied().collect();
         patterns.sort();
         patterns.dedup();
         words(&patterns)
