@@ -14,27 +14,27 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-const DATABASE: &str = "history";
+pub(crate) const DATABASE: &str = "history";
 /// MongoDB's code for a write that is not confirmed.
 const IN_DOUBT: i32 = 64;
 /// For a server that cannot be reached, or does not answer: nothing was done.
 const NOT_DONE: [i32; 2] = [6, 89];
 
-fn insert(ids: impl IntoIterator<Item = i32>) -> Document {
+pub(crate) fn insert(ids: impl IntoIterator<Item = i32>) -> Document {
     let documents: Vec<Document> = ids.into_iter().map(|id| doc! { "_id": id, "a": id % 3 }).collect();
     doc! { "insert": "things", "documents": documents, "$db": DATABASE }
 }
 
-fn delete(id: i32) -> Document {
+pub(crate) fn delete(id: i32) -> Document {
     doc! { "delete": "things", "deletes": [{ "q": { "_id": id }, "limit": 0 }], "$db": DATABASE }
 }
 
-fn ids(client: &mut WireClient) -> Result<BTreeSet<i32>, ClientError> {
+pub(crate) fn ids(client: &mut WireClient) -> Result<BTreeSet<i32>, ClientError> {
     let found = client.query(&doc! { "find": "things", "$db": DATABASE })?;
     Ok(found.iter().map(|document| document.get_i32("_id").unwrap()).collect())
 }
 
-fn create_index(client: &mut WireClient) {
+pub(crate) fn create_index(client: &mut WireClient) {
     let index = doc! { "key": { "a": 1 }, "name": "a" };
     client.command(&doc! { "createIndexes": "things", "indexes": [index], "$db": DATABASE }).unwrap();
 }
@@ -49,7 +49,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 }
 
 /// Puts a copy in a directory's place.
-fn replace(place: &Path, by: &Path) {
+pub(crate) fn replace(place: &Path, by: &Path) {
     std::fs::remove_dir_all(place).unwrap();
     copy(by, place);
 }
@@ -299,7 +299,7 @@ fn each_writer_is_told_the_truth_of_its_own_write_while_the_server_hangs() {
 }
 
 /// Labels of equality entries that the server was sent, from the call numbered `from` on.
-fn labels(system: &System, from: usize) -> BTreeSet<[u8; 16]> {
+pub(crate) fn labels(system: &System, from: usize) -> BTreeSet<[u8; 16]> {
     let writes = transcript::read(&system.transcript()).into_iter().skip(from);
     let writes = writes.filter(|call| call.protocol == write::Write::ID.0);
     let steps = writes.flat_map(|call| codec::decode::<write::Request>(&call.request).unwrap().steps);

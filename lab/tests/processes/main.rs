@@ -3,6 +3,7 @@
 //! random numbers than the usual ones.
 #![allow(clippy::unwrap_used)]
 
+mod accepted;
 mod apply;
 #[path = "../arx_range/auditor.rs"]
 #[allow(dead_code, reason = "shared with the tests of that protocol")]

@@ -11,6 +11,8 @@ use bson::{Document, doc};
 
 /// Namespace to [`CollectionRecord`].
 const COLLECTIONS: Table = Table("collections");
+/// The same, of before a server was accepted that was restored alone, until their indexes are made again.
+const SET_ASIDE: Table = Table("collections_set_aside");
 
 /// A collection as recorded.
 #[derive(Clone, Debug)]
@@ -99,8 +101,30 @@ fn name(ns: &Namespace) -> Vec<u8> {
 /// # Errors
 /// [`LocalError`] if the store fails, or holds an index of a protocol that this build does not know.
 pub fn all<S: Storage>(local: &LocalStore<S>) -> Result<Vec<CollectionRecord>, LocalError> {
-    let stored: Vec<stored::Collection> = local.all(COLLECTIONS)?;
+    read(local, COLLECTIONS)
+}
+
+fn read<S: Storage>(local: &LocalStore<S>, table: Table) -> Result<Vec<CollectionRecord>, LocalError> {
+    let stored: Vec<stored::Collection> = local.all(table)?;
     stored.into_iter().map(stored::Collection::read).collect()
+}
+
+/// Every collection as it was set aside.
+///
+/// # Errors
+/// Those of [`all`].
+pub(super) fn set_aside<S: Storage>(local: &LocalStore<S>) -> Result<Vec<CollectionRecord>, LocalError> {
+    read(local, SET_ASIDE)
+}
+
+/// The change that sets a collection aside.
+pub(super) fn keep_aside<S: Storage>(local: &LocalStore<S>, collection: &CollectionRecord) -> Change {
+    local.set(SET_ASIDE, &name(&collection.namespace()), &stored::Collection::of(collection))
+}
+
+/// The change that forgets a collection that was set aside.
+pub(super) fn forget_aside<S: Storage>(local: &LocalStore<S>, ns: &Namespace) -> Change {
+    local.unset(SET_ASIDE, &name(ns))
 }
 
 /// The change that records a collection.

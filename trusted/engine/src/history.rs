@@ -25,14 +25,16 @@ pub enum Halt {
     #[error(
         "the server's data is newer than the proxy's data directory (a restored backup, or another proxy's data): \
          restore both from the same time and run `arras restore`, or give the proxy and the server empty data \
-         directories; then start the proxy again"
+         directories; then start the proxy again. `arras restore --accept` does not help here: which collections and \
+         indexes the newer data has, under which names and counters, stands in the newer proxy's data alone"
     )]
     ProxyBehind,
     /// The server has lost acknowledged writes.
     #[error(
         "the server's data is older than what it acknowledged to this proxy (a restored backup, or a rollback); \
          nothing is answered, because acknowledged writes would be missing: put the server's newer data back, or \
-         restore both sides from the same time and run `arras restore`; then start the proxy again"
+         restore both sides from the same time and run `arras restore`, or give up the writes that the server lacks \
+         with `arras restore --accept`; then start the proxy again"
     )]
     ServerBehind,
     /// Another proxy has taken the database over.

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Operation id to [`Recorded`].
-const INTENTS: Table = Table("intents");
+pub(super) const INTENTS: Table = Table("intents");
 /// Waits between attempts grow to this.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// How long the server is left alone after it was waited for in vain.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Collection id to itself and its number of documents.
-const COUNTS: Table = Table("each_write.document_counts");
+pub(super) const COUNTS: Table = Table("each_write.document_counts");
 /// Changes kept for queries that watch. A query that lasts beside more is told to start over if it meets a
 /// difference.
 const KEPT_MAX: usize = 250_000;

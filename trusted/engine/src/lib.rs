@@ -2,6 +2,7 @@
 //! checks it again in plaintext, and writes through the intent log.
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod apply;
 mod budget;
 mod builds;
@@ -67,6 +68,7 @@ use collection::Collection;
 use index::{Opening, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
+use restore::Restored;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,6 +221,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
         let local = Arc::new(LocalStore::open(local, root)?);
         let Begun { epoch, starts, restored } = begin(&local, &settings, server)?;
+        let accepts = restored == Some(Restored::ServerAlone);
         let witness = settings.witness.clone();
         let history = Arc::clone(&settings.history);
         let intents =
@@ -247,17 +250,22 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             sequence: AtomicU64::new(starts << 40),
         });
         for record in catalog::all(&shared.local)? {
-            let record = shared.drop_unfinished(record).await?;
+            let record = match accepts {
+                true => shared.as_on_server(record).await?,
+                false => shared.drop_unfinished(record).await?,
+            };
             let collection = shared.load(&record).await?;
             shared.count_once(&collection).await.map_err(|error| OpenError::Count(error.message))?;
             shared.register(collection);
         }
         shared.sweep_counters()?;
-        if restored {
-            shared.make_anew().await?;
+        match restored {
+            Some(Restored::BothSides) => shared.make_anew().await?,
+            Some(Restored::ServerAlone) => shared.make_indexes_again().await?,
+            None => {}
         }
         if let Some(witness) = &witness {
-            witness.advance(seen(server, epoch), restored)?;
+            witness.advance(seen(server, epoch), restored.is_some())?;
         }
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         if shared.settings.keep_schema_applied {
@@ -281,8 +289,8 @@ struct Begun {
     epoch: u64,
     /// Starts so far, this one included.
     starts: u64,
-    /// A restore was declared before it.
-    restored: bool,
+    /// What was declared to be restored before it.
+    restored: Option<Restored>,
 }
 
 /// What a machine that notes this start has seen.
@@ -297,12 +305,12 @@ fn begin<S: Storage>(
     server: &hello::Response,
 ) -> Result<Begun, OpenError> {
     let (database, newest) = (local.get(STATE, DATABASE)?, local.get(STATE, NEWEST)?);
-    let acknowledged = local.acknowledged_before()?;
+    let restored = restore::declared(local)?;
+    let acknowledged = accepted::acknowledged(local, restored, server)?;
     settings.history.take_up(database, newest, acknowledged, server)?;
     local.acknowledged(acknowledged);
-    let restored = restore::declared(local)?;
     let mut last = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0);
-    if restored {
+    if restored.is_some() {
         last = last.saturating_add(restore::EPOCHS_SKIPPED);
     } else if let Some(witness) = &settings.witness {
         witness.check(seen(server, last))?;
@@ -315,6 +323,9 @@ fn begin<S: Storage>(
         local.set(STATE, DATABASE, &server.database),
     ];
     local.apply(&changes, Durability::Durable)?;
+    if restored == Some(Restored::ServerAlone) {
+        accepted::forget_lost(local, acknowledged)?;
+    }
     Ok(Begun { epoch, starts, restored })
 }
 

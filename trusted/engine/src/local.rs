@@ -227,6 +227,21 @@ impl<S: Storage> LocalStore<S> {
         Ok(self.get(META, ACKNOWLEDGED)?.unwrap_or(0))
     }
 
+    /// Removes every record of some tables, and notes that the server has acknowledged so many writes and no more.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails; nothing changed then.
+    pub fn forget(&self, tables: &[Table], commits: u64) -> Result<(), LocalError> {
+        let mut writer = self.store.write()?;
+        for table in tables {
+            writer.delete_prefix(*table, &[])?;
+        }
+        self.acknowledged.store(commits, Ordering::Release);
+        let mark = self.set(META, ACKNOWLEDGED, &commits);
+        writer.put(META, &mark.name, mark.sealed.as_deref().unwrap_or_default())?;
+        Ok(writer.commit(Durability::Durable)?)
+    }
+
     /// Applies changes, all or nothing.
     ///
     /// # Errors

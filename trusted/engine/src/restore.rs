@@ -1,4 +1,6 @@
-//! Both sides restored from one backup: what must not be used twice is made anew.
+//! Restored data that an administrator declares: what must not be used twice is made anew.
+//!
+//! Both sides, from one backup, are dealt with here; the server's alone in `accepted`.
 //!
 //! Since the backup was taken the server may have seen more than the restored state remembers. Counters of equality
 //! indexes would be handed out again, and equal values of then and now would meet under one label. So every equality
@@ -16,6 +18,7 @@ use arras_protocol::IndexId;
 use arras_schemes::contract::Serves;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -24,18 +27,32 @@ const RESTORED: &[u8] = b"restored";
 /// More starts than any proxy has between a backup and its restoring.
 pub(super) const EPOCHS_SKIPPED: u64 = 1 << 32;
 
-/// Notes in the proxy's own store that both sides were restored from one backup; the next start makes anew what must
-/// not be used twice.
+/// What was restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Restored {
+    /// Both sides, from one backup.
+    BothSides,
+    /// The server's side alone: what it lacks is given up.
+    ServerAlone,
+}
+
+/// Notes in the proxy's own store what was restored; the next start makes anew what must not be used twice, and, where
+/// it is the server's side alone, goes by what the server has.
 ///
 /// # Errors
 /// [`LocalError`] if it cannot be noted.
-pub fn declare<S: Storage>(local: &LocalStore<S>) -> Result<(), LocalError> {
-    local.apply(&[local.set(STATE, RESTORED, &true)], Durability::Durable)
+pub fn declare<S: Storage>(local: &LocalStore<S>, restored: Restored) -> Result<(), LocalError> {
+    local.apply(&[local.set(STATE, RESTORED, &restored)], Durability::Durable)
 }
 
-/// True if a restore was declared that no start has dealt with.
-pub(super) fn declared<S: Storage>(local: &LocalStore<S>) -> Result<bool, LocalError> {
-    Ok(local.get(STATE, RESTORED)?.unwrap_or(false))
+/// What was declared that no start has dealt with.
+pub(super) fn declared<S: Storage>(local: &LocalStore<S>) -> Result<Option<Restored>, LocalError> {
+    local.get(STATE, RESTORED)
+}
+
+/// The change that says that a start has dealt with it.
+pub(super) fn dealt_with<S: Storage>(local: &LocalStore<S>) -> Change {
+    local.unset(STATE, RESTORED)
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
@@ -50,7 +67,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 indexes += usize::from(self.make_index_anew(collection, position).await.map_err(failed)?);
             }
         }
-        self.local.apply(&[self.local.unset(STATE, RESTORED)], Durability::Durable)?;
+        self.local.apply(&[dealt_with(&self.local)], Durability::Durable)?;
         tracing::warn!(indexes, collections = collections.len(), "the restore is complete");
         Ok(())
     }

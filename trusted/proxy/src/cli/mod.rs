@@ -78,7 +78,7 @@ pub enum Command {
     Proxy(ProxyArguments),
     /// Say that the proxy's and the server's data directories were restored from one backup (with the proxy stopped):
     /// the next start makes anew what must not be used twice.
-    Restore(ConfigArgument),
+    Restore(RestoreArguments),
 }
 
 /// What `arras certificates` can do.
@@ -222,6 +222,18 @@ pub struct ConfigArgument {
     pub config: PathBuf,
 }
 
+/// Arguments of `arras restore`.
+#[derive(Args, Debug)]
+pub struct RestoreArguments {
+    /// Configuration file, as made by `arras init`.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: PathBuf,
+    /// The server's data directory alone was restored: go on with what it has, and give up every acknowledged write
+    /// that it lacks. Cannot be taken back once the proxy was started.
+    #[arg(long)]
+    pub accept: bool,
+}
+
 /// Arguments of `arras init`.
 #[derive(Args, Debug)]
 pub struct InitArguments {
@@ -320,6 +332,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
-        Command::Restore(arguments) => restore::run(&arguments.config),
+        Command::Restore(arguments) => restore::run(&arguments),
     }
 }

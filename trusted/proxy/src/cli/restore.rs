@@ -1,16 +1,15 @@
-//! `arras restore`: says that both sides were restored from one backup.
+//! `arras restore`: says that both sides were restored from one backup, or that the server's data is accepted as it is.
 
-use super::{Failure, unlock};
+use super::{Failure, RestoreArguments, unlock};
 use crate::configuration::Configuration;
 use arras_engine::local::LocalStore;
-use arras_engine::restore;
+use arras_engine::restore::{self, Restored};
 use arras_keys::Keyring;
 use arras_storage::Embedded;
-use std::path::Path;
 
 #[allow(clippy::print_stdout, reason = "what the command is for")]
-pub(super) fn run(path: &Path) -> Result<(), Failure> {
-    let configuration = Configuration::read(path)?;
+pub(super) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
+    let configuration = Configuration::read(&arguments.config)?;
     let unlock = unlock::existing(configuration.keyring.key_file.clone())?;
     let keyring = Keyring::open(&configuration.keyring.path, unlock)?;
     let data = &configuration.data_dir;
@@ -23,10 +22,18 @@ pub(super) fn run(path: &Path) -> Result<(), Failure> {
     let root = keyring.root(oldest).unwrap_or(keyring.current().1);
     let store = Embedded::open(data).map_err(|error| Failure::data(data.clone(), error))?;
     let local = LocalStore::open(store, root).map_err(|error| Failure::Engine(error.into()))?;
-    restore::declare(&local).map_err(|error| Failure::Engine(error.into()))?;
+    let restored = if arguments.accept { Restored::ServerAlone } else { Restored::BothSides };
+    restore::declare(&local, restored).map_err(|error| Failure::Engine(error.into()))?;
     println!(
-        "noted; restore the server's data directory from the same time, then start both: the proxy makes its equality \
-         indexes anew before it serves"
+        "noted; {}",
+        match restored {
+            Restored::BothSides =>
+                "restore the server's data directory from the same time, then start both: the proxy makes its equality \
+                 indexes anew before it serves",
+            Restored::ServerAlone =>
+                "when the proxy is started next, what the server has is what there is: every acknowledged write that \
+                 the server lacks is lost, and all indexes are made anew from its documents before anything is served",
+        }
     );
     Ok(())
 }

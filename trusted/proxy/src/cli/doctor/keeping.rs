@@ -134,8 +134,8 @@ pub(super) fn open_data(
         let witness =
             witness.map(Witness::open).transpose().map_err(|error| Failure::Engine(error.into()))?;
         match standing::compare(&local, server, witness.as_ref())? {
-            true => detail += "; a restore is declared, which the next start deals with",
-            false => detail += " and belongs to the server's database",
+            Some(_) => detail += "; a restore is declared, which the next start deals with",
+            None => detail += " and belongs to the server's database",
         }
     }
     Ok((Some(local), detail))
