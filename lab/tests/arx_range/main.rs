@@ -1,6 +1,7 @@
 //! ArxRange with both halves in one process: against a sorted list, through crashes and faults, under the eyes of
 //! an attacker who keeps everything.
 
+mod adding;
 mod answers;
 mod auditor;
 mod deferred;

@@ -138,6 +138,7 @@ fn sealed_under(step: &Step) -> Vec<(Vec<u8>, &Blob)> {
         Step::ArxRange(
             Change::PutHead { index, sealed, .. }
             | Change::PutBucket { index, sealed, .. }
+            | Change::AddEntries { index, sealed, .. }
             | Change::PutTop { index, record: TopNode { sealed, .. }, .. }
             | Change::PutNode { index, record: TreeNode { sealed, .. }, .. },
         ) => vec![(index.as_bytes().to_vec(), sealed)],

@@ -177,6 +177,7 @@ fn take_random_of_range(change: arx_range::Change, take: &mut impl FnMut(&'stati
         Change::PutTop { record, .. } => take("top nodes", record.sealed.as_slice()),
         Change::PutNode { record, .. } => take("tree nodes", record.sealed.as_slice()),
         Change::PutBucket { sealed, .. } => take("buckets", sealed.as_slice()),
+        Change::AddEntries { sealed, .. } => take("added entries", sealed.as_slice()),
         Change::PutCircuit { circuit, .. } => {
             take("circuits", circuit.gates.as_slice());
             for transition in circuit.left.iter().chain(&circuit.right) {

@@ -305,11 +305,22 @@ fn equal_leakage_looks_equal() {
 /// A bucket shows its number of entries in steps, also where they carry sums.
 #[test]
 fn buckets_hide_a_few_entries_and_their_sums() {
+    hides_a_few_entries(&doc! { "operations": ["range"], "sums": ["s", "t"] });
+}
+
+/// So do the records that go beside a bucket where there are no sums.
+#[test]
+fn records_beside_buckets_hide_a_few_entries() {
+    let records = hides_a_few_entries(&doc! { "operations": ["range"] });
+    assert_eq!(records.map(|records| records > 0), [true, true], "none was added");
+}
+
+/// How many records each server was sent to go beside a bucket.
+fn hides_a_few_entries(arras: &Document) -> [usize; 2] {
     let mut twins = both(ONE_BUCKET);
-    let (mut random, mut failures) = (Default::default(), Vec::new());
+    let (mut random, mut failures) = <([RandomBytes; 2], Vec<String>)>::default();
     let act = |running: &Running| {
-        let sums = doc! { "operations": ["range"], "sums": ["s", "t"] };
-        running.create_index(index("r", doc! { "r": 1 }, false, sums));
+        running.create_index(index("r", doc! { "r": 1 }, false, arras.clone()));
         // In arrays of five elements: 12 values left and 15 right, and after each document a bucket of as many steps.
         for (number, values) in (0..4).zip(running.twin.pick([3, 3, 3, 3], [4, 3, 4, 4])) {
             let elements: Vec<i32> = (0..5).map(|element| number * 10 + element.min(values - 1)).collect();
@@ -324,6 +335,7 @@ fn buckets_hide_a_few_entries_and_their_sums() {
     compare("one bucket", &mut twins, &mut random, &mut failures);
     stored_alike(twins, &mut failures);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    random.map(|random| random.get("added entries").map_or(0, Vec::len))
 }
 
 /// Where trees of circuits are, their shape is random: what can be compared is each kind of record, and of request.

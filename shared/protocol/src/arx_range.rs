@@ -17,7 +17,8 @@
 //! the garblings of the siblings it passes, and no server can make the client lead two walks into one circuit.
 //!
 //! *Leakage.* Snapshot: number of buckets, their padded sizes and their order, which is that of the keys and in which
-//! every node has its place, treap shape. Search: bucket ranks of the
+//! every node has its place, treap shape; how many entries many-entry inserts added to each bucket since it was last
+//! rewritten, and with which others of the bucket they came. Search: bucket ranks of the
 //! bounds, the buckets returned. Insert and remove: rank of the bucket.
 
 use crate::bytes::Blob;
@@ -243,6 +244,8 @@ pub struct FoundBucket {
     pub node: NodeId,
     /// The bucket.
     pub bucket: Bucket,
+    /// Sealed entries that were added since it was stored ([`Change::AddEntries`]), in no order that means anything.
+    pub added: Vec<Blob>,
 }
 
 /// What comes back.
@@ -334,13 +337,22 @@ pub enum Change {
         /// Which.
         node: NodeId,
     },
-    /// Stores a bucket's entries; its place among the others stays.
+    /// Stores a bucket's entries, and removes what was added to it; its place among the others stays.
     PutBucket {
         /// Where.
         index: IndexId,
         /// Which.
         node: NodeId,
         /// Sealed entries.
+        sealed: Blob,
+    },
+    /// Adds entries to a stored bucket without rewriting it: one sealed record beside it. Added again, it is there once.
+    AddEntries {
+        /// Where.
+        index: IndexId,
+        /// Which bucket.
+        node: NodeId,
+        /// Sealed entries, padded to a power of two of them. Its first 12 bytes, the nonce, are its name.
         sealed: Blob,
     },
     /// Makes two stored buckets neighbours.

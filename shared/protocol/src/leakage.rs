@@ -138,7 +138,8 @@ pub const ARX_EQ: Leakage = Leakage {
 /// ArxRange with buckets.
 pub const ARX_RANGE: Leakage = Leakage {
     protocol: "arx_range",
-    // The last: circuits that a change left behind show what came since a tree's last search.
+    // The last: circuits that a change left behind show what came since a tree's last search, and records beside a bucket
+    // how much came since it was rewritten.
     snapshot: &[Pattern::Size, Pattern::Shape, Pattern::InsertionOrder],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::BucketRank],
     update: &[Pattern::BucketRank],

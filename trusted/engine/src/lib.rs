@@ -454,6 +454,7 @@ fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
             | Change::PutNode { index, .. }
             | Change::RemoveNode { index, .. }
             | Change::PutBucket { index, .. }
+            | Change::AddEntries { index, .. }
             | Change::LinkBuckets { index, .. }
             | Change::PutCircuit { index, .. },
         ) => Some(*index),

@@ -4,6 +4,7 @@
 //! closed upwards and a function of the set alone. `l` is the least for which there are at most
 //! [`super::ArxRangeParameters::top_nodes`] of them. With `l` = 0 every separator is top and no circuit exists.
 
+use super::adding::Added;
 use super::aggregate::Aggregate;
 use super::secrets::Place;
 use super::treap::Link;
@@ -105,13 +106,24 @@ pub(super) struct Gap {
     /// The whole tree as the server has it, for the next change that would load it. As sound as this directory: it
     /// goes when the outcome of a change is unknown.
     pub(super) held: Option<Link>,
+    /// Nodes of that tree.
+    pub(super) held_nodes: usize,
     /// True if the server's record is not what it should be.
     pub(super) changed: bool,
 }
 
 impl Gap {
     pub(super) fn new(root: Option<NodeId>, own: Aggregate, total: Aggregate) -> Self {
-        Self { root, own, total, tree: TreeLock::default(), in_hand: None, held: None, changed: false }
+        Self {
+            root,
+            own,
+            total,
+            tree: TreeLock::default(),
+            in_hand: None,
+            held: None,
+            held_nodes: 0,
+            changed: false,
+        }
     }
 }
 
@@ -134,6 +146,8 @@ pub(super) struct Directory {
     pub(super) head: Gap,
     /// In key order.
     pub(super) tops: Vec<Top>,
+    /// What is known of entries beside their buckets.
+    pub(super) added: Added,
 }
 
 impl Directory {
@@ -156,6 +170,13 @@ impl Directory {
         }
     }
 
+    /// Holds a gap's whole tree.
+    pub(super) fn hold_tree(&mut self, gap: usize, tree: Option<Link>) {
+        let gap = self.gap_mut(gap);
+        gap.held_nodes = tree.as_ref().map_or(0, Link::node_count);
+        gap.held = tree;
+    }
+
     /// Makes every tree unready, where something may happen to them that is not seen here.
     pub(super) fn forget_trees(&mut self) {
         for gap in 0..self.gap_count() {
@@ -170,7 +191,7 @@ impl Directory {
 
     /// Lets go of held trees until they have no more than `nodes_max` nodes together, the first in key order first.
     pub(super) fn bound_held(&mut self, nodes_max: usize) {
-        let held = |gap: &Gap| gap.held.as_ref().map_or(0, Link::node_count);
+        let held = |gap: &Gap| if gap.held.is_some() { gap.held_nodes } else { 0 };
         let mut nodes: usize = (0..self.gap_count()).map(|gap| held(self.gap(gap))).sum();
         for gap in 0..self.gap_count() {
             if nodes <= nodes_max {

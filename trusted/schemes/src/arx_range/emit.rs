@@ -3,7 +3,7 @@
 use super::ArxRangeParameters;
 use super::aggregate::Aggregate;
 use super::directory::{Gap, InHand, LEVELS_BYTES, Levels, Ready};
-use super::entry::{Record, encode_bucket};
+use super::entry::{Entry, Record, encode_added, encode_bucket};
 use super::epoch::Generation;
 use super::garbling::Job;
 use super::locate::LockedTree;
@@ -35,7 +35,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         if self.index.parameters().aggregated() {
             self.count_buckets()?;
         }
-        let mut changes = Vec::new();
+        let mut changes = self.emit_added();
         let relinked = self.emit_buckets(&mut changes);
         if relinked {
             self.directory.version += 1;
@@ -91,10 +91,23 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
         Ok(())
     }
 
+    /// Entries that go beside their buckets.
+    fn emit_added(&mut self) -> Vec<Change> {
+        let mut added = std::mem::take(&mut self.added);
+        // In an order that says nothing, and replays.
+        added.sort_unstable_by_key(|(node, _)| *node);
+        let change = |(node, entries): (NodeId, Vec<Entry>)| {
+            let sealed = self.seal(Kind::Added, node, &encode_added(self.index.parameters(), &entries));
+            Change::AddEntries { index: self.index.secrets.index, node, sealed }
+        };
+        added.into_iter().map(change).collect()
+    }
+
     /// Buckets that went, came or changed. True if the list did.
     fn emit_buckets(&mut self, changes: &mut Vec<Change>) -> bool {
         let index = self.index.secrets.index;
         let mut relinked = !self.removed.is_empty();
+        self.directory.added.note_rewritten(&self.buckets, &self.removed);
         self.removed.sort_unstable();
         changes.extend(self.removed.iter().map(|node| Change::RemoveNode { index, node: *node }));
         let mut buckets: Vec<_> = self.buckets.iter().collect();
@@ -142,7 +155,7 @@ impl<C: Channel<Protocol>> Changing<'_, C> {
             *guard = ready;
         }
         if keeps || !opened || matches!(link, Link::Empty) {
-            self.directory.gap_mut(gap).held = link.settled();
+            self.directory.hold_tree(gap, link.settled());
             return None;
         }
         self.directory.gap_mut(gap).held = None;

@@ -61,7 +61,10 @@ fn bucket_step_bytes(parameters: &ArxRangeParameters) -> usize {
 /// Lays out a bucket.
 pub(super) fn encode_bucket(parameters: &ArxRangeParameters, entries: &[Entry]) -> Vec<u8> {
     let content_bytes = COUNT_BYTES + entries.len() * entry_bytes(parameters);
-    let bytes = content_bytes.next_multiple_of(bucket_step_bytes(parameters));
+    encode_padded(entries, content_bytes.next_multiple_of(bucket_step_bytes(parameters)))
+}
+
+fn encode_padded(entries: &[Entry], bytes: usize) -> Vec<u8> {
     let mut output = Vec::with_capacity(bytes);
     output.extend_from_slice(&u32::try_from(entries.len()).unwrap_or(u32::MAX).to_be_bytes());
     for entry in entries {
@@ -73,7 +76,13 @@ pub(super) fn encode_bucket(parameters: &ArxRangeParameters, entries: &[Entry]) 
     output
 }
 
-/// Reads a bucket.
+/// Lays out entries that are added to a bucket: room for a power of two of them.
+pub(super) fn encode_added(parameters: &ArxRangeParameters, entries: &[Entry]) -> Vec<u8> {
+    let bytes = COUNT_BYTES + entries.len().next_power_of_two() * entry_bytes(parameters);
+    encode_padded(entries, bytes)
+}
+
+/// Reads a bucket, or entries that were added to one.
 pub(super) fn decode_bucket(
     parameters: &ArxRangeParameters,
     mut bytes: &[u8],

@@ -42,13 +42,13 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         let mut last: Option<(Place, RowId)> = None;
         for (chunk, first) in order.chunks(BUCKETS_AT_ONCE).zip((0_usize..).step_by(BUCKETS_AT_ONCE)) {
             let found = self.load_buckets(chunk.iter().map(|(node, _)| *node).collect()).await?;
-            for ((bucket, (node, separator)), place) in found.iter().zip(chunk).zip(first..) {
+            for ((bucket, (_, separator)), place) in found.iter().zip(chunk).zip(first..) {
                 let name = |place: usize| order.get(place).map(|(node, _)| *node);
                 let before = place.checked_sub(1).and_then(name);
                 if bucket.bucket.previous != before || bucket.bucket.next != name(place + 1) {
                     return Err(IndexError::Peer("buckets are not linked in the order of their separators"));
                 }
-                let held = self.open_bucket(*node, &bucket.bucket.sealed)?;
+                let held = self.open_bucket(bucket)?;
                 let begins = held.first().map(|entry| &entry.place);
                 if separator.is_some() && begins != separator.as_ref() {
                     return Err(IndexError::Peer("a bucket does not begin with its separator"));

@@ -1,6 +1,7 @@
 //! Loading the directory, trees and buckets, each checked against what it must be.
 
 use super::ArxRange;
+use super::adding::Added;
 use super::aggregate::Aggregate;
 use super::directory::{Directory, Gap, LEVELS, LEVELS_BYTES, Levels, Top, TreeLock, level};
 use super::entry::{Entry, Record, decode_bucket};
@@ -222,12 +223,22 @@ impl<C: Channel<Protocol>> ArxRange<C> {
         Ok(found)
     }
 
-    /// Opens a bucket. Every bucket but the head's begins with its separator, and no other entry is one.
-    pub(super) fn open_bucket(&self, node: NodeId, sealed: &Blob) -> Result<Vec<Entry>, IndexError> {
-        let opened = self.secrets.open(Kind::Bucket, node, sealed)?;
-        let entries = decode_bucket(self.parameters(), &opened)?;
-        if node != NodeId::HEAD && entries.is_empty() {
+    /// Opens a bucket, with what was added to it. Every bucket but the head's begins with its separator, and no other
+    /// entry is one.
+    pub(super) fn open_bucket(&self, found: &FoundBucket) -> Result<Vec<Entry>, IndexError> {
+        let opened = self.secrets.open(Kind::Bucket, found.node, &found.bucket.sealed)?;
+        let mut entries = decode_bucket(self.parameters(), &opened)?;
+        if found.node != NodeId::HEAD && entries.is_empty() {
             return Err(IndexError::Peer("a bucket without its separator"));
+        }
+        for sealed in &found.added {
+            let opened = self.secrets.open(Kind::Added, found.node, sealed)?;
+            entries.extend(decode_bucket(self.parameters(), &opened)?);
+        }
+        if !found.added.is_empty() {
+            entries.sort_unstable_by(|left, right| left.rank().cmp(&right.rank()));
+            // What is added may be there already: nobody looked.
+            entries.dedup_by(|left, right| left.rank() == right.rank());
         }
         Ok(entries)
     }
@@ -290,6 +301,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             return Err(IndexError::Peer("the directory is not what its head says"));
         }
         let head = Gap::new(gap, own, total);
-        Ok(Directory { valid: true, version, levels, threshold, head, tops })
+        let added = Added::default();
+        Ok(Directory { valid: true, version, levels, threshold, head, tops, added })
     }
 }

@@ -24,6 +24,12 @@
 //! (they have no circuits), in units of whole trees; and, by what is left over, which separators of a tree came since its
 //! last search.
 //!
+//! *Buckets are rewritten now and then.* A change that inserts many entries into an index without aggregates adds them
+//! beside their buckets (`adding`), each a small sealed record, and reads and rewrites a bucket only where its records
+//! come to half of `B`, where it is split, or where nothing is known of it since this process began. Whoever reads the
+//! bucket reads its records too; any later change of it rewrites it with them. The server that runs sees the bucket of
+//! each entry either way; a snapshot shows how many came since the bucket was rewritten.
+//!
 //! *No circuit is opened twice.* Labels leave for a root's circuit under a nonce only this process knows to be
 //! unused. Everything below is reached through links that this process tagged (`locate`), so this holds
 //! against a server that lies, not only against one that crashes.
@@ -43,6 +49,7 @@
 //! they touch instead of walking them: it opens nothing and shows the same. Circuits of trees they change are made at
 //! the next search.
 
+mod adding;
 mod aggregate;
 mod contract;
 mod directory;
@@ -266,6 +273,7 @@ impl<C: Channel<Protocol>> ArxRange<C> {
             threshold: 0,
             head: directory::Gap::new(None, zero.clone(), zero),
             tops: Vec::new(),
+            added: adding::Added::default(),
         };
         let opened = Arc::new(Self {
             channel,

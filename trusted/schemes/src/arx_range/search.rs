@@ -243,7 +243,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         }
         let mut full_at = None;
         for found in buckets {
-            let mut entries = self.open_bucket(found.node, &found.bucket.sealed)?;
+            let mut entries = self.open_bucket(found)?;
             if gathering.range.order == Order::Descending {
                 entries.reverse();
             }

@@ -16,6 +16,7 @@ pub(super) type Place = Box<[u8]>;
 /// What a sealed record is: part of its associated data.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
+    Added,
     Bucket,
     Head,
     Node,
@@ -25,6 +26,7 @@ pub(super) enum Kind {
 impl Kind {
     fn name(self) -> &'static [u8] {
         match self {
+            Self::Added => b"arx_range added",
             Self::Bucket => b"arx_range bucket",
             Self::Head => b"arx_range head",
             Self::Node => b"arx_range node",

@@ -61,10 +61,10 @@ pub(super) struct BucketInHand {
 }
 
 /// What is to change: entries to remove, then entries to insert, in order of place.
-struct Batch {
-    remove: BTreeSet<(Place, RowId)>,
+pub(super) struct Batch {
+    pub(super) remove: BTreeSet<(Place, RowId)>,
     /// True if an entry of that place and row is to be replaced (its sums may differ).
-    insert: BTreeMap<(Place, RowId), (Entry, bool)>,
+    pub(super) insert: BTreeMap<(Place, RowId), (Entry, bool)>,
 }
 
 /// A change under way.
@@ -76,6 +76,8 @@ pub(super) struct Changing<'a, C> {
     pub(super) levels_changed: bool,
     /// True for a change of few places, which walks: trees that come to be are given circuits at once.
     pub(super) walks: bool,
+    /// Entries that go beside their buckets.
+    pub(super) added: Vec<(NodeId, Vec<Entry>)>,
 }
 
 /// The lock of a tree nobody else can hold: the index is held alone.
@@ -112,14 +114,18 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         insert: Vec<RangeEntry>,
         remove: Vec<RangeEntry>,
     ) -> Result<Staged, IndexError> {
-        let batch = self.batch(insert, remove)?;
+        let mut batch = self.batch(insert, remove)?;
         let mut directory = self.loaded(held).await?;
         let generation = self.generation();
-        let points = self.points(&batch);
+        let mut points = self.points(&batch);
         if points.is_empty() {
             return Ok(Staged { steps: Vec::new(), finish: Box::new(Repair::none) });
         }
         let walks = points.len() <= WALKED_PLACES;
+        let added = if walks { Vec::new() } else { self.take_addable(&mut directory, &mut batch)? };
+        if !added.is_empty() {
+            points = self.points(&batch);
+        }
         let (trees, found) = if walks {
             self.walk(&directory, &generation, &points).await?
         } else {
@@ -137,6 +143,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
             removed: Vec::new(),
             levels_changed: false,
             walks,
+            added,
         };
         for (place, row) in &batch.remove {
             changing.remove(place, *row)?;
@@ -249,7 +256,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
 
     fn in_hand(&self, found: Vec<FoundBucket>) -> Result<HashMap<NodeId, BucketInHand>, IndexError> {
         let open = |found: FoundBucket| {
-            let entries = self.open_bucket(found.node, &found.bucket.sealed)?;
+            let entries = self.open_bucket(&found)?;
             let next = found.bucket.next;
             Ok((found.node, BucketInHand { entries, next, stored_next: Some(next), changed: false }))
         };

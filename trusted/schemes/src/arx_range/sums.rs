@@ -76,7 +76,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         if located.buckets.iter().map(|bucket| bucket.node).ne(names) {
             return Err(IndexError::Peer("not the buckets the bounds fall in"));
         }
-        located.buckets.iter().map(|found| self.open_bucket(found.node, &found.bucket.sealed)).collect()
+        located.buckets.iter().map(|found| self.open_bucket(found)).collect()
     }
 }
 

@@ -1,10 +1,15 @@
 //! Changes, as steps of a write.
 
-use super::store::{BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, circuit_key, load, node_key, save, storage};
+use super::store::{
+    BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, added_key, added_range, circuit_key, load, node_key, save,
+    storage,
+};
+use crate::keyspace::borrow;
 use arras_protocol::arx_range::{Bucket, Change, Circuit, Side};
 use arras_protocol::limits::KEY_BYTES_MAX;
 use arras_protocol::{Blob, IndexId, NodeId, Refusal};
-use arras_storage::Write;
+use arras_storage::{Direction, Write};
+use std::ops::ControlFlow;
 
 /// Applies a step of a write.
 ///
@@ -37,7 +42,7 @@ pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
             delete_tree_node(writer, *index, *node)?;
             let name = node_key(*index, *node);
             writer.delete(TOP, &name).map_err(storage)?;
-            writer.delete(BUCKETS, &name).map_err(storage).map(drop)
+            writer.delete_prefix(BUCKETS, &name).map_err(storage).map(drop)
         }
         Change::PutBucket { index, node, sealed } => {
             head(writer, *index)?;
@@ -46,8 +51,10 @@ pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
                 Some(old) => (old.previous, old.next),
                 None => (None, None),
             };
+            delete_added(writer, *index, *node)?;
             save(writer, BUCKETS, &name, &Bucket { previous, next, sealed: sealed.clone() })
         }
+        Change::AddEntries { index, node, sealed } => add_entries(writer, *index, *node, sealed),
         Change::LinkBuckets { index, left, right } => link(writer, *index, *left, *right),
         Change::PutCircuit { index, node, side, circuit } => {
             put_circuit(writer, *index, *node, *side, circuit)
@@ -99,6 +106,28 @@ fn delete_tree_node(writer: &mut impl Write, index: IndexId, node: NodeId) -> Re
         }
     }
     Ok(())
+}
+
+/// Puts entries beside their bucket.
+fn add_entries(writer: &mut impl Write, index: IndexId, node: NodeId, sealed: &Blob) -> Result<(), Refusal> {
+    let name = node_key(index, node);
+    if writer.get(BUCKETS, &name).map_err(storage)?.is_none() {
+        return Err(Refusal::Malformed("no such bucket".into()));
+    }
+    let name = added_key(&name, sealed).ok_or_else(|| Refusal::Malformed("entries without a name".into()))?;
+    writer.put(BUCKETS, &name, sealed.as_slice()).map_err(storage)
+}
+
+/// Removes what was added to a bucket.
+fn delete_added(writer: &mut impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
+    let mut names = Vec::new();
+    writer
+        .scan(BUCKETS, borrow(&added_range(&node_key(index, node))), Direction::Ascending, &mut |name, _| {
+            names.push(name.to_vec());
+            ControlFlow::Continue(())
+        })
+        .map_err(storage)?;
+    names.iter().try_for_each(|name| writer.delete(BUCKETS, name).map(drop).map_err(storage))
 }
 
 fn link(writer: &mut impl Write, index: IndexId, left: NodeId, right: Option<NodeId>) -> Result<(), Refusal> {

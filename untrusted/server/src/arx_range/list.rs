@@ -1,7 +1,7 @@
 //! Buckets: a doubly linked list in key order.
 
 use super::store::{View, damaged};
-use arras_protocol::arx_range::{Bucket, FoundBucket, Order, Response};
+use arras_protocol::arx_range::{FoundBucket, Order, Response};
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::{NodeId, Refusal};
 use arras_storage::Read;
@@ -10,8 +10,15 @@ use arras_storage::Read;
 const BUCKET_BYTES: usize = 64;
 
 /// A bucket that is named by the client.
-fn named<R: Read>(view: &View<'_, R>, node: NodeId) -> Result<Bucket, Refusal> {
+fn named<R: Read>(view: &View<'_, R>, node: NodeId) -> Result<FoundBucket, Refusal> {
     view.bucket(node)?.ok_or_else(|| Refusal::Malformed("no such bucket".into()))
+}
+
+/// What it takes up in a reply, in bytes, about.
+fn reply_bytes(found: &FoundBucket) -> usize {
+    let added =
+        found.added.iter().fold(0_usize, |sum, sealed| sum.saturating_add(sealed.len()).saturating_add(2));
+    added.saturating_add(found.bucket.sealed.len()).saturating_add(BUCKET_BYTES)
 }
 
 /// The first of `nodes`' buckets, as many as fit a reply.
@@ -23,8 +30,8 @@ pub(super) fn buckets<R: Read>(view: &View<'_, R>, nodes: &[NodeId]) -> Result<R
             break;
         }
         let bucket = named(view, node)?;
-        bytes = bytes.saturating_add(bucket.sealed.len()).saturating_add(BUCKET_BYTES);
-        found.push(FoundBucket { node, bucket });
+        bytes = bytes.saturating_add(reply_bytes(&bucket));
+        found.push(bucket);
     }
     Ok(Response::Buckets(found))
 }
@@ -35,9 +42,9 @@ pub(super) fn ends<R: Read>(
     lower: NodeId,
     upper: NodeId,
 ) -> Result<Vec<FoundBucket>, Refusal> {
-    let mut found = vec![FoundBucket { node: lower, bucket: named(view, lower)? }];
+    let mut found = vec![named(view, lower)?];
     if upper != lower {
-        found.push(FoundBucket { node: upper, bucket: named(view, upper)? });
+        found.push(named(view, upper)?);
     }
     Ok(found)
 }
@@ -57,12 +64,12 @@ pub(super) fn between<R: Read>(
     let mut left = buckets_max;
     loop {
         let neighbour = match order {
-            Order::Ascending => bucket.next,
-            Order::Descending => bucket.previous,
+            Order::Ascending => bucket.bucket.next,
+            Order::Descending => bucket.bucket.previous,
         };
-        bytes = bytes.saturating_add(bucket.sealed.len()).saturating_add(BUCKET_BYTES);
+        bytes = bytes.saturating_add(reply_bytes(&bucket));
         left = left.saturating_sub(1);
-        found.push(FoundBucket { node, bucket });
+        found.push(bucket);
         if node == until {
             return Ok((found, None));
         }

@@ -1,10 +1,11 @@
 //! Where an index's parts are stored: fixed-width names, postcard values.
 
-use crate::keyspace::key;
-use arras_protocol::arx_range::{Bucket, Circuit, Side, TreeNode};
+use crate::keyspace::{borrow, key, prefix_range};
+use arras_protocol::arx_range::{Bucket, Circuit, FoundBucket, Side, TreeNode};
 use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
-use arras_storage::{Read, StorageError, Table, Write};
+use arras_storage::{Direction, Read, StorageError, Table, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::ops::{Bound, ControlFlow};
 
 /// Index id to [`Head`].
 pub(super) const HEADS: Table = Table("arx_range_heads");
@@ -12,10 +13,17 @@ pub(super) const HEADS: Table = Table("arx_range_heads");
 pub(super) const TOP: Table = Table("arx_range_top");
 /// Index id and node id to [`TreeNode`].
 pub(super) const NODES: Table = Table("arx_range_nodes");
-/// Index id and node id to [`Bucket`].
+/// Index id and node id to [`Bucket`]; the same with the first [`ADDED_NAME_BYTES`] of them to sealed entries that
+/// were added to it since.
 pub(super) const BUCKETS: Table = Table("arx_range_buckets");
 /// Index id, node id and side to [`Circuit`].
 pub(super) const CIRCUITS: Table = Table("arx_range_circuits");
+
+/// How many of the first bytes of added entries are their name: their nonce.
+const ADDED_NAME_BYTES: usize = 12;
+
+/// Most bytes of added entries of one bucket that are read: a client rewrites a bucket long before.
+const ADDED_BYTES_MAX: usize = 1 << 20;
 
 /// Facts about an index, and its head.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +49,17 @@ pub(super) fn damaged(what: &str) -> Refusal {
 /// Name of a node's record.
 pub(super) fn node_key(index: IndexId, node: NodeId) -> Vec<u8> {
     key(&[index.as_bytes(), node.as_bytes()])
+}
+
+/// Name of entries added to the bucket of that name; none if they have none.
+pub(super) fn added_key(bucket: &[u8], sealed: &Blob) -> Option<Vec<u8>> {
+    Some(key(&[bucket, sealed.as_slice().get(..ADDED_NAME_BYTES)?]))
+}
+
+/// The names of all entries added to the bucket of that name.
+pub(super) fn added_range(bucket: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (_, end) = prefix_range(bucket, None);
+    (Bound::Excluded(bucket.to_vec()), end)
 }
 
 /// Name of a circuit.
@@ -101,9 +120,25 @@ impl<'a, R: Read> View<'a, R> {
         load(self.reader, NODES, &node_key(self.index, node))
     }
 
-    /// A bucket.
-    pub(super) fn bucket(&self, node: NodeId) -> Result<Option<Bucket>, Refusal> {
-        load(self.reader, BUCKETS, &node_key(self.index, node))
+    /// A bucket, with what was added to it.
+    pub(super) fn bucket(&self, node: NodeId) -> Result<Option<FoundBucket>, Refusal> {
+        let bucket_name = node_key(self.index, node);
+        let (mut bucket, mut added, mut added_bytes) = (None, Vec::new(), 0_usize);
+        let range = prefix_range(&bucket_name, None);
+        let mut visit = |name: &[u8], value: &[u8]| {
+            if name.len() == bucket_name.len() {
+                bucket = Some(codec::decode::<Bucket>(value).map_err(|_| damaged(BUCKETS.0)));
+            } else {
+                added_bytes = added_bytes.saturating_add(value.len());
+                added.push(Blob::from(value.to_vec()));
+            }
+            if added_bytes > ADDED_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.reader.scan(BUCKETS, borrow(&range), Direction::Ascending, &mut visit).map_err(storage)?;
+        if added_bytes > ADDED_BYTES_MAX {
+            return Err(Refusal::Limit("more was added to a bucket than one reply takes".into()));
+        }
+        Ok(bucket.transpose()?.map(|bucket| FoundBucket { node, bucket, added }))
     }
 
     /// A circuit.
