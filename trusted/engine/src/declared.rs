@@ -168,10 +168,7 @@ pub(super) fn wanted(
 }
 
 /// Refuses indexes on fields that an index of another protocol gives the order of.
-pub(super) fn kept_protocol(
-    collection: &Collection,
-    wanted: &[PhysicalIndex],
-) -> Result<(), ServiceError> {
+pub(super) fn kept_protocol(collection: &Collection, wanted: &[PhysicalIndex]) -> Result<(), ServiceError> {
     for index in collection.indexes().iter() {
         for part in &index.parts {
             if let Some(change) = request::changed_protocol(wanted, &part.physical) {
