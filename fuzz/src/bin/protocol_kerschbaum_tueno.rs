@@ -12,12 +12,15 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![
         encode(&Request::CreateIndex { index, page_bytes: 4096 }),
         encode(&Request::DropIndex { index }),
-        encode(&Request::Head { index, position: 7 }),
-        encode(&Request::Entries { index, position: 7, count: 300 }),
-        encode(&Request::Insert { index, length: 9, position: 3, entry: [4; 32], rotation: 8 }),
-        encode(&Request::Remove { index, length: 9, position: 3, rotation: 8 }),
+        encode(&Request::Begin { index }),
+        encode(&Request::Head { index, version: 9, position: 7 }),
+        encode(&Request::Entries { index, version: 9, position: 7, count: 300 }),
+        encode(&Request::Insert { index, version: 9, position: 3, entry: [4; 32], rotation: 8 }),
+        encode(&Request::Remove { index, version: 9, position: 3, rotation: 8 }),
         encode(&Response::Done),
-        encode(&Response::Head { length: 9, head: Some([5; 16]) }),
+        encode(&Response::Changed),
+        encode(&Response::Begun { version: 9, length: 9, head: Some([5; 16]) }),
+        encode(&Response::Head([5; 16])),
         encode(&Response::Entries(Blob(vec![6; 64]))),
     ]
 }

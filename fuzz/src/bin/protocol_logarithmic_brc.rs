@@ -5,7 +5,7 @@ use arras_fuzz::{decodes_stably, seed};
 use arras_protocol::codec::{decode, encode};
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken};
-use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, RECORDS_MAX, Request, Response};
+use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, Others, RECORDS_MAX, Request, Response};
 use arras_protocol::{Blob, IndexId};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,7 +19,7 @@ fn seeds() -> Vec<Vec<u8>> {
             shape,
             bins: vec![Bin { place: 3, cells: Blob(vec![4; 80]) }],
             blocks: vec![Block { label: Label([5; 16]), sealed: Blob(vec![6; 40]) }],
-            retain: Some(vec![instance]),
+            others: Some(Others { kept: vec![instance], replaced: vec![instance] }),
         })
     });
     let asked = vec![Asked { instance, tokens: vec![SearchToken([7; 16]); 2] }];

@@ -48,15 +48,16 @@ fn kerschbaum_tueno_seed() -> Vec<u8> {
     use kerschbaum_tueno::Request;
     let index = INDEX;
     let insert =
-        |length, position, rotation| Request::Insert { index, length, position, entry: [4; 32], rotation };
+        |version, position, rotation| Request::Insert { index, version, position, entry: [4; 32], rotation };
     framed::<kerschbaum_tueno::KerschbaumTueno>(&[
         Request::CreateIndex { index, page_bytes: 64 },
         insert(0, 0, 0),
         insert(1, 1, 1),
         insert(2, 0, 2),
-        Request::Head { index, position: 1 },
-        Request::Entries { index, position: 2, count: 5 },
-        Request::Remove { index, length: 3, position: 1, rotation: 1 },
+        Request::Begin { index },
+        Request::Head { index, version: 3, position: 1 },
+        Request::Entries { index, version: 3, position: 2, count: 5 },
+        Request::Remove { index, version: 3, position: 1, rotation: 1 },
         Request::DropIndex { index },
     ])
 }
@@ -95,7 +96,7 @@ fn pope_seed() -> Vec<u8> {
 
 /// A list of one cell, or one that says it is as long as can be.
 fn logarithmic_brc_seed(records: u32) -> Vec<u8> {
-    use logarithmic_brc::{Asked, Bin, InstanceId, Request};
+    use logarithmic_brc::{Asked, Bin, InstanceId, Others, Request};
     let (index, instance, token) = (INDEX, InstanceId([2; 16]), SearchToken([3; 16]));
     let shape = Shape::basic(256, 21).expect("a page of some cells");
     let mut stream = [[0; 16]; 2];
@@ -105,7 +106,7 @@ fn logarithmic_brc_seed(records: u32) -> Vec<u8> {
     cells.resize(shape.cell_bytes(), 5);
     let bins = vec![Bin { place: Label(label).bin(shape.bins), cells: cells.into() }];
     framed::<logarithmic_brc::LogarithmicBrc>(&[
-        Request::Build { index, instance, shape, bins, blocks: Vec::new(), retain: Some(Vec::new()) },
+        Request::Build { index, instance, shape, bins, blocks: Vec::new(), others: Some(Others::default()) },
         Request::Search { index, asked: vec![Asked { instance, tokens: vec![token] }], skip: records - 1 },
         Request::Retain { index, instances: Vec::new() },
     ])

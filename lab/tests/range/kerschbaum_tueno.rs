@@ -1,15 +1,23 @@
 //! Kerschbaum-Tueno.
 
 use crate::body::Subject;
+use crate::crossing::{Crossed, now};
 use crate::world::{INDEX, Wire, key, memory, prg, run};
 use arras_keys::Purpose;
 use arras_primitives::det_pair::{DetPair, SEALED_BYTES, rank_number};
 use arras_protocol::RowId;
+use arras_protocol::kerschbaum_tueno::KerschbaumTueno as Protocol;
 use arras_protocol::ore::Width;
 use arras_schemes::IndexError;
+use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
+use arras_schemes::ore::domain::plaintext_key;
+use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Read, Storage, Table};
+use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A width and bytes of a page: small pages make many of few entries.
 struct ArrayOf(Width, u32);
@@ -158,4 +166,87 @@ fn an_insertion_takes_log_n_blocks() {
         // The first entry, ten probes, two neighbours, the change.
         assert!(wire.calls() <= 13, "{} messages", wire.calls());
     });
+}
+
+#[test]
+fn a_change_between_a_search_and_its_edit_leaves_the_array_in_order() {
+    run(async {
+        let mut crossed = 0;
+        for seed in 0..20_u64 {
+            let wire = memory().wire;
+            let channel = Crossed::<Protocol>::new(&wire);
+            let mine =
+                KerschbaumTueno::create(channel.clone(), INDEX, &key(), Width::Bits32, 128, prg(seed)).await;
+            let mine = mine.expect("made");
+            let mut expected: BTreeSet<(u64, RowId)> =
+                (0..30).map(|value| (value * 10, row(value))).collect();
+            for (value, row) in &expected {
+                mine.insert_plain(*value, *row).await.expect("inserts");
+            }
+            // Of the same length afterwards: one in, one out.
+            let other = array(&wire, 100 + seed).await;
+            let (added, removed) = ((seed * 13 % 300 + 1, row(500)), (seed * 70 % 300, row(seed * 7 % 30)));
+            let mut turn = 0;
+            let (at, times) = (seed % 6, Arc::new(AtomicU64::new(0)));
+            channel.set({
+                let times = Arc::clone(&times);
+                move |_, _| {
+                    turn += 1;
+                    if turn == at + 3 {
+                        times.fetch_add(1, Ordering::Relaxed);
+                        now(other.insert_plain(added.0, added.1)).expect("inserts");
+                        now(other.remove(vec![entry(removed)])).expect("removes");
+                    }
+                }
+            });
+            expected.insert(added);
+            expected.remove(&removed);
+            if seed % 2 == 0 {
+                mine.insert_plain(155, row(600)).await.expect("inserts");
+                expected.insert((155, row(600)));
+            } else {
+                let gone = *expected.iter().nth(seed as usize).expect("there are more");
+                mine.remove(vec![entry(gone)]).await.expect("removes");
+                expected.remove(&gone);
+            }
+            channel.clear();
+            crossed += times.load(Ordering::Relaxed);
+            let found = mine.search_plain(0, 1000).await.expect("searches");
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        }
+        assert!(crossed >= 18, "{crossed}");
+    });
+}
+
+#[test]
+fn a_search_beside_changes_begins_anew() {
+    run(async {
+        let wire = memory().wire;
+        let channel = Crossed::<Protocol>::new(&wire);
+        let mine = KerschbaumTueno::create(channel.clone(), INDEX, &key(), Width::Bits32, 128, prg(1)).await;
+        let mine = mine.expect("made");
+        let expected: Vec<_> = (0..40).map(|value| (value, row(value))).collect();
+        for (value, row) in &expected {
+            mine.insert_plain(*value, *row).await.expect("inserts");
+        }
+        let other = array(&wire, 2).await;
+        let mut turn = 0;
+        channel.set(move |_, _| {
+            turn += 1;
+            // Longer by one, as long again, shorter by one.
+            match turn {
+                2 | 9 => now(other.insert_plain(900, row(900))).expect("inserts"),
+                5 | 14 => now(other.remove(vec![entry((900, row(900)))])).expect("removes"),
+                _ => {}
+            }
+        });
+        for lower in [3, 0, 11] {
+            let found = mine.search_plain(lower, 20).await.expect("searches");
+            assert_eq!(found, expected[lower as usize..=20]);
+        }
+    });
+}
+
+fn entry((value, row): (u64, RowId)) -> RangeEntry {
+    RangeEntry { value: plaintext_key(Width::Bits32, value), row, sums: Vec::new() }
 }

@@ -8,7 +8,7 @@ use arras_protocol::arx_range::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::logarithmic_brc::{
-    Asked, Bin, InstanceId, LogarithmicBrc as Protocol, RECORDS_MAX, Request, Response,
+    Asked, Bin, InstanceId, LogarithmicBrc as Protocol, Others, RECORDS_MAX, Request, Response,
 };
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel, ChannelError, Refusal, codec};
@@ -339,8 +339,8 @@ fn the_end_of_a_list_costs_no_more_than_its_beginning() {
     cells.resize(shape.cell_bytes(), 0);
     let call = |request| run(Channel::<Protocol>::call(&world.wire, request));
     let bins = vec![Bin { place: Label(stream[1]).bin(shape.bins), cells: cells.into() }];
-    let retain = Some(Vec::new());
-    let built = call(Request::Build { index: INDEX, instance, shape, bins, blocks: Vec::new(), retain });
+    let others = Some(Others::default());
+    let built = call(Request::Build { index: INDEX, instance, shape, bins, blocks: Vec::new(), others });
     assert_eq!(built.expect("builds"), Response::Done);
     for skip in [1, RECORDS_MAX / 2, RECORDS_MAX - 1] {
         let before = meter::reading();
@@ -350,4 +350,34 @@ fn the_end_of_a_list_costs_no_more_than_its_beginning() {
         let blocks = (meter::reading() - before).of(Primitive::AesBlock);
         assert!(blocks < 1 << 20, "{blocks} blocks of labels");
     }
+}
+
+#[test]
+fn a_client_without_the_state_of_an_index_drops_nothing_of_it() {
+    run(async {
+        let world = memory();
+        let parameters = small(Width::Bits32);
+        let pair = Pair::open(&parameters, &world).await;
+        for batch in items(60).chunks(7) {
+            pair.insert(batch).await;
+        }
+        let state = pair.index.state().await;
+        let stranger = parameters.open(world.wire.clone()).await.expect("an index that it takes for empty");
+        let refused = stranger.insert(entries(Width::Bits32, &[(1, 1)])).await;
+        assert!(refused.is_err(), "the state is missing");
+        pair.check_all().await;
+        // Neither does one whose state was set back.
+        pair.insert(&[(77, 1)]).await;
+        pair.insert(&[(78, 1)]).await;
+        let old = LogarithmicBrc::with_state(
+            INDEX,
+            parameters,
+            &key(),
+            Arc::new(world.wire.clone()),
+            prg(9),
+            &state,
+        );
+        assert!(old.expect("a state").insert(entries(Width::Bits32, &[(2, 1)])).await.is_err());
+        pair.check_all().await;
+    });
 }

@@ -23,6 +23,7 @@
 mod body;
 mod bplus;
 mod channels;
+mod crossing;
 mod hostile;
 mod kerschbaum_tueno;
 mod logarithmic_brc;

@@ -4,6 +4,9 @@
 //! An entry is two blocks; the first holds what entries are ordered by and is all that a probe of the binary search
 //! moves. Positions count from 0 and end at the array's length; after the last comes the first.
 //!
+//! *Versions.* Every change raises the array's version, and positions are those of one version: a read or change that names another
+//! is answered by [`Response::Changed`] and does nothing.
+//!
 //! *Leakage.* [`crate::leakage::KERSCHBAUM_TUENO`].
 
 use crate::Blob;
@@ -39,10 +42,17 @@ pub enum Request {
         /// Its name.
         index: IndexId,
     },
-    /// Reads the first block of an entry, or nothing if there is none at this position.
+    /// Reads what a search begins with.
+    Begin {
+        /// Where.
+        index: IndexId,
+    },
+    /// Reads the first block of an entry.
     Head {
         /// Where.
         index: IndexId,
+        /// The version that the position is of.
+        version: u64,
         /// Its position.
         position: u32,
     },
@@ -50,6 +60,8 @@ pub enum Request {
     Entries {
         /// Where.
         index: IndexId,
+        /// The version that the position is of.
+        version: u64,
         /// Position of the first.
         position: u32,
         /// How many; at most two more than there are, so that a range's neighbours can be seen.
@@ -59,8 +71,8 @@ pub enum Request {
     Insert {
         /// Where.
         index: IndexId,
-        /// Entries before this change.
-        length: u32,
+        /// The version before this change.
+        version: u64,
         /// Position before the rotation.
         position: u32,
         /// The entry.
@@ -72,8 +84,8 @@ pub enum Request {
     Remove {
         /// Where.
         index: IndexId,
-        /// Entries before this change.
-        length: u32,
+        /// The version before this change.
+        version: u64,
         /// Position before the rotation.
         position: u32,
         /// By how many positions all entries move up.
@@ -86,13 +98,19 @@ pub enum Request {
 pub enum Response {
     /// Done.
     Done,
-    /// To [`Request::Head`].
-    Head {
+    /// The array's version is another than the request names: nothing was done.
+    Changed,
+    /// To [`Request::Begin`].
+    Begun {
+        /// The array's version.
+        version: u64,
         /// Entries in the array.
         length: u32,
-        /// The entry's first block.
+        /// The first block of the entry at position 0, if there is one.
         head: Option<[u8; HEAD_BYTES]>,
     },
+    /// To [`Request::Head`].
+    Head([u8; HEAD_BYTES]),
     /// To [`Request::Entries`]: as many as a reply holds, at least one; the rest is to be asked for again.
     Entries(Blob),
 }

@@ -1,5 +1,9 @@
 //! Leakage as values: each protocol states once, in code, what an attacker learns. The planner compares and
 //! prints these; the documentation's table is made from them.
+//!
+//! *Beside the index.* What an index's protocol shows of a write is shown together with the document: its steps are in one
+//! transaction with the document's, so who watches knows which entry is which document's, whatever the protocol. The values
+//! below leave that out.
 
 pub mod bplus;
 
@@ -146,12 +150,14 @@ pub const ARX_RANGE: Leakage = Leakage {
     attacks: &[KKNO_ACCESS, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
-/// Kerschbaum-Tueno (IND-CPA-DS: order up to a rotation, hidden frequency).
+/// Kerschbaum-Tueno (IND-CPA-DS: order up to a rotation, hidden frequency). Searches of one array for the same bound, and
+/// changes of the same entry, probe the same positions. Sealing is deterministic: an entry that is taken out and put in
+/// again is the same bytes again.
 pub const KERSCHBAUM_TUENO: Leakage = Leakage {
     protocol: "kerschbaum_tueno",
     snapshot: &[Pattern::Size, Pattern::CyclicOrder],
-    search: &[Pattern::Volume, Pattern::AccessPattern],
-    update: &[Pattern::AccessPattern],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern],
     attacks: &[
         "nkw_sorting: the order of a dense column is its values, up to the unknown rotation (snapshot attacker who knows the domain)",
         "grubbs_binomial: likeliest value of each rank, up to the unknown rotation (snapshot attacker with an auxiliary distribution)",
@@ -190,12 +196,14 @@ pub const POPE: Leakage = Leakage {
 };
 
 /// Logarithmic-BRC over an encrypted multimap. A snapshot shows how many cells and blocks there are; with the basic
-/// packing, and with the padding to the worst case, that is a function of the number of records.
+/// packing, and with the padding to the worst case, that is a function of the number of records. Changes read the newest
+/// instance, the buffer, and write it anew: how many records it has shows whether a change was about an entry that another
+/// of the last changes was about.
 pub const LOGARITHMIC_BRC: Leakage = Leakage {
     protocol: "logarithmic_brc",
     snapshot: &[Pattern::Size],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
-    update: &[Pattern::Size],
+    update: &[Pattern::Size, Pattern::SearchPattern],
     attacks: &[
         KKNO_VOLUME,
         "reconstruction from which lists many searches share (persistent attacker, known query distribution)",

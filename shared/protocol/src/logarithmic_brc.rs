@@ -60,6 +60,16 @@ pub struct Asked {
     pub tokens: Vec<SearchToken>,
 }
 
+/// What becomes of the other instances when one is complete.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    /// These stay.
+    pub kept: Vec<InstanceId>,
+    /// These go, as far as they are there. A complete instance that is in neither list is one that the client does not know
+    /// of: the build is refused, and nothing goes.
+    pub replaced: Vec<InstanceId>,
+}
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
@@ -75,10 +85,10 @@ pub enum Request {
         bins: Vec<Bin>,
         /// Pages of its lists.
         blocks: Vec<Block>,
-        /// Given with the last pages: the instance is complete from here on, and of the others only these stay.
-        retain: Option<Vec<InstanceId>>,
+        /// Given with the last pages: the instance is complete from here on.
+        others: Option<Others>,
     },
-    /// Drops all instances but these.
+    /// Drops all instances but these, complete ones that the client does not know of as well.
     Retain {
         /// The index.
         index: IndexId,

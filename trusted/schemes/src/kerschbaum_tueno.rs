@@ -13,6 +13,8 @@
 //! reply that was altered or is that to another request is found out; a server that shows an old array or leaves
 //! entries out throughout is not.
 //!
+//! *At the same time.* A change moves every entry, so it ends every search under way, which begins anew.
+//!
 //! *Leakage.* [`arras_protocol::leakage::KERSCHBAUM_TUENO`]. As sealing is deterministic, one who watches sees when an
 //! entry that was taken out is put in again.
 //!
@@ -59,8 +61,48 @@ impl<C> std::fmt::Debug for KerschbaumTueno<C> {
     }
 }
 
+/// Times that an operation begins anew because others have changed the array meanwhile: each change moves every entry.
+const ATTEMPTS_MAX: u32 = 256;
+
+/// What came of an attempt at an operation.
+enum Attempt<T> {
+    Done(T),
+    /// The array was changed meanwhile: positions hold no longer.
+    Changed,
+}
+
+use Attempt::{Changed, Done};
+
+/// Goes on with what an attempt has read, or ends it.
+macro_rules! unchanged {
+    ($attempt:expr) => {
+        match $attempt {
+            Done(read) => read,
+            Changed => return Ok(Changed),
+        }
+    };
+}
+
+/// Attempts an operation until nothing has crossed it.
+macro_rules! attempts {
+    ($attempt:expr) => {{
+        let mut left = ATTEMPTS_MAX;
+        loop {
+            if let Done(result) = $attempt.await? {
+                break Ok(result);
+            }
+            left -= 1;
+            if left == 0 {
+                break Err(IndexError::Peer("an array that changes again and again"));
+            }
+        }
+    }};
+}
+
 /// What one operation has seen of the array.
 struct Probes {
+    /// What all of it is of.
+    version: u64,
     length: u32,
     /// Rank at position 0.
     first: u128,
@@ -109,7 +151,9 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         random: Prg,
     ) -> Result<Self, IndexError> {
         let array = Self::open(channel, index, key, width, random);
-        array.done(Request::CreateIndex { index, page_bytes }).await?;
+        if let Changed = array.done(Request::CreateIndex { index, page_bytes }).await? {
+            return Err(IndexError::Peer("an array that has changed before it is there"));
+        }
         Ok(array)
     }
 
@@ -121,9 +165,10 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         Self { channel, index, entries, width, random: Mutex::new(random) }
     }
 
-    async fn done(&self, request: Request) -> Result<(), IndexError> {
+    async fn done(&self, request: Request) -> Result<Attempt<()>, IndexError> {
         match self.channel.call(request).await? {
-            Response::Done => Ok(()),
+            Response::Done => Ok(Done(())),
+            Response::Changed => Ok(Changed),
             _ => Err(IndexError::Peer("a change was answered by something else")),
         }
     }
@@ -132,64 +177,70 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         key_plaintext(self.width, number).ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
 
-    /// Reads the length and the rank at position 0; `None` for an empty array.
-    async fn begin(&self) -> Result<Option<Probes>, IndexError> {
-        let (length, head) = self.head(0).await?;
+    /// Reads the version, the length and the rank at position 0; `None` for an empty array, beside its version.
+    async fn begin(&self) -> Result<(u64, Option<Probes>), IndexError> {
+        let Response::Begun { version, length, head } =
+            self.channel.call(Request::Begin { index: self.index }).await?
+        else {
+            return Err(IndexError::Peer("a beginning was answered by something else"));
+        };
         if length > LENGTH_MAX || head.is_some() != (length > 0) {
             return Err(IndexError::Peer("an array of no possible length"));
         }
-        Ok(head.map(|first| Probes { length, first, relative: HashMap::from([(0, 0)]) }))
-    }
-
-    async fn head(&self, position: u32) -> Result<(u32, Option<u128>), IndexError> {
-        match self.channel.call(Request::Head { index: self.index, position }).await? {
-            Response::Head { length, head } => Ok((length, head.map(|head| self.entries.open_rank(&head)))),
-            _ => Err(IndexError::Peer("a probe was answered by something else")),
-        }
+        let first = head.map(|head| self.entries.open_rank(&head));
+        let relative = HashMap::from([(0, 0)]);
+        Ok((version, first.map(|first| Probes { version, length, first, relative })))
     }
 
     /// The rank at a position, relative to the first.
-    async fn relative(&self, probes: &mut Probes, position: u32) -> Result<u128, IndexError> {
+    async fn relative(&self, probes: &mut Probes, position: u32) -> Result<Attempt<u128>, IndexError> {
         if let Some(rank) = probes.relative.get(&position) {
-            return Ok(*rank);
+            return Ok(Done(*rank));
         }
-        let (length, head) = self.head(position).await?;
-        let rank = head
-            .filter(|_| length == probes.length)
-            .ok_or(IndexError::Peer("the array changed during a search"))?
-            .wrapping_sub(probes.first);
+        let request = Request::Head { index: self.index, version: probes.version, position };
+        let head = match self.channel.call(request).await? {
+            Response::Head(head) => head,
+            Response::Changed => return Ok(Changed),
+            _ => return Err(IndexError::Peer("a probe was answered by something else")),
+        };
+        let rank = self.entries.open_rank(&head).wrapping_sub(probes.first);
         probes.relative.insert(position, rank);
-        Ok(rank)
+        Ok(Done(rank))
     }
 
     /// The first position whose rank is not below `bound`, or above it if `above`; the length if there is none.
-    async fn first_from(&self, probes: &mut Probes, bound: u128, above: bool) -> Result<u32, IndexError> {
+    async fn first_from(
+        &self,
+        probes: &mut Probes,
+        bound: u128,
+        above: bool,
+    ) -> Result<Attempt<u32>, IndexError> {
         let bound = bound.wrapping_sub(probes.first);
         let (mut low, mut high) = (0, probes.length);
         if bound == 0 && !above {
-            return Ok(0);
+            return Ok(Done(0));
         }
         // The rank at 0 is relative to itself: below or at every bound.
         low += 1;
         while low < high {
             let middle = low + (high - low) / 2;
-            let rank = self.relative(probes, middle).await?;
+            let rank = unchanged!(self.relative(probes, middle).await?);
             if rank < bound || above && rank == bound {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        Ok(low)
+        Ok(Done(low))
     }
 
-    async fn locate(&self, probes: &mut Probes, range: Range) -> Result<Place, IndexError> {
-        let from = self.first_from(probes, range.lower, false).await?;
+    async fn locate(&self, probes: &mut Probes, range: Range) -> Result<Attempt<Place>, IndexError> {
+        let from = unchanged!(self.first_from(probes, range.lower, false).await?);
         let until = if range.lower == range.upper {
             // One entry or none: the same search, and the neighbours tell.
             from
         } else {
-            self.first_from(probes, range.upper, true).await?
+            unchanged!(self.first_from(probes, range.upper, true).await?)
         };
         let over_the_end = range.lower.wrapping_sub(probes.first) > range.upper.wrapping_sub(probes.first);
         let count = if over_the_end {
@@ -200,19 +251,28 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         if count > probes.length {
             return Err(IndexError::Peer("the array is not in order"));
         }
-        Ok(Place { position: from % probes.length, count })
+        Ok(Done(Place { position: from % probes.length, count }))
     }
 
     /// Reads `count` entries, over the array's end if need be.
-    async fn read(&self, length: u32, position: u32, count: u32) -> Result<Vec<Entry>, IndexError> {
+    async fn read(
+        &self,
+        probes: &Probes,
+        position: u32,
+        count: u32,
+    ) -> Result<Attempt<Vec<Entry>>, IndexError> {
+        let (version, length) = (probes.version, probes.length);
         let (count, whole) = (count as usize, length as usize);
         let mut entries: Vec<Entry> = Vec::new();
         while entries.len() < count {
             let (read, left) = (entries.len(), count - entries.len());
             let place = ((u64::from(position) + read as u64) % u64::from(length)) as u32;
-            let request = Request::Entries { index: self.index, position: place, count: left as u32 };
-            let Response::Entries(Blob(more)) = self.channel.call(request).await? else {
-                return Err(IndexError::Peer("a read was answered by something else"));
+            let count = left as u32;
+            let request = Request::Entries { index: self.index, version, position: place, count };
+            let more = match self.channel.call(request).await? {
+                Response::Entries(Blob(more)) => more,
+                Response::Changed => return Ok(Changed),
+                _ => return Err(IndexError::Peer("a read was answered by something else")),
             };
             if more.is_empty() || !more.len().is_multiple_of(ENTRY_BYTES) || more.len() / ENTRY_BYTES > left {
                 return Err(IndexError::Peer("other entries than were asked for"));
@@ -225,13 +285,19 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
                 return Err(IndexError::Peer("the array is not in order"));
             }
         }
-        Ok(entries)
+        Ok(Done(entries))
     }
 
     /// The entries of a range, after checking that they are all that lies between their neighbours.
-    async fn read_range(&self, length: u32, range: Range, place: Place) -> Result<Vec<Entry>, IndexError> {
+    async fn read_range(
+        &self,
+        probes: &Probes,
+        range: Range,
+        place: Place,
+    ) -> Result<Attempt<Vec<Entry>>, IndexError> {
+        let length = probes.length;
         let before = (place.position + length - 1) % length;
-        let mut found = self.read(length, before, place.count + 2).await?;
+        let mut found = unchanged!(self.read(probes, before, place.count + 2).await?);
         let right = found.pop().ok_or(IndexError::Peer("an entry is missing"))?;
         let left = found.remove(0);
         let enclosed = if place.count == length {
@@ -244,7 +310,7 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
         let inside = found.iter().all(|entry| range.contains(entry.0));
         let ascending = found.windows(2).all(|two| range.after(two[0].0) < range.after(two[1].0));
         if enclosed && inside && ascending {
-            Ok(found)
+            Ok(Done(found))
         } else {
             Err(IndexError::Peer("the array is not in order"))
         }
@@ -259,30 +325,38 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
             return Ok(Vec::new());
         }
         let _alone = self.random.lock().await;
-        let Some(mut probes) = self.begin().await? else { return Ok(Vec::new()) };
         let range =
             Range { lower: u128::from(lower) << 64, upper: u128::from(upper) << 64 | u128::from(u64::MAX) };
-        let place = self.locate(&mut probes, range).await?;
-        let found = self.read_range(probes.length, range, place).await?;
+        let found = attempts!(self.attempt_search(range))?;
         let mut found: Vec<_> =
             found.into_iter().map(|(rank, row)| (rank_number(rank), RowId(row))).collect();
         found.sort_unstable();
         Ok(found)
     }
 
+    async fn attempt_search(&self, range: Range) -> Result<Attempt<Vec<Entry>>, IndexError> {
+        let (_, Some(mut probes)) = self.begin().await? else { return Ok(Done(Vec::new())) };
+        let place = unchanged!(self.locate(&mut probes, range).await?);
+        self.read_range(&probes, range, place).await
+    }
+
     /// Where an entry of this rank is (`true`) or would be: the position it would be inserted at.
-    async fn find(&self, probes: &mut Probes, rank: u128) -> Result<(u32, bool), IndexError> {
+    async fn find(&self, probes: &mut Probes, rank: u128) -> Result<Attempt<(u32, bool)>, IndexError> {
         let point = Range { lower: rank, upper: rank };
-        let position = self.first_from(probes, rank, false).await?;
+        let position = unchanged!(self.first_from(probes, rank, false).await?);
         let place = Place { position: position % probes.length, count: 0 };
         let before = (place.position + probes.length - 1) % probes.length;
-        let neighbours = self.read(probes.length, before, 2).await?;
+        let neighbours = unchanged!(self.read(probes, before, 2).await?);
         let [left, right] = neighbours[..] else { return Err(IndexError::Peer("an entry is missing")) };
         if right.0 == rank {
-            return Ok((place.position, true));
+            return Ok(Done((place.position, true)));
         }
         let enclosed = left.0 != rank && (point.after(right.0) < point.after(left.0) || left == right);
-        if enclosed { Ok((position, false)) } else { Err(IndexError::Peer("the array is not in order")) }
+        if enclosed {
+            Ok(Done((position, false)))
+        } else {
+            Err(IndexError::Peer("the array is not in order"))
+        }
     }
 
     /// Adds an entry that is not there.
@@ -294,33 +368,46 @@ impl<C: Channel<Protocol>> KerschbaumTueno<C> {
             return Err(IndexError::Caller("a value is outside the index's width"));
         }
         let mut random = self.random.lock().await;
-        let (length, position) = match self.begin().await? {
+        attempts!(self.attempt_insertion((value, row), &mut random))
+    }
+
+    async fn attempt_insertion(
+        &self,
+        (value, row): (u64, RowId),
+        random: &mut Prg,
+    ) -> Result<Attempt<()>, IndexError> {
+        let (version, probes) = self.begin().await?;
+        let (length, position) = match probes {
             None => (0, 0),
             Some(mut probes) => {
                 let rank = self.entries.rank(value, row.as_bytes());
-                let (position, there) = self.find(&mut probes, rank).await?;
+                let (position, there) = unchanged!(self.find(&mut probes, rank).await?);
                 if there {
-                    return Ok(());
+                    return Ok(Done(()));
                 }
                 (probes.length, position)
             }
         };
         let entry = self.entries.seal(value, row.as_bytes());
         let rotation = random.random_range(0..=length);
-        self.done(Request::Insert { index: self.index, length, position, entry, rotation }).await
+        self.done(Request::Insert { index: self.index, version, position, entry, rotation }).await
     }
 
     /// Takes an entry out if it is there.
     async fn remove_plain(&self, value: u64, row: RowId) -> Result<(), IndexError> {
         let mut random = self.random.lock().await;
-        let Some(mut probes) = self.begin().await? else { return Ok(()) };
-        let (position, there) = self.find(&mut probes, self.entries.rank(value, row.as_bytes())).await?;
+        let rank = self.entries.rank(value, row.as_bytes());
+        attempts!(self.attempt_removal(rank, &mut random))
+    }
+
+    async fn attempt_removal(&self, rank: u128, random: &mut Prg) -> Result<Attempt<()>, IndexError> {
+        let (version, Some(mut probes)) = self.begin().await? else { return Ok(Done(())) };
+        let (position, there) = unchanged!(self.find(&mut probes, rank).await?);
         if !there {
-            return Ok(());
+            return Ok(Done(()));
         }
-        let length = probes.length;
-        let rotation = if length > 1 { random.random_range(0..length - 1) } else { 0 };
-        self.done(Request::Remove { index: self.index, length, position, rotation }).await
+        let rotation = if probes.length > 1 { random.random_range(0..probes.length - 1) } else { 0 };
+        self.done(Request::Remove { index: self.index, version, position, rotation }).await
     }
 }
 

@@ -31,6 +31,8 @@ const PAGE_BYTES_MAX: u32 = 1 << 20;
 struct Header {
     page_bytes: u32,
     length: u32,
+    /// Raised by every change, which all are durable: no version comes twice.
+    version: u64,
 }
 
 impl Header {
@@ -72,12 +74,24 @@ fn header(reader: &impl Read, index: IndexId) -> Result<Header, Refusal> {
 /// Answers a request.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
     match request {
-        Request::Head { index, position } => {
+        Request::Begin { index } => {
             let reader = store.read().map_err(storage)?;
-            head(&reader, index, position)
+            let Header { version, length, .. } = header(&reader, index)?;
+            let head = if length > 0 { Some(head(&reader, index, 0)?) } else { None };
+            Ok(Response::Begun { version, length, head })
         }
-        Request::Entries { index, position, count } => {
+        Request::Head { index, version, position } => {
             let reader = store.read().map_err(storage)?;
+            if header(&reader, index)?.version != version {
+                return Ok(Response::Changed);
+            }
+            head(&reader, index, position).map(Response::Head)
+        }
+        Request::Entries { index, version, position, count } => {
+            let reader = store.read().map_err(storage)?;
+            if header(&reader, index)?.version != version {
+                return Ok(Response::Changed);
+            }
             entries(&reader, index, position, count)
         }
         Request::CreateIndex { index, page_bytes } => {
@@ -93,11 +107,11 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
             writer.commit(Durability::Durable).map_err(storage)?;
             Ok(Response::Done)
         }
-        Request::Insert { index, length, position, entry, rotation } => {
-            change(store, index, length, position, Edit::Insert(entry), rotation)
+        Request::Insert { index, version, position, entry, rotation } => {
+            change(store, (index, version), position, Edit::Insert(entry), rotation)
         }
-        Request::Remove { index, length, position, rotation } => {
-            change(store, index, length, position, Edit::Remove, rotation)
+        Request::Remove { index, version, position, rotation } => {
+            change(store, (index, version), position, Edit::Remove, rotation)
         }
     }
 }
@@ -112,24 +126,25 @@ fn create(writer: &mut impl Write, index: IndexId, page_bytes: u32) -> Result<()
         Ok(header) if header.page_bytes == page_bytes => Ok(()),
         Ok(_) => Err(malformed("the index exists with other parameters")),
         Err(Refusal::UnknownIndex) => {
-            let header = Header { page_bytes, length: 0 };
+            let header = Header { page_bytes, length: 0, version: 0 };
             writer.put(HEADERS, index.as_bytes(), &codec::encode(&header)).map_err(storage)
         }
         Err(other) => Err(other),
     }
 }
 
-fn head(reader: &impl Read, index: IndexId, position: u32) -> Result<Response, Refusal> {
+/// The first block of an entry.
+fn head(reader: &impl Read, index: IndexId, position: u32) -> Result<[u8; HEAD_BYTES], Refusal> {
     let header = header(reader, index)?;
     if position >= header.length {
-        return Ok(Response::Head { length: header.length, head: None });
+        return Err(malformed("an entry that is not there"));
     }
     let (number, place) =
         (position as usize / header.page_entries(), position as usize % header.page_entries());
     let page = reader.get(PAGES, &page_key(index, number)).map_err(storage)?;
     let start = place.saturating_mul(ENTRY_BYTES);
     let head = page.as_deref().and_then(|page| page.get(start..)?.first_chunk::<HEAD_BYTES>().copied());
-    Ok(Response::Head { length: header.length, head: Some(head.ok_or_else(|| damaged("a page is short"))?) })
+    head.ok_or_else(|| damaged("a page is short"))
 }
 
 /// Visits the entries from one position to another, as slices of pages.
@@ -195,8 +210,7 @@ fn entries(reader: &impl Read, index: IndexId, position: u32, count: u32) -> Res
 /// Edits the array and writes it anew, rotated.
 fn change<S: Storage>(
     store: &S,
-    index: IndexId,
-    length: u32,
+    (index, version): (IndexId, u64),
     position: u32,
     edit: Edit,
     rotation: u32,
@@ -205,17 +219,21 @@ fn change<S: Storage>(
     // Pages are read from a snapshot, in which the writer, who has the turn, changes nothing.
     let reader = store.read().map_err(storage)?;
     let old = header(&reader, index)?;
+    if old.version != version {
+        return Ok(Response::Changed);
+    }
+    let length = old.length;
     let (new_length, positions) = match edit {
         Edit::Insert(_) => (length.saturating_add(1), length.saturating_add(1)),
         Edit::Remove => (length.saturating_sub(1), length),
     };
-    if old.length != length || position >= positions || rotation >= new_length.max(1) {
+    if position >= positions || rotation >= new_length.max(1) {
         return Err(malformed("a change of an array that is not so long"));
     }
     if new_length > LENGTH_MAX {
         return Err(Refusal::Limit("the array is full".into()));
     }
-    let new = Header { length: new_length, ..old };
+    let new = Header { length: new_length, version: version.saturating_add(1), ..old };
     let mut pages = Pages {
         writer: &mut writer,
         index,

@@ -6,7 +6,7 @@ use arras_primitives::prg::{self, Prg};
 use arras_protocol::limits::{REPLY_BYTES_SOFT, STEPS_MAX};
 use arras_protocol::logarithmic_brc::cjjjkrs::{Layout, Shape};
 use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES, Label, SearchToken, mask_records};
-use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, Request, Response, TOKENS_MAX};
+use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, Others, Request, Response, TOKENS_MAX};
 use arras_protocol::{Blob, IndexId, Refusal, codec};
 use arras_storage::{Bytes, Direction, Durability, Read, Storage, Table, Write};
 use serde::{Deserialize, Serialize};
@@ -34,14 +34,15 @@ struct Status {
 /// Answers a request.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
     match request {
-        Request::Build { index, instance, shape, bins, blocks, retain } => {
+        Request::Build { index, instance, shape, bins, blocks, others } => {
             let mut writer = store.write().map_err(storage)?;
-            begin(&mut writer, index, instance, shape, retain.is_some())?;
+            begin(&mut writer, index, instance, shape, others.is_some())?;
             add(&mut writer, &name(index, instance), &shape, &bins, &blocks)?;
-            let durability = if retain.is_some() { Durability::Durable } else { Durability::Relaxed };
-            if let Some(mut retained) = retain {
-                retained.push(instance);
-                drop_others(&mut writer, index, &retained)?;
+            let durability = if others.is_some() { Durability::Durable } else { Durability::Relaxed };
+            if let Some(Others { mut kept, replaced }) = others {
+                kept.push(instance);
+                known(&writer, index, [&kept, &replaced])?;
+                drop_others(&mut writer, index, &kept)?;
             }
             writer.commit(durability).map_err(storage)?;
             Ok(Response::Done)
@@ -120,6 +121,30 @@ fn add(
             return Err(malformed("a block of another length"));
         }
         writer.put(BLOCKS, &key(&[name, &block.label.0]), block.sealed.as_slice()).map_err(storage)?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// [`Refusal::Malformed`] if there is a complete instance that the client does not name.
+fn known(reader: &impl Read, index: IndexId, named: [&[InstanceId]; 2]) -> Result<(), Refusal> {
+    let named: BTreeSet<Vec<u8>> = named.into_iter().flatten().map(|it| name(index, *it)).collect();
+    let range = crate::keyspace::prefix_range(index.as_bytes(), None);
+    let mut unnamed: Vec<Vec<u8>> = Vec::new();
+    reader
+        .scan(INSTANCES, crate::keyspace::borrow(&range), Direction::Ascending, &mut |name, _| {
+            if !named.contains(name) {
+                unnamed.push(name.to_vec());
+            }
+            ControlFlow::Continue(())
+        })
+        .map_err(storage)?;
+    for name in unnamed {
+        if status(reader, &name)?.is_some_and(|status| status.complete) {
+            return Err(malformed(
+                "the index has instances that its client does not know of: it has lost its state, or another writes",
+            ));
+        }
     }
     Ok(())
 }

@@ -40,9 +40,9 @@ use crate::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
-use arras_protocol::logarithmic_brc::LogarithmicBrc as Protocol;
 use arras_protocol::logarithmic_brc::cjjjkrs::{SEAL_BYTES, Shape};
 use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES};
+use arras_protocol::logarithmic_brc::{InstanceId, LogarithmicBrc as Protocol};
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, IndexId, RowId};
 use instance::InstanceKeys;
@@ -138,8 +138,8 @@ pub struct LogarithmicBrc<C> {
     /// Keys that those of instances are derived from.
     roots: [Key; 2],
     prg: Mutex<Prg>,
-    /// Held by the one who writes.
-    writing: tokio::sync::Mutex<()>,
+    /// Held by the one who writes: instances of which it is not known whether the server has completed them.
+    writing: tokio::sync::Mutex<Vec<InstanceId>>,
     /// Read by searches as long as they last, so that what they read is not dropped.
     state: tokio::sync::RwLock<State>,
 }
@@ -176,7 +176,7 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
             channel,
             roots: InstanceKeys::roots(key),
             prg: Mutex::new(prg),
-            writing: tokio::sync::Mutex::new(()),
+            writing: tokio::sync::Mutex::new(Vec::new()),
             state: tokio::sync::RwLock::new(State::default()),
         })
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What is kept of one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub(super) struct Instance {
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) instances: Vec<Arc<Instance>>,
+    /// What the server keeps beside them until the next write: those that the last one replaced.
+    pub(super) replaced: Vec<InstanceId>,
 }
 
 impl State {
@@ -40,11 +42,11 @@ impl State {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let facts: Vec<Facts> = self.instances.iter().map(|instance| instance.facts).collect();
-        codec::encode(&(VERSION, facts))
+        codec::encode(&(VERSION, facts, &self.replaced))
     }
 
     pub(super) fn decode(bytes: &[u8], [keywords, seals]: &[Key; 2]) -> Option<Self> {
-        let (version, facts) = codec::decode::<(u8, Vec<Facts>)>(bytes).ok()?;
+        let (version, facts, replaced) = codec::decode::<(u8, Vec<Facts>, Vec<InstanceId>)>(bytes).ok()?;
         let ordered = facts.iter().rev().skip(1).all(|facts| !facts.flat);
         let sound = facts.iter().all(|facts| facts.shape.checked().is_some());
         if version != VERSION || !ordered || !sound {
@@ -54,6 +56,6 @@ impl State {
             .into_iter()
             .map(|facts| Arc::new(Instance { facts, keys: InstanceKeys::new(keywords, seals, facts.id) }))
             .collect();
-        Some(Self { instances })
+        Some(Self { instances, replaced })
     }
 }

@@ -8,7 +8,7 @@ use super::state::{Facts, Instance, State};
 use crate::arx_range::RangeEntry;
 use crate::error::IndexError;
 use arras_protocol::Channel;
-use arras_protocol::logarithmic_brc::{InstanceId, LogarithmicBrc as Protocol, Request, Response};
+use arras_protocol::logarithmic_brc::{InstanceId, LogarithmicBrc as Protocol, Others, Request, Response};
 use std::sync::Arc;
 
 impl<C: Channel<Protocol>> LogarithmicBrc<C> {
@@ -19,15 +19,16 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
     /// error the index is as before.
     pub async fn bulk_load(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
         let records = newest(self.records(entries, Operation::Insert)?);
-        let _writing = self.writing.lock().await;
-        if !self.state.read().await.instances.is_empty() {
+        let mut attempted = self.writing.lock().await;
+        let before = self.state.read().await.clone();
+        if !before.instances.is_empty() {
             return Err(IndexError::Caller("only an empty index is loaded in bulk"));
         }
         if records.is_empty() {
             return Ok(());
         }
-        let built = self.build(&records, false, &[]).await?;
-        self.replace(State { instances: vec![built] }).await;
+        let built = self.build(&records, false, &before, &mut attempted).await?;
+        self.replace(State { instances: vec![built], replaced: Vec::new() }).await;
         Ok(())
     }
 
@@ -37,13 +38,18 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
     /// # Errors
     /// [`IndexError`].
     pub async fn collect(&self) -> Result<(), IndexError> {
-        let _writing = self.writing.lock().await;
-        let instances = self.state.read().await.ids();
+        let mut attempted = self.writing.lock().await;
+        let mut state = self.state.read().await.clone();
+        let instances = state.ids();
         // Searches that read an instance of before are through: the next writer of the state waited for them.
         match self.channel.call(Request::Retain { index: self.index, instances }).await? {
-            Response::Done => Ok(()),
-            Response::Found { .. } => Err(IndexError::Peer("lists for a request to drop")),
+            Response::Done => {}
+            Response::Found { .. } => return Err(IndexError::Peer("lists for a request to drop")),
         }
+        attempted.clear();
+        state.replaced.clear();
+        self.replace(state).await;
+        Ok(())
     }
 
     /// Writes records, which are of different entries or equal, as the newest.
@@ -51,7 +57,7 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         if records.is_empty() {
             return Ok(());
         }
-        let _writing = self.writing.lock().await;
+        let mut attempted = self.writing.lock().await;
         let before = self.state.read().await.clone();
         let mut state = before.clone();
         // The buffer, if there is one.
@@ -73,9 +79,15 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         if state.instances.is_empty() {
             all.retain(|record| record.operation == Operation::Insert);
         }
-        if !all.is_empty() {
+        let stays = |id: &InstanceId| state.instances.iter().any(|instance| instance.facts.id == *id);
+        let replaced: Vec<InstanceId> = before.ids().into_iter().filter(|id| !stays(id)).collect();
+        if all.is_empty() {
+            // The server is not told.
+            state.replaced.extend(replaced);
+        } else {
             let flat = all.len() <= self.parameters.buffer_records();
-            state.instances.push(self.build(&all, flat, &before.instances).await?);
+            state.replaced = replaced;
+            state.instances.push(self.build(&all, flat, &before, &mut attempted).await?);
         }
         self.replace(state).await;
         Ok(())
@@ -86,12 +98,14 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         *self.state.write().await = state;
     }
 
-    /// Builds an instance; the server keeps only `others` beside it.
+    /// Builds an instance; the server keeps only those of `before` beside it. `attempted` are earlier ones of which it is not known
+    /// whether they are there.
     async fn build(
         &self,
         records: &[Record],
         flat: bool,
-        others: &[Arc<Instance>],
+        before: &State,
+        attempted: &mut Vec<InstanceId>,
     ) -> Result<Arc<Instance>, IndexError> {
         let too_many = IndexError::Caller("more entries than an instance may have");
         let Some(record_count) = count(records) else {
@@ -106,20 +120,24 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
             return Err(too_many);
         };
         let shape = builder.shape;
+        let replaced = before.replaced.iter().chain(&*attempted).copied().collect();
+        let mut others = Some(Others { kept: before.ids(), replaced });
+        attempted.push(id);
         for (batch, is_last) in builder.batches() {
-            let retain = is_last.then(|| others.iter().map(|instance| instance.facts.id).collect());
+            let others = if is_last { others.take() } else { None };
             let request = Request::Build {
                 index: self.index,
                 instance: id,
                 shape,
                 bins: batch.bins,
                 blocks: batch.blocks,
-                retain,
+                others,
             };
             let Response::Done = self.channel.call(request).await? else {
                 return Err(IndexError::Peer("lists for a request to build"));
             };
         }
+        attempted.clear();
         Ok(Arc::new(Instance { facts: Facts { id, records: record_count, shape, flat }, keys }))
     }
 }

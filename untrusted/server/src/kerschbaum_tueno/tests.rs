@@ -12,16 +12,20 @@ fn empty(page_bytes: u32) -> Memory {
     store
 }
 
-fn insert(length: u32, position: u32, entry: u8, rotation: u32) -> Request {
-    Request::Insert { index: INDEX, length, position, entry: [entry; ENTRY_BYTES], rotation }
+fn insert(version: u64, position: u32, entry: u8, rotation: u32) -> Request {
+    Request::Insert { index: INDEX, version, position, entry: [entry; ENTRY_BYTES], rotation }
 }
 
-fn remove(length: u32, position: u32, rotation: u32) -> Request {
-    Request::Remove { index: INDEX, length, position, rotation }
+fn remove(version: u64, position: u32, rotation: u32) -> Request {
+    Request::Remove { index: INDEX, version, position, rotation }
+}
+
+fn version(store: &Memory) -> u64 {
+    header(&store.read().unwrap(), INDEX).map_or(0, |header| header.version)
 }
 
 fn read(store: &Memory, position: u32, count: u32) -> Result<Vec<u8>, Refusal> {
-    match answer(store, Request::Entries { index: INDEX, position, count })? {
+    match answer(store, Request::Entries { index: INDEX, version: version(store), position, count })? {
         Response::Entries(entries) => Ok(entries.0.chunks_exact(ENTRY_BYTES).map(|entry| entry[0]).collect()),
         _ => panic!("entries"),
     }
@@ -37,16 +41,16 @@ proptest! {
     ) {
         let store = empty(page_bytes);
         let mut list: Vec<u8> = Vec::new();
-        for (is_insertion, place, rotation, entry) in edits {
+        for ((is_insertion, place, rotation, entry), version) in edits.into_iter().zip(0..) {
             let length = list.len() as u32;
             if is_insertion || length == 0 {
                 let (place, rotation) = (place % (length + 1), rotation % (length + 1));
-                answer(&store, insert(length, place, entry, rotation)).unwrap();
+                answer(&store, insert(version, place, entry, rotation)).unwrap();
                 list.insert(place as usize, entry);
                 list.rotate_right(rotation as usize);
             } else {
                 let (place, rotation) = (place % length, rotation % (length - 1).max(1));
-                answer(&store, remove(length, place, rotation)).unwrap();
+                answer(&store, remove(version, place, rotation)).unwrap();
                 list.remove(place as usize);
                 let turned = rotation as usize % list.len().max(1);
                 list.rotate_right(turned);
@@ -63,12 +67,14 @@ proptest! {
                 list.iter().cycle().skip(from as usize).take(list.len() + 2).copied().collect();
             prop_assert_eq!(read(&store, from, length + 2).unwrap(), expected);
             for (position, entry) in list.iter().enumerate() {
-                let head = answer(&store, Request::Head { index: INDEX, position: position as u32 }).unwrap();
-                prop_assert_eq!(head, Response::Head { length, head: Some([*entry; HEAD_BYTES]) });
+                let (version, position) = (version(&store), position as u32);
+                let head = answer(&store, Request::Head { index: INDEX, version, position }).unwrap();
+                prop_assert_eq!(head, Response::Head([*entry; HEAD_BYTES]));
             }
         }
-        let beyond = answer(&store, Request::Head { index: INDEX, position: length }).unwrap();
-        prop_assert_eq!(beyond, Response::Head { length, head: None });
+        let begun = answer(&store, Request::Begin { index: INDEX }).unwrap();
+        let head = list.first().map(|entry| [*entry; HEAD_BYTES]);
+        prop_assert_eq!(begun, Response::Begun { version: version(&store), length, head });
         // No page is left over.
         let mut pages = 0;
         let all = (Bound::Unbounded, Bound::Unbounded);
@@ -84,19 +90,26 @@ proptest! {
 fn wrong_requests_change_nothing() {
     let store = empty(100);
     for length in 0..7 {
-        answer(&store, insert(length, length, length as u8, 0)).unwrap();
+        answer(&store, insert(length.into(), length, length as u8, 0)).unwrap();
+    }
+    for version in [0, 6, 8] {
+        for request in [
+            insert(version, 0, 1, 0),
+            remove(version, 0, 0),
+            Request::Head { index: INDEX, version, position: 1 },
+            Request::Entries { index: INDEX, version, position: 1, count: 1 },
+        ] {
+            assert_eq!(answer(&store, request), Ok(Response::Changed));
+        }
     }
     for request in [
-        insert(6, 0, 1, 0),
-        insert(8, 0, 1, 0),
         insert(7, 8, 1, 0),
         insert(7, 0, 1, 8),
-        remove(6, 0, 0),
         remove(7, 7, 0),
         remove(7, 0, 6),
-        remove(0, 0, 0),
-        Request::Entries { index: INDEX, position: 7, count: 1 },
-        Request::Entries { index: INDEX, position: 0, count: 10 },
+        Request::Head { index: INDEX, version: 7, position: 7 },
+        Request::Entries { index: INDEX, version: 7, position: 7, count: 1 },
+        Request::Entries { index: INDEX, version: 7, position: 0, count: 10 },
         Request::CreateIndex { index: INDEX, page_bytes: 99 },
     ] {
         assert!(matches!(answer(&store, request.clone()), Err(Refusal::Malformed(_))), "{request:?}");
@@ -106,7 +119,7 @@ fn wrong_requests_change_nothing() {
         let create = Request::CreateIndex { index: IndexId([8; 8]), page_bytes };
         assert!(matches!(answer(&store, create), Err(Refusal::Limit(_))));
     }
-    let unknown = Request::Head { index: IndexId([8; 8]), position: 0 };
+    let unknown = Request::Head { index: IndexId([8; 8]), version: 0, position: 0 };
     assert_eq!(answer(&store, unknown), Err(Refusal::UnknownIndex));
 }
 
@@ -115,7 +128,7 @@ fn a_missing_or_short_page_is_damage() {
     for damaged_page in [None, Some(&[1_u8; 33][..]), Some(&[])] {
         let store = empty(64);
         for length in 0..7 {
-            answer(&store, insert(length, length, length as u8, 0)).unwrap();
+            answer(&store, insert(length.into(), length, length as u8, 0)).unwrap();
         }
         let mut writer = store.write().unwrap();
         match damaged_page {
@@ -125,7 +138,7 @@ fn a_missing_or_short_page_is_damage() {
         writer.commit(Durability::Relaxed).unwrap();
         assert!(matches!(read(&store, 0, 7), Err(Refusal::Damaged(_))));
         assert!(matches!(answer(&store, insert(7, 3, 1, 2)), Err(Refusal::Damaged(_))));
-        let third = Request::Head { index: INDEX, position: 3 };
+        let third = Request::Head { index: INDEX, version: 7, position: 3 };
         assert!(matches!(answer(&store, third), Err(Refusal::Damaged(_))));
     }
 }
