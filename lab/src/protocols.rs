@@ -166,7 +166,15 @@ pub const ALL: &[ProtocolEntry] = &[
         |making: &Making| Cloz::new(&making.key(), making.width),
         asked
     ),
-    bplus!("bplus_fh_ope", "B+ tree, FH-OPE", Scheme::FhOpe, |making: &Making| FhOpe::new(making.width)),
+    ProtocolEntry {
+        name: "bplus_fh_ope",
+        title: "B+ tree, FH-OPE",
+        leakage: |width| *leakage::bplus::bplus(Scheme::FhOpe(width)),
+        construction: Construction::OneByOne,
+        in_all: true,
+        page_bytes_min: |width| make::bplus_page_bytes_min(Scheme::FhOpe(width)),
+        make: |making| make::stateful_bplus(FhOpe::new(making.width), making),
+    },
     ProtocolEntry {
         name: "kerschbaum_tueno",
         title: "Kerschbaum-Tueno",

@@ -11,7 +11,7 @@ use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, RowId, codec};
 use arras_schemes::IndexError;
 use arras_schemes::arx_range::RangeEntry;
-use arras_schemes::bplus::BPlus;
+use arras_schemes::bplus::{BPlus, StatefulBPlus};
 use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
 use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
 use arras_schemes::ore::clww::Clww;
@@ -83,7 +83,7 @@ async fn drive(which: u8, server: Arc<Server>) -> Result<(), IndexError> {
     let (key, width, prg) = (Key::take_from(&mut [2; Key::BYTES]), Width::Bits32, Prg::new(&[3; 16]));
     match which {
         0 => work(BPlus::new(server, INDEX, &key, Clww::new(&key, width), prg).create(256).await?).await,
-        1 => work(BPlus::new(server, INDEX, &key, FhOpe::new(width), prg).create(256).await?).await,
+        1 => work(StatefulBPlus::new(server, INDEX, &key, FhOpe::new(width), prg).create(256).await?).await,
         2 => work(KerschbaumTueno::create(server, INDEX, &key, width, 128, prg).await?).await,
         3 => work(Standalone::create(server, Keyed { index: INDEX, key: &key, width }, 256, prg).await?).await,
         4 => {

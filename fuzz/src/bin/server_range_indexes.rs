@@ -12,35 +12,63 @@ use libfuzzer_sys::fuzz_target;
 
 const INDEX: IndexId = IndexId([1; 8]);
 
-/// A B+ tree of plain values, or of ciphertexts of FH-OPE, which can be replaced.
-fn bplus_seed(scheme: Scheme) -> Vec<u8> {
-    let bytes = scheme.stored_bytes().expect("a scheme");
-    let (index, hides) = (INDEX, scheme.hides_equality());
-    let text = |number: u8| Blob([vec![0; bytes - 1], vec![number]].concat());
+fn text(bytes: usize, number: u8) -> Blob {
+    Blob([vec![0; bytes - 1], vec![number]].concat())
+}
+
+/// A B+ tree of plain values.
+fn bplus_seed() -> Vec<u8> {
+    use bplus::{Change, Request, SealedEntry};
+    let (index, scheme) = (INDEX, Scheme::Plain(Width::Bits32));
     let entries = |numbers: std::ops::Range<u8>| {
         let entry = |number| bplus::NewEntry {
-            query: text(number),
-            stored: text(number),
-            sealed: bplus::SealedEntry([number; 32]),
-            equals: hides.then(|| (text(number), text(number))),
+            query: text(4, number),
+            stored: text(4, number),
+            sealed: SealedEntry([number; 32]),
             tie: None,
         };
         numbers.map(entry).collect()
     };
-    let replacement = bplus::Replacement { version: 1, pairs: Blob([text(8).0, text(9).0].concat()) };
-    let bound = |number, after| bplus::Bound { query: text(number), after };
-    let sealed = |number| bplus::SealedEntry([number; 32]);
-    let target = bplus::Target { lower: text(5), upper: hides.then(|| text(5)), sealed: sealed(5), tie: None };
-    let after = bplus::After { sealed: sealed(2), tie: None };
+    let bound = |number, after| bplus::Bound { query: text(4, number), after };
+    let target = bplus::Target { query: text(4, 5), sealed: SealedEntry([5; 32]), tie: None };
+    let after = bplus::After { sealed: SealedEntry([2; 32]), tie: None };
     let (lower, upper, order) = (bound(2, Some(after)), bound(7, None), Order::Ascending);
     framed::<bplus::BPlus>(&[
-        bplus::Request::CreateIndex { index, scheme, page_bytes: 200 },
-        bplus::Request::Load { index, version: 0, entries: entries(1..7) },
-        bplus::Request::Insert { index, version: 0, replacement: None, entries: entries(3..9) },
-        bplus::Request::Replace { index, replacement },
-        bplus::Request::Remove { index, version: u64::from(hides), targets: vec![target] },
-        bplus::Request::Search { index, lower, upper, order, limit: Some(9) },
-        bplus::Request::DropIndex { index },
+        Request::Change(Change::CreateIndex { index, scheme, page_bytes: 200 }),
+        Request::Load { index, entries: entries(1..7) },
+        Request::Change(Change::Insert { index, entries: entries(3..9) }),
+        Request::Change(Change::Remove { index, targets: vec![target] }),
+        Request::Search { index, version: 0, lower, upper, order, limit: Some(9) },
+        Request::Change(Change::DropIndex { index }),
+    ])
+}
+
+/// One of ciphertexts of FH-OPE, which change.
+fn revised_seed() -> Vec<u8> {
+    use bplus::{Change, Placed, Request, Revision, SealedEntry, Wanted};
+    let (index, scheme) = (INDEX, Scheme::FhOpe(Width::Bits64));
+    let placed = |numbers: std::ops::Range<u8>| {
+        let placed = |number| Placed {
+            stored: text(8, number),
+            sealed: SealedEntry([number; 32]),
+            equals: Some((text(8, number), text(8, number))),
+        };
+        numbers.map(placed).collect()
+    };
+    let revise = |from, moves, removed, inserted| {
+        let revision = Revision { from, to: from + 1, moves, removed, inserted };
+        Request::Change(Change::Revise { index, revision })
+    };
+    let moves = Blob([text(8, 8).0, text(8, 9).0].concat());
+    let wanted = vec![Wanted { lower: text(8, 1), upper: text(8, 9), sealed: SealedEntry([4; 32]) }];
+    let bound = |number| bplus::Bound { query: text(8, number), after: None };
+    let (lower, upper, order) = (bound(2), bound(7), Order::Descending);
+    framed::<bplus::BPlus>(&[
+        Request::Change(Change::CreateIndex { index, scheme, page_bytes: 200 }),
+        revise(0, Blob::default(), Vec::new(), placed(1..9)),
+        revise(1, moves, placed(2..4), placed(10..12)),
+        Request::Locate { index, version: 2, wanted },
+        Request::Search { index, version: 2, lower, upper, order, limit: None },
     ])
 }
 
@@ -130,8 +158,8 @@ fn path_oram_seed() -> Vec<u8> {
 
 fn seeds() -> Vec<Vec<u8>> {
     vec![
-        bplus_seed(Scheme::Plain(Width::Bits32)),
-        bplus_seed(Scheme::FhOpe(Width::Bits64)),
+        bplus_seed(),
+        revised_seed(),
         kerschbaum_tueno_seed(),
         pope_seed(),
         logarithmic_brc_seed(1),

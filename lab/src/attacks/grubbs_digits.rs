@@ -23,7 +23,7 @@ use super::tape::Exchange;
 use super::watched::WatchedRun;
 use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
-use arras_protocol::bplus::{BPlus, Request};
+use arras_protocol::bplus::{BPlus, Change, Request};
 use arras_protocol::ore::Scheme;
 use arras_protocol::ore::clww::Trits;
 use arras_protocol::ore::lewi_wu::LEFT_BLOCK_BYTES;
@@ -94,7 +94,7 @@ pub(super) fn blocks(
 /// The left ciphertext that each record's insertion brought.
 fn lefts(run: &WatchedRun) -> Result<Vec<Vec<u8>>, AttackFailure> {
     let left = |exchange: &Exchange| match exchange.of::<BPlus>()?.0 {
-        Request::Insert { mut entries, .. } => entries.pop().map(|entry| entry.query.0),
+        Request::Change(Change::Insert { mut entries, .. }) => entries.pop().map(|entry| entry.query.0),
         _ => None,
     };
     let of = |exchanges: &Vec<Exchange>| {

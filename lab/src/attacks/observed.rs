@@ -112,7 +112,7 @@ impl Observer {
         };
         for exchange in made {
             match (exchange.of::<BPlus>(), exchange.of::<Pope>()) {
-                (Some((bplus::Request::CreateIndex { scheme, .. }, _)), _) => {
+                (Some((bplus::Request::Change(bplus::Change::CreateIndex { scheme, .. }), _)), _) => {
                     observer.entry_bytes = scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES;
                 }
                 (_, Some((pope::Request::CreateIndex { element_bytes, .. }, _))) => {
@@ -130,8 +130,12 @@ impl Observer {
         exchanges.iter().find_map(|exchange| {
             if let Some((request, _)) = exchange.of::<BPlus>() {
                 return match request {
-                    bplus::Request::Insert { entries, .. } | bplus::Request::Load { entries, .. } => {
+                    bplus::Request::Change(bplus::Change::Insert { entries, .. })
+                    | bplus::Request::Load { entries, .. } => {
                         entries.first().map(|entry| entry.sealed.as_bytes().to_vec())
+                    }
+                    bplus::Request::Change(bplus::Change::Revise { revision, .. }) => {
+                        revision.inserted.first().map(|entry| entry.sealed.as_bytes().to_vec())
                     }
                     _ => None,
                 };

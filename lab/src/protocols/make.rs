@@ -8,11 +8,11 @@ use arras_protocol::ore::Scheme;
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, OperationId, RowId};
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
-use arras_schemes::bplus::BPlus;
+use arras_schemes::bplus::{BPlus, StatefulBPlus};
 use arras_schemes::error::IndexError;
 use arras_schemes::kerschbaum_tueno::KerschbaumTueno;
 use arras_schemes::logarithmic_brc::{LogarithmicBrc, Parameters};
-use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::{OrderScheme, StatefulScheme};
 use arras_schemes::path_oram::{OramTree, OramTreeParameters};
 use arras_schemes::pope;
 use arras_schemes::traits::RangeIndex;
@@ -40,6 +40,27 @@ pub(super) fn bplus<O: OrderScheme + 'static>(scheme: O, making: Making) -> Make
         let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
         let (channel, index) = (Arc::clone(&making.channel), making.index());
         let index = BPlus::new(channel, index, &making.key(), scheme, making.prg());
+        let index = index.create(page_bytes(&making)).await?;
+        Ok(Made {
+            index: Box::new(index),
+            scheme: Some(tally),
+            ciphertext_bytes,
+            state_bytes: Box::new(move || {
+                let bytes = watched.state_bytes() as u64;
+                Box::pin(async move { bytes })
+            }),
+        })
+    })
+}
+
+/// A B+ tree over a scheme with state.
+pub(super) fn stateful_bplus<O: StatefulScheme + 'static>(scheme: O, making: Making) -> MakeFuture {
+    Box::pin(async move {
+        let scheme = Watched::new(scheme);
+        let (watched, tally) = (scheme.clone(), scheme.tally());
+        let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
+        let (channel, index) = (Arc::clone(&making.channel), making.index());
+        let index = StatefulBPlus::new(channel, index, &making.key(), scheme, making.prg());
         let index = index.create(page_bytes(&making)).await?;
         Ok(Made {
             index: Box::new(index),

@@ -4,7 +4,7 @@ use arras_primitives::prg::Prg;
 use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::Scheme;
 use arras_schemes::error::OpenFailed;
-use arras_schemes::ore::{EncryptFailed, Encrypted, End, OrderScheme};
+use arras_schemes::ore::{EncryptFailed, Encrypted, End, OrderScheme, StatefulScheme};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -114,5 +114,19 @@ impl<O: OrderScheme> OrderScheme for Watched<O> {
 
     fn state_bytes(&self) -> usize {
         self.lock().state_bytes()
+    }
+}
+
+impl<O: StatefulScheme> StatefulScheme for Watched<O> {
+    fn value(&self, ciphertext: u64) -> Option<u64> {
+        self.lock().value(ciphertext)
+    }
+
+    fn restore(&mut self, value: u64, ciphertext: u64) -> bool {
+        self.lock().restore(value, ciphertext)
+    }
+
+    fn rename(&mut self, moves: &[(u64, u64)]) -> bool {
+        self.lock().rename(moves)
     }
 }

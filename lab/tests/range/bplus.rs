@@ -2,6 +2,7 @@
 
 mod schemes;
 mod sealed;
+mod stateful;
 mod store;
 mod views;
 
@@ -11,8 +12,8 @@ use arras_protocol::bplus::{BPlus as Protocol, Request, Response, SealedEntry};
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError};
 use arras_schemes::IndexError;
-use arras_schemes::bplus::BPlus;
-use arras_schemes::ore::OrderScheme;
+use arras_schemes::bplus::{BPlus, StatefulBPlus};
+use arras_schemes::ore::{OrderScheme, StatefulScheme};
 use arras_storage::Storage;
 
 /// A tree over the scheme that `make` makes, with pages of so many bytes.
@@ -22,7 +23,7 @@ struct Over<F> {
     make: F,
 }
 
-impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Over<F> {
+impl<O: OrderScheme, F: Fn(Width) -> O> Subject for Over<F> {
     type Index<S: Storage> = BPlus<O, Wire<S>>;
 
     fn width(&self) -> Width {
@@ -31,6 +32,26 @@ impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Over<F> {
 
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
         BPlus::new(wire, INDEX, &key(), (self.make)(self.width), prg(1)).create(self.page_bytes).await
+    }
+
+    fn tampering(&self) -> Tampering {
+        Tampering::Bounded
+    }
+}
+
+/// A tree over the scheme with state that `make` makes.
+struct OverStateful<F>(Over<F>);
+
+impl<O: StatefulScheme, F: Fn(Width) -> O> Subject for OverStateful<F> {
+    type Index<S: Storage> = StatefulBPlus<O, Wire<S>>;
+
+    fn width(&self) -> Width {
+        self.0.width
+    }
+
+    async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
+        let scheme = (self.0.make)(self.0.width);
+        StatefulBPlus::new(wire, INDEX, &key(), scheme, prg(1)).create(self.0.page_bytes).await
     }
 
     fn tampering(&self) -> Tampering {
@@ -62,7 +83,7 @@ impl<S: Storage> Channel<Protocol> for Cutting<S> {
     }
 }
 
-impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Short<F> {
+impl<O: OrderScheme, F: Fn(Width) -> O> Subject for Short<F> {
     type Index<S: Storage> = BPlus<O, Cutting<S>>;
 
     fn width(&self) -> Width {
@@ -74,6 +95,28 @@ impl<O: OrderScheme + Sync, F: Fn(Width) -> O> Subject for Short<F> {
         let stored_bytes = scheme.scheme().stored_bytes().expect("a scheme's own parameters");
         let wire = Cutting { wire, entry_bytes: stored_bytes + SealedEntry::BYTES };
         BPlus::new(wire, INDEX, &key(), scheme, prg(1)).create(self.0.page_bytes).await
+    }
+
+    fn tampering(&self) -> Tampering {
+        Tampering::Bounded
+    }
+}
+
+/// A stateful tree over such a server.
+struct ShortStateful<F>(Over<F>);
+
+impl<O: StatefulScheme, F: Fn(Width) -> O> Subject for ShortStateful<F> {
+    type Index<S: Storage> = StatefulBPlus<O, Cutting<S>>;
+
+    fn width(&self) -> Width {
+        self.0.width
+    }
+
+    async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Self::Index<S>, IndexError> {
+        let scheme = (self.0.make)(self.0.width);
+        let stored_bytes = scheme.scheme().stored_bytes().expect("a scheme's own parameters");
+        let wire = Cutting { wire, entry_bytes: stored_bytes + SealedEntry::BYTES };
+        StatefulBPlus::new(wire, INDEX, &key(), scheme, prg(1)).create(self.0.page_bytes).await
     }
 
     fn tampering(&self) -> Tampering {

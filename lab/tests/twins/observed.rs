@@ -100,6 +100,7 @@ fn step_shape(step: &Step) -> String {
         Step::Unique(change) => format!("unique {}", blanked(change)),
         Step::ArxEq(change) => format!("equality {}", blanked(change)),
         Step::ArxRange(change) => format!("range {}", blanked(change)),
+        Step::Bplus(change) => format!("B+ tree {}", blanked(change)),
         Step::Upload { .. } | Step::Parts { .. } => blanked(step),
     }
 }
@@ -161,6 +162,7 @@ pub(crate) fn take_random(call: &Call, random: &mut RandomBytes) {
             Step::Documents(_)
             | Step::Unique(_)
             | Step::ArxEq(_)
+            | Step::Bplus(_)
             | Step::Upload { .. }
             | Step::Parts { .. } => {}
         }

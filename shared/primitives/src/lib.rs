@@ -19,14 +19,14 @@ pub mod garble;
 pub mod gcm;
 pub mod ggm;
 pub mod hash;
-#[cfg(feature = "lab")]
+#[cfg(feature = "bclo")]
 pub mod hypergeometric;
 pub mod kdf;
 pub mod lanes;
 pub mod meter;
-#[cfg(feature = "lab")]
+#[cfg(feature = "cloz")]
 pub mod pairing;
-#[cfg(feature = "lab")]
+#[cfg(feature = "cloz")]
 pub mod pph;
 pub mod prf;
 pub mod prg;

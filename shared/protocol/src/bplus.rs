@@ -11,6 +11,10 @@
 //! a key of that value, which comes with the requests that need it and is not stored: names in their own order would
 //! show where a value ends. To who has a copy of the tree their sequence is as random as that of different values.
 //!
+//! *State.* The ciphertexts of a scheme that hides equality (FH-OPE) are the client's state, which changes with every
+//! insertion. So its index has a version, which every change raises and every message carries: a message that is late,
+//! or of a client that does not know yet what became of its last change, is refused and told the version.
+//!
 //! *Leakage.* Per scheme: [`crate::leakage::bplus::bplus`]. What is sealed adds one thing: an entry that is removed and
 //! comes again, with the same value and row, is known again. It says nothing of which document an entry belongs to, and
 //! entries of different indexes have nothing in common; but a step of a write is in one transaction with its document's.
@@ -27,7 +31,7 @@ use serde::{Deserialize, Serialize};
 /// Largest page, in bytes.
 pub const PAGE_BYTES_MAX: u32 = 1 << 20;
 
-/// Most entries in one insertion, and most targets in one removal.
+/// Most entries in one insertion, most targets in one removal, and most of each that a revision changes.
 pub const ENTRIES_MAX: usize = 1 << 16;
 
 /// The protocol.
@@ -63,9 +67,6 @@ pub struct NewEntry {
     pub stored: Blob,
     /// Is stored beside it.
     pub sealed: SealedEntry,
-    /// For schemes that hide equality: query ciphertexts of the lower and upper end of the value. An entry of
-    /// this name between them is the same entry.
-    pub equals: Option<(Blob, Blob)>,
     /// For schemes that break ties by a key: that of the value.
     pub tie: Option<TieToken>,
 }
@@ -73,47 +74,46 @@ pub struct NewEntry {
 /// An entry to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Query ciphertext of the lower end of its value.
-    pub lower: Blob,
-    /// For schemes that hide equality: that of the upper end.
-    pub upper: Option<Blob>,
+    /// Query ciphertext of its value.
+    pub query: Blob,
     /// Its name.
     pub sealed: SealedEntry,
     /// For schemes that break ties by a key: that of the value.
     pub tie: Option<TieToken>,
 }
 
-/// Where a search goes on.
+/// An entry of a scheme that hides equality: its ciphertext is its own, and says where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct After {
-    /// The name of the entry that came last.
+pub struct Placed {
+    /// Its stored ciphertext.
+    pub stored: Blob,
+    /// Its name.
     pub sealed: SealedEntry,
-    /// For schemes that break ties by a key: that of its value.
-    pub tie: Option<TieToken>,
+    /// For an entry that comes where its value has others: query ciphertexts of the value's lower and upper end. No entry
+    /// of its name may be between them.
+    pub equals: Option<(Blob, Blob)>,
 }
 
-/// Stored ciphertexts that change without changing their order.
+/// One step in the life of an index whose ciphertexts the client keeps (schemes that hide equality): all of it or
+/// nothing, from one version to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replacement {
-    /// The version of the index's ciphertexts after it: one more than before. Without effect if the index is at
-    /// this version, so that it can be sent again.
-    pub version: u64,
-    /// Old and new ciphertext in turn, ascending. Stored ciphertexts that are no old one stay.
-    pub pairs: Blob,
+pub struct Revision {
+    /// The version the index must have.
+    pub from: u64,
+    /// The version it has afterwards: greater, and of this revision alone, so that a client which does not know what
+    /// became of it can ask.
+    pub to: u64,
+    /// Ciphertexts that change without changing their order: old and new in turn, ascending in both. Comes first.
+    pub moves: Blob,
+    /// Entries that go, under their ciphertexts after the moves.
+    pub removed: Vec<Placed>,
+    /// Entries that come.
+    pub inserted: Vec<Placed>,
 }
 
-/// One end of a search.
+/// What a write does to an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
-    /// Its query ciphertext.
-    pub query: Blob,
-    /// For the end where the search starts: it goes on after the entry of an equal ciphertext and this name.
-    pub after: Option<After>,
-}
-
-/// What is asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Request {
+pub enum Change {
     /// Makes an index; no effect on one of the same scheme and page size.
     CreateIndex {
         /// Its name.
@@ -128,46 +128,88 @@ pub enum Request {
         /// Its name.
         index: IndexId,
     },
-    /// Adds entries; those that are there stay as they are.
+    /// Adds entries; those that are there stay as they are. Not for schemes that hide equality.
     Insert {
         /// Where.
         index: IndexId,
-        /// Version of the ciphertexts below, after `replacement`.
-        version: u64,
-        /// Comes first.
-        replacement: Option<Replacement>,
         /// What to add.
         entries: Vec<NewEntry>,
     },
-    /// Adds entries that are greater than all that are there, ascending, and fills the pages.
-    Load {
-        /// Where.
-        index: IndexId,
-        /// Version of the ciphertexts.
-        version: u64,
-        /// What to add.
-        entries: Vec<NewEntry>,
-    },
-    /// Takes entries out.
+    /// Takes entries out; without effect for those that are not there. Not for schemes that hide equality.
     Remove {
         /// Where.
         index: IndexId,
-        /// Version of the ciphertexts.
-        version: u64,
         /// What to take out.
         targets: Vec<Target>,
     },
-    /// Changes stored ciphertexts.
-    Replace {
+    /// Takes an index to its next version; [`crate::Refusal::OtherVersion`] if it has another,
+    /// [`crate::Refusal::Conflict`] if an entry that comes is there. For schemes that hide equality.
+    Revise {
         /// Where.
         index: IndexId,
         /// How.
-        replacement: Replacement,
+        revision: Revision,
+    },
+}
+
+/// An entry that is looked for, of a scheme that hides equality.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Query ciphertext of the lower end of its value.
+    pub lower: Blob,
+    /// That of the upper end.
+    pub upper: Blob,
+    /// Its name.
+    pub sealed: SealedEntry,
+}
+
+/// Where a search goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    /// The name of the entry that came last.
+    pub sealed: SealedEntry,
+    /// For schemes that break ties by a key: that of its value.
+    pub tie: Option<TieToken>,
+}
+
+/// One end of a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Its query ciphertext.
+    pub query: Blob,
+    /// For the end where the search starts: it goes on after the entry of an equal ciphertext and this name (any name, where
+    /// a ciphertext is one entry's own).
+    pub after: Option<After>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Makes one change, outside any write.
+    Change(Change),
+    /// Adds entries that are greater than all that are there, ascending, and fills the pages. Not for schemes that hide
+    /// equality.
+    Load {
+        /// Where.
+        index: IndexId,
+        /// What to add.
+        entries: Vec<NewEntry>,
+    },
+    /// Tells where entries are, and that the index has this version. For schemes that hide equality.
+    Locate {
+        /// Where.
+        index: IndexId,
+        /// Version of the ciphertexts; [`crate::Refusal::OtherVersion`] if it is another.
+        version: u64,
+        /// Which.
+        wanted: Vec<Wanted>,
     },
     /// Finds the entries of a range.
     Search {
         /// Where.
         index: IndexId,
+        /// Version of the ciphertexts, 0 where they never change; [`crate::Refusal::OtherVersion`] if it is another.
+        version: u64,
         /// Smallest value.
         lower: Bound,
         /// Greatest value.
@@ -187,16 +229,11 @@ pub enum Response {
         /// Whether the index was there and is not empty.
         filled: bool,
     },
-    /// Of a drop, a load and a replacement.
+    /// Of another change, and of a load.
     Done,
-    /// Of an insertion.
-    Inserted {
-        /// Positions of the entries that were there before.
-        present: Vec<u32>,
-    },
-    /// Of a removal.
-    Removed {
-        /// For each target the stored ciphertext that is gone, if there was one.
+    /// Of a look for entries.
+    Located {
+        /// For each the stored ciphertext, if it is there.
         stored: Vec<Option<Blob>>,
     },
     /// Of a search.

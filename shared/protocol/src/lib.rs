@@ -9,7 +9,6 @@
 
 pub mod arx_eq;
 pub mod arx_range;
-#[cfg(feature = "lab")]
 pub mod bplus;
 pub mod bytes;
 pub mod channel;
@@ -24,7 +23,6 @@ pub mod leakage;
 pub mod limits;
 #[cfg(feature = "lab")]
 pub mod logarithmic_brc;
-#[cfg(feature = "lab")]
 pub mod ore;
 #[cfg(feature = "lab")]
 pub mod path_oram;

@@ -40,6 +40,12 @@ pub enum Refusal {
         /// Where.
         node: NodeId,
     },
+    /// The index's ciphertexts are of another version than the request's. Nothing was applied.
+    #[error("the index is at version {version} of its ciphertexts, not the request's")]
+    OtherVersion {
+        /// The version it has.
+        version: u64,
+    },
     /// The index's stored structure contradicts itself.
     #[error("damaged index: {0}")]
     Damaged(#[serde(deserialize_with = "decode_line")] String),

@@ -11,7 +11,7 @@
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
-use crate::{arx_eq, arx_range, documents, unique};
+use crate::{arx_eq, arx_range, bplus, documents, unique};
 use serde::{Deserialize, Serialize};
 
 /// The write path.
@@ -29,6 +29,8 @@ pub enum Step {
     ArxEq(arx_eq::Change),
     /// Range index.
     ArxRange(arx_range::Change),
+    /// B+ tree.
+    Bplus(bplus::Change),
     /// Keeps a part of a write to come. In relaxed writes only.
     Upload {
         /// The write it is a part of.

@@ -188,6 +188,7 @@ impl History {
             | Refusal::UnknownIndex
             | Refusal::Conflict { .. }
             | Refusal::Stale { .. }
+            | Refusal::OtherVersion { .. }
             | Refusal::Damaged(_)
             | Refusal::Finished
             | Refusal::Incomplete

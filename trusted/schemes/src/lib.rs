@@ -3,7 +3,6 @@
 
 pub mod arx_eq;
 pub mod arx_range;
-#[cfg(feature = "lab")]
 pub mod bplus;
 pub mod contract;
 pub mod error;
@@ -11,7 +10,6 @@ pub mod error;
 pub mod kerschbaum_tueno;
 #[cfg(feature = "lab")]
 pub mod logarithmic_brc;
-#[cfg(feature = "lab")]
 pub mod ore;
 pub mod padding;
 #[cfg(feature = "lab")]

@@ -1,7 +1,9 @@
 //! Keyed halves of the order-preserving and order-revealing encryption schemes, behind one trait. Comparison is
 //! keyless and lives with the server ([`arras_protocol::ore`] says what crosses).
 
+#[cfg(feature = "bclo")]
 pub mod bclo;
+#[cfg(feature = "cloz")]
 pub mod cloz;
 pub mod clww;
 pub mod domain;
@@ -50,7 +52,7 @@ pub enum EncryptFailed {
 
 /// The keyed half of an OPE or ORE scheme. Plaintexts are unsigned numbers below 2^width; [`domain`] maps signed
 /// ones and byte strings to them, order preserved.
-pub trait OrderScheme: Send {
+pub trait OrderScheme: Send + Sync {
     /// What the server is told.
     fn scheme(&self) -> Scheme;
 
@@ -85,4 +87,18 @@ pub trait OrderScheme: Send {
     fn state_bytes(&self) -> usize {
         0
     }
+}
+
+/// What an index needs of a scheme with state beside encryption, so that the state follows what became of its changes.
+/// Stored ciphertexts are numbers here. None of these calls is one of the scheme's: they cost no primitive.
+pub trait StatefulScheme: OrderScheme {
+    /// The value of a ciphertext, if it is one.
+    fn value(&self, ciphertext: u64) -> Option<u64>;
+
+    /// Takes in a ciphertext made before; false, and nothing changes, if it does not belong between its neighbours.
+    fn restore(&mut self, value: u64, ciphertext: u64) -> bool;
+
+    /// Gives ciphertexts new numbers, (old, new), ascending in both and among all others; false, and nothing changes, if
+    /// one is not there.
+    fn rename(&mut self, moves: &[(u64, u64)]) -> bool;
 }

@@ -4,7 +4,7 @@
 mod lab;
 
 use crate::lease::{Caller, Lease, Writer};
-use crate::{arx_eq, arx_range, documents, hello, unique, write};
+use crate::{arx_eq, arx_range, bplus, documents, hello, unique, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
 
@@ -150,6 +150,7 @@ impl<S: Storage> Backend<S> {
         type ArxEq = arras_protocol::arx_eq::ArxEq;
         type ArxEqEntries = arras_protocol::arx_eq::Entries;
         type ArxRange = arras_protocol::arx_range::ArxRange;
+        type BPlus = arras_protocol::bplus::BPlus;
         let store = &self.store;
         match protocol {
             Hello::ID => {
@@ -165,6 +166,7 @@ impl<S: Storage> Backend<S> {
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
             ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
+            BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
             #[cfg(feature = "lab")]
             other => lab::answer(store, self.identity.incarnation, other, body),
             #[cfg(not(feature = "lab"))]

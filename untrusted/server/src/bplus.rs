@@ -8,101 +8,135 @@ mod load;
 mod page;
 mod remove;
 mod replace;
+mod revise;
 mod search;
 mod tie;
 mod tree;
 
 use crate::backend::storage;
-use arras_protocol::bplus::{ENTRIES_MAX, PAGE_BYTES_MAX, Request, Response};
+use arras_protocol::bplus::{Change, ENTRIES_MAX, PAGE_BYTES_MAX, Request, Response};
 use arras_protocol::ore::Scheme;
 use arras_protocol::{IndexId, Refusal};
 use arras_storage::{Durability, Storage, Write};
 use page::Layout;
-use tree::{Header, Tree};
+use std::ops::DerefMut;
+use tree::Tree;
 
 /// Answers a request.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
-    if let Request::Search { index, lower, upper, order, limit } = request {
-        let tree = Tree::open(store.read().map_err(storage)?, index)?;
-        return search::answer(&tree, &lower, &upper, order, limit);
+    match request {
+        Request::Search { index, version, lower, upper, order, limit } => {
+            let reader = store.read().map_err(storage)?;
+            let tree = Tree::open(&reader, index)?;
+            revise::check_version(&tree, version)?;
+            search::answer(&tree, &lower, &upper, order, limit)
+        }
+        Request::Locate { index, version, wanted } => {
+            let reader = store.read().map_err(storage)?;
+            let tree = Tree::open(&reader, index)?;
+            revise::check_version(&tree, version)?;
+            Ok(Response::Located { stored: revise::locate(&tree, &wanted)? })
+        }
+        Request::Change(change) => {
+            let mut writer = store.write().map_err(storage)?;
+            let response = change_index(&mut writer, 0, &change)?;
+            writer.commit(Durability::Durable).map_err(storage)?;
+            Ok(response)
+        }
+        Request::Load { index, entries } => {
+            let mut writer = store.write().map_err(storage)?;
+            let mut tree = Tree::open(&mut writer, index)?;
+            check_listed(&tree, entries.len())?;
+            load::apply(&mut tree, &entries)?;
+            tree.save()?;
+            writer.commit(Durability::Durable).map_err(storage)?;
+            Ok(Response::Done)
+        }
     }
-    let (writer, response) = apply(store.write().map_err(storage)?, request)?;
-    writer.commit(Durability::Durable).map_err(storage)?;
-    Ok(response)
+}
+
+/// Applies a step of a write, which is at this position.
+pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Result<(), Refusal> {
+    change_index(writer, step, change).map(drop)
 }
 
 fn malformed<T>(what: &str) -> Result<T, Refusal> {
     Err(Refusal::Malformed(what.to_owned()))
 }
 
-fn apply<W: Write>(mut writer: W, request: Request) -> Result<(W, Response), Refusal> {
-    match request {
-        Request::CreateIndex { index, scheme, page_bytes } => create(writer, index, scheme, page_bytes),
-        Request::DropIndex { index } => {
-            tree::drop_index(&mut writer, index)?;
-            Ok((writer, Response::Done))
+fn change_index(writer: &mut impl Write, step: u32, change: &Change) -> Result<Response, Refusal> {
+    match change {
+        Change::CreateIndex { index, scheme, page_bytes } => {
+            return create(writer, *index, *scheme, *page_bytes);
         }
-        Request::Insert { index, version, replacement, entries } => {
-            let mut tree = Tree::open(writer, index)?;
-            if let Some(replacement) = replacement {
-                replace::apply(&mut tree, &replacement)?;
-            }
-            check(&tree.header, version, entries.len())?;
-            let present = insert::apply(&mut tree, &entries)?;
-            Ok((tree.save()?, Response::Inserted { present }))
+        Change::DropIndex { index } => tree::drop_index(writer, *index)?,
+        Change::Insert { index, entries } => {
+            changed(writer, *index, |tree| {
+                check_listed(tree, entries.len())?;
+                insert::apply(tree, entries)
+            })?;
         }
-        Request::Load { index, version, entries } => {
-            let mut tree = Tree::open(writer, index)?;
-            check(&tree.header, version, entries.len())?;
-            load::apply(&mut tree, &entries)?;
-            Ok((tree.save()?, Response::Done))
+        Change::Remove { index, targets } => {
+            changed(writer, *index, |tree| {
+                check_listed(tree, targets.len())?;
+                remove::apply(tree, targets)
+            })?;
         }
-        Request::Remove { index, version, targets } => {
-            let mut tree = Tree::open(writer, index)?;
-            check(&tree.header, version, targets.len())?;
-            let stored = remove::apply(&mut tree, &targets)?;
-            Ok((tree.save()?, Response::Removed { stored }))
+        Change::Revise { index, revision } => {
+            changed(writer, *index, |tree| revise::apply(tree, step, revision))?;
         }
-        Request::Replace { index, replacement } => {
-            let mut tree = Tree::open(writer, index)?;
-            replace::apply(&mut tree, &replacement)?;
-            Ok((tree.save()?, Response::Done))
-        }
-        Request::Search { .. } => malformed("a search changes nothing"),
     }
+    Ok(Response::Done)
 }
 
-/// A change must be of the index's version of ciphertexts: one that comes late, after a replacement, is refused.
-fn check(header: &Header, version: u64, count: usize) -> Result<(), Refusal> {
-    if header.version != version {
-        return malformed("ciphertexts of another version");
-    }
+/// Opens a tree, changes it, and writes its header.
+fn changed<W: Write>(
+    writer: &mut W,
+    index: IndexId,
+    change: impl FnOnce(&mut Tree<&mut W>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut tree = Tree::open(writer, index)?;
+    change(&mut tree)?;
+    tree.save()
+}
+
+fn check_count(count: usize) -> Result<(), Refusal> {
     if count > ENTRIES_MAX {
         return Err(Refusal::Limit(format!("{count} entries, at most {ENTRIES_MAX}")));
     }
     Ok(())
 }
 
-fn create<W: Write>(
-    mut writer: W,
+/// Lists of entries are for schemes whose ciphertexts the client does not keep: there is no version to them.
+fn check_listed<T: DerefMut<Target: Write>>(tree: &Tree<T>, count: usize) -> Result<(), Refusal> {
+    if tree.layout.scheme.hides_equality() {
+        return malformed("an index whose ciphertexts the client keeps changes by revisions");
+    }
+    check_count(count)
+}
+
+fn create(
+    writer: &mut impl Write,
     index: IndexId,
     scheme: Scheme,
     page_bytes: u32,
-) -> Result<(W, Response), Refusal> {
+) -> Result<Response, Refusal> {
     if page_bytes > PAGE_BYTES_MAX {
         return malformed(&format!("a page of {page_bytes} bytes, at most {PAGE_BYTES_MAX}"));
     }
+    if let Some(why) = crate::ore::not_served(scheme) {
+        return malformed(why);
+    }
     let layout = Layout::new(scheme, page_bytes)?;
-    match tree::read_header(&writer, index) {
+    match tree::read_header(writer, index) {
         Ok((_, header)) if header.scheme == scheme && header.page_bytes == page_bytes => {
-            let tree = Tree::open(writer, index)?;
-            let filled = tree.is_filled()?;
-            Ok((tree.save()?, Response::Created { filled }))
+            let filled = Tree::open(writer, index)?.is_filled()?;
+            Ok(Response::Created { filled })
         }
         Ok(_) => malformed("the index is there, with another scheme or page size"),
         Err(Refusal::UnknownIndex) => {
-            tree::create(&mut writer, index, layout)?;
-            Ok((writer, Response::Created { filled: false }))
+            tree::create(writer, index, layout)?;
+            Ok(Response::Created { filled: false })
         }
         Err(other) => Err(other),
     }

@@ -6,7 +6,6 @@
 mod arx_eq;
 pub mod arx_range;
 pub mod backend;
-#[cfg(feature = "lab")]
 mod bplus;
 #[cfg(feature = "process")]
 pub mod configuration;
@@ -20,7 +19,6 @@ mod lease;
 pub mod listener;
 #[cfg(feature = "lab")]
 mod logarithmic_brc;
-#[cfg(feature = "lab")]
 pub mod ore;
 #[cfg(feature = "lab")]
 mod path_oram;

@@ -182,8 +182,10 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
             graph.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.alias.as_str()).collect();
         for (feature, parts) in &member.features {
             for part in parts {
-                // The one that is off in all that ships, as two other rules see to.
-                let of_lab = feature == "lab" && part.ends_with("/lab") && !part.contains('?');
+                // Those that are off in all that ships, as two other rules see to, each under its one name.
+                let same =
+                    part.split_once('/').is_some_and(|(_, name)| name == feature) && !part.contains('?');
+                let of_lab = same && FORWARDED.contains(&feature.as_str());
                 let named = part.trim_start_matches("dep:").split(['/', '?']).next().unwrap_or_default();
                 if aliases.contains(&named) && !of_lab {
                     findings.push(Finding {
@@ -201,8 +203,11 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
     findings
 }
 
-/// Features that nothing that ships may have.
-const LAB_FEATURES: [&str; 3] = ["lab", "meter", "demo"];
+/// Features that one crate of ours may ask of another under the same name.
+const FORWARDED: [&str; 3] = ["lab", "bclo", "cloz"];
+
+/// Features that nothing that ships has unless an administrator asks.
+const LAB_FEATURES: [&str; 5] = ["lab", "meter", "demo", "bclo", "cloz"];
 
 fn lab_features_in_lab(graph: &Graph) -> Vec<Finding> {
     let rule = "lab-features-in-lab";

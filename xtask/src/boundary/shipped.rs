@@ -12,12 +12,12 @@ pub(super) const RULE: &str = "shipped-small";
 
 /// The packages whose binaries ship.
 const PACKAGES: [&str; 2] = ["arras-proxy", "arras-server"];
-/// Crates that only the laboratory's schemes need, or the demonstration.
+/// Crates that two schemes need which are built on demand (`cloz`, `bclo`), or the demonstration.
 const CRATES: [&str; 5] = ["blst", "dashu-int", "csv", "flate2", "indicatif"];
 /// Features of ours that nothing that ships has.
-const FEATURES: [&str; 3] = ["lab", "meter", "demo"];
-/// Protocols and schemes that no field of a deployment uses.
-const MODULES: [&str; 6] = ["bplus", "kerschbaum_tueno", "logarithmic_brc", "ore", "path_oram", "pope"];
+const FEATURES: [&str; 5] = ["lab", "meter", "demo", "bclo", "cloz"];
+/// Protocols that no field of a deployment uses.
+const MODULES: [&str; 4] = ["kerschbaum_tueno", "logarithmic_brc", "path_oram", "pope"];
 /// Where they are declared.
 const ROOTS: [&str; 3] =
     ["shared/protocol/src/lib.rs", "trusted/schemes/src/lib.rs", "untrusted/server/src/lib.rs"];

@@ -144,14 +144,20 @@ fn a_feature_that_forwards_into_ours_is_found() {
         packages[10]["features"] = json!({"extra": [part]});
         breaks(&judged(&packages), "features-widen-nothing");
     }
-    for sound_features in [json!({"extra": ["other"], "other": []}), json!({"lab": ["arras-protocol/lab"]})] {
+    for sound_features in [
+        json!({"extra": ["other"], "other": []}),
+        json!({"lab": ["arras-protocol/lab"]}),
+        json!({"cloz": ["arras-protocol/cloz"]}),
+    ] {
         let mut packages = sound();
         packages[10]["features"] = sound_features;
         assert_eq!(judged(&packages).findings, []);
     }
-    let mut packages = sound();
-    packages[10]["features"] = json!({"lab": ["arras-protocol?/lab"]});
-    breaks(&judged(&packages), "features-widen-nothing");
+    for widening in [json!({"lab": ["arras-protocol?/lab"]}), json!({"cloz": ["arras-protocol/lab"]})] {
+        let mut packages = sound();
+        packages[10]["features"] = widening;
+        breaks(&judged(&packages), "features-widen-nothing");
+    }
 }
 
 #[test]
@@ -188,7 +194,7 @@ fn a_lab_protocol_outside_of_its_feature_is_found() {
     let sound = "mod arx_eq;\n#[cfg(feature = \"lab\")]\npub mod pope;\n";
     assert_eq!(shipped::judge_modules("lib.rs", sound), []);
     assert_eq!(shipped::judge_modules("lib.rs", "mod arx_eq;\npub mod pope;\n").len(), 1);
-    assert_eq!(shipped::judge_modules("lib.rs", "#[cfg(feature = \"process\")]\nmod bplus;\n").len(), 1);
+    assert_eq!(shipped::judge_modules("lib.rs", "#[cfg(feature = \"process\")]\nmod path_oram;\n").len(), 1);
 }
 
 #[test]

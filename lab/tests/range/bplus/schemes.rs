@@ -1,6 +1,6 @@
 //! Every scheme through the test body.
 
-use super::{Over, Short};
+use super::{Over, OverStateful, Short, ShortStateful};
 use crate::body::Pair;
 use crate::world::{key, memory, run};
 use arras_lab::plain_scheme::PlainScheme;
@@ -18,9 +18,12 @@ range_tests!(plain_64, Over { width: Bits64, page_bytes: 4096, make: PlainScheme
 range_tests!(plain_of_three_entries, Over { width: Bits64, page_bytes: 11 + 3 * 48, make: PlainScheme });
 range_tests!(plain_of_short_replies, Short(Over { width: Bits32, page_bytes: 248, make: PlainScheme }));
 
-range_tests!(fh_ope_32, Over { width: Bits32, page_bytes: 208, make: FhOpe::new });
-range_tests!(fh_ope_64, Over { width: Bits64, page_bytes: 4096, make: FhOpe::new });
-range_tests!(fh_ope_of_short_replies, Short(Over { width: Bits64, page_bytes: 168, make: FhOpe::new }));
+range_tests!(fh_ope_32, OverStateful(Over { width: Bits32, page_bytes: 208, make: FhOpe::new }));
+range_tests!(fh_ope_64, OverStateful(Over { width: Bits64, page_bytes: 4096, make: FhOpe::new }));
+range_tests!(
+    fh_ope_of_short_replies,
+    ShortStateful(Over { width: Bits64, page_bytes: 168, make: FhOpe::new })
+);
 
 fn lewi_wu(width: Width) -> LewiWu {
     LewiWu::new(&key(), width, BlockBits::Four)

@@ -1,23 +1,23 @@
 //! Rows beside ciphertexts: a copy of the store shows none, and a server that gives an entry another one's is found out.
 
-use super::Over;
+use super::{Over, OverStateful};
 use crate::body::Subject;
 use crate::world::{INDEX, Wire, key, memory, prg, run};
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{BPlus as Protocol, Request, Response, SealedEntry};
-use arras_protocol::ore::Width;
+use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::{Channel, ChannelError, RowId};
 use arras_schemes::IndexError;
 use arras_schemes::arx_range::RangeEntry;
-use arras_schemes::bplus::BPlus;
-use arras_schemes::ore::OrderScheme;
+use arras_schemes::bplus::{BPlus, StatefulBPlus};
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::domain::plaintext_key;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_schemes::traits::RangeIndex;
-use arras_storage::{Direction, Read, Storage, Table};
+use arras_storage::{Direction, Failing, Memory, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
+use std::sync::{Arc, Mutex};
 
 /// Bytes beside a ciphertext.
 const BESIDE: usize = SealedEntry::BYTES;
@@ -33,12 +33,21 @@ fn listed(count: u64) -> Vec<RangeEntry> {
     (0..count).map(&mut entry).collect()
 }
 
+fn over<F>(make: F) -> Over<F> {
+    Over { width: Width::Bits32, page_bytes: 1 << 12, make }
+}
+
 /// All pages of a tree of these entries.
-fn stored<O: OrderScheme + Sync>(make: fn(Width) -> O, list: &[RangeEntry]) -> Vec<u8> {
+fn stored(subject: &impl Subject, list: &[RangeEntry]) -> Vec<u8> {
     run(async {
         let world = memory();
-        let index = Over { width: Width::Bits32, page_bytes: 1 << 12, make }.open(world.wire.clone()).await;
-        index.expect("an empty index").insert(list.to_vec()).await.expect("inserts");
+        subject
+            .open(world.wire.clone())
+            .await
+            .expect("an empty index")
+            .insert(list.to_vec())
+            .await
+            .expect("inserts");
         let reader = world.wire.backend().store().read().expect("memory does not fail");
         let mut bytes = Vec::new();
         let everything = (Bound::Unbounded, Bound::Unbounded);
@@ -58,9 +67,9 @@ fn a_copy_of_the_store_shows_no_row() {
     let shows = |bytes: Vec<u8>| {
         list.iter().filter(|entry| bytes.windows(RowId::BYTES).any(|part| part == entry.row.0)).count()
     };
-    assert_eq!(shows(stored(|width| Clww::new(&key(), width), &list)), 0);
-    assert_eq!(shows(stored(|width| LewiWu::new(&key(), width, BlockBits::Four), &list)), 0);
-    assert_eq!(shows(stored(FhOpe::new, &list)), 0);
+    assert_eq!(shows(stored(&over(|width| Clww::new(&key(), width)), &list)), 0);
+    assert_eq!(shows(stored(&over(|width| LewiWu::new(&key(), width, BlockBits::Four)), &list)), 0);
+    assert_eq!(shows(stored(&OverStateful(over(FhOpe::new)), &list)), 0);
 }
 
 /// What a lying server does with the entries it found.
@@ -76,7 +85,7 @@ enum Lie {
 
 struct Lying<S> {
     wire: Wire<S>,
-    lie: std::sync::Arc<std::sync::Mutex<Option<Lie>>>,
+    lie: Arc<Mutex<Option<Lie>>>,
     stored_bytes: usize,
 }
 
@@ -101,15 +110,16 @@ impl<S: Storage> Channel<Protocol> for Lying<S> {
     }
 }
 
-fn lied_to<O: OrderScheme + Sync>(make: fn(Width) -> O) {
+fn lied_to<I: RangeIndex>(
+    scheme: Scheme,
+    create: impl AsyncFn(Lying<Failing<Memory>>) -> Result<I, IndexError>,
+) {
     run(async {
         let world = memory();
-        let lie = std::sync::Arc::new(std::sync::Mutex::new(None));
-        let scheme = make(Width::Bits32);
-        let stored_bytes = scheme.scheme().stored_bytes().expect("a scheme's own parameters");
+        let lie = Arc::new(Mutex::new(None));
+        let stored_bytes = scheme.stored_bytes().expect("a scheme's own parameters");
         let channel = Lying { wire: world.wire.clone(), lie: lie.clone(), stored_bytes };
-        let index = BPlus::new(channel, INDEX, &key(), scheme, prg(1)).create(1 << 12).await;
-        let index = index.expect("an empty index");
+        let index = create(channel).await.expect("an empty index");
         index.insert(listed(30)).await.expect("inserts");
         let [low, high] = [0, 9].map(|value| plaintext_key(Width::Bits32, value));
         let search = async || index.search(low.clone(), high.clone(), Order::Ascending, None).await;
@@ -132,7 +142,15 @@ fn lied_to<O: OrderScheme + Sync>(make: fn(Width) -> O) {
 
 #[test]
 fn a_row_that_is_another_entrys_is_found_out() {
-    lied_to(|width| Clww::new(&key(), width));
-    lied_to(|width| LewiWu::new(&key(), width, BlockBits::Four));
-    lied_to(FhOpe::new);
+    let width = Width::Bits32;
+    lied_to(Scheme::Clww(width), async |channel| {
+        BPlus::new(channel, INDEX, &key(), Clww::new(&key(), width), prg(1)).create(1 << 12).await
+    });
+    lied_to(Scheme::LewiWu { width, block_bits: 4 }, async |channel| {
+        let scheme = LewiWu::new(&key(), width, BlockBits::Four);
+        BPlus::new(channel, INDEX, &key(), scheme, prg(1)).create(1 << 12).await
+    });
+    lied_to(Scheme::FhOpe(width), async |channel| {
+        StatefulBPlus::new(channel, INDEX, &key(), FhOpe::new(width), prg(1)).create(1 << 12).await
+    });
 }

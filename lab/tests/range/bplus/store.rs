@@ -6,13 +6,13 @@ use crate::world::{INDEX, key, memory, prg, run};
 use arras_lab::plain_scheme::PlainScheme;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
-    After, BPlus as Protocol, Bound, ENTRIES_MAX, NewEntry, Replacement, Request, Response, SealedEntry,
-    Target, TieToken,
+    After, BPlus as Protocol, Bound, Change, ENTRIES_MAX, NewEntry, Placed, Request, Response, Revision,
+    SealedEntry, Target, TieToken,
 };
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::{Blob, Channel, ChannelError, IndexId, Refusal};
 use arras_schemes::IndexError;
-use arras_schemes::bplus::BPlus;
+use arras_schemes::bplus::StatefulBPlus;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Durability, Read, Storage, Table, Write};
@@ -78,8 +78,10 @@ fn pages_that_do_not_hold_three_entries_are_refused() {
 fn a_stateful_scheme_does_not_open_what_it_does_not_know() {
     run(async {
         let world = memory();
-        let open =
-            || BPlus::new(world.wire.clone(), INDEX, &key(), FhOpe::new(Width::Bits32), prg(1)).create(4096);
+        let open = || {
+            StatefulBPlus::new(world.wire.clone(), INDEX, &key(), FhOpe::new(Width::Bits32), prg(1))
+                .create(4096)
+        };
         let index = open().await.expect("a new index");
         open().await.expect("still empty");
         index.insert(entries(Width::Bits32, &[(1, 1)])).await.expect("inserts");
@@ -103,78 +105,108 @@ fn requests_that_break_the_rules_are_refused() {
         let pair = Pair::open(&plain(176), &world).await;
         pair.insert(&[(1, 1), (2, 2)]).await;
         let (index, blob, sealed) = (INDEX, |bytes: usize| Blob(vec![0; bytes]), SealedEntry([1; 32]));
-        let entry = |query, stored, equals| NewEntry {
-            query: blob(query),
-            stored: blob(stored),
-            sealed,
-            equals,
-            tie: None,
-        };
-        let insert = |entries| Request::Insert { index, version: 0, replacement: None, entries };
+        let entry = |query, stored| NewEntry { query: blob(query), stored: blob(stored), sealed, tie: None };
+        let insert = |entries| Request::Change(Change::Insert { index, entries });
         let bound = |bytes| Bound { query: blob(bytes), after: None };
-        let pairs = Replacement { version: 1, pairs: blob(8) };
-        let remove = |lower, upper| Request::Remove {
+        let remove = |query| {
+            let targets = vec![Target { query: blob(query), sealed, tie: None }];
+            Request::Change(Change::Remove { index, targets })
+        };
+        let search = |lower, upper| Request::Search {
             index,
             version: 0,
-            targets: vec![Target { lower: blob(lower), upper, sealed, tie: None }],
+            lower,
+            upper,
+            order: Order::Ascending,
+            limit: None,
         };
-        let search =
-            |lower, upper| Request::Search { index, lower, upper, order: Order::Ascending, limit: None };
+        let revision = Revision { from: 0, to: 1, moves: blob(0), removed: Vec::new(), inserted: Vec::new() };
         let requests = [
-            insert(vec![entry(3, 4, None)]),
-            insert(vec![entry(4, 5, None)]),
-            insert(vec![entry(4, 4, Some((blob(4), blob(4))))]),
-            Request::Insert { index, version: 1, replacement: None, entries: Vec::new() },
-            Request::Load { index, version: 7, entries: Vec::new() },
-            Request::Replace { index, replacement: pairs },
+            insert(vec![entry(3, 4)]),
+            insert(vec![entry(4, 5)]),
+            // Revisions, and looks for entries, are for schemes with state.
+            Request::Change(Change::Revise { index, revision }),
+            Request::Locate { index, version: 0, wanted: Vec::new() },
             // A key of ties is for schemes that have one.
-            insert(vec![NewEntry { tie: Some(TieToken([1; 16])), ..entry(4, 4, None) }]),
+            insert(vec![NewEntry { tie: Some(TieToken([1; 16])), ..entry(4, 4) }]),
             search(
                 Bound { query: blob(4), after: Some(After { sealed, tie: Some(TieToken([1; 16])) }) },
                 bound(4),
             ),
-            remove(5, None),
-            remove(4, Some(blob(4))),
+            remove(5),
             search(bound(3), bound(4)),
             search(bound(4), bound(0)),
-            Request::CreateIndex {
+            Request::Change(Change::CreateIndex {
                 index: IndexId([9; 8]),
                 scheme: Scheme::LewiWu { width: Width::Bits32, block_bits: 5 },
                 page_bytes: 4096,
-            },
+            }),
         ];
         for request in requests {
             let what = format!("{request:?}");
             assert!(matches!(refused(&world.wire, request).await, Refusal::Malformed(_)), "{what}");
         }
-        let many = insert(vec![entry(4, 4, None); ENTRIES_MAX + 1]);
+        let many = insert(vec![entry(4, 4); ENTRIES_MAX + 1]);
         assert!(matches!(refused(&world.wire, many).await, Refusal::Limit(_)));
-        let unknown = Request::Load { index: IndexId([9; 8]), version: 0, entries: Vec::new() };
+        let unknown = Request::Load { index: IndexId([9; 8]), entries: Vec::new() };
         assert_eq!(refused(&world.wire, unknown).await, Refusal::UnknownIndex);
         pair.check_all().await;
     });
 }
 
 #[test]
-fn replacements_must_be_whole_ascend_and_follow_the_last_one() {
+fn revisions_must_be_whole_ascend_and_follow_the_last_one() {
     run(async {
         let world = memory();
-        let scheme = Scheme::FhOpe(Width::Bits32);
-        let create = Request::CreateIndex { index: INDEX, scheme, page_bytes: 208 };
+        let (index, scheme) = (INDEX, Scheme::FhOpe(Width::Bits32));
+        let create = Request::Change(Change::CreateIndex { index, scheme, page_bytes: 208 });
         Channel::<Protocol>::call(&world.wire, create).await.expect("creates");
-        let replace = |version, numbers: &[u64]| {
-            let pairs: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-            Request::Replace { index: INDEX, replacement: Replacement { version, pairs: pairs.into() } }
+        let revise = |from, to, moves: &[u64], removed: &[u64], inserted: &[u64]| {
+            let placed = |number: &u64| Placed {
+                stored: Blob(number.to_be_bytes().to_vec()),
+                sealed: SealedEntry([*number as u8; 32]),
+                equals: Some((Blob(vec![0; 8]), Blob(vec![255; 8]))),
+            };
+            let moves: Vec<u8> = moves.iter().flat_map(|number| number.to_be_bytes()).collect();
+            let [removed, inserted] = [removed, inserted].map(|list| list.iter().map(placed).collect());
+            let revision = Revision { from, to, moves: moves.into(), removed, inserted };
+            Request::Change(Change::Revise { index, revision })
         };
-        for bad in
-            [replace(1, &[1]), replace(1, &[1, 2, 1, 3]), replace(1, &[1, 3, 2, 3]), replace(2, &[1, 2])]
-        {
-            assert!(matches!(refused(&world.wire, bad).await, Refusal::Malformed(_)));
+        let call = async |request| Channel::<Protocol>::call(&world.wire, request).await;
+        assert_eq!(call(revise(0, 3, &[], &[], &[10, 20, 30])).await.expect("inserts"), Response::Done);
+        let bad: [&[u64]; 3] = [&[10], &[10, 11, 10, 12], &[10, 13, 20, 12]];
+        for moves in bad {
+            let refusal = refused(&world.wire, revise(3, 4, moves, &[], &[])).await;
+            assert!(matches!(refusal, Refusal::Malformed(_)), "{moves:?}");
         }
-        for _ in 0..2 {
-            let response = Channel::<Protocol>::call(&world.wire, replace(1, &[1, 2])).await;
-            assert_eq!(response.expect("the same again is no harm"), Response::Done);
+        for request in [
+            revise(3, 3, &[], &[], &[40]),
+            revise(3, 4, &[], &[11], &[]),
+            // The entry of this name has another ciphertext.
+            revise(3, 4, &[20, 21], &[20], &[]),
+        ] {
+            assert!(matches!(refused(&world.wire, request).await, Refusal::Malformed(_)));
         }
+        // Another entry has this ciphertext; an entry of this name is there.
+        assert_eq!(refused(&world.wire, revise(3, 4, &[], &[], &[20])).await, Refusal::Conflict { step: 0 });
+        let inserted = revise(3, 4, &[20, 25], &[], &[20]);
+        assert_eq!(refused(&world.wire, inserted).await, Refusal::Conflict { step: 0 });
+        // What comes late, or again, is told the version.
+        for request in [
+            revise(0, 3, &[], &[], &[10, 20, 30]),
+            revise(2, 4, &[], &[], &[40]),
+            Request::Locate { index, version: 0, wanted: Vec::new() },
+        ] {
+            assert_eq!(refused(&world.wire, request).await, Refusal::OtherVersion { version: 3 });
+        }
+        let bound = |number: u64| Bound { query: Blob(number.to_be_bytes().to_vec()), after: None };
+        let search = |version| {
+            let (lower, upper) = (bound(0), bound(u64::MAX));
+            Request::Search { index, version, lower, upper, order: Order::Ascending, limit: None }
+        };
+        assert_eq!(refused(&world.wire, search(2)).await, Refusal::OtherVersion { version: 3 });
+        let Response::Found { entries, .. } = call(search(3)).await.expect("searches") else { panic!() };
+        assert_eq!(entries.len(), 3 * 40, "nothing of what was refused");
     });
 }
 

@@ -1,7 +1,7 @@
 //! What the server stores is a function of the leakage: data sets of the same ranks, inserted in the same order, differ
 //! in nothing but ciphertexts.
 
-use super::Over;
+use super::{Over, OverStateful};
 use crate::body::{Item, Subject, entries};
 use crate::world::{key, memory, prg, run};
 use arras_keys::Purpose;
@@ -10,7 +10,7 @@ use arras_protocol::RowId;
 use arras_protocol::bplus::SealedEntry;
 use arras_protocol::leakage::Pattern;
 use arras_protocol::leakage::bplus::{BPLUS_CLOZ, BPLUS_LEWI_WU};
-use arras_protocol::ore::Width;
+use arras_protocol::ore::{Scheme, Width};
 use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::domain::plaintext_key;
@@ -24,14 +24,19 @@ use std::ops::{Bound, ControlFlow};
 type View = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Builds a tree of `items` and takes some out; what the store then holds, without ciphertexts if they are to be blanked.
-fn stored<O: OrderScheme + Sync>(make: fn(Width) -> O, items: &[Item], blank: bool) -> View {
+fn stored<O: OrderScheme>(make: fn(Width) -> O, items: &[Item], blank: bool) -> View {
+    let over = |width, page_bytes| Over { width, page_bytes, make };
+    viewed(make(Width::Bits32).scheme(), over, items, blank)
+}
+
+fn viewed<T: Subject>(scheme: Scheme, over: impl Fn(Width, u32) -> T, items: &[Item], blank: bool) -> View {
     let width = Width::Bits32;
-    let stored_bytes = make(width).scheme().stored_bytes().expect("a scheme's own parameters");
+    let stored_bytes = scheme.stored_bytes().expect("a scheme's own parameters");
     let page_bytes = u32::try_from(11 + 5 * (stored_bytes + 40)).expect("small");
     let mut view = Vec::new();
     run(async {
         let world = memory();
-        let index = Over { width, page_bytes, make }.open(world.wire.clone()).await.expect("an empty index");
+        let index = over(width, page_bytes).open(world.wire.clone()).await.expect("an empty index");
         for item in items {
             index.insert(entries(width, &[*item])).await.expect("inserts");
         }
@@ -75,7 +80,11 @@ fn alike() -> (Vec<Item>, Vec<Item>) {
 #[test]
 fn over_fh_ope_equal_ranks_give_equal_stores() {
     let (one, other) = alike();
-    assert_eq!(stored(FhOpe::new, &one, false), stored(FhOpe::new, &other, false));
+    let stored = |items: &[Item]| {
+        let over = |width, page_bytes| OverStateful(Over { width, page_bytes, make: FhOpe::new });
+        viewed(Scheme::FhOpe(Width::Bits32), over, items, false)
+    };
+    assert_eq!(stored(&one), stored(&other));
 }
 
 /// Right ciphertexts alone are stored, and say nothing by themselves: blanked, two stores of equal ranks are the same

@@ -18,7 +18,6 @@
 //! An attack that `arras lab attack` carries out is named first, then a colon.
 
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
-#[cfg(feature = "lab")]
 use crate::ore::Scheme;
 
 const FREQUENCY: &str =
@@ -108,7 +107,10 @@ pub const BPLUS_CLWW: Leakage = Leakage {
     ],
 };
 
-/// The B+ tree over FH-OPE.
+/// The B+ tree over FH-OPE. What moves when, in ciphertexts that give way, is a function of the ranks at which entries came:
+/// it tells what their order of insertion tells, no more. An insertion beside equal values, and every removal, shows the
+/// ends of its value: how many have it, and which ([`Pattern::Frequency`]). Each change and search shows the index's
+/// version, a count of its changes.
 pub const BPLUS_FH_OPE: Leakage = Leakage {
     protocol: "bplus_fh_ope",
     snapshot: &[Pattern::Size, Pattern::InsertionOrder, Pattern::Order],
@@ -158,7 +160,6 @@ pub const BPLUS_PLAIN: Leakage = Leakage {
 };
 
 /// Leakage of the B+ tree over a scheme.
-#[cfg(feature = "lab")]
 #[must_use]
 pub const fn bplus(scheme: Scheme) -> &'static Leakage {
     match scheme {

@@ -28,7 +28,7 @@ mod state;
 
 use self::list::{Gap, List};
 pub use self::state::MalformedState;
-use super::{EncryptFailed, Encrypted, End, OrderScheme};
+use super::{EncryptFailed, Encrypted, End, OrderScheme, StatefulScheme};
 use crate::error::OpenFailed;
 use arras_primitives::meter::{Primitive, count};
 use arras_primitives::prg::Prg;
@@ -214,6 +214,20 @@ impl OrderScheme for FhOpe {
     /// Eight bytes a ciphertext, ten a run of equal plaintexts (compaction: they are held once).
     fn state_bytes(&self) -> usize {
         self.list.len() * 8 + self.list.run_count() * 10
+    }
+}
+
+impl StatefulScheme for FhOpe {
+    fn value(&self, ciphertext: u64) -> Option<u64> {
+        self.list.plaintext(ciphertext)
+    }
+
+    fn restore(&mut self, value: u64, ciphertext: u64) -> bool {
+        value <= self.width.greatest() && self.list.restore(value, ciphertext)
+    }
+
+    fn rename(&mut self, moves: &[(u64, u64)]) -> bool {
+        self.list.rename(moves)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Requests of the protocols that only the laboratory runs.
 
 use super::{request, unknown};
-use crate::{bplus, kerschbaum_tueno, logarithmic_brc, path_oram, pope};
-use arras_protocol::bplus::BPlus;
+use crate::{kerschbaum_tueno, logarithmic_brc, path_oram, pope};
 use arras_protocol::kerschbaum_tueno::KerschbaumTueno;
 use arras_protocol::logarithmic_brc::LogarithmicBrc;
 use arras_protocol::path_oram::PathOram;
@@ -18,7 +17,6 @@ pub(super) fn answer<S: Storage>(
     body: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
     match protocol {
-        BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
         KerschbaumTueno::ID => {
             Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
         }

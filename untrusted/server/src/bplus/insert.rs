@@ -1,22 +1,26 @@
 //! Insertion: into the leaf, and splits upwards.
 
-use super::search::find_entry;
 use super::tie::Among;
 use super::tree::{Path, Tree};
-use arras_protocol::bplus::{Bound, NewEntry, SealedEntry};
+use arras_protocol::bplus::{NewEntry, SealedEntry};
 use arras_protocol::{Blob, Refusal};
 use arras_storage::{Read, Write};
 use std::cmp::Ordering;
+use std::ops::{Deref, DerefMut};
 
-/// Inserts entries; positions of those that were there.
-pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Result<Vec<u32>, Refusal> {
-    let mut present = Vec::new();
-    for (position, entry) in (0..).zip(entries) {
-        if !insert(tree, entry)? {
-            present.push(position);
+/// Inserts entries; those that are there stay.
+pub(super) fn apply<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    entries: &[NewEntry],
+) -> Result<(), Refusal> {
+    for entry in entries {
+        let among = check(tree, entry)?;
+        let (path, there) = place(tree, &entry.query, entry.sealed, &among)?;
+        if !there {
+            put(tree, path, &[entry.stored.as_slice(), entry.sealed.as_bytes()].concat())?;
         }
     }
-    Ok(present)
+    Ok(())
 }
 
 /// Checks a new entry's lengths; its place among those of its value.
@@ -25,21 +29,11 @@ pub(super) fn check<T>(tree: &Tree<T>, entry: &NewEntry) -> Result<Among, Refusa
     if scheme.stored_bytes() != Some(entry.stored.len()) || scheme.query_bytes() != Some(entry.query.len()) {
         return super::malformed("a ciphertext that is not of the scheme");
     }
-    if entry.equals.is_some() != scheme.hides_equality() {
-        return super::malformed(
-            "bounds of the value's entries are for schemes that hide equality, and for all of them",
-        );
-    }
     Among::new(tree, entry.sealed, entry.tie)
 }
 
-/// A bound at a query ciphertext.
-pub(super) fn bound(query: &Blob) -> Bound {
-    Bound { query: query.clone(), after: None }
-}
-
 /// Walks to the place just after the entry of this value and name; true if it is there.
-pub(super) fn place<T: Read>(
+pub(super) fn place<T: Deref<Target: Read>>(
     tree: &Tree<T>,
     query: &Blob,
     sealed: SealedEntry,
@@ -60,26 +54,17 @@ pub(super) fn place<T: Read>(
     Ok((path, there))
 }
 
-/// Inserts an entry; false if it was there.
-fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusal> {
-    let among = check(tree, entry)?;
-    if let Some((lower, upper)) = &entry.equals
-        // Where the new ciphertext is the only one of its value, nothing equal is stored.
-        && !(lower == upper && *lower == entry.query)
-        && find_entry(tree, (&bound(lower), &bound(upper)), &entry.sealed)?.is_some()
-    {
-        return Ok(false);
-    }
-    let (path, there) = place(tree, &entry.query, entry.sealed, &among)?;
-    if there {
-        return Ok(false);
-    }
-    let record = [entry.stored.as_slice(), entry.sealed.as_bytes()].concat();
+/// Puts a record in at the place a path leads to.
+pub(super) fn put<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    path: Path,
+    record: &[u8],
+) -> Result<(), Refusal> {
     let mut steps = path.0.into_iter().rev();
     let Some(mut leaf) = steps.next() else {
         return super::page::damaged("a path without a page");
     };
-    leaf.page.insert(leaf.position, &record);
+    leaf.page.insert(leaf.position, record);
     let mut step = leaf;
     // A page over its layout's most is split; what separates the halves goes up.
     while step.page.count() > tree.layout.most(step.page.level()) {
@@ -91,9 +76,8 @@ fn insert<T: Write>(tree: &mut Tree<T>, entry: &NewEntry) -> Result<bool, Refusa
                 step = parent;
                 step.page.insert_child(step.position, &separator, right);
             }
-            None => return tree.grow(&separator, right).map(|()| true),
+            None => return tree.grow(&separator, right),
         }
     }
-    tree.put(step.number, &step.page)?;
-    Ok(true)
+    tree.put(step.number, &step.page)
 }

@@ -8,9 +8,13 @@ use arras_protocol::Refusal;
 use arras_protocol::bplus::NewEntry;
 use arras_storage::Write;
 use std::cmp::Ordering;
+use std::ops::DerefMut;
 
 /// Appends entries, each greater than all before.
-pub(super) fn apply<T: Write>(tree: &mut Tree<T>, entries: &[NewEntry]) -> Result<(), Refusal> {
+pub(super) fn apply<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    entries: &[NewEntry],
+) -> Result<(), Refusal> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -40,7 +44,11 @@ fn ascends<T>(tree: &Tree<T>, path: &Path, entry: &NewEntry, among: &Among) -> R
 }
 
 /// Appends a record at the end of the path, starting new pages where the old are full.
-fn append<T: Write>(tree: &mut Tree<T>, path: &mut Path, record: &[u8]) -> Result<(), Refusal> {
+fn append<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    path: &mut Path,
+    record: &[u8],
+) -> Result<(), Refusal> {
     let full =
         path.0.iter().rev().take_while(|step| step.page.count() >= tree.layout.most(step.page.level()));
     let full = full.count();
@@ -90,7 +98,7 @@ fn append<T: Write>(tree: &mut Tree<T>, path: &mut Path, record: &[u8]) -> Resul
 
 /// Fills the pages on the right edge up, which may be less than half full, from their left siblings, from the root
 /// down.
-fn balance<T: Write>(tree: &mut Tree<T>) -> Result<(), Refusal> {
+fn balance<T: DerefMut<Target: Write>>(tree: &mut Tree<T>) -> Result<(), Refusal> {
     let path = tree.seek(|_, _| Ok(true))?;
     let mut steps = path.0.into_iter();
     let Some(mut parent) = steps.next() else {

@@ -1,73 +1,54 @@
 //! Removal: from the leaf; a page that is less than half full borrows from a sibling or merges with it.
 
-use super::insert::{bound, place};
+use super::insert::place;
 use super::page::{Page, damaged};
-use super::search::find_entry;
 use super::tie::Among;
 use super::tree::{Path, Step, Tree};
+use arras_protocol::Refusal;
 use arras_protocol::bplus::Target;
-use arras_protocol::{Blob, Refusal};
 use arras_storage::Write;
+use std::ops::DerefMut;
 
-/// Takes entries out; their stored ciphertexts.
-pub(super) fn apply<T: Write>(tree: &mut Tree<T>, targets: &[Target]) -> Result<Vec<Option<Blob>>, Refusal> {
-    targets.iter().map(|target| remove(tree, target)).collect()
+/// Takes entries out.
+pub(super) fn apply<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    targets: &[Target],
+) -> Result<(), Refusal> {
+    for target in targets {
+        if tree.layout.scheme.query_bytes() != Some(target.query.len()) {
+            return super::malformed("a bound that is not of the scheme");
+        }
+        let among = Among::new(tree, target.sealed, target.tie)?;
+        let (mut path, there) = place(tree, &target.query, target.sealed, &among)?;
+        if let Some(leaf) = path.0.last_mut().filter(|_| there) {
+            leaf.position -= 1;
+            take(tree, path)?;
+        }
+    }
+    Ok(())
 }
 
-/// Walks to an entry.
-fn find<T: Write>(tree: &Tree<T>, target: &Target) -> Result<Option<Path>, Refusal> {
-    let scheme = tree.layout.scheme;
-    if target.upper.is_some() != scheme.hides_equality() {
-        return super::malformed("an upper end is for schemes that hide equality, and for all of them");
-    }
-    if let Some(upper) = &target.upper {
-        Among::new(tree, target.sealed, target.tie)?;
-        return find_entry(tree, (&bound(&target.lower), &bound(upper)), &target.sealed);
-    }
-    if scheme.query_bytes() != Some(target.lower.len()) {
-        return super::malformed("a bound that is not of the scheme");
-    }
-    let among = Among::new(tree, target.sealed, target.tie)?;
-    let (mut path, there) = place(tree, &target.lower, target.sealed, &among)?;
-    if let Some(leaf) = path.0.last_mut().filter(|_| there) {
-        leaf.position -= 1;
-        return Ok(Some(path));
-    }
-    Ok(None)
-}
-
-fn remove<T: Write>(tree: &mut Tree<T>, target: &Target) -> Result<Option<Blob>, Refusal> {
-    let Some(path) = find(tree, target)? else {
-        return Ok(None);
-    };
+/// Takes the entry out that a path leads to.
+pub(super) fn take<T: DerefMut<Target: Write>>(tree: &mut Tree<T>, path: Path) -> Result<(), Refusal> {
     let mut steps = path.0.into_iter().rev();
     let Some(mut step) = steps.next() else {
         return damaged("a path without a page");
     };
-    let mut removed = step.page.take(step.position, step.position + 1);
+    step.page.take(step.position, step.position + 1);
     for mut parent in steps {
         if step.page.count() >= tree.layout.fewest(step.page.level()) {
-            tree.put(step.number, &step.page)?;
-            return Ok(Some(stored(tree, &mut removed)));
+            return tree.put(step.number, &step.page);
         }
         if !refill(tree, step, &mut parent)? {
-            tree.put(parent.number, &parent.page)?;
-            return Ok(Some(stored(tree, &mut removed)));
+            return tree.put(parent.number, &parent.page);
         }
         step = parent;
     }
-    shrink(tree, &step)?;
-    Ok(Some(stored(tree, &mut removed)))
-}
-
-/// The ciphertext of a removed record.
-fn stored<T>(tree: &Tree<T>, record: &mut Vec<u8>) -> Blob {
-    record.truncate(tree.layout.stored_bytes);
-    std::mem::take(record).into()
+    shrink(tree, &step)
 }
 
 /// Writes the root; one without separators gives way to its only child.
-fn shrink<T: Write>(tree: &mut Tree<T>, root: &Step) -> Result<(), Refusal> {
+fn shrink<T: DerefMut<Target: Write>>(tree: &mut Tree<T>, root: &Step) -> Result<(), Refusal> {
     if root.page.level() == 0 || root.page.count() > 0 {
         return tree.put(root.number, &root.page);
     }
@@ -77,7 +58,11 @@ fn shrink<T: Write>(tree: &mut Tree<T>, root: &Step) -> Result<(), Refusal> {
 
 /// Fills a page up from a sibling, or merges the two; true if the parent lost a separator. The parent is changed,
 /// not written.
-fn refill<T: Write>(tree: &mut Tree<T>, step: Step, parent: &mut Step) -> Result<bool, Refusal> {
+fn refill<T: DerefMut<Target: Write>>(
+    tree: &mut Tree<T>,
+    step: Step,
+    parent: &mut Step,
+) -> Result<bool, Refusal> {
     let level = step.page.level();
     // The sibling to the left, but for the first child: then `at` separates the two.
     let (at, sibling_is_left) = match parent.position.checked_sub(1) {

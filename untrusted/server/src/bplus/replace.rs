@@ -4,8 +4,9 @@
 use super::page::{Page, damaged};
 use super::tree::Tree;
 use arras_protocol::Refusal;
-use arras_protocol::bplus::Replacement;
+use arras_protocol::bplus::ENTRIES_MAX;
 use arras_storage::Write;
+use std::ops::DerefMut;
 
 /// Old and new ciphertexts, ascending.
 struct Pairs<'r>(Vec<(&'r [u8], &'r [u8])>);
@@ -16,6 +17,9 @@ impl<'r> Pairs<'r> {
         let Some(pairs) = pairs.collect::<Option<Vec<_>>>() else {
             return super::malformed("half a replacement");
         };
+        if pairs.len() > ENTRIES_MAX {
+            return Err(Refusal::Limit(format!("{} moves, at most {ENTRIES_MAX}", pairs.len())));
+        }
         let ascends = pairs.is_sorted_by(|one, next| one.0 < next.0 && one.1 < next.1);
         if !ascends || pairs.iter().any(|pair| pair.1.len() != stored_bytes) {
             return super::malformed("replacements that do not ascend");
@@ -35,23 +39,13 @@ impl<'r> Pairs<'r> {
     }
 }
 
-/// Applies a replacement, or does nothing if it was applied before.
-pub(super) fn apply<T: Write>(tree: &mut Tree<T>, replacement: &Replacement) -> Result<(), Refusal> {
-    if !tree.layout.scheme.hides_equality() {
-        return super::malformed("this scheme's ciphertexts do not change");
-    }
-    let pairs = Pairs::open(replacement.pairs.as_slice(), tree.layout.stored_bytes)?;
-    if replacement.version == tree.header.version {
-        return Ok(());
-    }
-    if Some(replacement.version) != tree.header.version.checked_add(1) {
-        return super::malformed("a replacement of another version");
-    }
+/// Changes ciphertexts: old and new in turn, ascending in both.
+pub(super) fn apply<T: DerefMut<Target: Write>>(tree: &mut Tree<T>, moves: &[u8]) -> Result<(), Refusal> {
+    let pairs = Pairs::open(moves, tree.layout.stored_bytes)?;
     if let Some(region) = pairs.region() {
         let change = Change { pairs, region };
         rewrite(tree, &change, (tree.header.root, tree.header.level), (None, None))?;
     }
-    tree.header.version = replacement.version;
     Ok(())
 }
 
@@ -75,7 +69,7 @@ impl Change<'_> {
 
 /// Rewrites what is below a page, which is between two separators, as far as the change concerns it; its first entry,
 /// unless that is too far to the left. No deeper than the tree.
-fn rewrite<T: Write>(
+fn rewrite<T: DerefMut<Target: Write>>(
     tree: &mut Tree<T>,
     change: &Change<'_>,
     (number, level): (u64, u8),
@@ -115,7 +109,7 @@ fn rewrite<T: Write>(
 }
 
 /// Rewrites a leaf; its first entry.
-fn rewrite_leaf<T: Write>(
+fn rewrite_leaf<T: DerefMut<Target: Write>>(
     tree: &mut Tree<T>,
     change: &Change<'_>,
     number: u64,

@@ -10,6 +10,7 @@ use arras_protocol::limits::REPLY_BYTES_SOFT;
 
 use arras_storage::Read;
 use std::cmp::Ordering;
+use std::ops::Deref;
 
 /// A range of entries.
 struct Range<'r> {
@@ -21,7 +22,11 @@ struct Range<'r> {
 }
 
 impl<'r> Range<'r> {
-    fn new<T: Read>(tree: &Tree<T>, lower: &'r Bound, upper: &'r Bound) -> Result<Self, Refusal> {
+    fn new<T: Deref<Target: Read>>(
+        tree: &Tree<T>,
+        lower: &'r Bound,
+        upper: &'r Bound,
+    ) -> Result<Self, Refusal> {
         let bytes = tree.layout.scheme.query_bytes();
         if [lower, upper].into_iter().any(|bound| Some(bound.query.len()) != bytes) {
             return super::malformed("a bound that is not of the scheme");
@@ -34,7 +39,12 @@ impl<'r> Range<'r> {
     }
 
     /// Whether an entry is below the range.
-    fn is_below<T: Read>(&self, tree: &Tree<T>, stored: &[u8], name: &[u8]) -> Result<bool, Refusal> {
+    fn is_below<T: Deref<Target: Read>>(
+        &self,
+        tree: &Tree<T>,
+        stored: &[u8],
+        name: &[u8],
+    ) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.lower.query.as_slice(), stored)? {
             Ordering::Less => false,
             Ordering::Equal => {
@@ -45,7 +55,12 @@ impl<'r> Range<'r> {
     }
 
     /// Whether an entry is not above the range.
-    fn is_within_upper<T: Read>(&self, tree: &Tree<T>, stored: &[u8], name: &[u8]) -> Result<bool, Refusal> {
+    fn is_within_upper<T: Deref<Target: Read>>(
+        &self,
+        tree: &Tree<T>,
+        stored: &[u8],
+        name: &[u8],
+    ) -> Result<bool, Refusal> {
         Ok(match tree.layout.compare(self.upper.query.as_slice(), stored)? {
             Ordering::Less => false,
             Ordering::Equal => {
@@ -57,7 +72,7 @@ impl<'r> Range<'r> {
 
     /// The records of the leaf that are in the range, from `position` on in `order`, and whether the range ends
     /// among them.
-    fn run<T: Read>(
+    fn run<T: Deref<Target: Read>>(
         &self,
         tree: &Tree<T>,
         leaf: &Page,
@@ -91,7 +106,7 @@ impl<'r> Range<'r> {
 }
 
 /// Walks to where a search starts.
-fn start<T: Read>(tree: &Tree<T>, range: &Range<'_>, order: Order) -> Result<Path, Refusal> {
+fn start<T: Deref<Target: Read>>(tree: &Tree<T>, range: &Range<'_>, order: Order) -> Result<Path, Refusal> {
     match order {
         Order::Ascending => tree.seek(|stored, name| range.is_below(tree, stored, name)),
         Order::Descending => tree.seek(|stored, name| range.is_within_upper(tree, stored, name)),
@@ -99,7 +114,7 @@ fn start<T: Read>(tree: &Tree<T>, range: &Range<'_>, order: Order) -> Result<Pat
 }
 
 /// Answers a search.
-pub(super) fn answer<T: Read>(
+pub(super) fn answer<T: Deref<Target: Read>>(
     tree: &Tree<T>,
     lower: &Bound,
     upper: &Bound,
@@ -135,7 +150,7 @@ pub(super) fn answer<T: Read>(
 }
 
 /// The first entry between two query ciphertexts that has this name, as a path to it.
-pub(super) fn find_entry<T: Read>(
+pub(super) fn find_entry<T: Deref<Target: Read>>(
     tree: &Tree<T>,
     (lower, upper): (&Bound, &Bound),
     wanted: &SealedEntry,

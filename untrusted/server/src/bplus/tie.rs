@@ -11,6 +11,9 @@ pub(super) struct Among {
     sealed: SealedEntry,
     /// For schemes that break ties by a key: the order, and the entry's place in it.
     keyed: Option<(TieOrder, Place)>,
+    /// Whether a ciphertext is one entry's own. A separator of the same ciphertext may then have another name, that of an
+    /// entry that had the ciphertext before, and says nothing.
+    single: bool,
 }
 
 /// The image of a name's first block, which is another for each entry but with a chance of 2^-64 for two; then the rest.
@@ -39,12 +42,13 @@ impl Among {
             let place = place(&order, sealed.as_bytes());
             (order, place)
         });
-        Ok(Self { sealed, keyed })
+        Ok(Self { sealed, keyed, single: tree.layout.scheme.hides_equality() })
     }
 
     /// How this entry compares with the one of another name and the same value.
     pub(super) fn compare(&self, other: &[u8]) -> Ordering {
         match &self.keyed {
+            None if self.single => Ordering::Equal,
             None => self.sealed.as_bytes().as_slice().cmp(other),
             Some((order, own)) => own.cmp(&place(order, other)),
         }

@@ -7,6 +7,7 @@ use arras_protocol::ore::Scheme;
 use arras_protocol::{IndexId, Refusal, codec};
 use arras_storage::{Read, Table, Write};
 use serde::{Deserialize, Serialize};
+use std::ops::{Deref, DerefMut};
 
 /// Index id to header.
 const HEADERS: Table = Table("bplus_headers");
@@ -27,11 +28,11 @@ pub(super) struct Header {
     pub(super) level: u8,
     /// The next new page's number.
     next_page: u64,
-    /// Replacements of ciphertexts so far.
+    /// Of its ciphertexts, where the client keeps them; else 0.
     pub(super) version: u64,
 }
 
-/// A tree over a transaction.
+/// A tree over a transaction, which it borrows.
 pub(super) struct Tree<T> {
     store: T,
     index: IndexId,
@@ -76,10 +77,10 @@ pub(super) fn drop_index(writer: &mut impl Write, index: IndexId) -> Result<(), 
     writer.delete_prefix(PAGES, index.as_bytes()).map_err(storage).map(drop)
 }
 
-impl<T: Read> Tree<T> {
+impl<T: Deref<Target: Read>> Tree<T> {
     /// Opens an index.
     pub(super) fn open(store: T, index: IndexId) -> Result<Self, Refusal> {
-        let (layout, header) = read_header(&store, index)?;
+        let (layout, header) = read_header(&*store, index)?;
         Ok(Self { store, index, layout, saved: header.clone(), header })
     }
 
@@ -152,7 +153,7 @@ fn can_turn(step: &Step, forward: bool) -> bool {
     if forward { step.position < step.page.count() } else { step.position > 0 }
 }
 
-impl<T: Write> Tree<T> {
+impl<T: DerefMut<Target: Write>> Tree<T> {
     /// Writes a page.
     pub(super) fn put(&mut self, number: u64, page: &Page) -> Result<(), Refusal> {
         let name = self.name(number);
@@ -195,18 +196,18 @@ impl<T: Write> Tree<T> {
         Ok(())
     }
 
-    /// Writes the header if it has changed, and gives the transaction back.
-    pub(super) fn save(mut self) -> Result<T, Refusal> {
+    /// Writes the header if it has changed.
+    pub(super) fn save(mut self) -> Result<(), Refusal> {
         if self.header != self.saved {
             let header = codec::encode(&self.header);
             self.store.put(HEADERS, self.index.as_bytes(), &header).map_err(storage)?;
         }
-        Ok(self.store)
+        Ok(())
     }
 }
 
 /// An index's layout and header.
-pub(super) fn read_header(store: &impl Read, index: IndexId) -> Result<(Layout, Header), Refusal> {
+pub(super) fn read_header(store: &(impl Read + ?Sized), index: IndexId) -> Result<(Layout, Header), Refusal> {
     let bytes = store.get(HEADERS, index.as_bytes()).map_err(storage)?.ok_or(Refusal::UnknownIndex)?;
     let Ok(header) = codec::decode::<Header>(&bytes) else {
         return damaged("a header does not parse");

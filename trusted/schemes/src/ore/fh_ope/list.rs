@@ -332,6 +332,39 @@ impl List {
         old
     }
 
+    /// Puts a pair where its ciphertext belongs; false, and nothing changes, if order would not hold.
+    pub(super) fn restore(&mut self, plaintext: u64, ciphertext: u64) -> bool {
+        let gap = self.behind_ciphertext(ciphertext);
+        let fits = ciphertext > self.ciphertext_before(gap)
+            && ciphertext < u64::MAX
+            && self.last_before(gap).is_none_or(|(before, _)| before <= plaintext)
+            && self.plaintext(self.ciphertext_behind(gap)).is_none_or(|behind| plaintext <= behind);
+        if fits {
+            self.insert(gap, plaintext, ciphertext);
+        }
+        fits
+    }
+
+    /// Gives ciphertexts new numbers, all at once; false, and nothing changes, if one is not there. The caller vouches
+    /// that order holds.
+    pub(super) fn rename(&mut self, pairs: &[(u64, u64)]) -> bool {
+        let mut places = Vec::with_capacity(pairs.len());
+        for (old, _) in pairs {
+            let gap = self.behind_ciphertext(*old);
+            match gap.index.checked_sub(1) {
+                Some(index) if self.ciphertext_before(gap) == *old => places.push((gap.chunk, index)),
+                _ => return false,
+            }
+        }
+        for ((chunk, index), (_, new)) in places.into_iter().zip(pairs) {
+            self.chunks[chunk].ciphertexts[index] = *new;
+            if index == 0 {
+                self.first_ciphertexts[chunk] = *new;
+            }
+        }
+        true
+    }
+
     /// All ciphertexts, ascending.
     pub(super) fn ciphertexts(&self) -> impl Iterator<Item = u64> {
         self.chunks.iter().flat_map(|chunk| &chunk.ciphertexts).copied()

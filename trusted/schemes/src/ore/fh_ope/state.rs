@@ -10,6 +10,7 @@
 
 use super::FhOpe;
 use super::list::List;
+use crate::ore::StatefulScheme;
 use arras_protocol::ore::Width;
 use zeroize::Zeroizing;
 
@@ -73,6 +74,38 @@ impl FhOpe {
             list.push(plaintext, ciphertext);
         }
         Ok(Self { width, list })
+    }
+}
+
+impl FhOpe {
+    /// Takes up the records that an index's changes left ([`crate::contract::StateChange`]), their names without the
+    /// index's; the tree, and the index's version. None at all: an empty tree, at version 0.
+    ///
+    /// # Errors
+    /// [`MalformedState`] if they are not those of one tree.
+    pub fn from_records<'r>(
+        width: Width,
+        records: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+    ) -> Result<(Self, u64), MalformedState> {
+        let (mut tree, mut version) = (Self::new(width), None);
+        let number = |bytes: &[u8]| {
+            bytes.try_into().map(u64::from_be_bytes).map_err(|_| MalformedState("a record's length"))
+        };
+        for (name, value) in records {
+            match name.split_first() {
+                Some((&crate::bplus::CIPHERTEXT_RECORD, ciphertext)) => {
+                    if !tree.restore(number(value)?, number(ciphertext)?) {
+                        return Err(MalformedState("records that are not of one tree"));
+                    }
+                }
+                _ if name == crate::bplus::VERSION_RECORD => version = Some(number(value)?),
+                _ => return Err(MalformedState("a record of another name")),
+            }
+        }
+        match version {
+            None if !tree.is_empty() => Err(MalformedState("no version")),
+            version => Ok((tree, version.unwrap_or(0))),
+        }
     }
 }
 

@@ -1,0 +1,470 @@
+//! B+ tree over a scheme whose ciphertexts are the client's state: FH-OPE.
+//!
+//! *Versions.* Every change takes the index from one version to another, and every message carries the version it is for;
+//! the server refuses any other. A change is found out on the tree here, which is then as it was, and made on it once the
+//! server has acknowledged it. If it is unknown whether the server has it (a reply was lost, an operation was dropped), the
+//! change is kept: the server tells its version with the next message, each change has a version of its own, so it is
+//! known then. A change that comes late is of an earlier version, and refused.
+//!
+//! *Moves.* Where an insertion finds no place, ciphertexts move, all of them at times. A change moves at most 64 KiB of
+//! them; more go in changes of their own before it, each of which leaves the order as it was: cut off anywhere, the index
+//! is a right one, and the next insertion goes on from there.
+//!
+//! *Searches* go beside each other and beside a writer, without a lock while the server is asked. One that is refused,
+//! because a change came between, is asked again with writers held off.
+//!
+//! *State.* What a change makes of it comes with its steps, as records ([`StateChange`]): for each ciphertext its value,
+//! and the version. [`crate::ore::fh_ope::FhOpe::from_records`] takes them up.
+
+use super::names::Names;
+use super::reply::Range;
+use super::revision::{Entry, Step, Wish, steps};
+use super::search::{Searching, ends};
+use super::{REQUEST_ENTRIES_MAX, done, plaintext, refused, values};
+use crate::arx_range::RangeEntry;
+use crate::contract::StateChange;
+use crate::error::IndexError;
+use crate::ore::{End, StatefulScheme};
+use crate::traits::RangeIndex;
+use arras_keys::Key;
+use arras_primitives::prg::Prg;
+use arras_protocol::arx_range::Order;
+use arras_protocol::bplus::{After, BPlus as Protocol, Bound, Change, Request, Response, Wanted};
+use arras_protocol::ore::Scheme;
+use arras_protocol::{Channel, ChannelError, IndexId, Refusal, RowId, write};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::OwnedMutexGuard;
+
+/// Times that a change or a search is begun anew because the server is at another version.
+const TRIES: usize = 4;
+
+/// The tree, and what is not known of it.
+struct State<S> {
+    scheme: S,
+    version: u64,
+    /// The next version that no change had.
+    next: u64,
+    /// Changes from this version of which it is not known whether the server made them.
+    doubts: Vec<Step>,
+}
+
+impl<S: StatefulScheme> State<S> {
+    /// The server has made this change.
+    fn advance(&mut self, step: &Step) -> Result<(), IndexError> {
+        if !step.apply(&mut self.scheme) {
+            return Err(IndexError::State("a change that does not fit the tree".into()));
+        }
+        self.version = step.to;
+        self.doubts.clear();
+        Ok(())
+    }
+
+    /// The server has refused a message of version `asked`: it is at `at`.
+    fn catch_up(&mut self, asked: u64, at: u64) -> Result<(), IndexError> {
+        if self.version != asked {
+            return Ok(());
+        }
+        match self.doubts.iter().find(|step| step.to == at).cloned() {
+            Some(step) => self.advance(&step),
+            None => Err(IndexError::Peer("the index is of another version than the state kept of it")),
+        }
+    }
+}
+
+struct Shared<S> {
+    state: RwLock<State<S>>,
+    /// Held from the staging of a change until it is known what became of it.
+    writing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<S> Shared<S> {
+    fn read(&self) -> RwLockReadGuard<'_, State<S>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State<S>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A part of a change, to be written.
+#[derive(Debug)]
+pub struct RevisionPart {
+    /// The steps.
+    pub steps: Vec<write::Step>,
+    /// What is to be saved with them.
+    pub state: Vec<StateChange>,
+    /// Whether it is the last one, which belongs into the caller's write. Others are writes of their own, before it: they
+    /// move ciphertexts, no more.
+    pub last: bool,
+}
+
+/// A change that is ready to be written. Holds other changes off until it is committed or dropped. Dropped before, it is
+/// unknown whether its next part was written: the server is asked before the next change.
+pub struct StagedRevision<S: StatefulScheme> {
+    shared: Arc<Shared<S>>,
+    index: IndexId,
+    steps: VecDeque<Step>,
+    /// Whether the first of them was given out.
+    given: bool,
+    _alone: OwnedMutexGuard<()>,
+}
+
+impl<S: StatefulScheme> std::fmt::Debug for StagedRevision<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StagedRevision({} parts)", self.steps.len())
+    }
+}
+
+impl<S: StatefulScheme> StagedRevision<S> {
+    /// The next part; `None` if there is nothing more to write.
+    pub fn part(&mut self) -> Option<RevisionPart> {
+        let step = self.steps.front()?;
+        self.given = true;
+        let change = Change::Revise { index: self.index, revision: step.revision() };
+        let steps = vec![write::Step::Bplus(change)];
+        Some(RevisionPart { steps, state: step.state(self.index), last: self.steps.len() == 1 })
+    }
+
+    /// The server has acknowledged the part that was given last.
+    ///
+    /// # Errors
+    /// [`IndexError::State`] if the tree was changed behind this change's back.
+    pub fn commit_part(&mut self) -> Result<(), IndexError> {
+        self.given = false;
+        match self.steps.pop_front() {
+            Some(step) => self.shared.write().advance(&step),
+            None => Ok(()),
+        }
+    }
+
+    /// The server has refused the part that was given last: nothing of it was made.
+    pub fn abort(mut self) {
+        self.given = false;
+    }
+
+    /// The version that the next part begins at.
+    fn from(&self) -> Option<u64> {
+        self.steps.front().map(|step| step.from)
+    }
+}
+
+impl<S: StatefulScheme> Drop for StagedRevision<S> {
+    fn drop(&mut self) {
+        if let Some(step) = self.steps.pop_front().filter(|_| self.given) {
+            self.shared.write().doubts.push(step);
+        }
+    }
+}
+
+/// A range index in a B+ tree of ciphertexts of a scheme with state.
+pub struct StatefulBPlus<S, C> {
+    channel: C,
+    index: IndexId,
+    public: Scheme,
+    names: Names,
+    prg: Mutex<Prg>,
+    shared: Arc<Shared<S>>,
+}
+
+impl<S, C> std::fmt::Debug for StatefulBPlus<S, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StatefulBPlus({:?}, {})", self.index, self.public.name())
+    }
+}
+
+impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
+    /// The half of an empty index under its key. `prg`: of this index alone.
+    #[must_use]
+    pub fn new(channel: C, index: IndexId, keys: &Key, scheme: S, prg: Prg) -> Self {
+        let (names, public) = (Names::new(keys, index), scheme.scheme());
+        let state = RwLock::new(State { scheme, version: 0, next: 1, doubts: Vec::new() });
+        let shared = Arc::new(Shared { state, writing: Arc::default() });
+        Self { channel, index, public, names, prg: Mutex::new(prg), shared }
+    }
+
+    /// The same for an index that is at this version, of which the scheme has the state.
+    #[must_use]
+    pub fn at_version(self, version: u64) -> Self {
+        {
+            let mut state = self.shared.write();
+            (state.version, state.next) = (version, version + 1);
+        }
+        self
+    }
+
+    /// Bytes of state that the client keeps beside keys.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        self.shared.read().scheme.state_bytes()
+    }
+
+    /// Randomness for one operation.
+    fn random(&self) -> Prg {
+        let mut seed = [0; 16];
+        self.prg.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut seed);
+        Prg::new(&seed)
+    }
+
+    /// What to ask for: those entries whose values the tree has. Each with its place in the list.
+    fn wanted(
+        &self,
+        state: &State<S>,
+        entries: &[(u64, RowId)],
+        random: &mut Prg,
+    ) -> Result<Vec<(usize, Wanted)>, IndexError> {
+        let mut wanted = Vec::new();
+        for (place, (value, row)) in entries.iter().enumerate() {
+            let lower = state.scheme.bound(*value, End::Lower, random).map_err(refused)?;
+            let upper = state.scheme.bound(*value, End::Upper, random).map_err(refused)?;
+            if lower <= upper {
+                let (lower, upper) = (lower.into(), upper.into());
+                wanted.push((place, Wanted { lower, upper, sealed: self.names.seal(*value, *row) }));
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// The version that a server at another one tells.
+fn other_version(error: &IndexError) -> Option<u64> {
+    match error {
+        IndexError::Channel(ChannelError::Refused(Refusal::OtherVersion { version })) => Some(*version),
+        _ => None,
+    }
+}
+
+impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
+    /// Makes the index. One that has entries is opened only with their state ([`Self::at_version`]).
+    ///
+    /// # Parameters
+    /// `page_bytes`: the server's pages; at least three entries must fit.
+    ///
+    /// # Errors
+    /// [`IndexError`]; pages that are too small are refused by the server.
+    pub async fn create(self, page_bytes: u32) -> Result<Self, IndexError> {
+        let (index, scheme) = (self.index, self.public);
+        match self.channel.call(Request::Change(Change::CreateIndex { index, scheme, page_bytes })).await? {
+            Response::Created { filled: true } if self.shared.read().version == 0 => {
+                Err(IndexError::Caller("the index has entries of a scheme whose state is not at hand"))
+            }
+            Response::Created { .. } => Ok(self),
+            _ => Err(IndexError::Peer("not the answer to a creation")),
+        }
+    }
+
+    /// Drops the index and all its entries.
+    ///
+    /// # Errors
+    /// [`IndexError`].
+    pub async fn drop_index(self) -> Result<(), IndexError> {
+        done(&self.channel, Request::Change(Change::DropIndex { index: self.index })).await
+    }
+
+    /// Stages a change: entries that go, and others that come; one in both lists stays. Waits for the change before it.
+    /// Asks the server where entries are that go, and, if it is not known what became of the last change, for its version.
+    /// An entry that comes must not be there: the write is refused with [`Refusal::Conflict`] otherwise, or, if
+    /// `may_be_there`, the server is asked, and what is there stays.
+    ///
+    /// # Errors
+    /// [`IndexError`]; nothing has changed then.
+    pub async fn stage(
+        &self,
+        insert: &[RangeEntry],
+        remove: &[RangeEntry],
+        may_be_there: bool,
+    ) -> Result<StagedRevision<S>, IndexError> {
+        let (insert, remove) = (values(self.public, insert)?, values(self.public, remove)?);
+        self.stage_values(&insert, &remove, may_be_there).await
+    }
+
+    async fn stage_values(
+        &self,
+        insert: &[(u64, RowId)],
+        remove: &[(u64, RowId)],
+        may_be_there: bool,
+    ) -> Result<StagedRevision<S>, IndexError> {
+        let come: HashSet<_> = insert.iter().copied().collect();
+        let go: BTreeSet<_> = remove.iter().filter(|entry| !come.contains(entry)).copied().collect();
+        let go: Vec<_> = go.into_iter().collect();
+        let mut seen: HashSet<_> = remove.iter().filter(|entry| come.contains(entry)).copied().collect();
+        let mut come = insert.to_vec();
+        // What is in both lists may be there.
+        let may_be_there = may_be_there || !seen.is_empty();
+        seen.clear();
+        come.retain(|entry| seen.insert(*entry));
+        let alone = Arc::clone(&self.shared.writing).lock_owned().await;
+        let mut random = self.random();
+        for _ in 0..TRIES {
+            let (version, asks) = {
+                let state = self.shared.read();
+                (state.version, !state.doubts.is_empty())
+            };
+            let located = self.located(version, asks, (&go, &come, may_be_there), &mut random).await;
+            let (leaving, present) = match located {
+                Err(error) => match other_version(&error) {
+                    Some(at) => {
+                        self.shared.write().catch_up(version, at)?;
+                        continue;
+                    }
+                    None => return Err(error),
+                },
+                Ok(located) => located,
+            };
+            let mut place = 0..;
+            come.retain(|_| place.next().is_none_or(|place| !present.contains(&place)));
+            let mut state = self.shared.write();
+            let State { scheme, next, .. } = &mut *state;
+            let wish = Wish { insert: &come, remove: leaving };
+            let steps = steps(scheme, &self.names, wish, (version, next), &mut random)?;
+            drop(state);
+            let shared = Arc::clone(&self.shared);
+            return Ok(StagedRevision { shared, index: self.index, steps, given: false, _alone: alone });
+        }
+        Err(IndexError::Peer("a version that does not stay"))
+    }
+
+    /// Of the entries that go, those that are there; of those that come, the places of those that are there.
+    async fn located(
+        &self,
+        version: u64,
+        asks: bool,
+        (go, come, may_be_there): (&[(u64, RowId)], &[(u64, RowId)], bool),
+        random: &mut Prg,
+    ) -> Result<(Vec<Entry>, HashSet<usize>), IndexError> {
+        let (leaving, coming) = {
+            let state = self.shared.read();
+            let coming = if may_be_there { come } else { &[] };
+            (self.wanted(&state, go, random)?, self.wanted(&state, coming, random)?)
+        };
+        let split = leaving.len();
+        let wanted: Vec<_> = leaving.iter().chain(&coming).map(|(_, wanted)| wanted.clone()).collect();
+        let mut stored = Vec::with_capacity(wanted.len());
+        let mut chunks: Vec<&[Wanted]> = wanted.chunks(REQUEST_ENTRIES_MAX).collect();
+        if chunks.is_empty() && asks {
+            chunks.push(&[]);
+        }
+        for chunk in chunks {
+            let request = Request::Locate { index: self.index, version, wanted: chunk.to_vec() };
+            match self.channel.call(request).await? {
+                Response::Located { stored: some } if some.len() == chunk.len() => stored.extend(some),
+                _ => return Err(IndexError::Peer("not the answer to a look for entries")),
+            }
+        }
+        let state = self.shared.read();
+        let mut found = Vec::new();
+        for ((place, wanted), stored) in leaving.iter().zip(&stored) {
+            let Some(stored) = stored else { continue };
+            let (value, _) = go[*place];
+            if state.scheme.decrypt(stored.as_slice())? != value {
+                return Err(IndexError::Peer("another entry was found"));
+            }
+            let ciphertext = stored.as_slice().try_into().map_or(0, u64::from_be_bytes);
+            found.push(Entry { value, ciphertext, sealed: wanted.sealed, equals: None });
+        }
+        let there = coming.iter().zip(&stored[split..]).filter(|(_, stored)| stored.is_some());
+        Ok((found, there.map(|((place, _), _)| *place).collect()))
+    }
+
+    /// Makes a change by itself, outside any write.
+    async fn change(&self, insert: &[(u64, RowId)], remove: &[(u64, RowId)]) -> Result<(), IndexError> {
+        let mut may_be_there = false;
+        for _ in 0..TRIES {
+            let mut staged = self.stage_values(insert, remove, may_be_there).await?;
+            let Err(error) = self.write(&mut staged).await else { return Ok(()) };
+            match error {
+                IndexError::Channel(ChannelError::Refused(Refusal::OtherVersion { version })) => {
+                    let from = staged.from().unwrap_or_default();
+                    let caught_up = self.shared.write().catch_up(from, version);
+                    staged.abort();
+                    caught_up?;
+                }
+                IndexError::Channel(ChannelError::Refused(Refusal::Conflict { .. })) if !may_be_there => {
+                    staged.abort();
+                    may_be_there = true;
+                }
+                IndexError::Channel(ChannelError::Refused(Refusal::Undecided(_))) => return Err(error),
+                IndexError::Channel(ChannelError::Refused(_)) => {
+                    staged.abort();
+                    return Err(error);
+                }
+                error => return Err(error),
+            }
+        }
+        Err(IndexError::Peer("a version that does not stay"))
+    }
+
+    async fn write(&self, staged: &mut StagedRevision<S>) -> Result<(), IndexError> {
+        while let Some(part) = staged.part() {
+            for step in part.steps {
+                let write::Step::Bplus(change) = step else { continue };
+                done(&self.channel, Request::Change(change)).await?;
+            }
+            staged.commit_part()?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: StatefulScheme, C: Channel<Protocol>> RangeIndex for StatefulBPlus<S, C> {
+    async fn insert(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        for chunk in values(self.public, &entries)?.chunks(REQUEST_ENTRIES_MAX) {
+            self.change(chunk, &[]).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, entries: Vec<RangeEntry>) -> Result<(), IndexError> {
+        for chunk in values(self.public, &entries)?.chunks(REQUEST_ENTRIES_MAX) {
+            self.change(&[], chunk).await?;
+        }
+        Ok(())
+    }
+
+    async fn search(
+        &self,
+        lower: Vec<u8>,
+        upper: Vec<u8>,
+        order: Order,
+        limit: Option<usize>,
+    ) -> Result<Vec<(Vec<u8>, RowId)>, IndexError> {
+        let (lower, upper) = (plaintext(self.public, &lower)?, plaintext(self.public, &upper)?);
+        if lower > upper || limit == Some(0) {
+            return Ok(Vec::new());
+        }
+        let mut random = self.random();
+        let mut alone = None;
+        for _ in 0..TRIES {
+            let (version, ends) = {
+                let state = self.shared.read();
+                (state.version, ends(&state.scheme, (lower, upper), &mut random)?)
+            };
+            let mut range = Range::new(self.public, (lower, upper), order, limit);
+            let searching = Searching { channel: &self.channel, index: self.index, version };
+            let take = |range: &mut Range, entries: &[u8]| {
+                let state = self.shared.read();
+                // What is sealed tells the value. The tree, if it has not gone on since, must tell the same.
+                let known = state.version == version;
+                let agrees = |stored: &[u8], value| !known || state.scheme.decrypt(stored) == Ok(value);
+                range.take(&self.names, entries, agrees, |_| None)?;
+                Ok(range.last.as_ref().map(|last| Bound {
+                    // Each stored ciphertext is one entry's own, and asks as well.
+                    query: last.stored.clone().into(),
+                    after: Some(After { sealed: last.sealed, tie: None }),
+                }))
+            };
+            match searching.through(ends, &mut range, take).await {
+                Ok(()) => return Ok(range.found),
+                Err(error) => {
+                    let Some(at) = other_version(&error) else { return Err(error) };
+                    if alone.is_none() {
+                        alone = Some(Arc::clone(&self.shared.writing).lock_owned().await);
+                    }
+                    self.shared.write().catch_up(version, at)?;
+                }
+            }
+        }
+        Err(IndexError::Peer("a version that does not stay"))
+    }
+}
