@@ -137,10 +137,15 @@ pub(super) fn to_bool(values: &[Value]) -> Result<Value, QueryError> {
     convert(values, |value| Ok(Bson::Boolean(truthy(Some(value)))))
 }
 
+/// The instant that a text says; where it names no offset, by UTC.
+fn parsed(text: &str) -> Option<DateTime> {
+    calendar::parse(text)?.instant(calendar::Zone::UTC)
+}
+
 pub(super) fn to_date(values: &[Value]) -> Result<Value, QueryError> {
     convert(values, |value| match value {
         Bson::DateTime(_) => Ok(value.clone()),
-        Bson::String(text) => calendar::parse(text).map(Bson::DateTime).ok_or_else(|| {
+        Bson::String(text) => parsed(text).map(Bson::DateTime).ok_or_else(|| {
             QueryError::conversion(format!(
                 "Error parsing date string '{text}' in $convert with no onError value"
             ))
@@ -177,7 +182,7 @@ pub(super) fn to_string(values: &[Value]) -> Result<Value, QueryError> {
             Bson::Int64(number) => number.to_string(),
             Bson::Double(number) => double_text(*number),
             Bson::Decimal128(number) => number.to_string(),
-            Bson::DateTime(date) => calendar::Moment::at(*date, 0).iso_text(),
+            Bson::DateTime(date) => calendar::Moment::at(*date, calendar::Zone::UTC).iso_text(),
             Bson::ObjectId(id) => id.to_hex(),
             other => return Err(refused(other, "string")),
         }))

@@ -1,6 +1,6 @@
 //! Dates.
 
-use super::calendar::{self, Moment};
+use super::calendar::{self, Moment, Zone};
 use super::{Value, is_nullish, type_of};
 use crate::error::location;
 use crate::{QueryError, order};
@@ -33,13 +33,12 @@ fn date(operator: &str, value: Option<&Bson>) -> Result<Option<DateTime>, QueryE
     }
 }
 
-/// Offset of a time zone in minutes. Zones of the Olson database are not known here.
-fn zone(value: Option<&Bson>) -> Result<i64, QueryError> {
+fn zone(value: Option<&Bson>) -> Result<Zone, QueryError> {
     match value {
-        None => Ok(0),
-        Some(Bson::String(text)) => calendar::parse_offset(text).ok_or_else(|| {
-            QueryError::unsupported(format!("the time zone \"{text}\" (only UTC and offsets are)"))
-        }),
+        None => Ok(Zone::UTC),
+        Some(Bson::String(text)) => {
+            Zone::parse(text).ok_or_else(|| location!(40485, "unrecognized time zone identifier: \"{text}\""))
+        }
         Some(other) => {
             Err(location!(40517, "timezone must evaluate to a string, found {}", order::type_name(other)))
         }
@@ -57,15 +56,15 @@ fn part(operator: &str, values: &[Value], of: fn(Moment) -> i64) -> Result<Value
 }
 
 pub(super) fn year(values: &[Value]) -> Result<Value, QueryError> {
-    part("$year", values, |moment| moment.year)
+    part("$year", values, Moment::year)
 }
 
 pub(super) fn month(values: &[Value]) -> Result<Value, QueryError> {
-    part("$month", values, |moment| moment.month)
+    part("$month", values, Moment::month)
 }
 
 pub(super) fn day_of_month(values: &[Value]) -> Result<Value, QueryError> {
-    part("$dayOfMonth", values, |moment| moment.day)
+    part("$dayOfMonth", values, Moment::day)
 }
 
 pub(super) fn day_of_week(values: &[Value]) -> Result<Value, QueryError> {
@@ -77,19 +76,19 @@ pub(super) fn day_of_year(values: &[Value]) -> Result<Value, QueryError> {
 }
 
 pub(super) fn hour(values: &[Value]) -> Result<Value, QueryError> {
-    part("$hour", values, |moment| moment.hour)
+    part("$hour", values, Moment::hour)
 }
 
 pub(super) fn minute(values: &[Value]) -> Result<Value, QueryError> {
-    part("$minute", values, |moment| moment.minute)
+    part("$minute", values, Moment::minute)
 }
 
 pub(super) fn second(values: &[Value]) -> Result<Value, QueryError> {
-    part("$second", values, |moment| moment.second)
+    part("$second", values, Moment::second)
 }
 
 pub(super) fn millisecond(values: &[Value]) -> Result<Value, QueryError> {
-    part("$millisecond", values, |moment| moment.millisecond)
+    part("$millisecond", values, Moment::millisecond)
 }
 
 pub(super) fn week(values: &[Value]) -> Result<Value, QueryError> {
@@ -117,13 +116,13 @@ pub(super) fn to_parts(values: &[Value]) -> Result<Value, QueryError> {
     let moment = Moment::at(date, zone(operand(values, 1))?);
     let narrow = |value: i64| i32::try_from(value).unwrap_or(i32::MAX);
     Ok(Some(Bson::Document(doc! {
-        "year": narrow(moment.year),
-        "month": narrow(moment.month),
-        "day": narrow(moment.day),
-        "hour": narrow(moment.hour),
-        "minute": narrow(moment.minute),
-        "second": narrow(moment.second),
-        "millisecond": narrow(moment.millisecond),
+        "year": narrow(moment.year()),
+        "month": narrow(moment.month()),
+        "day": narrow(moment.day()),
+        "hour": narrow(moment.hour()),
+        "minute": narrow(moment.minute()),
+        "second": narrow(moment.second()),
+        "millisecond": narrow(moment.millisecond()),
     })))
 }
 
@@ -140,8 +139,9 @@ pub(super) fn from_parts(values: &[Value]) -> Result<Value, QueryError> {
             }
         }
     }
-    let offset = zone(operand(values, 7))?;
-    calendar::instant(parts, offset)
+    let zone = zone(operand(values, 7))?;
+    calendar::local_of(parts)
+        .and_then(|local| zone.instant(local))
         .map(|date| Some(Bson::DateTime(date)))
         .ok_or_else(|| QueryError::overflow("$dateFromParts: the date is out of range"))
 }
@@ -154,13 +154,15 @@ pub(super) fn from_string(values: &[Value]) -> Result<Value, QueryError> {
     match operand(values, 0) {
         _ if operand(values, 1).is_some() => Err(QueryError::unsupported("the format of $dateFromString")),
         Some(Bson::String(text)) => {
-            let offset = zone(operand(values, 2))?;
+            let (zone, given) = (zone(operand(values, 2))?, operand(values, 2).is_some());
             match calendar::parse(text) {
-                // The zone applies where the text has none.
-                Some(date) => {
-                    let millis = date.timestamp_millis().saturating_sub(offset * 60_000);
-                    Ok(Some(Bson::DateTime(DateTime::from_millis(millis))))
-                }
+                Some(written) if written.zone.is_some() && given => failed(format!(
+                    "you cannot pass in a date/time string with GMT offset together with a timezone argument: '{text}'"
+                )),
+                Some(written) => match written.instant(zone) {
+                    Some(date) => Ok(Some(Bson::DateTime(date))),
+                    None => failed(format!("Error parsing date string '{text}'; it is out of range")),
+                },
                 None => failed(format!("Error parsing date string '{text}'")),
             }
         }
@@ -176,10 +178,10 @@ pub(super) fn to_string(values: &[Value]) -> Result<Value, QueryError> {
     let Some(date) = date("$dateToString", operand(values, 0))? else {
         return Ok(Some(operand(values, 3).cloned().unwrap_or(Bson::Null)));
     };
-    let offset = zone(operand(values, 2))?;
-    let moment = Moment::at(date, offset);
+    let zone = zone(operand(values, 2))?;
+    let moment = Moment::at(date, zone);
     let format = match operand(values, 1) {
-        None if offset == 0 => "%Y-%m-%dT%H:%M:%S.%LZ",
+        None if zone.is_utc() => "%Y-%m-%dT%H:%M:%S.%LZ",
         None => "%Y-%m-%dT%H:%M:%S.%L%z",
         Some(Bson::String(format)) => format,
         Some(Bson::Null) => return null(),
@@ -194,21 +196,6 @@ pub(super) fn to_string(values: &[Value]) -> Result<Value, QueryError> {
     formatted(moment, format).map(|text| Some(Bson::String(text)))
 }
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 fn formatted(moment: Moment, format: &str) -> Result<String, QueryError> {
     let mut out = String::new();
     let mut characters = format.chars();
@@ -217,25 +204,24 @@ fn formatted(moment: Moment, format: &str) -> Result<String, QueryError> {
             out.push(character);
             continue;
         }
-        let month = usize::try_from(moment.month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"");
         let offset = moment.offset_minutes;
         let sign = if offset < 0 { '-' } else { '+' };
         let piece = match characters.next() {
-            Some('Y') => format!("{:04}", moment.year),
-            Some('m') => format!("{:02}", moment.month),
-            Some('d') => format!("{:02}", moment.day),
-            Some('H') => format!("{:02}", moment.hour),
-            Some('M') => format!("{:02}", moment.minute),
-            Some('S') => format!("{:02}", moment.second),
-            Some('L') => format!("{:03}", moment.millisecond),
+            Some('Y') => format!("{:04}", moment.year()),
+            Some('m') => format!("{:02}", moment.month()),
+            Some('d') => format!("{:02}", moment.day()),
+            Some('H') => format!("{:02}", moment.hour()),
+            Some('M') => format!("{:02}", moment.minute()),
+            Some('S') => format!("{:02}", moment.second()),
+            Some('L') => format!("{:03}", moment.millisecond()),
             Some('j') => format!("{:03}", moment.day_of_year()),
             Some('w') => moment.day_of_week().to_string(),
             Some('u') => moment.iso_day_of_week().to_string(),
             Some('U') => format!("{:02}", moment.week()),
             Some('V') => format!("{:02}", moment.iso_week().1),
             Some('G') => format!("{:04}", moment.iso_week().0),
-            Some('B') => (*month).to_owned(),
-            Some('b') => month.get(..3).unwrap_or_default().to_owned(),
+            Some('B') => moment.month_name(),
+            Some('b') => moment.month_name().chars().take(3).collect(),
             Some('z') => format!("{sign}{:02}{:02}", offset.abs() / 60, offset.abs() % 60),
             Some('Z') => offset.to_string(),
             Some('%') => "%".to_owned(),
@@ -249,12 +235,15 @@ fn formatted(moment: Moment, format: &str) -> Result<String, QueryError> {
     Ok(out)
 }
 
-/// A unit of date arithmetic: months, or milliseconds.
+/// A unit of date arithmetic: of the calendar, by the local clock, or of time that passes wherever one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Months(i64),
+    Days(i64),
     Milliseconds(i64),
 }
+
+const DAY_MS: i64 = 86_400_000;
 
 fn unit(operator: &str, value: Option<&Bson>) -> Result<Unit, QueryError> {
     Ok(match value {
@@ -262,8 +251,8 @@ fn unit(operator: &str, value: Option<&Bson>) -> Result<Unit, QueryError> {
             "year" => Unit::Months(12),
             "quarter" => Unit::Months(3),
             "month" => Unit::Months(1),
-            "week" => Unit::Milliseconds(604_800_000),
-            "day" => Unit::Milliseconds(86_400_000),
+            "week" => Unit::Days(7),
+            "day" => Unit::Days(1),
             "hour" => Unit::Milliseconds(3_600_000),
             "minute" => Unit::Milliseconds(60_000),
             "second" => Unit::Milliseconds(1000),
@@ -293,29 +282,27 @@ fn step(operator: &str, values: &[Value], sign: i64) -> Result<Value, QueryError
     let amount = operand(values, 2)
         .and_then(order::as_exact_i64)
         .ok_or_else(|| location!(5166405, "{operator} expects integer amount of time units"))?;
-    let offset = zone(operand(values, 3))?;
+    let zone = zone(operand(values, 3))?;
     let overflow = || location!(5166406, "{operator} overflowed");
     let amount = amount.checked_mul(sign).ok_or_else(overflow)?;
-    let moved = match unit {
-        Unit::Milliseconds(length) => amount
-            .checked_mul(length)
-            .and_then(|distance| date.timestamp_millis().checked_add(distance))
-            .map(DateTime::from_millis),
-        Unit::Months(length) => amount.checked_mul(length).and_then(|months| {
-            let moment = Moment::at(date, offset);
-            let total = moment.year.checked_mul(12)?.checked_add(moment.month - 1)?.checked_add(months)?;
-            let (year, month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
-            if year.abs() > 300_000_000 {
-                return None;
-            }
-            // The last day of a shorter month stands for days it does not have.
-            let day = moment.day.min(calendar::days_in_month(year, month));
-            let clock = [moment.hour, moment.minute, moment.second, moment.millisecond];
-            let [hour, minute, second, millisecond] = clock;
-            calendar::instant([year, month, day, hour, minute, second, millisecond], offset)
-        }),
-    };
-    moved.map(|date| Some(Bson::DateTime(date))).ok_or_else(overflow)
+    moved(date, unit, amount, zone).map(|date| Some(Bson::DateTime(date))).ok_or_else(overflow)
+}
+
+/// A date so many units later; `None` if there is no such date.
+fn moved(date: DateTime, unit: Unit, amount: i64, zone: Zone) -> Option<DateTime> {
+    match unit {
+        Unit::Milliseconds(length) => {
+            let distance = amount.checked_mul(length)?;
+            date.timestamp_millis().checked_add(distance).map(DateTime::from_millis)
+        }
+        Unit::Days(length) => {
+            let distance = amount.checked_mul(length)?.checked_mul(DAY_MS)?;
+            zone.instant(zone.local(date).checked_add(distance)?)
+        }
+        Unit::Months(length) => {
+            zone.instant(Moment::at(date, zone).plus_months(amount.checked_mul(length)?)?)
+        }
+    }
 }
 
 pub(super) fn add(values: &[Value]) -> Result<Value, QueryError> {
@@ -338,18 +325,26 @@ fn week_start(operator: &str, value: Option<&Bson>) -> Result<i64, QueryError> {
         .ok_or_else(|| location!(5439015, "{operator} requires 'startOfWeek' to be a day of the week"))
 }
 
-/// Number of the unit a local time lies in, counted from a fixed point: boundaries crossed are differences.
-fn ordinal(date: DateTime, unit: Unit, offset: i64, week_start: i64) -> i64 {
+/// What local days are counted from, in days after 1970-01-01, which was a Thursday, three days after Monday: weeks begin
+/// where they are to.
+fn first_day(length: i64, week_start: i64) -> i64 {
+    if length == 7 { (3 - week_start).rem_euclid(7) } else { 0 }
+}
+
+/// Number of the unit an instant lies in, counted from a fixed point: boundaries crossed are differences.
+fn ordinal(date: DateTime, unit: Unit, zone: Zone, week_start: i64) -> i64 {
     match unit {
         Unit::Months(length) => {
-            let moment = Moment::at(date, offset);
-            (moment.year * 12 + moment.month - 1).div_euclid(length)
+            let moment = Moment::at(date, zone);
+            (moment.year() * 12 + moment.month() - 1).div_euclid(length)
         }
+        Unit::Days(length) => {
+            let days = zone.local(date).div_euclid(DAY_MS);
+            (days + first_day(length, week_start)).div_euclid(length)
+        }
+        // An hour has its length where the clock is put forward or back, too.
         Unit::Milliseconds(length) => {
-            let local = date.timestamp_millis().saturating_add(offset * 60_000);
-            // 1970-01-01 was a Thursday, three days after Monday.
-            let shift = if length == 604_800_000 { (3 - week_start).rem_euclid(7) * 86_400_000 } else { 0 };
-            local.saturating_add(shift).div_euclid(length)
+            date.timestamp_millis().saturating_add(zone.phase(date)).div_euclid(length)
         }
     }
 }
@@ -359,12 +354,12 @@ pub(super) fn difference(values: &[Value]) -> Result<Value, QueryError> {
         return null();
     }
     let unit = unit("$dateDiff", operand(values, 2))?;
-    let offset = zone(operand(values, 3))?;
+    let zone = zone(operand(values, 3))?;
     let week_start = week_start("$dateDiff", operand(values, 4))?;
     match (date("$dateDiff", operand(values, 0))?, date("$dateDiff", operand(values, 1))?) {
         (Some(start), Some(end)) => {
-            let count = ordinal(end, unit, offset, week_start)
-                .checked_sub(ordinal(start, unit, offset, week_start))
+            let count = ordinal(end, unit, zone, week_start)
+                .checked_sub(ordinal(start, unit, zone, week_start))
                 .ok_or_else(|| location!(5166308, "dateDiff overflowed"))?;
             Ok(Some(Bson::Int64(count)))
         }
@@ -383,21 +378,22 @@ pub(super) fn truncate(values: &[Value]) -> Result<Value, QueryError> {
         return null();
     };
     let unit = unit("$dateTrunc", operand(values, 1))?;
-    let offset = zone(operand(values, 3))?;
+    let zone = zone(operand(values, 3))?;
     let week_start = week_start("$dateTrunc", operand(values, 4))?;
-    let number = ordinal(date, unit, offset, week_start);
+    let number = ordinal(date, unit, zone, week_start);
     let start = match unit {
         Unit::Months(length) => {
             let months = number * length;
-            calendar::instant([months.div_euclid(12), months.rem_euclid(12) + 1, 1, 0, 0, 0, 0], offset)
+            calendar::local_of([months.div_euclid(12), months.rem_euclid(12) + 1, 1, 0, 0, 0, 0])
+                .and_then(|local| zone.instant(local))
         }
-        Unit::Milliseconds(length) => {
-            let shift = if length == 604_800_000 { (3 - week_start).rem_euclid(7) * 86_400_000 } else { 0 };
-            number
-                .checked_mul(length)
-                .and_then(|local| local.checked_sub(shift + offset * 60_000))
-                .map(DateTime::from_millis)
-        }
+        Unit::Days(length) => (number * length - first_day(length, week_start))
+            .checked_mul(DAY_MS)
+            .and_then(|local| zone.instant(local)),
+        Unit::Milliseconds(length) => number
+            .checked_mul(length)
+            .and_then(|begun| begun.checked_sub(zone.phase(date)))
+            .map(DateTime::from_millis),
     };
     start.map(|date| Some(Bson::DateTime(date))).ok_or_else(|| QueryError::overflow("$dateTrunc overflowed"))
 }

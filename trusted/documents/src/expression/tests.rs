@@ -7,6 +7,7 @@ use bson::{bson, doc};
 use proptest::prelude::*;
 
 mod conversions;
+mod time_zones;
 
 fn evaluate(expression: &Bson, document: &Document) -> Result<Option<Bson>, QueryError> {
     Expression::parse_at(expression, DateTime::from_millis(1000))?.evaluate(document)

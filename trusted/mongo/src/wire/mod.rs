@@ -7,7 +7,6 @@
 //! Every length is checked before it is used; documents become owned only through [`owned`], which bounds
 //! nesting depth.
 
-mod checksum;
 pub mod owned;
 #[cfg(test)]
 mod tests;
@@ -280,7 +279,7 @@ fn verify_checksum<'a>(message: &[u8], sections: &'a [u8]) -> Result<&'a [u8], W
     let sections = sections.split_last_chunk::<CHECKSUM_BYTES>();
     match (covered, sections) {
         (Some((covered, sent)), Some((sections, _))) => {
-            if checksum::crc32c(covered) != u32::from_le_bytes(*sent) {
+            if crc32c::crc32c(covered) != u32::from_le_bytes(*sent) {
                 return Err(broken("OP_MSG checksum does not match contents"));
             }
             Ok(sections)

@@ -50,7 +50,7 @@ impl Builder {
         }
         bytes.extend_from_slice(&self.sections);
         if checksummed {
-            let sum = checksum::crc32c(&bytes);
+            let sum = crc32c::crc32c(&bytes);
             bytes.extend_from_slice(&sum.to_le_bytes());
         }
         bytes
@@ -125,6 +125,8 @@ fn flags() {
 
 #[test]
 fn checksum_is_checked() {
+    // Castagnoli's polynomial: the check value of the catalogue of CRCs.
+    assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
     let command = doc! { "ping": 1, "$db": "d" };
     let mut bytes = Builder::new().flags(CHECKSUM_PRESENT).body(&command).build();
     assert!(parse_message(&bytes).is_ok());

@@ -119,7 +119,6 @@ fn text_and_arithmetic_of_dates() {
 fn date_refusals() {
     check_errors(vec![
         (bson!({ "$year": "x" }), 16006),
-        (bson!({ "$year": { "date": DateTime::from_millis(0), "timezone": "Europe/Paris" } }), 238),
         (bson!({ "$dateToString": { "date": DateTime::from_millis(0), "format": "%q" } }), 18536),
         (bson!({ "$dateAdd": { "startDate": DateTime::MAX, "unit": "year", "amount": 1 } }), 5166406),
     ]);
