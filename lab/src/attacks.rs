@@ -33,6 +33,11 @@ mod target;
 mod tests;
 mod watched;
 
+pub(crate) use observed::{Grain, Sight, View};
+pub(crate) use snapshot::{Column, Owners, Ranks};
+pub(crate) use tape::Exchange;
+pub(crate) use watched::WatchedRun;
+
 pub use assumption::{Assumption, Extremes};
 pub use experiment::{AttackProgress, AttackWatch, run};
 pub use request::{ALL_ATTACKS, ATTACKED_RECORDS_MAX, AttackPlan, AttackRequest, Auxiliary, NO_GROUP};
@@ -40,8 +45,9 @@ pub use result::{AttackEnding, AttackResult, AttackRunResult, CurvePoint, MARK, 
 pub use score::{Score, TOLERANCE, baseline, score, up_to_symmetry};
 pub use target::{Knowledge, Target};
 
-use crate::protocols::ProtocolEntry;
+use crate::protocols::{self, ProtocolEntry};
 use arras_protocol::leakage::Pattern;
+use arras_protocol::ore::Width;
 
 /// Why an attack came to no end.
 #[derive(Debug, thiserror::Error)]
@@ -111,8 +117,6 @@ pub struct Attack {
     pub rests_on: &'static [Pattern],
     /// What it takes for granted without seeing it.
     pub assumes: &'static [Assumption],
-    /// The protocols it works against, by name.
-    pub protocols: &'static [&'static str],
     /// Why it cannot be attempted on a target, if it cannot: too many values for its running time, say.
     pub obstacle: fn(&Target) -> Option<String>,
     /// Carries it out.
@@ -120,10 +124,18 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Whether it works against a protocol.
+    /// Whether it works against a protocol: whose leakage names it.
     #[must_use]
     pub fn concerns(&self, protocol: &str) -> bool {
-        self.protocols.contains(&protocol)
+        let Some(protocol) = protocols::named(protocol) else { return false };
+        let is_own = |attack: &&str| attack.strip_prefix(self.name).is_some_and(|rest| rest.starts_with(':'));
+        (protocol.leakage)(Width::Bits32).attacks.iter().any(is_own)
+    }
+
+    /// The names of the protocols it works against.
+    #[must_use]
+    pub fn protocols(&self) -> Vec<&'static str> {
+        protocols::ALL.iter().map(|protocol| protocol.name).filter(|name| self.concerns(name)).collect()
     }
 }
 
@@ -136,7 +148,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Frequency],
         assumes: &[Assumption::Distribution],
-        protocols: &["bplus_bclo", "bplus_clww"],
         obstacle: |_| None,
         carry: naveed_kamara_wright::frequency,
     },
@@ -147,7 +158,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency],
         assumes: &[Assumption::Extremes, Assumption::Dense],
-        protocols: &["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
         obstacle: |_| None,
         carry: naveed_kamara_wright::sorting,
     },
@@ -158,7 +168,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency],
         assumes: &[Assumption::Distribution, Assumption::Extremes],
-        protocols: &["bplus_bclo", "bplus_clww"],
         obstacle: naveed_kamara_wright::cumulative_obstacle,
         carry: naveed_kamara_wright::cumulative,
     },
@@ -169,7 +178,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::HighBits],
         assumes: &[Assumption::Distribution, Assumption::Extremes],
-        protocols: &["bplus_bclo"],
         obstacle: grubbs_bclo::obstacle,
         carry: grubbs_bclo::carry,
     },
@@ -180,7 +188,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBit],
         assumes: &[Assumption::Distribution, Assumption::Extremes],
-        protocols: &["bplus_clww"],
         obstacle: grubbs_digits::obstacle,
         carry: grubbs_digits::bits,
     },
@@ -191,7 +198,6 @@ pub const ALL: &[Attack] = &[
         attacker: "the store and every insertion, whose query ciphertexts it kept",
         rests_on: &[Pattern::Order, Pattern::Frequency, Pattern::DifferingBlock],
         assumes: &[Assumption::Distribution, Assumption::Extremes],
-        protocols: &["bplus_lewi_wu"],
         obstacle: grubbs_digits::obstacle,
         carry: grubbs_digits::blocks,
     },
@@ -202,7 +208,6 @@ pub const ALL: &[Attack] = &[
         attacker: "one copy of the store",
         rests_on: &[Pattern::Order],
         assumes: &[Assumption::Distribution],
-        protocols: &["bplus_fh_ope", "bplus_lewi_wu", "bplus_cloz", "kerschbaum_tueno", "pope"],
         obstacle: grubbs_binomial::obstacle,
         carry: grubbs_binomial::carry,
     },

@@ -33,7 +33,7 @@ const INTERRUPTED: u8 = 130;
     version,
     about = "Measures every protocol and scheme: cost, communication, page I/O, and what attacks recover",
     after_help = "Examples:\n  arras lab run --protocol all --records 10000 --queries 100\n  \
-        arras lab run --protocol pope,bplus_clww --data pay.csv --column pay --json\n  \
+        arras lab run --protocol arx_range,bplus_clww --data pay.csv --column pay --json\n  \
         arras lab compare --records 24700 --figures figures\n  arras lab attack --attack all --records 1000\n  arras lab bench\n\n\
         Exit codes: 0 done, 1 a run failed or gave a wrong answer, 2 usage or input, 130 stopped by Ctrl-C \
         (what was finished is printed)."

@@ -1,27 +1,28 @@
 //! The protocols that can be measured: a row of [`ALL`] each.
 
+mod arx_range;
+mod bplus;
 mod driven;
+mod kerschbaum_tueno;
+mod logarithmic_brc;
 mod make;
+mod path_oram;
+mod pope;
 mod watched;
 
 pub use driven::{Answer, Driven, DrivenFuture};
 pub use watched::{SchemeCalls, SchemeTally, Watched};
 
+use crate::attacks::{AttackFailure, Ranks, View, WatchedRun};
 use crate::channel::LabChannel;
-use crate::plain_scheme::PlainScheme;
+use crate::compare::Evaluated;
 use crate::seed;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::IndexId;
-use arras_protocol::kerschbaum_tueno::ENTRY_BYTES;
-use arras_protocol::leakage::{self, Leakage};
-use arras_protocol::ore::{Scheme, Width};
+use arras_protocol::leakage::Leakage;
+use arras_protocol::ore::Width;
 use arras_schemes::error::IndexError;
-use arras_schemes::ore::bclo::Bclo;
-use arras_schemes::ore::cloz::Cloz;
-use arras_schemes::ore::clww::Clww;
-use arras_schemes::ore::fh_ope::FhOpe;
-use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -109,6 +110,14 @@ pub struct ProtocolEntry {
     /// Bytes of the smallest page it works with.
     pub page_bytes_min: fn(Width) -> usize,
     make: fn(Making) -> MakeFuture,
+    /// It sorts when it is searched: a look at its store comes after queries.
+    pub(crate) sorted_by_queries: bool,
+    /// What its store shows of the order, if anything.
+    pub(crate) ranks: Option<fn(&WatchedRun) -> Result<Ranks, AttackFailure>>,
+    /// What its messages show to one who watches.
+    pub(crate) view: &'static View,
+    /// What the comparative evaluation measured of it, if it did.
+    pub(crate) table3: Option<&'static Evaluated>,
 }
 
 impl ProtocolEntry {
@@ -121,105 +130,19 @@ impl ProtocolEntry {
     }
 }
 
-/// The row of a B+ tree over a scheme; `asked` if `all` does not mean it.
-macro_rules! bplus {
-    ($name:literal, $title:literal, $public:expr, $keyed:expr) => {
-        bplus!($name, $title, $public, $keyed, true)
-    };
-    ($name:literal, $title:literal, $public:expr, $keyed:expr, asked) => {
-        bplus!($name, $title, $public, $keyed, false)
-    };
-    ($name:literal, $title:literal, $public:expr, $keyed:expr, $in_all:literal) => {
-        ProtocolEntry {
-            name: $name,
-            title: $title,
-            leakage: |width| *leakage::bplus::bplus($public(width)),
-            construction: Construction::OneByOne,
-            in_all: $in_all,
-            page_bytes_min: |width| make::bplus_page_bytes_min($public(width)),
-            make: |making| make::bplus($keyed(&making), making),
-        }
-    };
-}
-
 /// All protocols, in the order of the tables. One more is one more row.
 pub const ALL: &[ProtocolEntry] = &[
-    bplus!("plain", "No encryption", Scheme::Plain, |making: &Making| PlainScheme(making.width)),
-    bplus!("bplus_bclo", "B+ tree, BCLO", Scheme::Bclo, |making: &Making| Bclo::new(
-        &making.key(),
-        making.width
-    )),
-    bplus!("bplus_clww", "B+ tree, CLWW", Scheme::Clww, |making: &Making| Clww::new(
-        &making.key(),
-        making.width
-    )),
-    bplus!(
-        "bplus_lewi_wu",
-        "B+ tree, Lewi-Wu",
-        |width| Scheme::LewiWu { width, block_bits: BlockBits::Eight.bits() },
-        |making: &Making| LewiWu::new(&making.key(), making.width, BlockBits::Eight)
-    ),
-    bplus!(
-        "bplus_cloz",
-        "B+ tree, CLOZ",
-        Scheme::Cloz,
-        |making: &Making| Cloz::new(&making.key(), making.width),
-        asked
-    ),
-    ProtocolEntry {
-        name: "bplus_fh_ope",
-        title: "B+ tree, FH-OPE",
-        leakage: |width| *leakage::bplus::bplus(Scheme::FhOpe(width)),
-        construction: Construction::OneByOne,
-        in_all: true,
-        page_bytes_min: |width| make::bplus_page_bytes_min(Scheme::FhOpe(width)),
-        make: |making| make::stateful_bplus(FhOpe::new(making.width), making),
-    },
-    ProtocolEntry {
-        name: "kerschbaum_tueno",
-        title: "Kerschbaum-Tueno",
-        leakage: |_| leakage::KERSCHBAUM_TUENO,
-        construction: Construction::OneByOne,
-        in_all: true,
-        page_bytes_min: |_| ENTRY_BYTES,
-        make: make::kerschbaum_tueno,
-    },
-    ProtocolEntry {
-        name: "pope",
-        title: "POPE",
-        leakage: |_| leakage::POPE,
-        construction: Construction::OneByOne,
-        in_all: true,
-        page_bytes_min: arras_schemes::pope::page_bytes_min,
-        make: make::pope,
-    },
-    ProtocolEntry {
-        name: "logarithmic_brc",
-        title: "Logarithmic-BRC",
-        leakage: |_| leakage::LOGARITHMIC_BRC,
-        construction: Construction::Bulk,
-        in_all: true,
-        page_bytes_min: |_| 256,
-        make: make::logarithmic_brc,
-    },
-    ProtocolEntry {
-        name: "path_oram",
-        title: "Path ORAM",
-        leakage: |_| leakage::PATH_ORAM,
-        construction: Construction::OneByOne,
-        in_all: true,
-        page_bytes_min: |_| 256,
-        make: make::path_oram,
-    },
-    ProtocolEntry {
-        name: "arx_range",
-        title: "ArxRange",
-        leakage: |_| leakage::ARX_RANGE,
-        construction: Construction::OneByOne,
-        in_all: true,
-        page_bytes_min: |_| 64,
-        make: make::arx_range,
-    },
+    bplus::PLAIN,
+    bplus::BCLO,
+    bplus::CLWW,
+    bplus::LEWI_WU,
+    bplus::CLOZ,
+    bplus::FH_OPE,
+    kerschbaum_tueno::ENTRY,
+    pope::ENTRY,
+    logarithmic_brc::ENTRY,
+    path_oram::ENTRY,
+    arx_range::ENTRY,
 ];
 
 /// The protocol of that name.

@@ -3,12 +3,13 @@
 //! copy of the store.
 //!
 //! If a share p of the values is at most v, then the number of records that are is binomial with n and p. So each rank has
-//! a distribution over the auxiliary values, and the likeliest is guessed. Where a store shows an interval of ranks
-//! (POPE), the distributions of ranks spread over it are added.
+//! a distribution over the auxiliary values, and the likeliest is guessed. Where a store shows an interval of
+//! ranks, the distributions of ranks spread over it are added.
 
 use super::naveed_kamara_wright::{searched, sorting_queries};
+use super::snapshot::ranks;
 use super::watched::WatchedRun;
-use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target, snapshot};
+use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -35,7 +36,7 @@ pub(super) fn carry(
 ) -> Result<Recovery, AttackFailure> {
     let queries = sorting_queries(target, protocol);
     let run = WatchedRun::new(target, protocol, &queries, watch)?;
-    let ranks = snapshot::ranks(protocol.name, &run)?;
+    let ranks = ranks(protocol, &run)?;
     let distribution = Distribution::new(&target.knowledge);
     let guesses = distribution.guesses(&ranks.intervals, watch)?;
     let saw = searched(&queries);

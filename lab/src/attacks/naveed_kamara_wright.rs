@@ -6,7 +6,7 @@
 //! linear program in the paper; here by the Hungarian method, which finds the same optimum.
 
 use super::matching::{Candidate, candidates, shares, spread};
-use super::snapshot::{self, Column};
+use super::snapshot::{Column, ranks};
 use super::watched::WatchedRun;
 use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
@@ -17,12 +17,12 @@ use pathfinding::matrix::Matrix;
 /// Most different values the Hungarian method is given: its time grows with the cube.
 const ASSIGNED_MAX: usize = 3_000;
 
-/// Share of the records that each query before a look at POPE finds.
+/// Share of the records that each query before a look at a store finds.
 const QUERY_SHARE: f64 = 0.005;
 
-/// The queries that come before a look at the store: they sort it, where the protocol waits for them (POPE).
+/// The queries that come before a look at the store: they sort it, where the protocol waits for them.
 pub(super) fn sorting_queries(target: &Target, protocol: &ProtocolEntry) -> Vec<RangeQuery> {
-    if protocol.name == "pope" {
+    if protocol.sorted_by_queries {
         queries::generate(&target.values, QUERY_SHARE, QuerySize::Records, target.queries, target.seed)
     } else {
         Vec::new()
@@ -85,7 +85,7 @@ pub(super) fn sorting(
         let guesses = spread(&groups, guesses, target.values.len());
         return Ok(Recovery { guesses, ..Recovery::default() });
     }
-    let ranks = snapshot::ranks(protocol.name, &run)?;
+    let ranks = ranks(protocol, &run)?;
     let values = (known.greatest as f64 - known.least as f64) + 1.0;
     let guess = |(from, until): &(f64, f64)| {
         known.clamped((known.least as f64 + f64::midpoint(*from, *until) * values).floor())

@@ -4,13 +4,8 @@
 //! Items have the names under which the server keeps them (sealed entry, sealed element, bucket), never plaintexts.
 
 use super::tape::Exchange;
-use arras_protocol::arx_range::{self, ArxRange};
-use arras_protocol::bplus::{self, BPlus, SealedEntry};
-use arras_protocol::kerschbaum_tueno::{self, ENTRY_BYTES, KerschbaumTueno};
-use arras_protocol::logarithmic_brc::{self, LogarithmicBrc};
-use arras_protocol::path_oram::{self, PathOram};
-use arras_protocol::pope::{self, Pope};
-use arras_protocol::{Protocol, ProtocolId};
+use crate::protocols;
+use arras_protocol::ProtocolId;
 use std::collections::HashMap;
 
 /// How much of something is seen.
@@ -39,19 +34,36 @@ impl Sight {
     /// Of a protocol. Nothing if it is none that is known here.
     #[must_use]
     pub fn of(protocol: ProtocolId) -> Self {
-        let sight = |volume, items, in_order| Self { volume, items, in_order };
-        match protocol {
-            BPlus::ID | KerschbaumTueno::ID => sight(Grain::Exact, Grain::Exact, true),
-            // The elements of the range's two end leaves come with the results, unsorted.
-            Pope::ID => sight(Grain::Coarse, Grain::Coarse, false),
-            // A record has a sealed copy in each list that holds it, and no two of them look related.
-            LogarithmicBrc::ID => sight(Grain::Exact, Grain::Hidden, false),
-            PathOram::ID => sight(Grain::Coarse, Grain::Hidden, false),
-            // Buckets, padded.
-            ArxRange::ID => sight(Grain::Coarse, Grain::Coarse, true),
-            _ => sight(Grain::Hidden, Grain::Hidden, false),
-        }
+        view(protocol).map_or(Self::NOTHING, |view| view.sight)
     }
+
+    const NOTHING: Self = Self { volume: Grain::Hidden, items: Grain::Hidden, in_order: false };
+}
+
+/// How the messages of a protocol are read for what they show.
+pub(crate) struct View {
+    /// Whose messages.
+    pub(crate) protocol: ProtocolId,
+    /// What its searches show.
+    pub(crate) sight: Sight,
+    /// Bytes of a stored entry, said by a message that makes an index.
+    pub(crate) entry_bytes: fn(&Exchange) -> Option<usize>,
+    /// The name under which the server keeps the one record that a message inserts, if it can be told.
+    pub(crate) inserted: fn(&Exchange) -> Option<Vec<u8>>,
+    /// What a message of a search shows; with the bytes of an entry, at least 1.
+    pub(crate) seen: fn(&Exchange, usize, &mut Seen),
+    /// Whether the first and the last item read are results, and not their neighbours.
+    pub(crate) ends_are_results: bool,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "View({:?})", self.protocol)
+    }
+}
+
+fn view(protocol: ProtocolId) -> Option<&'static View> {
+    protocols::ALL.iter().map(|entry| entry.view).find(|view| view.protocol == protocol)
 }
 
 /// What one search showed.
@@ -93,33 +105,26 @@ pub struct Observer {
     searches: Vec<Returned>,
 }
 
-/// Names in the order in which they came, and a volume that is not their number.
+/// What the messages of one search showed.
 #[derive(Default)]
-struct Seen {
-    names: Vec<Vec<u8>>,
-    volume: Option<u64>,
+pub(crate) struct Seen {
+    /// Names of items in the order in which they came.
+    pub(crate) names: Vec<Vec<u8>>,
+    /// A volume that is not their number.
+    pub(crate) volume: Option<u64>,
+    /// Results in each list that was asked for.
+    pub(crate) lists: HashMap<Vec<u8>, u64>,
 }
 
 impl Observer {
     /// Begins with the messages that made the index.
     #[must_use]
     pub fn new(made: &[Exchange]) -> Self {
-        let mut observer = Self {
-            sight: Sight { volume: Grain::Hidden, items: Grain::Hidden, in_order: false },
-            entry_bytes: 0,
-            numbers: HashMap::new(),
-            searches: Vec::new(),
-        };
+        let mut observer =
+            Self { sight: Sight::NOTHING, entry_bytes: 0, numbers: HashMap::new(), searches: Vec::new() };
         for exchange in made {
-            match (exchange.of::<BPlus>(), exchange.of::<Pope>()) {
-                (Some((bplus::Request::Change(bplus::Change::CreateIndex { scheme, .. }), _)), _) => {
-                    observer.entry_bytes = scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES;
-                }
-                (_, Some((pope::Request::CreateIndex { element_bytes, .. }, _))) => {
-                    observer.entry_bytes = usize::from(element_bytes);
-                }
-                _ => {}
-            }
+            let bytes = view(exchange.protocol).and_then(|view| (view.entry_bytes)(exchange));
+            observer.entry_bytes = bytes.unwrap_or(observer.entry_bytes);
         }
         observer
     }
@@ -127,29 +132,7 @@ impl Observer {
     /// The name under which the server keeps the one record that these messages have inserted, if it can be told.
     #[must_use]
     pub fn inserted(exchanges: &[Exchange]) -> Option<Vec<u8>> {
-        exchanges.iter().find_map(|exchange| {
-            if let Some((request, _)) = exchange.of::<BPlus>() {
-                return match request {
-                    bplus::Request::Change(bplus::Change::Insert { entries, .. })
-                    | bplus::Request::Load { entries, .. } => {
-                        entries.first().map(|entry| entry.sealed.as_bytes().to_vec())
-                    }
-                    bplus::Request::Change(bplus::Change::Revise { revision, .. }) => {
-                        revision.inserted.first().map(|entry| entry.sealed.as_bytes().to_vec())
-                    }
-                    _ => None,
-                };
-            }
-            if let Some((kerschbaum_tueno::Request::Insert { entry, .. }, _)) =
-                exchange.of::<KerschbaumTueno>()
-            {
-                return Some(entry.to_vec());
-            }
-            match exchange.of::<Pope>() {
-                Some((pope::Request::Insert { elements, .. }, _)) => Some(elements.0),
-                _ => None,
-            }
-        })
+        exchanges.iter().find_map(|exchange| (view(exchange.protocol)?.inserted)(exchange))
     }
 
     /// Takes the messages of one search for what they show.
@@ -197,39 +180,13 @@ impl Observer {
 
     fn seen(&self, exchanges: &[Exchange]) -> Seen {
         let mut seen = Seen::default();
-        let mut lists: HashMap<_, u64> = HashMap::new();
         for exchange in exchanges {
-            if let Some((_, bplus::Response::Found { entries, .. })) = exchange.of::<BPlus>() {
-                let entries = entries.as_slice().chunks_exact(self.entry_bytes.max(1));
-                let name = |entry: &[u8]| entry[entry.len().saturating_sub(SealedEntry::BYTES)..].to_vec();
-                seen.names.extend(entries.map(name));
-            } else if let Some((_, kerschbaum_tueno::Response::Entries(entries))) =
-                exchange.of::<KerschbaumTueno>()
-            {
-                seen.names.extend(entries.as_slice().chunks_exact(ENTRY_BYTES).map(<[u8]>::to_vec));
-            } else if let Some((_, pope::Response::Found { elements, .. })) = exchange.of::<Pope>() {
-                let elements = elements.as_slice().chunks_exact(self.entry_bytes.max(1));
-                seen.names.extend(elements.map(<[u8]>::to_vec));
-            } else if let Some((path_oram::Request::Access { read, .. }, _)) = exchange.of::<PathOram>() {
-                *seen.volume.get_or_insert(0) += read.len() as u64;
-            } else if let Some((_, arx_range::Response::Found { buckets, .. })) = exchange.of::<ArxRange>() {
-                seen.names.extend(buckets.iter().map(|found| found.node.as_bytes().to_vec()));
-            } else if let Some((
-                logarithmic_brc::Request::Search { asked, .. },
-                logarithmic_brc::Response::Found { records, .. },
-            )) = exchange.of::<LogarithmicBrc>()
-            {
-                // A list that did not fit into one reply is asked for again, with the same token.
-                let tokens = asked
-                    .iter()
-                    .flat_map(|asked| asked.tokens.iter().map(move |token| (asked.instance, token.0)));
-                lists.extend(tokens.zip(records.into_iter().map(u64::from)));
-                seen.volume = Some(lists.values().sum());
+            if let Some(view) = view(exchange.protocol) {
+                (view.seen)(exchange, self.entry_bytes.max(1), &mut seen);
             }
         }
-        let is_array = exchanges.iter().any(|exchange| exchange.protocol == KerschbaumTueno::ID);
-        if is_array && seen.names.len() >= 2 {
-            // The first and the last one read are the range's neighbours.
+        let mut views = exchanges.iter().filter_map(|exchange| view(exchange.protocol));
+        if views.any(|view| !view.ends_are_results) && seen.names.len() >= 2 {
             seen.names.pop();
             seen.names.remove(0);
         }

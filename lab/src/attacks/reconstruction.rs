@@ -11,41 +11,6 @@ use arras_protocol::leakage::Pattern;
 const KKNO: &str = "Kellaris, Kollios, Nissim, O'Neill, CCS 2016";
 const LMP: &str = "Lacharité, Minaud, Paterson, S&P 2018";
 
-/// Protocols whose searches return items that the server can tell apart.
-const SHOW_ITEMS: &[&str] = &[
-    "bplus_bclo",
-    "bplus_clww",
-    "bplus_lewi_wu",
-    "bplus_cloz",
-    "bplus_fh_ope",
-    "kerschbaum_tueno",
-    "pope",
-    "arx_range",
-];
-
-/// Those of them that return items in the order of their values.
-const SHOW_ORDER: &[&str] = &[
-    "bplus_bclo",
-    "bplus_clww",
-    "bplus_lewi_wu",
-    "bplus_cloz",
-    "bplus_fh_ope",
-    "kerschbaum_tueno",
-    "arx_range",
-];
-
-/// Protocols whose searches show how many results there are, exactly or in blocks.
-const SHOW_VOLUME: &[&str] = &[
-    "bplus_bclo",
-    "bplus_clww",
-    "bplus_lewi_wu",
-    "bplus_cloz",
-    "bplus_fh_ope",
-    "kerschbaum_tueno",
-    "logarithmic_brc",
-    "path_oram",
-];
-
 /// Most values in the span for attacks that need as many queries as there are ranges, or more.
 const VALUES_MAX: u64 = 1 << 16;
 
@@ -57,7 +22,6 @@ pub(super) const KKNO_ACCESS: Attack = Attack {
     attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
     assumes: &[Assumption::Extremes, Assumption::UniformQueries],
-    protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
         let span = target.span();
@@ -75,7 +39,6 @@ pub(super) const KKNO_VOLUME: Attack = Attack {
     attacker: "watches how many results searches have",
     rests_on: &[Pattern::Volume],
     assumes: &[Assumption::Extremes, Assumption::UniformQueries, Assumption::Records],
-    protocols: SHOW_VOLUME,
     obstacle: |target| too_many(target, kkno_volume::VALUES_MAX),
     carry: volumes,
 };
@@ -88,7 +51,6 @@ pub(super) const LMP_ORDER: Attack = Attack {
     attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
     assumes: &[Assumption::Extremes, Assumption::Dense],
-    protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
         let span = target.span();
@@ -106,7 +68,6 @@ pub(super) const LMP_RANK: Attack = Attack {
     attacker: "watches which items searches return and in which order",
     rests_on: &[Pattern::AccessPattern, Pattern::Order],
     assumes: &[Assumption::Extremes, Assumption::Dense],
-    protocols: SHOW_ORDER,
     obstacle: |target| too_many(target, VALUES_MAX),
     carry: |target, protocol, watch| {
         let span = target.span();
@@ -124,7 +85,6 @@ pub(super) const LMP_AUXILIARY: Attack = Attack {
     attacker: "watches which items searches return",
     rests_on: &[Pattern::AccessPattern],
     assumes: &[Assumption::Distribution, Assumption::Extremes, Assumption::UniformQueries],
-    protocols: SHOW_ITEMS,
     obstacle: |target| too_many(target, lmp_auxiliary::VALUES_MAX),
     carry: |target, protocol, watch| {
         let span = target.span();

@@ -219,7 +219,7 @@ impl AttackRequest {
             let concerned: Vec<_> =
                 protocols.iter().filter(|protocol| attack.concerns(protocol.name)).collect();
             if concerned.is_empty() && self.attacks.iter().any(|name| name == attack.name) {
-                let works = attack.protocols.join(", ");
+                let works = attack.protocols().join(", ");
                 errors.push(error("protocols", format!("{} works against: {works}", attack.name)));
             }
             pairs.extend(concerned.into_iter().map(|protocol| (*attack, *protocol, obstacle.clone())));

@@ -1,43 +1,42 @@
 //! What one copy of the server's store shows of order and equality, read from its pages without a key.
 
 mod bplus;
-mod kerschbaum_tueno;
-mod pope;
 
-pub(super) use bplus::Column;
+pub(crate) use bplus::Column;
 
 use super::tape::Exchange;
 use super::watched::WatchedRun;
 use super::{AttackFailure, Symmetry};
+use crate::protocols::ProtocolEntry;
 
 /// What is visible of the records' order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ranks {
+pub(crate) struct Ranks {
     /// Between which shares (0 to 1) of the records, in order of value, each record lies; by record.
-    pub(super) intervals: Vec<(f64, f64)>,
+    pub(crate) intervals: Vec<(f64, f64)>,
     /// What of the order is open.
-    pub(super) symmetry: Symmetry,
+    pub(crate) symmetry: Symmetry,
 }
 
 /// What the store of a protocol shows of the order.
 ///
 /// # Errors
-/// [`AttackFailure`]; [`AttackFailure::Unreadable`] for a protocol that is not known here.
-pub(super) fn ranks(protocol: &str, run: &WatchedRun) -> Result<Ranks, AttackFailure> {
-    match protocol {
-        "kerschbaum_tueno" => kerschbaum_tueno::ranks(run),
-        "pope" => pope::ranks(run),
-        name if name.starts_with("bplus_") => Ok(Column::read(run)?.ranks()),
-        _ => Err(AttackFailure::Unreadable("the order in this protocol's store")),
-    }
+/// [`AttackFailure`]; [`AttackFailure::Unreadable`] for a protocol whose store shows none.
+pub(super) fn ranks(protocol: &ProtocolEntry, run: &WatchedRun) -> Result<Ranks, AttackFailure> {
+    protocol
+        .ranks
+        .map_or(Err(AttackFailure::Unreadable("the order in this protocol's store")), |ranks| ranks(run))
 }
 
 /// The records that stored bytes belong to, by the requests that brought them: for scoring.
-pub(super) struct Owners(std::collections::HashMap<Vec<u8>, usize>);
+pub(crate) struct Owners(std::collections::HashMap<Vec<u8>, usize>);
 
 impl Owners {
     /// Takes for each record the bytes that `brought` finds in the requests of its insertion.
-    fn new(run: &WatchedRun, brought: impl Fn(&Exchange) -> Option<Vec<u8>>) -> Result<Self, AttackFailure> {
+    pub(crate) fn new(
+        run: &WatchedRun,
+        brought: impl Fn(&Exchange) -> Option<Vec<u8>>,
+    ) -> Result<Self, AttackFailure> {
         let mut owners = std::collections::HashMap::new();
         for (record, exchanges) in run.insertions.iter().enumerate() {
             let bytes = exchanges.iter().find_map(&brought);
@@ -46,11 +45,11 @@ impl Owners {
         Ok(Self(owners))
     }
 
-    fn of(&self, bytes: &[u8]) -> Result<usize, AttackFailure> {
+    pub(crate) fn of(&self, bytes: &[u8]) -> Result<usize, AttackFailure> {
         self.0.get(bytes).copied().ok_or(AttackFailure::Unreadable("whose entry this is"))
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 }

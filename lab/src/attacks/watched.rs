@@ -73,10 +73,10 @@ impl Watched {
 }
 
 /// Keys and values.
-pub(super) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What a server has that watched records being inserted one after the other, and then copied its store.
-pub(super) struct WatchedRun {
+pub(crate) struct WatchedRun {
     watched: Watched,
     /// For each record what passed when it was inserted.
     pub(super) insertions: Vec<Vec<Exchange>>,
@@ -113,7 +113,7 @@ impl WatchedRun {
     ///
     /// # Errors
     /// [`AttackFailure::Storage`].
-    pub(super) fn table(&self, table: Table) -> Result<Entries, AttackFailure> {
+    pub(crate) fn table(&self, table: Table) -> Result<Entries, AttackFailure> {
         let mut entries = Vec::new();
         let reader = self.watched.backend.store().read()?;
         let everything = (Bound::Unbounded, Bound::Unbounded);

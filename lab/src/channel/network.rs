@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// How long one call may take: a first POPE query sorts everything.
+/// How long one call may take: a first query may sort everything.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Why there is no server to measure.

@@ -68,11 +68,13 @@ pub fn unexplained(cells: &[Cell]) -> Vec<&Cell> {
     cells.iter().filter(outside).collect()
 }
 
-/// Why cells of a row and column are below or above: row, column, in which way, reason.
-pub(super) type Reasons = &'static [(&'static str, &'static str, Band, &'static str)];
+/// Why a cell of a row and column is below or above: row, column, in which way, reason.
+pub(crate) type Reason = (&'static str, &'static str, Band, &'static str);
+/// Several of them.
+pub(crate) type Reasons = &'static [Reason];
 
 /// Fills in the reason of a cell that is outside the band.
-pub(super) fn explain(cell: &mut Cell, reasons: Reasons) {
+pub(super) fn explain(cell: &mut Cell, reasons: &[Reason]) {
     let band = cell.band();
     let found = reasons
         .iter()

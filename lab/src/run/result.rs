@@ -42,7 +42,7 @@ pub struct Cost {
 pub enum Stage {
     /// Inserting the records.
     Construction,
-    /// The first query: for a protocol that puts its work off (POPE) unlike the others.
+    /// The first query: for a protocol that puts its work off unlike the others.
     FirstQuery,
     /// The queries after the first.
     Queries,

@@ -61,9 +61,6 @@ fn labels(calls: &[Call]) -> BTreeSet<arx_eq::Label> {
         .collect()
 }
 
-/// Run once with the making anew taken out (`make_anew` only strikes that a restore was declared): it fails on each twin,
-/// with 800 entries made in place of 1,200, and 400 labels of before the restore that come again on the left, where the
-/// values are common, and 15 on the right.
 #[test]
 fn a_declared_restore_looks_equal_and_no_label_comes_again() {
     let mut twins = both(ALL_TOP);

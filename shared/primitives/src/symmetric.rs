@@ -1,6 +1,6 @@
 //! Authenticated encryption of many short records of one length at once.
 //!
-//! Protocols that send a client whole nodes or buffers of values (POPE, Kerschbaum-Tueno) seal each value by itself.
+//! Protocols that send a client whole nodes or buffers of values seal each value by itself.
 //! One call of an AEAD costs tens of nanoseconds for 8 bytes; here records go through the AES units side by side.
 //!
 //! *Construction.* Encrypt-then-MAC. A record is `nonce || ciphertext || tag`. The ciphertext is the plaintext xor
@@ -126,7 +126,7 @@ impl Sealer {
             return Err(OpenError);
         }
         count(Primitive::Symmetric, sealed.len() / step_bytes);
-        // POPE's elements, of 32-bit and of 64-bit values.
+        // Elements of a buffer, of 32-bit and of 64-bit values.
         match record_bytes {
             28 => self.open_records(associated, sealed, 28, out),
             32 => self.open_records(associated, sealed, 32, out),

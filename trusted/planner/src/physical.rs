@@ -217,7 +217,7 @@ pub fn minimise(indexes: Vec<PhysicalIndex>) -> Vec<PhysicalIndex> {
 }
 
 impl fmt::Display for PhysicalIndex {
-    /// In the notation of Arx: `ArxEq(a, b)`, `ArxRange(x, y)`, `POPE(z)`; the alternate form (`{:#}`) adds what partial
+    /// In the notation of Arx: `ArxEq(a, b)`, `ArxRange(x, y)`; the alternate form (`{:#}`) adds what partial
     /// aggregates a range index carries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.kind().title, self.fields().join(", "))?;

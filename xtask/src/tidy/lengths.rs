@@ -26,13 +26,14 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
         .filter(code)
         .map(|path| (path.clone(), tree.files[path].text.lines().count()))
         .collect();
-    ratchet(
-        "file-length",
-        &lengths,
-        FILE_LINES_MAX,
-        &tree.exceptions.file_lines,
-        "split it by what its parts are about",
-    )
+    let ratchet = Ratchet {
+        rule: "file-length",
+        unit: "lines",
+        limit: FILE_LINES_MAX,
+        listed: &tree.exceptions.file_lines,
+        shorten: "split it by what its parts are about",
+    };
+    ratchet.judge(&lengths)
 }
 
 /// Functions are short.
@@ -42,50 +43,66 @@ pub(super) fn function_length(tree: &Tree) -> Vec<Finding> {
         let mut functions = Functions { path, scope: Vec::new(), lengths: &mut lengths };
         functions.visit_file(syntax);
     }
-    let listed = &tree.exceptions.function_lines;
-    ratchet("function-length", &lengths, FUNCTION_LINES_MAX, listed, "name its steps and make them functions")
+    let ratchet = Ratchet {
+        rule: "function-length",
+        unit: "lines",
+        limit: FUNCTION_LINES_MAX,
+        listed: &tree.exceptions.function_lines,
+        shorten: "name its steps and make them functions",
+    };
+    ratchet.judge(&lengths)
 }
 
-/// Compares lengths with the limit and the listed exceptions, both ways.
-fn ratchet(
-    rule: &'static str,
-    lengths: &BTreeMap<String, usize>,
-    limit: usize,
-    listed: &BTreeMap<String, usize>,
-    shorten: &str,
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut add = |place: &str, wrong: String, fix: &str| {
-        findings.push(Finding { rule, place: place.into(), wrong, fix: fix.into() });
-    };
-    for (name, lines) in lengths {
-        let allowed = listed.get(name).copied().unwrap_or(limit).max(limit);
-        if *lines > allowed {
-            add(name, format!("{lines} lines, allowed are {allowed}"), shorten);
+/// A count that may only shrink.
+pub(super) struct Ratchet<'t> {
+    pub(super) rule: &'static str,
+    /// What is counted.
+    pub(super) unit: &'static str,
+    /// How many there may be of what is not listed.
+    pub(super) limit: usize,
+    /// Exceptions with their present counts.
+    pub(super) listed: &'t BTreeMap<String, usize>,
+    /// How to have fewer.
+    pub(super) shorten: &'static str,
+}
+
+impl Ratchet<'_> {
+    /// Compares counts with the limit and the listed exceptions, both ways.
+    pub(super) fn judge(&self, lengths: &BTreeMap<String, usize>) -> Vec<Finding> {
+        let Self { rule, unit, limit, listed, shorten } = *self;
+        let mut findings = Vec::new();
+        let mut add = |place: &str, wrong: String, fix: &str| {
+            findings.push(Finding { rule, place: place.into(), wrong, fix: fix.into() });
+        };
+        for (name, lines) in lengths {
+            let allowed = listed.get(name).copied().unwrap_or(limit).max(limit);
+            if *lines > allowed {
+                add(name, format!("{lines} {unit}, allowed are {allowed}"), shorten);
+            }
         }
-    }
-    for (name, allowed) in listed {
-        match lengths.get(name) {
-            Some(lines) if *lines <= limit => {
-                add(
+        for (name, allowed) in listed {
+            match lengths.get(name) {
+                Some(lines) if *lines <= limit => {
+                    add(
+                        name,
+                        format!("{lines} {unit}, within the limit"),
+                        "drop its line from xtask/exceptions.toml",
+                    );
+                }
+                Some(lines) if lines < allowed => {
+                    let fix = format!("lower its line in xtask/exceptions.toml to {lines}");
+                    add(name, format!("{lines} {unit}, but {allowed} are allowed"), &fix);
+                }
+                Some(_) => {}
+                None => add(
                     name,
-                    format!("{lines} lines, within the limit"),
+                    "there is no such thing any more".into(),
                     "drop its line from xtask/exceptions.toml",
-                );
+                ),
             }
-            Some(lines) if lines < allowed => {
-                let fix = format!("lower its line in xtask/exceptions.toml to {lines}");
-                add(name, format!("{lines} lines, but {allowed} are allowed"), &fix);
-            }
-            Some(_) => {}
-            None => add(
-                name,
-                "there is no such thing any more".into(),
-                "drop its line from xtask/exceptions.toml",
-            ),
         }
+        findings
     }
-    findings
 }
 
 struct Functions<'a> {

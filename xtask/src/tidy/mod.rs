@@ -9,6 +9,7 @@ mod links;
 mod lints;
 mod modules;
 mod names;
+mod protocols;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -23,12 +24,13 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule { name: "sources-parse", check: modules::sources_parse },
     Rule { name: "dead-modules", check: modules::dead_modules },
     Rule { name: "foreign-code", check: modules::foreign_code },
     Rule { name: "module-names", check: names::module_names },
     Rule { name: "type-names", check: names::type_names },
+    Rule { name: "protocol-names", check: protocols::protocol_names },
     Rule { name: "file-length", check: lengths::file_length },
     Rule { name: "function-length", check: lengths::function_length },
     Rule { name: "secret-types", check: secrets::secret_types },

@@ -32,6 +32,8 @@ pub(super) struct Exceptions {
     pub(super) file_lines: BTreeMap<String, usize>,
     /// Functions over the limit: `path::name` to lines.
     pub(super) function_lines: BTreeMap<String, usize>,
+    /// Protocols that more files name than there should be: name to files.
+    pub(super) protocol_files: BTreeMap<String, usize>,
     /// Files over the size limit: path to the reason.
     pub(super) large_files: BTreeMap<String, String>,
 }

@@ -31,18 +31,18 @@ struct Header {
 
 /// A column of ciphertexts, ascending as the tree has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::attacks) struct Column {
+pub(crate) struct Column {
     /// Their scheme.
-    pub(in crate::attacks) scheme: Scheme,
+    pub(crate) scheme: Scheme,
     /// Ciphertext, and the record whose it is.
-    pub(in crate::attacks) entries: Vec<(Vec<u8>, usize)>,
+    pub(crate) entries: Vec<(Vec<u8>, usize)>,
 }
 
 const UNREADABLE: AttackFailure = AttackFailure::Unreadable("a B+ tree's pages");
 
 impl Column {
     /// Reads the leaves.
-    pub(in crate::attacks) fn read(run: &WatchedRun) -> Result<Self, AttackFailure> {
+    pub(crate) fn read(run: &WatchedRun) -> Result<Self, AttackFailure> {
         let header = run.table(HEADERS)?.pop().ok_or(UNREADABLE)?.1;
         let header: Header = codec::decode(&header).map_err(|_| UNREADABLE)?;
         let pages: HashMap<u64, Vec<u8>> = run
@@ -85,7 +85,7 @@ impl Column {
     }
 
     /// A place each.
-    pub(super) fn ranks(&self) -> Ranks {
+    pub(crate) fn ranks(&self) -> Ranks {
         let count = self.entries.len() as f64;
         let mut intervals = vec![(0.0, 1.0); self.entries.len()];
         for (place, (_, record)) in self.entries.iter().enumerate() {
@@ -95,13 +95,13 @@ impl Column {
     }
 
     /// Whether stored ciphertexts alone show which are equal.
-    pub(in crate::attacks) fn shows_equality(&self) -> bool {
+    pub(crate) fn shows_equality(&self) -> bool {
         matches!(self.scheme, Scheme::Bclo(_) | Scheme::Clww(_) | Scheme::Plain(_))
     }
 
     /// The records of equal values, ascending. Where stored ciphertexts show nothing of equality (Lewi-Wu, CLOZ, FH-OPE),
     /// a record each.
-    pub(in crate::attacks) fn groups(&self) -> Result<Vec<Vec<usize>>, AttackFailure> {
+    pub(crate) fn groups(&self) -> Result<Vec<Vec<usize>>, AttackFailure> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut before: Option<&(Vec<u8>, usize)> = None;
         for entry in &self.entries {
@@ -123,7 +123,7 @@ impl Column {
     }
 
     /// The ciphertext of a record.
-    pub(in crate::attacks) fn ciphertexts(&self) -> HashMap<usize, &[u8]> {
+    pub(crate) fn ciphertexts(&self) -> HashMap<usize, &[u8]> {
         self.entries.iter().map(|(ciphertext, record)| (*record, ciphertext.as_slice())).collect()
     }
 }

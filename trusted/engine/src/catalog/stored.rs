@@ -179,7 +179,7 @@ mod tests {
                 assert!(read.indexes[0].parts[0].physical.to_string().contains("(age)"));
             }
         }
-        assert!(matches!(collection("pope", Some("int16")).read(), Err(LocalError::Damaged(_))));
+        assert!(matches!(collection("arx_range", Some("int16")).read(), Err(LocalError::Damaged(_))));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{places, tree};
 use crate::tidy::lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX};
+use crate::tidy::protocols::NAMING_FILES_MAX;
 
 #[test]
 fn a_file_no_mod_reaches_is_dead() {
@@ -128,4 +129,26 @@ fn what_parses_hostile_bytes_denies_panics() {
     ];
     let expected = ["untrusted/server/src/main.rs", "shared/protocol/src/lib.rs:2"];
     assert_eq!(places(&tree(&files), "panic-lints"), expected);
+}
+
+#[test]
+fn a_protocol_that_many_files_name_is_found() {
+    let names = |file: usize| (format!("lab/src/f{file}.rs"), "use x::PathOram;\n");
+    let files: Vec<(String, &str)> = (0..NAMING_FILES_MAX).map(names).collect();
+    let mut files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let own = [
+        ("lab/src/lib.rs", "pub mod path_oram;\n"),
+        ("lab/src/path_oram.rs", "pub struct PathOram;\n"),
+        ("lab/src/path_oram/bucket.rs", "use super::PathOram;\n"),
+        ("lab/tests/body.rs", "use x::PathOram;\n"),
+    ];
+    files.extend(own);
+    assert_eq!(places(&tree(&files), "protocol-names"), [""; 0]);
+    files.push(("lab/src/one_more.rs", "/// As a Path ORAM does.\n"));
+    assert_eq!(places(&tree(&files), "protocol-names"), ["path_oram"]);
+    let mut listed = tree(&files);
+    listed.exceptions.protocol_files.insert("path_oram".into(), NAMING_FILES_MAX + 1);
+    assert_eq!(places(&listed, "protocol-names"), [""; 0]);
+    listed.exceptions.protocol_files.insert("path_oram".into(), NAMING_FILES_MAX + 2);
+    assert_eq!(places(&listed, "protocol-names"), ["path_oram"], "a limit that could be lower");
 }

@@ -1,8 +1,6 @@
 //! The entries of a rotated array, by position.
 
-use super::{Owners, Ranks};
-use crate::attacks::watched::WatchedRun;
-use crate::attacks::{AttackFailure, Symmetry};
+use crate::attacks::{AttackFailure, Owners, Ranks, Symmetry, WatchedRun};
 use arras_protocol::kerschbaum_tueno::{ENTRY_BYTES, KerschbaumTueno, Request};
 use arras_storage::Table;
 

@@ -1,9 +1,7 @@
 //! A POPE tree: labels in order, and elements that lie between two of them. The layout is that of
 //! `arras_server::pope`.
 
-use super::{Owners, Ranks};
-use crate::attacks::watched::WatchedRun;
-use crate::attacks::{AttackFailure, Symmetry};
+use crate::attacks::{AttackFailure, Owners, Ranks, Symmetry, WatchedRun};
 use arras_protocol::codec;
 use arras_protocol::pope::{Node, Pope, Request};
 use arras_storage::Table;

@@ -1,0 +1,147 @@
+//! How many places name a protocol.
+//!
+//! A protocol is its own modules (files and folders of its name), its leakage, and one row in each table: the protocol's
+//! messages, the halves, the kinds of index, the lab. Whoever else names it is a list that a further protocol has to be
+//! added to. The declaration of a module is part of it. Tests, fuzz targets and what is measured beside other people's code name what
+//! they are about and are not counted.
+
+use super::lengths::Ratchet;
+use super::tree::Tree;
+use crate::report::Finding;
+use std::collections::BTreeMap;
+
+/// Files that may name a protocol outside of its modules: its leakage and a row in each of four tables.
+pub(super) const NAMING_FILES_MAX: usize = 5;
+
+/// The protocols and schemes of an order, and ArxEq, by the words of their names.
+const PROTOCOLS: [&[&str]; 11] = [
+    &["arx", "eq"],
+    &["arx", "range"],
+    &["bclo"],
+    &["cloz"],
+    &["clww"],
+    &["fh", "ope"],
+    &["kerschbaum", "tueno"],
+    &["lewi", "wu"],
+    &["logarithmic", "brc"],
+    &["path", "oram"],
+    &["pope"],
+];
+
+/// Few files outside of a protocol's modules name it.
+pub(super) fn protocol_names(tree: &Tree) -> Vec<Finding> {
+    let mut counts = BTreeMap::new();
+    for words in PROTOCOLS {
+        let name = words.join("_");
+        let counted = tree.files.iter().filter(|(path, _)| path.ends_with(".rs") && !is_test(path));
+        let others = counted.filter(|(path, _)| !is_own(path, &name));
+        let count = others.filter(|(_, file)| names(&undeclared(&file.text), words)).count();
+        counts.insert(name, count);
+    }
+    let ratchet = Ratchet {
+        rule: "protocol-names",
+        unit: "files name it outside of its modules",
+        limit: NAMING_FILES_MAX,
+        listed: &tree.exceptions.protocol_files,
+        shorten: "let the place take it from a table: leakage, protocol, halves, kinds of index, or the lab's",
+    };
+    ratchet.judge(&counts)
+}
+
+fn is_test(path: &str) -> bool {
+    let mut parts = path.trim_end_matches(".rs").split('/');
+    parts.any(|part| ["tests", "benches", "fuzz", "opponents"].contains(&part))
+        || path.starts_with("xtask/src/tidy/")
+}
+
+/// Is a file one of a protocol's modules: has it, or a folder it is in, its name, alone or after another word?
+fn is_own(path: &str, name: &str) -> bool {
+    let mut parts = path.trim_end_matches(".rs").split('/');
+    parts.any(|part| part == name || part.strip_suffix(name).is_some_and(|before| before.ends_with('_')))
+}
+
+/// A text without the declarations of modules.
+fn undeclared(text: &str) -> String {
+    let declares = |line: &&str| {
+        let line = line.trim();
+        let module = line.strip_prefix("pub ").unwrap_or(line).strip_prefix("mod ");
+        module.is_some_and(|module| module.ends_with(';'))
+    };
+    text.lines().filter(|line| !declares(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Does a text name a protocol: its words one after the other, with at most one sign between them, as a name of its own
+/// and not within another word?
+fn names(text: &str, words: &[&str]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let Some((first, further)) = words.split_first() else { return false };
+    lower.match_indices(first).any(|(at, _)| {
+        let mut end = at + first.len();
+        for word in further {
+            let rest = lower.get(end..).unwrap_or_default();
+            let gap = usize::from(rest.starts_with(['_', '-', ' ']));
+            if !rest.get(gap..).is_some_and(|rest| rest.starts_with(word)) {
+                return false;
+            }
+            end += gap + word.len();
+        }
+        begins_a_word(text, at) && ends_a_word(text, end)
+    })
+}
+
+fn begins_a_word(text: &str, at: usize) -> bool {
+    let before = text.get(..at).and_then(|before| before.chars().next_back());
+    let own = text.get(at..).and_then(|from| from.chars().next());
+    match (before, own) {
+        (Some(before), Some(own)) if before.is_alphabetic() => before.is_lowercase() && own.is_uppercase(),
+        _ => true,
+    }
+}
+
+fn ends_a_word(text: &str, end: usize) -> bool {
+    let last = text.get(..end).and_then(|until| until.chars().next_back());
+    let after = text.get(end..).and_then(|from| from.chars().next());
+    match (last, after) {
+        (Some(last), Some(after)) if after.is_alphabetic() => last.is_lowercase() && after.is_uppercase(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_spelling_and_not_within_words() {
+        let lewi_wu: &[&str] = &["lewi", "wu"];
+        for text in ["lewi_wu::x", "LewiWu", "BPlusLewiWuTree", "LEWI_WU_2", "the Lewi-Wu scheme", "Lewi Wu"]
+        {
+            assert!(names(text, lewi_wu), "{text}");
+        }
+        for text in ["lewi", "lewi  wu", "lewis_wu", "lewi_wurst", "relewi_wu"] {
+            assert!(!names(text, lewi_wu), "{text}");
+        }
+        assert!(
+            names("use a::Pope;", &["pope"]) && names("POPE's", &["pope"]) && names("x.pope()", &["pope"])
+        );
+        assert!(!names("popen(2)", &["pope"]) && !names("antipope", &["pope"]));
+        assert!(!names("sub_clock", &["bclo"]));
+    }
+
+    #[test]
+    fn the_declaration_of_a_module_does_not_count() {
+        assert!(!names(&undeclared("pub mod pope;\n    mod pope;\n"), &["pope"]));
+        assert!(names(&undeclared("pub mod pope;\nuse pope::X;\n"), &["pope"]));
+        assert!(names(&undeclared("mod pope { }\n"), &["pope"]));
+    }
+
+    #[test]
+    fn a_protocols_modules_are_its_own() {
+        for path in ["a/src/pope.rs", "a/src/pope/node.rs", "a/src/protocol_pope.rs"] {
+            assert!(is_own(path, "pope"), "{path}");
+        }
+        assert!(!is_own("a/src/popes.rs", "pope") && !is_own("a/src/antipope.rs", "pope"));
+        assert!(is_test("a/tests/x.rs") && is_test("a/src/x/tests.rs") && is_test("fuzz/src/bin/x.rs"));
+        assert!(!is_test("a/src/testsuite.rs"));
+    }
+}
