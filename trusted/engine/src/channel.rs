@@ -2,7 +2,8 @@
 
 use arras_protocol::Channel;
 use arras_protocol::{
-    arx_eq, arx_eq::ArxEq, arx_range::ArxRange, documents::Documents, unique::Unique, write::Write,
+    arx_eq, arx_eq::ArxEq, arx_range::ArxRange, bplus::BPlus, documents::Documents, unique::Unique,
+    write::Write,
 };
 
 /// A channel to the server for every protocol of the engine.
@@ -13,6 +14,7 @@ pub trait ServerChannel:
     + Channel<ArxEq>
     + Channel<arx_eq::Entries>
     + Channel<ArxRange>
+    + Channel<BPlus>
     + 'static
 {
 }
@@ -24,6 +26,8 @@ impl<C> ServerChannel for C where
         + Channel<ArxEq>
         + Channel<arx_eq::Entries>
         + Channel<ArxRange>
+        + Channel<BPlus>
+        + Channel<BPlus>
         + 'static
 {
 }

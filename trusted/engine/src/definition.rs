@@ -102,7 +102,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for physical in arras_planner::indexes::physical_indexes(schema) {
                 let request = declared::request(&physical);
                 let part = self.new_part(physical, false);
-                steps.extend(index::create_steps(&part, root, self.settings.range.top_nodes));
+                steps.extend(index::create_steps::<C>(&part, root).map_err(error::index)?);
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
                 record.indexes.push(index);
@@ -155,7 +155,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _no_writer = self.writer(&collection).await?;
         let record = collection.record();
         let parts = || record.indexes.iter().flat_map(|index| &index.parts);
-        let mut steps: Vec<Step> = parts().map(index::drop_step).collect();
+        let mut steps: Vec<Step> = parts().filter_map(index::drop_step).collect();
         steps.push(Step::Documents(documents::Change::DropCollection { collection: record.id }));
         self.unregister(ns);
         let changes = vec![catalog::forget(&self.local, ns)];
@@ -239,10 +239,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         })?;
         let part = |index| self.new_part(index, request.sparse);
         let parts: Vec<PartRecord> = physical.into_iter().map(part).collect();
-        let steps = parts
-            .iter()
-            .flat_map(|part| index::create_steps(part, root, self.settings.range.top_nodes))
-            .collect();
+        let mut steps = Vec::new();
+        for part in &parts {
+            steps.extend(index::create_steps::<C>(part, root).map_err(error::index)?);
+        }
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
@@ -367,7 +367,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         index: &IndexRecord,
     ) -> Result<(), NotRemoved> {
-        let steps: Vec<Step> = index.parts.iter().map(index::drop_step).collect();
+        let steps: Vec<Step> = index.parts.iter().filter_map(index::drop_step).collect();
         let changes = vec![catalog::record(&self.local, &collection.record())];
         collection.unrecorded.store(true, Ordering::SeqCst);
         // What is in doubt may be for this index: it goes first.

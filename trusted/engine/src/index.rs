@@ -3,18 +3,17 @@
 use super::catalog::{IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::facts::LiveFacts;
+use super::protocols::{self, Making};
 use arras_keys::{Key, Purpose};
 use arras_planner::physical::PhysicalIndex;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
 use arras_schemes::arx_eq::ArxEq;
-use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
+use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::EncryptedIndex;
 use arras_schemes::error::IndexError;
 use arras_schemes::unique::UniqueLabels;
 use arras_service::store::IndexRequest;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,42 +60,29 @@ pub struct Part {
     pub half: Arc<dyn EncryptedIndex>,
 }
 
-/// Parameters of a range index; none for the others.
-fn parameters(part: &PartRecord, top_nodes: usize) -> Option<ArxRangeParameters> {
-    let PhysicalIndex::Range { aggregates, .. } = &part.physical else {
-        return None;
-    };
-    Some(ArxRangeParameters {
-        key_bytes: part.physical.key_bytes()?,
-        bucket_factor: part.bucket_factor,
-        top_nodes,
-        sums: aggregates.as_ref().map_or(0, Vec::len),
-        aggregates: aggregates.is_some(),
-    })
-}
-
 /// The steps that make an empty index on the server.
-pub fn create_steps(part: &PartRecord, root: &Key, top_nodes: usize) -> Vec<Step> {
+///
+/// # Errors
+/// [`IndexError::Caller`] for a protocol that this build does not have.
+pub fn create_steps<C: ServerChannel>(part: &PartRecord, root: &Key) -> Result<Vec<Step>, IndexError> {
     let index = part.id;
-    match &part.physical {
+    Ok(match &part.physical {
         PhysicalIndex::Unique { .. } => vec![Step::Unique(unique::Change::CreateIndex { index })],
         PhysicalIndex::Eq { .. } => vec![Step::ArxEq(arx_eq::Change::CreateIndex { index })],
         PhysicalIndex::Range { .. } => {
             let key = root.child(Purpose::Index(&index.0));
-            parameters(part, top_nodes)
-                .map(|parameters| ArxRange::<()>::create(index, &key, parameters, &mut rand::rng()))
-                .unwrap_or_default()
+            (protocols::row::<C>(part)?.create)(part, &key)?
         }
-    }
+    })
 }
 
-/// The step that drops an index on the server.
-pub fn drop_step(part: &PartRecord) -> Step {
+/// The step that drops an index on the server; none for one that no build ever made there.
+pub fn drop_step(part: &PartRecord) -> Option<Step> {
     let index = part.id;
     match part.physical {
-        PhysicalIndex::Unique { .. } => Step::Unique(unique::Change::DropIndex { index }),
-        PhysicalIndex::Eq { .. } => Step::ArxEq(arx_eq::Change::DropIndex { index }),
-        PhysicalIndex::Range { .. } => Step::ArxRange(arras_protocol::arx_range::Change::DropIndex { index }),
+        PhysicalIndex::Unique { .. } => Some(Step::Unique(unique::Change::DropIndex { index })),
+        PhysicalIndex::Eq { .. } => Some(Step::ArxEq(arx_eq::Change::DropIndex { index })),
+        PhysicalIndex::Range { .. } => protocols::drop_step(part),
     }
 }
 
@@ -112,16 +98,14 @@ pub struct Opening<'o, C> {
 
 impl<C: ServerChannel> Opening<'_, C> {
     /// The keyed half of a part, its client state loaded.
-    async fn half(&self, part: &PartRecord, key: &Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
+    async fn half(&self, part: &PartRecord, key: Key) -> Result<Arc<dyn EncryptedIndex>, IndexError> {
         Ok(match &part.physical {
-            PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(part.id, key)),
-            PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, key)),
+            PhysicalIndex::Unique { .. } => Arc::new(UniqueLabels::new(part.id, &key)),
+            PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, &key)),
             PhysicalIndex::Range { .. } => {
-                let without_width = IndexError::Caller("a range index whose keys have no width");
-                let parameters = parameters(part, self.top_nodes).ok_or(without_width)?;
-                let mut rng = StdRng::from_rng(&mut rand::rng());
                 let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
-                ArxRange::open(channel, part.id, key, parameters, epochs, &mut rng).await?
+                let making = Making { part: part.clone(), key, channel, epochs, top_nodes: self.top_nodes };
+                (protocols::row(part)?.open)(making).await?
             }
         })
     }
@@ -145,7 +129,7 @@ impl<C: ServerChannel> Opening<'_, C> {
                 sparse: part.sparse,
                 facts: LiveFacts::default(),
                 bucket_factor: part.bucket_factor,
-                half: self.half(part, &key).await?,
+                half: self.half(part, key).await?,
             }));
         }
         Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })

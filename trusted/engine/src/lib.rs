@@ -33,6 +33,7 @@ mod merged;
 mod natural;
 mod planning;
 mod point;
+mod protocols;
 mod read;
 pub mod restore;
 mod rows;
@@ -427,7 +428,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         record.indexes = ready;
         if !unfinished.is_empty() {
             let steps =
-                unfinished.iter().flat_map(|index| index.parts.iter().map(index::drop_step)).collect();
+                unfinished.iter().flat_map(|index| index.parts.iter().filter_map(index::drop_step)).collect();
             let changes = vec![catalog::record(&self.local, &record)];
             self.intents.perform(&*self.channel, steps, changes).await?;
             for part in unfinished.iter().flat_map(|index| &index.parts) {

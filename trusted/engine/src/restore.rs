@@ -93,8 +93,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let root = self.keyring.root(collection.record().key_version).ok_or_else(|| {
             error::of(Fault::Internal, OpenError::KeyVersion(collection.record().key_version).to_string())
         })?;
-        let top_nodes = self.settings.range.top_nodes;
-        let steps = parts.iter().flat_map(|part| index::create_steps(part, root, top_nodes)).collect();
+        let mut steps = Vec::new();
+        for part in &parts {
+            steps.extend(index::create_steps::<C>(part, root).map_err(error::index)?);
+        }
         let mut record = collection.record();
         record.indexes.push(fresh.clone());
         self.perform(steps, vec![catalog::record(&self.local, &record)]).await?;
@@ -110,7 +112,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             *place = Arc::new(in_place(old, &filling));
         }
         collection.set_indexes(after);
-        let steps = replaced.iter().map(index::drop_step).collect();
+        let steps = replaced.iter().filter_map(index::drop_step).collect();
         self.perform(steps, vec![catalog::record(&self.local, &collection.record())]).await?;
         for part in &replaced {
             self.forget_counters(part.id)?;

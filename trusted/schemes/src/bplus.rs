@@ -13,6 +13,7 @@
 //! *Deviations.* The paper stores rows as they are. Every entry found is opened and must lie in the range, in order and
 //! once; that the server leaves none out, or keeps what was removed, is not checked, for nothing authenticates that.
 
+mod contract;
 mod names;
 mod reply;
 mod revision;
@@ -79,6 +80,24 @@ fn refused(error: EncryptFailed) -> IndexError {
         EncryptFailed::OutsideDomain => "the value is outside the scheme's domain",
         EncryptFailed::Full => "the scheme holds as many values as it can",
     })
+}
+
+/// Pages of a server's tree, in bytes, where nothing asks for others.
+const PAGE_BYTES: usize = 4096;
+/// A page's head, and the longest reference to a child.
+const HEAD_BYTES: usize = 40;
+const CHILD_BYTES: usize = 8;
+
+/// The smallest page of a tree over a scheme: three entries fit.
+#[must_use]
+pub fn page_bytes_min(scheme: Scheme) -> usize {
+    HEAD_BYTES + 3 * (scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES + CHILD_BYTES)
+}
+
+/// The page of a tree over a scheme where nothing asks for another: of the size of a disk's, unless entries are too long.
+#[must_use]
+pub fn page_bytes(scheme: Scheme) -> u32 {
+    u32::try_from(page_bytes_min(scheme).max(PAGE_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// The step that makes an index of a scheme.

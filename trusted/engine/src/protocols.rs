@@ -1,0 +1,167 @@
+//! The protocols that give an order to a field: one row each, and all that the engine knows of one. A row says how an index
+//! of its protocol is made, opened and dropped; what it is good for and what it leaks is in the planner's table of kinds.
+
+use super::catalog::PartRecord;
+use super::channel::ServerChannel;
+use arras_keys::Key;
+use arras_planner::physical::PhysicalIndex;
+use arras_primitives::prg::Prg;
+use arras_protocol::IndexId;
+use arras_protocol::arx_range;
+use arras_protocol::ore::{Scheme, Width};
+use arras_protocol::write::Step;
+use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
+use arras_schemes::bplus::{self, BPlus};
+use arras_schemes::contract::{EncryptedIndex, Pending};
+use arras_schemes::error::IndexError;
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// An index to be made or opened.
+pub(super) struct Making<C> {
+    /// Its record.
+    pub(super) part: PartRecord,
+    /// Its key.
+    pub(super) key: Key,
+    /// The server.
+    pub(super) channel: Arc<C>,
+    /// Of all range indexes of the process.
+    pub(super) epochs: Arc<Epochs>,
+    /// Separators of a range index that the proxy keeps in the clear.
+    pub(super) top_nodes: usize,
+}
+
+/// What an opening comes to.
+type Opened = Pending<'static, Result<Arc<dyn EncryptedIndex>, IndexError>>;
+/// Makes the steps that make an index.
+type Create = Box<dyn Fn(&PartRecord, &Key) -> Result<Vec<Step>, IndexError> + Send + Sync>;
+
+/// A protocol.
+pub(super) struct Row<C> {
+    /// Its name in the planner's table.
+    name: &'static str,
+    /// The steps that make an empty index on the server.
+    pub(super) create: Create,
+    /// Takes one up.
+    pub(super) open: Box<dyn Fn(Making<C>) -> Opened + Send + Sync>,
+}
+
+/// The row of the protocol of a part.
+///
+/// # Errors
+/// [`IndexError::Caller`] for a protocol that this build does not have.
+pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexError> {
+    let name = part.physical.kind().name;
+    rows().into_iter().find(|row| row.name == name).ok_or(IndexError::Caller(
+        "an index is of a protocol that this proxy was built without (see its Cargo features)",
+    ))
+}
+
+/// What drops an index of a protocol, by the beginning of its name: also of one that this build does not have.
+const DROPS: [(&str, fn(IndexId) -> Step); 2] = [
+    ("arx_range", |index| Step::ArxRange(arx_range::Change::DropIndex { index })),
+    ("bplus_", bplus::drop_index),
+];
+
+/// The step that drops a part; none if no protocol ever made one of its kind.
+pub(super) fn drop_step(part: &PartRecord) -> Option<Step> {
+    let name = part.physical.kind().name;
+    DROPS.iter().find(|(begins, _)| name.starts_with(begins)).map(|(_, drop)| drop(part.id))
+}
+
+fn rows<C: ServerChannel>() -> Vec<Row<C>> {
+    vec![
+        arx_range_row(),
+        #[cfg(feature = "bclo")]
+        bplus_row("bplus_bclo", Scheme::Bclo, arras_schemes::ore::bclo::Bclo::new),
+        bplus_row("bplus_clww", Scheme::Clww, Clww::new),
+        bplus_row("bplus_lewi_wu", lewi_wu, |key, width| LewiWu::new(key, width, BLOCK)),
+        #[cfg(feature = "cloz")]
+        bplus_row("bplus_cloz", Scheme::Cloz, arras_schemes::ore::cloz::Cloz::new),
+    ]
+}
+
+fn arx_range_row<C: ServerChannel>() -> Row<C> {
+    Row {
+        name: "arx_range",
+        // What it keeps in the clear says nothing of how an empty index looks on the server.
+        create: Box::new(|part, key| {
+            let parameters = arx_range_parameters(part, 0)?;
+            Ok(ArxRange::<()>::create(part.id, key, parameters, &mut rand::rng()))
+        }),
+        open: Box::new(|making| {
+            Box::pin(async move {
+                let parameters = arx_range_parameters(&making.part, making.top_nodes)?;
+                let mut rng = StdRng::from_rng(&mut rand::rng());
+                let Making { part, key, channel, epochs, .. } = making;
+                let index: Arc<dyn EncryptedIndex> =
+                    ArxRange::open(channel, part.id, &key, parameters, epochs, &mut rng).await?;
+                Ok(index)
+            })
+        }),
+    }
+}
+
+/// Block of the Lewi-Wu scheme: what its B+ tree in the laboratory has.
+const BLOCK: BlockBits = BlockBits::Eight;
+
+fn lewi_wu(width: Width) -> Scheme {
+    Scheme::LewiWu { width, block_bits: BLOCK.bits() }
+}
+
+/// The row of a B+ tree over a scheme without state.
+fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
+    name: &'static str,
+    public: fn(Width) -> Scheme,
+    keyed: fn(&Key, Width) -> S,
+) -> Row<C> {
+    Row {
+        name,
+        create: Box::new(move |part, _| {
+            let scheme = public(width(part)?);
+            Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
+        }),
+        open: Box::new(move |making| {
+            let opened = width(&making.part).map(|width| {
+                let scheme = keyed(&making.key, width);
+                BPlus::new(making.channel, making.part.id, &making.key, scheme, random())
+            });
+            Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
+        }),
+    }
+}
+
+/// Randomness for one index.
+fn random() -> Prg {
+    let mut seed = [0; 16];
+    rand::rng().fill_bytes(&mut seed);
+    Prg::new(&seed)
+}
+
+/// The integers that a part's keys are.
+fn width(part: &PartRecord) -> Result<Width, IndexError> {
+    match part.physical.key_bytes() {
+        Some(4) => Ok(Width::Bits32),
+        Some(8) => Ok(Width::Bits64),
+        _ => Err(IndexError::Caller("an index of integers whose keys are of another width")),
+    }
+}
+
+fn arx_range_parameters(part: &PartRecord, top_nodes: usize) -> Result<ArxRangeParameters, IndexError> {
+    let (PhysicalIndex::Range { aggregates, .. }, Some(key_bytes)) =
+        (&part.physical, part.physical.key_bytes())
+    else {
+        return Err(IndexError::Caller("a range index whose keys have no width"));
+    };
+    Ok(ArxRangeParameters {
+        key_bytes,
+        bucket_factor: part.bucket_factor,
+        top_nodes,
+        sums: aggregates.as_ref().map_or(0, Vec::len),
+        aggregates: aggregates.is_some(),
+    })
+}
