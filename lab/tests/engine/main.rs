@@ -3,6 +3,7 @@
 mod bulk;
 mod definitions;
 mod large;
+mod orders;
 mod plans;
 mod points;
 mod random;

@@ -123,7 +123,8 @@ carried!(
     arras_protocol::unique::Unique,
     arras_protocol::arx_eq::ArxEq,
     arras_protocol::arx_eq::Entries,
-    arras_protocol::arx_range::ArxRange
+    arras_protocol::arx_range::ArxRange,
+    arras_protocol::bplus::BPlus
 );
 
 pub(crate) fn namespace() -> Namespace {

@@ -192,3 +192,29 @@ pub trait Storage: Send + Sync + 'static {
         0
     }
 }
+
+/// A store that several hold; who is the last to let it go closes it.
+impl<S: Storage> Storage for std::sync::Arc<S> {
+    type Reader<'a> = S::Reader<'a>;
+    type Writer<'a> = S::Writer<'a>;
+
+    fn read(&self) -> Result<Self::Reader<'_>, StorageError> {
+        S::read(self)
+    }
+
+    fn write(&self) -> Result<Self::Writer<'_>, StorageError> {
+        S::write(self)
+    }
+
+    fn engine(&self) -> String {
+        S::engine(self)
+    }
+
+    fn is_ready(&self) -> bool {
+        S::is_ready(self)
+    }
+
+    fn setbacks(&self) -> u64 {
+        S::setbacks(self)
+    }
+}

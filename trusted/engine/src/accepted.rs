@@ -64,7 +64,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<CollectionRecord, OpenError> {
         let indexes = std::mem::take(&mut record.indexes);
         let mut steps: Vec<Step> =
-            indexes.iter().flat_map(|index| index.parts.iter().map(index::drop_step)).collect();
+            indexes.iter().flat_map(|index| index.parts.iter().filter_map(index::drop_step)).collect();
         let count = documents::Request::Count { collection: record.id };
         match Channel::<documents::Documents>::call(&*self.channel, count).await {
             Ok(_) => {}

@@ -75,7 +75,7 @@ static POPE: IndexKind = IndexKind {
 
 /// The row of a B+ tree over a scheme, by the bytes of a stored and of a query ciphertext.
 macro_rules! bplus {
-    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr) => {
+    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr, $availability:expr) => {
         IndexKind {
             name: $name,
             title: $title,
@@ -90,13 +90,27 @@ macro_rules! bplus {
                 const QUERY: fn(usize) -> usize = $query;
                 costs::bplus_insertion(QUERY(shape.key_bytes), STORED(shape.key_bytes))
             },
-            availability: MEASURED_ONLY,
+            availability: $availability,
         }
+    };
+    ($name:literal, $title:literal, $leakage:path, $stored:expr, $query:expr) => {
+        bplus!($name, $title, $leakage, $stored, $query, Available)
     };
 }
 
-static BPLUS_BCLO: IndexKind =
-    bplus!("bplus_bclo", "B+ tree over BCLO", bplus::BPLUS_BCLO, |key| 2 * key, |key| 2 * key);
+/// A scheme that brings a library with it is there in builds that ask for it.
+const fn in_build(is_built: bool, refusal: &'static str) -> Availability {
+    if is_built { Available } else { Refused(refusal) }
+}
+
+static BPLUS_BCLO: IndexKind = bplus!(
+    "bplus_bclo",
+    "B+ tree over BCLO",
+    bplus::BPLUS_BCLO,
+    |key| 2 * key,
+    |key| 2 * key,
+    in_build(cfg!(feature = "bclo"), "this proxy was built without BCLO (`cargo build --features bclo`)")
+);
 static BPLUS_CLWW: IndexKind =
     bplus!("bplus_clww", "B+ tree over CLWW", bplus::BPLUS_CLWW, |key| 2 * key, |key| 2 * key);
 static BPLUS_LEWI_WU: IndexKind =
@@ -107,10 +121,14 @@ static BPLUS_CLOZ: IndexKind = bplus!(
     "B+ tree over CLOZ",
     bplus::BPLUS_CLOZ,
     |key| (8 * key + 1) * 48 + 28 + key,
-    |key| (16 * key + 1) * 96
+    |key| (16 * key + 1) * 96,
+    in_build(
+        cfg!(feature = "cloz"),
+        "this proxy was built without CLOZ and its pairings (`cargo build --features cloz`, the server too)"
+    )
 );
 static BPLUS_FH_OPE: IndexKind =
-    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8);
+    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8, MEASURED_ONLY);
 
 static LOGARITHMIC_BRC: IndexKind = IndexKind {
     name: "logarithmic_brc",
