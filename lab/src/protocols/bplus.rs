@@ -71,7 +71,7 @@ macro_rules! bplus {
             construction: Construction::OneByOne,
             in_all: $in_all,
             sorted_by_queries: false,
-            page_bytes_min: |width| page_bytes_min($public(width)),
+            page_bytes_min: |width| arras_schemes::bplus::page_bytes_min($public(width)),
             make: $make,
             ranks: Some(|run| Ok(Column::read(run)?.ranks())),
             view: &VIEW,
@@ -155,16 +155,6 @@ const VIEW: View = View {
     },
     ends_are_results: true,
 };
-
-/// A page's head and the longest reference to a child.
-const HEAD_BYTES: usize = 40;
-const CHILD_BYTES: usize = 8;
-
-/// The smallest page of a B+ tree over a scheme: three entries fit.
-fn page_bytes_min(scheme: Scheme) -> usize {
-    let entry_bytes = scheme.stored_bytes().unwrap_or(0) + SealedEntry::BYTES + CHILD_BYTES;
-    HEAD_BYTES + 3 * entry_bytes
-}
 
 /// A B+ tree over a scheme.
 fn make<O: OrderScheme + 'static>(scheme: O, making: Making) -> MakeFuture {

@@ -20,9 +20,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Commands of a session.
-const COMMANDS: usize = 250;
+const COMMANDS: usize = 150;
 /// Those of one whose comparisons take pairings.
-const COMMANDS_OF_PAIRINGS: usize = 30;
+const COMMANDS_OF_PAIRINGS: usize = 12;
 
 type Direct1 = Direct<Arc<Memory>>;
 
@@ -107,10 +107,10 @@ async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32) {
 
 async fn compare<S: Store>(engine: &S, plain: &PlainStore, dice: &mut Prg) {
     let (lower, width) = (between(dice, -60, 60), between(dice, 0, 40));
-    let direction = if (between(dice, 0, 2) == 0) { 1 } else { -1 };
+    let direction = if between(dice, 0, 2) == 0 { 1 } else { -1 };
     let limit = (between(dice, 0, 2) == 0).then(|| seed::below(dice, 8) + 1);
     let filter = doc! { "v": { "$gte": lower, "$lte": lower.saturating_add(width) } };
-    let sort = if (between(dice, 0, 10) < 7) {
+    let sort = if between(dice, 0, 10) < 7 {
         doc! { "v": direction }
     } else {
         Document::new()
@@ -140,12 +140,8 @@ async fn session(order: &str, schema: &str, commands: usize) {
     let request =
         IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique: false, sparse: false, options };
     engine.create_indexes(&namespace(), vec![request]).await.expect("an index");
-    let explained = engine.explain(
-        &namespace(),
-        query(&doc! { "v": { "$gt": 3, "$lt": 5 } }, &Document::new(), None),
-        &[],
-    );
-    let explained = explained.await.expect("an explanation");
+    let narrow = query(&doc! { "v": { "$gt": 3, "$lt": 5 } }, &Document::new(), None);
+    let explained = engine.explain(&namespace(), narrow, &[]).await.expect("an explanation");
     let title = kinds::kind_of(order).expect("a kind").title;
     assert!(explained.indexes.iter().any(|used| used.index.contains(title)), "{explained} names {title}");
     for number in 0..commands {

@@ -61,8 +61,11 @@ pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexEr
     ))
 }
 
+/// Makes the step that drops an index.
+type Drop = fn(IndexId) -> Step;
+
 /// What drops an index of a protocol, by the beginning of its name: also of one that this build does not have.
-const DROPS: [(&str, fn(IndexId) -> Step); 2] = [
+const DROPS: [(&str, Drop); 2] = [
     ("arx_range", |index| Step::ArxRange(arx_range::Change::DropIndex { index })),
     ("bplus_", bplus::drop_index),
 ];

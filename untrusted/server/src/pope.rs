@@ -156,7 +156,7 @@ fn created(reader: &impl Read, index: IndexId, page_bytes: u32, element_bytes: u
 
 /// Appends elements to the root's buffer.
 fn insert(writer: &mut impl Write, index: IndexId, head: &Head, elements: &Blob) -> Result<(), Refusal> {
-    if elements.len() % head.element_bytes() != 0 {
+    if !elements.len().is_multiple_of(head.element_bytes()) {
         return Err(malformed("not whole elements"));
     }
     append(writer, index, head, head.root, elements.as_slice())

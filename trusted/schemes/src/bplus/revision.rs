@@ -222,7 +222,7 @@ fn equals<S: StatefulScheme>(
     let lower = scheme.bound(value, End::Lower, random)?;
     let upper = scheme.bound(value, End::Upper, random)?;
     let alone = lower == upper && number(&lower) == ciphertext;
-    Ok((!alone).then(|| (Blob(lower), Blob(upper))))
+    Ok((!alone).then_some((Blob(lower), Blob(upper))))
 }
 
 /// Moves in parts of at most [`MOVES_MAX`], at least one part, after each of which all ciphertexts are in order: what goes

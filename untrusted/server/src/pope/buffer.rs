@@ -122,7 +122,7 @@ pub(super) fn chunk<R: Read>(
         is_last = left > 0 && elements.len() < CHUNK_BYTES_SOFT;
         if is_last { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    Ok((!elements.is_empty()).then(|| Chunk { is_last, elements: Blob(elements) }))
+    Ok((!elements.is_empty()).then_some(Chunk { is_last, elements: Blob(elements) }))
 }
 
 /// Takes the first `count` elements and says how many pages are gone. A page that has grown since these were shown is split:
