@@ -140,3 +140,42 @@ async fn nothing_is_run_unless_it_is_asked_for() {
     assert_eq!((number(stats, "nReturned"), number(stats, "totalDocsExamined")), (1, 1));
     assert_eq!(client.code(doc! { "explain": command, "verbosity": "everything" }).await, 2);
 }
+
+/// The estimate of a command, and all that is said of it.
+async fn estimated(client: &mut Client, command: Document) -> (Document, Document) {
+    let reply = client.ok(doc! { "explain": command }).await;
+    let arras = reply.get_document("arras").unwrap().clone();
+    (arras.get_document("estimatedCost").unwrap().clone(), arras)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_explained_is_what_runs_with_the_collections_own_numbers() {
+    let (mut client, came, _directory) = filled().await;
+    // Counts read no document, and are not said to.
+    for query in [doc! {}, doc! { "kind": 1 }, doc! { "n": { "$lt": 5 } }] {
+        let count = doc! { "count": "c", "query": query, "limit": 7 };
+        let (cost, arras) = estimated(&mut client, count.clone()).await;
+        came.store(0, Ordering::SeqCst);
+        assert_eq!(number(&client.ok(count).await, "n"), 7);
+        assert_eq!((came.load(Ordering::SeqCst), cost.get_i64("documents").unwrap()), (0, 0), "{arras}");
+        assert!(!arras.get_bool("collectionScan").unwrap(), "{arras}");
+    }
+    // A hinted index gives its order, to a query that asks for none.
+    let hinted = doc! { "find": "c", "hint": "n", "limit": 1 };
+    let (_, arras) = estimated(&mut client, hinted.clone()).await;
+    assert!(arras.get_str("order").unwrap().starts_with("read from the lower end"), "{arras}");
+    let first = client.ok(hinted).await;
+    let first = first.get_document("cursor").unwrap().get_array("firstBatch").unwrap()[0].clone();
+    assert_eq!(number(first.as_document().unwrap(), "n"), 0);
+    // A hint that no index has is one for sums, too.
+    let group = doc! { "$group": { "_id": null, "sum": { "$sum": "$n" } } };
+    let sums =
+        |hint: &str| doc! { "aggregate": "c", "pipeline": [group.clone()], "cursor": {}, "hint": hint };
+    for command in [sums("no_such"), doc! { "explain": sums("no_such") }] {
+        assert_eq!(client.code(command).await, 2);
+    }
+    // Estimates are for documents as they are, a fifth of the guess.
+    let (cost, _) = estimated(&mut client, doc! { "find": "c", "filter": { "kind": 1 } }).await;
+    let bytes = cost.get_i64("receivedBytes").unwrap();
+    assert!(cost.get_i64("documents").unwrap() == 100 && (10_000..60_000).contains(&bytes), "{cost}");
+}

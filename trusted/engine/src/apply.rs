@@ -275,6 +275,7 @@ fn document_steps(
                 let sealed =
                     collection.sealer.seal(revision.row, revision.sequence, header, document, &mut rng);
                 let sealed = sealed.map_err(|error| error::of(Fault::BadValue, error.to_string()))?;
+                collection.lengths.note([&sealed]);
                 documents::Change::Put { collection: id, document: sealed, insert }
             }
             None => documents::Change::Delete { collection: id, row: revision.row },

@@ -3,6 +3,7 @@
 use super::catalog::{CollectionRecord, IndexRecord, PartRecord};
 use super::index::{LiveIndex, Part};
 use super::joined::Joining;
+use super::lengths::Lengths;
 use arras_keys::{Key, Purpose};
 use arras_protocol::CollectionId;
 use arras_records::DocumentSealer;
@@ -23,6 +24,8 @@ pub(super) struct Collection {
     key_version: u32,
     /// Seals its documents.
     pub(super) sealer: Arc<DocumentSealer>,
+    /// How long its documents are.
+    pub(super) lengths: Lengths,
     /// Held by the one writer: uniqueness checks, counters and index changes of a write belong together.
     pub(super) writes: tokio::sync::Mutex<()>,
     /// The writes of single documents that wait for it.
@@ -43,6 +46,7 @@ impl Collection {
             id: record.id,
             key_version: record.key_version,
             sealer: Arc::new(DocumentSealer::new(record.id, &key)),
+            lengths: Lengths::default(),
             writes: tokio::sync::Mutex::default(),
             joining: Joining::default(),
             thinned: Mutex::default(),

@@ -27,6 +27,7 @@ mod joined;
 mod known;
 pub mod ledger;
 mod leftover;
+mod lengths;
 pub mod local;
 mod matches;
 mod merged;

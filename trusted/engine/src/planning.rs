@@ -102,7 +102,9 @@ fn is_natural(hint: &Bson) -> bool {
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn statistics(&self, collection: &Collection) -> Result<Statistics, ServiceError> {
-        Ok(Statistics { document_count: self.document_count(collection)?, ..Statistics::default() })
+        let guessed = Statistics::default();
+        let document_bytes = collection.lengths.mean().unwrap_or(guessed.document_bytes);
+        Ok(Statistics { document_count: self.document_count(collection)?, document_bytes, ..guessed })
     }
 
     /// Asks the planner about a collection, with its indexes, its statistics and the settings as they are: the one place

@@ -74,6 +74,7 @@ impl Collection {
         &self,
         sealed: Vec<documents::SealedDocument>,
     ) -> Result<Vec<OpenDocument>, ServiceError> {
+        self.lengths.note(&sealed);
         let sealer = Arc::clone(&self.sealer);
         let open =
             move |sealed: documents::SealedDocument| sealer.open(&sealed).map(Some).map_err(error::open);
