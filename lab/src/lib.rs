@@ -22,4 +22,5 @@ pub mod run;
 pub mod schemes;
 pub mod seed;
 pub mod web;
-pub mod wire_client;
+
+pub use arras_proxy::wire_client;

@@ -5,33 +5,19 @@ mod attacks;
 pub(super) use attacks::of_attacks;
 
 use crate::run::{Ending, RunResult, StageResult};
+use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
 
 /// Rows under headings: the first column to the left, the others to the right.
 pub(super) fn render(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |at: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-        cells.chain(headings.get(at).map(|heading| heading.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let mut text = String::new();
-    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        for (at, (cell, width)) in cells.zip(&widths).enumerate() {
-            // Writing to a string does not fail.
-            let _ = match at {
-                0 => write!(text, "{cell:<width$}"),
-                _ => write!(text, "  {cell:>width$}"),
-            };
-        }
-        let kept = text.trim_end_matches(' ').len();
-        text.truncate(kept);
-        text.push('\n');
-    };
-    line(&mut headings.iter().copied());
-    for row in rows {
-        line(&mut row.iter().map(String::as_str));
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(headings.iter().copied()).add_rows(rows.iter().cloned());
+    for (at, column) in table.column_iter_mut().enumerate() {
+        let (before, alignment) = if at == 0 { (0, CellAlignment::Left) } else { (2, CellAlignment::Right) };
+        column.set_padding((before, 0));
+        column.set_cell_alignment(alignment);
     }
-    text
+    table.trim_fmt() + "\n"
 }
 
 /// A number, short: three digits that matter.
@@ -127,6 +113,9 @@ mod tests {
     fn columns_line_up() {
         let rows = vec![vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "1,000".to_owned()]];
         assert_eq!(render(&["name", "n"], &rows), "name      n\na         1\nbcd   1,000\n");
+        // A sign may be two columns wide.
+        let rows = vec![vec!["数".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), String::new()]];
+        assert_eq!(render(&["", "n"], &rows), "     n\n数   1\nbcd\n");
     }
 
     #[test]

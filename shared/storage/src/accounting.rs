@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
+use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Take, Visit, Write};
 
 /// What has passed since the store was wrapped, or between two readings (`-`). Keys and values alone are counted,
 /// not what an engine reads or writes to serve them.
@@ -126,6 +126,19 @@ impl<T: Read> Read for AccountedTransaction<T> {
         let value = self.transaction.get(table, key)?;
         add(&self.tally.0.bytes_read, value.as_ref().map_or(0, Bytes::len));
         Ok(value)
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        self.transaction.get_many(table, keys, &mut |value| {
+            add(&self.tally.0.gets, 1);
+            add(&self.tally.0.bytes_read, value.as_ref().map_or(0, Bytes::len));
+            take(value)
+        })
     }
 
     fn scan(

@@ -15,9 +15,10 @@ const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
 /// Runs every check, each on a store that `empty` makes.
 pub fn all<S: Storage>(mut empty: impl FnMut() -> S) {
-    let checks: [fn(&S); 16] = [
+    let checks: [fn(&S); 17] = [
         values_are_what_was_put,
         empty_keys_and_values_are_kept,
+        many_keys_are_looked_up_in_their_order,
         scans_visit_every_kind_of_range,
         crossed_bounds_select_nothing,
         scans_stop_when_told,
@@ -96,6 +97,43 @@ fn empty_keys_and_values_are_kept<S: Storage>(store: &S) {
     assert!(writer.delete(LEFT, b"").expect("delete"));
     writer.commit(Durability::Durable).expect("commit");
     assert_eq!(value(&store.read().expect("read"), LEFT, b""), None);
+}
+
+/// The values of keys, until so many were handed over.
+fn many(view: &impl Read, table: Table, keys: &[&[u8]], until: usize) -> Vec<Option<Vec<u8>>> {
+    let mut values = Vec::new();
+    let (mut asked, keys) = (0, keys.iter().map(|key| key.to_vec()));
+    let mut counted = keys.inspect(|_| asked += 1);
+    view.get_many(table, &mut counted, &mut |value| {
+        values.push(value.map(Vec::from));
+        if values.len() == until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .expect("get many");
+    drop(counted);
+    assert_eq!(asked, values.len(), "a key is asked for when its value is wanted");
+    values
+}
+
+fn many_keys_are_looked_up_in_their_order<S: Storage>(store: &S) {
+    let keys = [&b"b"[..], b"", b"none", b"a", b"a"];
+    let all = usize::MAX;
+    assert_eq!(many(&store.read().expect("read"), UNWRITTEN, &keys, all), vec![None; 5]);
+    load(store, RIGHT, &[(b"none", b"of the other table")]);
+    load(store, LEFT, &[(b"a", b"1"), (b"b", b""), (b"", b"at the empty key")]);
+    let put = |value: &[u8]| Some(value.to_vec());
+    let expected = [put(b""), put(b"at the empty key"), None, put(b"1"), put(b"1")];
+    let reader = store.read().expect("read");
+    assert_eq!(many(&reader, LEFT, &keys, all), expected);
+    assert_eq!(many(&reader, LEFT, &keys, 3), expected[..3]);
+    assert!(many(&reader, LEFT, &[], all).is_empty());
+    drop(reader);
+    let mut writer = store.write().expect("write");
+    assert_eq!(many(&writer, LEFT, &keys, all), expected, "without changes of its own");
+    writer.put(LEFT, b"none", b"2").expect("put");
+    assert!(writer.delete(LEFT, b"b").expect("delete"));
+    let changed = [None, put(b"at the empty key"), put(b"2"), put(b"1"), put(b"1")];
+    assert_eq!(many(&writer, LEFT, &keys, all), changed, "its own changes over what was there");
+    assert_eq!(many(&writer, LEFT, &keys, 1), changed[..1]);
 }
 
 /// Bounds at, between, below and above the keys.

@@ -32,7 +32,9 @@ pub(crate) use wal::LogLimits;
 
 use crate::range::borrowed;
 use crate::staged::{Changes, Engine, Staged, Turn};
-use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
+use crate::{
+    Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Take, Visit, selects_nothing,
+};
 use crate::{RUNNING, private};
 use bytes::Bytes;
 
@@ -383,6 +385,29 @@ impl Read for EmbeddedSnapshot<'_> {
             };
             Ok(Some(Bytes::copy_from_slice(checked(places::engine_name(table), &key, stored.value())?)))
         })
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        let (name, prefix) = (places::engine_name(table), places::prefix(table));
+        let entries = self.guarded(|| self.table(table))?;
+        // Both run outside the guard: their panics are not the engine's.
+        for key in keys {
+            let value = self.guarded(|| {
+                let Some(entries) = &entries else { return Ok(None) };
+                let key = places::key(&prefix, &key);
+                let Some(stored) = ReadableTable::get(entries, &*key)? else { return Ok(None) };
+                Ok(Some(Bytes::copy_from_slice(checked(name, &key, stored.value())?)))
+            })?;
+            if take(value).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn scan(

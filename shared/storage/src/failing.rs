@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, Write};
+use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Take, Visit, Write};
 
 #[derive(Debug, Default)]
 struct Plan {
@@ -131,6 +131,25 @@ impl<T: Read> Read for FailingTransaction<T> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         self.faults.operation()?;
         self.transaction.get(table, key)
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        let mut fault = None;
+        // Each look-up may fail, those before it having been answered.
+        let mut spared = keys.map_while(|key| match self.faults.operation() {
+            Ok(()) => Some(key),
+            Err(error) => {
+                fault = Some(error);
+                None
+            }
+        });
+        self.transaction.get_many(table, &mut spared, take)?;
+        fault.map_or(Ok(()), Err)
     }
 
     fn scan(

@@ -89,6 +89,9 @@ pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 /// What a scan does with each key and value, and whether it goes on.
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
+/// What a look-up of many keys does with the value of each, and whether it goes on.
+pub type Take<'t> = dyn FnMut(Option<Bytes>) -> ControlFlow<()> + 't;
+
 /// A view of the tables. Keys order as byte strings; keys and values may be empty.
 pub trait Read {
     /// The value of `key`, if any. An engine in memory hands out what it keeps, without a copy.
@@ -96,6 +99,25 @@ pub trait Read {
     /// # Errors
     /// [`StorageError`] if the engine fails.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError>;
+
+    /// The values of `keys` in their order, each handed to `take` before the next key is asked for, until it breaks. What an
+    /// engine does before it can look a first key up it does once.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails; some values may have been handed over.
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        for key in keys {
+            if take(self.get(table, &key)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 
     /// Visits keys and values in `range` in `direction` until `visit` breaks. `visit` may read the same view.
     ///

@@ -7,7 +7,9 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::staged::{Changes, Engine, Staged, Turn};
-use crate::{Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Visit, selects_nothing};
+use crate::{
+    Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Take, Visit, selects_nothing,
+};
 
 /// Keys of this length or less lie within the map: comparing them follows no pointer.
 const INLINE_BYTES: usize = 32;
@@ -40,6 +42,18 @@ pub struct MemorySnapshot {
 impl Read for MemorySnapshot {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
         Ok(self.tables.get(&table).and_then(|entries| entries.get(key)).cloned())
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        let entries = self.tables.get(&table);
+        let value = |key: Vec<u8>| entries.and_then(|entries| entries.get(key.as_slice())).cloned();
+        let _ended = keys.map(value).try_for_each(take);
+        Ok(())
     }
 
     fn scan(

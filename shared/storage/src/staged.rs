@@ -5,6 +5,7 @@
 //! changes once, in key order, which its pages like best.
 
 use bytes::Bytes;
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -13,7 +14,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::range::borrowed;
 use crate::{
-    Direction, Durability, KeyRange, Read, StorageError, Table, Visit, Write, prefix_range, selects_nothing,
+    Direction, Durability, KeyRange, Read, StorageError, Table, Take, Visit, Write, prefix_range,
+    selects_nothing,
 };
 
 /// What a transaction changed: each key's new value, or none if it was removed. Values are shared so that an engine
@@ -130,6 +132,21 @@ impl<E: Engine> Read for Staged<'_, E> {
             Some(value) => Ok(value.clone()),
             None => self.snapshot.get(table, key),
         }
+    }
+
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &mut dyn Iterator<Item = Vec<u8>>,
+        take: &mut Take<'_>,
+    ) -> Result<(), StorageError> {
+        let Some(changes) = self.changes.get(&table) else {
+            return self.snapshot.get_many(table, keys, take);
+        };
+        // What this transaction made of the key that is being looked up below, which changes nothing then.
+        let own = RefCell::new(None);
+        let mut noted = keys.inspect(|key| *own.borrow_mut() = changes.get(key).cloned());
+        self.snapshot.get_many(table, &mut noted, &mut |below| take(own.take().unwrap_or(below)))
     }
 
     fn scan(

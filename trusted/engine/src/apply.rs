@@ -216,6 +216,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) fn occurrences(&self, name: &[u8]) -> Result<Option<Occurrences>, ServiceError> {
         staging::recorded(&*self.local, name).map_err(error::index)
     }
+
+    /// The same for many values at once.
+    pub(super) fn occurrences_of(&self, names: &[Vec<u8>]) -> Result<Vec<Option<Occurrences>>, ServiceError> {
+        let records: Vec<Option<Vec<u8>>> =
+            self.local.get_many_as_named(COUNTERS, names).map_err(error::local)?;
+        let opened = records.iter().map(|record| staging::of_record(record.as_deref()));
+        opened.collect::<Result<_, _>>().map_err(error::index)
+    }
 }
 
 impl<S: Storage> State for LocalStore<S> {

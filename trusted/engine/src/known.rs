@@ -9,6 +9,7 @@ use arras_planner::access::KeyBounds;
 use arras_planner::cost::Entries;
 use arras_planner::terms::equality_bytes;
 use arras_protocol::IndexId;
+use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_schemes::contract::Serves;
 use arras_storage::Storage;
 use bson::Bson;
@@ -46,15 +47,13 @@ impl<S: Storage, C: ServerChannel> Entries for Known<'_, S, C> {
             return None;
         };
         let every = terms.len().div_ceil(VALUES_LOOKED_UP).max(1);
-        let (mut looked_up, mut entries) = (0_u64, 0_u64);
-        for term in terms.iter().step_by(every) {
-            let record = half.record_name(&equality_bytes(term));
-            // What cannot be read is said by the search itself.
-            let live = self.shared.occurrences(&record).ok()?.map_or(0, |occurrences| occurrences.live());
-            entries = entries.saturating_add(live);
-            looked_up += 1;
-        }
-        let all = u128::from(entries) * terms.len() as u128 / u128::from(looked_up.max(1));
+        let sample = terms.iter().step_by(every);
+        let records: Vec<Vec<u8>> = sample.map(|term| half.record_name(&equality_bytes(term))).collect();
+        // What cannot be read is said by the search itself.
+        let found = self.shared.occurrences_of(&records).ok()?;
+        let live = found.iter().flatten().map(Occurrences::live);
+        let entries = live.fold(0_u64, u64::saturating_add);
+        let all = u128::from(entries) * terms.len() as u128 / records.len().max(1) as u128;
         Some(u64::try_from(all).unwrap_or(u64::MAX))
     }
 

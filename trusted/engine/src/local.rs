@@ -179,6 +179,27 @@ impl<S: Storage> LocalStore<S> {
         sealed.map(|sealed| self.open_record(table, name, &sealed)).transpose()
     }
 
+    /// Records set by [`Self::set_as_named`], in the order of their names.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or a record does not open.
+    pub fn get_many_as_named<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        names: &[Vec<u8>],
+    ) -> Result<Vec<Option<T>>, LocalError> {
+        let mut sealed = Vec::with_capacity(names.len());
+        self.store.read()?.get_many(table, &mut names.iter().cloned(), &mut |record| {
+            sealed.push(record);
+            ControlFlow::Continue(())
+        })?;
+        let opened = names
+            .iter()
+            .zip(sealed)
+            .map(|(name, sealed)| sealed.map(|sealed| self.open_record(table, name, &sealed)).transpose());
+        opened.collect()
+    }
+
     /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`.
     ///
     /// # Errors

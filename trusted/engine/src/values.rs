@@ -171,13 +171,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         half: &ArxEq,
         values: &'v HashSet<Vec<u8>>,
     ) -> Result<Vec<Asked<'v>>, ServiceError> {
-        let mut asked = Vec::with_capacity(values.len());
-        for value in values {
-            let record = half.record_name(value);
-            if let Some(occurrences) = self.occurrences(&record)? {
-                asked.push(Asked { value, record, occurrences });
-            }
-        }
+        let records: Vec<Vec<u8>> = values.iter().map(|value| half.record_name(value)).collect();
+        let found = self.occurrences_of(&records)?;
+        let of_value = values.iter().zip(records).zip(found);
+        let mut asked: Vec<_> = of_value
+            .filter_map(|((value, record), found)| Some(Asked { value, record, occurrences: found? }))
+            .collect();
         asked.shuffle(&mut rand::rng());
         Ok(asked)
     }

@@ -10,3 +10,5 @@ pub mod connection;
 pub mod demo;
 pub mod init;
 pub mod running;
+#[cfg(feature = "demo")]
+pub mod wire_client;

@@ -1,6 +1,6 @@
 //! Keyless half of ArxEq (Arx, VLDB'19, §5): expands covering sets into leaves and looks each up.
 
-use crate::backend::storage;
+use crate::backend::{look_up, storage};
 use crate::keyspace::{borrow, key, prefix_range};
 use arras_primitives::ggm;
 use arras_protocol::arx_eq::{
@@ -78,30 +78,25 @@ fn find(reader: &impl Read, index: IndexId, cover: &[SearchToken]) -> Result<Mat
             if batch.is_empty() {
                 break;
             }
-            for (label, mask) in ggm::labels_and_masks(batch) {
-                match lookup(reader, index, Label(label), mask)? {
-                    Some(row) => matches.rows.push(row),
-                    None => matches.missing = matches.missing.saturating_add(1),
+            let leaves = ggm::labels_and_masks(batch);
+            let entries = leaves.iter().map(|(label, _)| entry(index, Label(*label)));
+            let mut masks = leaves.iter().map(|(_, mask)| *mask);
+            look_up(reader, ENTRIES, entries, |masked| {
+                match (masked, masks.next()) {
+                    (Some(masked), Some(mask)) => matches.rows.push(unmasked(&masked, mask)?),
+                    (None, _) | (_, None) => matches.missing = matches.missing.saturating_add(1),
                 }
-            }
+                Ok(ControlFlow::Continue(()))
+            })?;
         }
     }
     Ok(matches)
 }
 
-/// The row stored under a label, unmasked.
-fn lookup(
-    reader: &impl Read,
-    index: IndexId,
-    label: Label,
-    mask: [u8; 16],
-) -> Result<Option<RowId>, Refusal> {
-    let Some(masked) = reader.get(ENTRIES, &entry(index, label)).map_err(storage)? else {
-        return Ok(None);
-    };
-    let masked: [u8; 16] =
-        masked.as_ref().try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
-    Ok(Some(RowId((u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes())))
+/// The row that an entry stands for.
+fn unmasked(masked: &[u8], mask: [u8; 16]) -> Result<RowId, Refusal> {
+    let masked: [u8; 16] = masked.try_into().map_err(|_| Refusal::Damaged("an ArxEq entry".into()))?;
+    Ok(RowId((u128::from_ne_bytes(masked) ^ u128::from_ne_bytes(mask)).to_ne_bytes()))
 }
 
 /// Applies a step of a write.

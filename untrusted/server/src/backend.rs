@@ -6,7 +6,8 @@ mod lab;
 use crate::lease::{Caller, Lease, Writer};
 use crate::{arx_eq, arx_range, bplus, documents, hello, unique, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
-use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
+use arras_storage::{Bytes, Durability, Read, Storage, StorageError, Table, Write};
+use std::ops::ControlFlow;
 
 /// Facts about the store itself.
 const META: Table = Table("meta");
@@ -33,6 +34,24 @@ pub(crate) fn storage(error: StorageError) -> Refusal {
             Refusal::Storage(error.to_string())
         }
     }
+}
+
+/// Looks keys up in their order; each value is taken before the next key is asked for.
+pub(crate) fn look_up(
+    reader: &impl Read,
+    table: Table,
+    mut keys: impl Iterator<Item = Vec<u8>>,
+    mut take: impl FnMut(Option<Bytes>) -> Result<ControlFlow<()>, Refusal>,
+) -> Result<(), Refusal> {
+    let mut failure = None;
+    let looked_up = reader.get_many(table, &mut keys, &mut |value| {
+        take(value).unwrap_or_else(|refusal| {
+            failure = Some(refusal);
+            ControlFlow::Break(())
+        })
+    });
+    looked_up.map_err(storage)?;
+    failure.map_or(Ok(()), Err)
 }
 
 /// No protocol has this number, or none of those that this server was built with.

@@ -1,6 +1,6 @@
 //! Keyless half of the document store.
 
-use crate::backend::storage;
+use crate::backend::{look_up, storage};
 use crate::keyspace::{borrow, key, prefix_range};
 use arras_protocol::documents::{Change, Request, Response, SealedDocument, StoredDocument, StoredParts};
 use arras_protocol::limits::{DOCUMENT_BYTES_MAX, REPLY_BYTES_SOFT};
@@ -67,22 +67,23 @@ fn parts(stored: &[u8]) -> Result<StoredParts<'_>, Refusal> {
     StoredParts::decode(stored).ok_or_else(|| Refusal::Damaged("a stored document".into()))
 }
 
+/// Where documents are stored.
+fn names(collection: CollectionId, rows: &[RowId]) -> impl Iterator<Item = Vec<u8>> {
+    rows.iter().map(move |row| key(&[collection.as_bytes(), row.as_bytes()]))
+}
+
 fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Found, Refusal> {
     let mut found = Found { stored: Vec::with_capacity(rows.len().min(ROOM_MAX)), more: false, served: 0 };
-    let mut bytes = 0;
-    for row in rows {
-        if bytes >= REPLY_BYTES_SOFT {
-            found.more = true;
-            break;
-        }
-        let stored =
-            reader.get(DOCUMENTS, &key(&[collection.as_bytes(), row.as_bytes()])).map_err(storage)?;
-        if let Some(stored) = stored {
+    let (mut bytes, mut asked) = (0, rows.iter());
+    look_up(reader, DOCUMENTS, names(collection, rows), |stored| {
+        if let (Some(row), Some(stored)) = (asked.next(), stored) {
             bytes += stored.len();
             found.stored.push((*row, stored));
         }
         found.served = found.served.saturating_add(1);
-    }
+        found.more = bytes >= REPLY_BYTES_SOFT && asked.len() > 0;
+        Ok(if found.more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
     if found.stored.is_empty() {
         // A document that is there shows that its collection is; nothing does not.
         count(reader, collection)?;
@@ -92,11 +93,12 @@ fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<
 
 fn exist(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Vec<bool>, Refusal> {
     count(reader, collection)?;
-    let is_there = |row: &RowId| {
-        let name = key(&[collection.as_bytes(), row.as_bytes()]);
-        reader.get(DOCUMENTS, &name).map(|stored| stored.is_some()).map_err(storage)
-    };
-    rows.iter().map(is_there).collect()
+    let mut there = Vec::with_capacity(rows.len());
+    look_up(reader, DOCUMENTS, names(collection, rows), |stored| {
+        there.push(stored.is_some());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(there)
 }
 
 fn scan(

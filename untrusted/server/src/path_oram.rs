@@ -3,12 +3,13 @@
 //! The server has nothing to decide: it finds the buckets of the paths named. What it checks is that each write-back
 //! comes once and in turn, so that a late duplicate of a request does not set paths back.
 
-use crate::backend::storage;
+use crate::backend::{look_up, storage};
 use crate::keyspace::key;
 use arras_protocol::path_oram::{BUCKETS_BYTES_MAX, PATHS_MAX, Request, Response, Shape, WriteBack};
 use arras_protocol::{Blob, IndexId, Refusal, codec};
 use arras_storage::{Durability, Read, Storage, Table, Write};
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 
 /// Index id to [`Head`].
 const HEADS: Table = Table("path_oram_heads");
@@ -189,13 +190,11 @@ fn in_turn(head: &Head, epoch: u64, writes: bool) -> Result<bool, Refusal> {
 fn paths(reader: &impl Read, index: IndexId, head: &Head, places: &[u32]) -> Result<Response, Refusal> {
     let bucket_bytes = head.shape.bucket_bytes as usize;
     let mut found = Vec::with_capacity((places.len() * bucket_bytes).min(BUCKETS_BYTES_MAX));
-    for place in places {
-        let bucket = reader
-            .get(BUCKETS, &key(&[index.as_bytes(), &place.to_be_bytes()]))
-            .map_err(storage)?
-            .filter(|bucket| bucket.len() == bucket_bytes)
-            .ok_or_else(|| Refusal::Damaged("a bucket of an ORAM".into()))?;
-        found.extend_from_slice(&bucket);
-    }
+    let names = places.iter().map(|place| key(&[index.as_bytes(), &place.to_be_bytes()]));
+    look_up(reader, BUCKETS, names, |bucket| {
+        let bucket = bucket.filter(|bucket| bucket.len() == bucket_bytes);
+        found.extend_from_slice(&bucket.ok_or_else(|| Refusal::Damaged("a bucket of an ORAM".into()))?);
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(Response::Paths(found.into()))
 }

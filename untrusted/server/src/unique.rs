@@ -1,10 +1,11 @@
 //! Keyless half of EQunique: label to row.
 
-use crate::backend::storage;
+use crate::backend::{look_up, storage};
 use crate::keyspace::key;
 use arras_protocol::unique::{Change, Label, Request, Response};
 use arras_protocol::{IndexId, Refusal, RowId};
-use arras_storage::{Read, Storage, Table, Write};
+use arras_storage::{Bytes, Read, Storage, Table, Write};
+use std::ops::ControlFlow;
 
 /// Index id to nothing: which indexes there are.
 const INDEXES: Table = Table("unique_indexes");
@@ -19,22 +20,21 @@ fn exists(reader: &impl Read, index: IndexId) -> Result<(), Refusal> {
     reader.get(INDEXES, index.as_bytes()).map_err(storage)?.map(drop).ok_or(Refusal::UnknownIndex)
 }
 
-fn row(reader: &impl Read, index: IndexId, label: Label) -> Result<Option<RowId>, Refusal> {
-    reader
-        .get(ENTRIES, &entry(index, label))
-        .map_err(storage)?
-        .map(|bytes| {
-            bytes.as_ref().try_into().map(RowId).map_err(|_| Refusal::Damaged("a unique entry".into()))
-        })
-        .transpose()
+fn row_of(stored: Option<Bytes>) -> Result<Option<RowId>, Refusal> {
+    let row = |bytes: Bytes| bytes.as_ref().try_into().map(RowId);
+    stored.map(row).transpose().map_err(|_| Refusal::Damaged("a unique entry".into()))
 }
 
 /// Answers a look-up.
 pub(crate) fn answer<S: Storage>(store: &S, request: &Request) -> Result<Response, Refusal> {
     let reader = store.read().map_err(storage)?;
     exists(&reader, request.index)?;
-    let rows =
-        request.labels.iter().map(|label| row(&reader, request.index, *label)).collect::<Result<_, _>>()?;
+    let mut rows = Vec::with_capacity(request.labels.len());
+    let entries = request.labels.iter().map(|label| entry(request.index, *label));
+    look_up(&reader, ENTRIES, entries, |stored| {
+        rows.push(row_of(stored)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(Response { rows })
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Resu
         }
         Change::Insert { index, label, row: new } => {
             exists(writer, index)?;
-            match row(writer, index, label)? {
+            match row_of(writer.get(ENTRIES, &entry(index, label)).map_err(storage)?)? {
                 Some(old) if old != new => Err(Refusal::Conflict { step }),
                 _ => writer.put(ENTRIES, &entry(index, label), new.as_bytes()).map_err(storage),
             }

@@ -33,6 +33,15 @@ fn counts_are_exact() {
         tally.counts() - loaded,
         Counts { gets: 2, scans: 1, scanned: 1, bytes_read: 11, ..Counts::default() }
     );
+    let (before, mut keys) = (tally.counts(), ["a", "z", "a", "bb"].into_iter().map(Vec::from));
+    let mut left = 3;
+    reader
+        .get_many(TABLE, &mut keys, &mut |_| {
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+    assert_eq!(tally.counts() - before, Counts { gets: 3, bytes_read: 10, ..Counts::default() });
     drop(store.write().unwrap());
     let mut writer = store.write().unwrap();
     assert_eq!(writer.delete_prefix(TABLE, b"").unwrap(), 2);
@@ -76,6 +85,24 @@ fn each_operation_can_fail_once() {
         store.faults().fail_operation_after(fault);
         let _outcome = work(&store);
         assert_eq!(present(&store.into_inner()), left, "fault {fault}");
+    }
+}
+
+#[test]
+fn each_of_many_look_ups_can_fail() {
+    let store = Failing::new(Memory::new());
+    work(&store).unwrap();
+    let reader = store.read().unwrap();
+    for fault in 0..4 {
+        store.faults().fail_operation_after(fault);
+        let mut answered = 0;
+        let mut keys = ["a", "b", "c"].into_iter().map(Vec::from);
+        let outcome = reader.get_many(TABLE, &mut keys, &mut |value| {
+            assert_eq!(value.as_deref(), Some(&b"1"[..]));
+            answered += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!((outcome.is_err(), answered), (fault < 3, fault.min(3)), "fault {fault}");
     }
 }
 

@@ -1,6 +1,5 @@
 //! `arras demo`: the main job on real data, over the wire, with what the server saw of each query.
 
-mod client;
 mod data;
 mod operations;
 mod screen;
@@ -8,7 +7,7 @@ mod system;
 mod transcript;
 
 use crate::cli::{DemoArguments, Failure};
-use client::{Client, ClientError};
+use crate::wire_client::{ClientError, WireClient};
 use data::Person;
 use operations::{Expected, Operation};
 use screen::Screen;
@@ -21,7 +20,14 @@ const BATCH: usize = 500;
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::Check(error.to_string())
+        Self::Check(match error {
+            ClientError::Io(error) => format!("talking to the proxy: {error}"),
+            ClientError::Wire(what) => format!("the proxy's reply is not MongoDB's protocol: {what}"),
+            ClientError::Refused(reply) => {
+                let why = reply.get_str("errmsg").map_or_else(|_| reply.to_string(), str::to_owned);
+                format!("the proxy refused a command: {why}")
+            }
+        })
     }
 }
 
@@ -37,7 +43,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     screen.title(people.len());
     let mut system = System::start(arguments.keep.clone())?;
     screen.processes(&system);
-    let mut client = Client::connect(&system.address)?;
+    let mut client = WireClient::connect(&system.address, None)?;
     let mut seen = Seen::open(&system.transcript)?;
 
     let loading = load(&screen, &mut client, &people)?;
@@ -80,7 +86,7 @@ impl Outcome {
 }
 
 /// Creates the indexes, then inserts over the wire.
-fn load(screen: &Screen, client: &mut Client, people: &[Person]) -> Result<Duration, Failure> {
+fn load(screen: &Screen, client: &mut WireClient, people: &[Person]) -> Result<Duration, Failure> {
     let began = Instant::now();
     client.command(&operations::create_indexes())?;
     let progress = screen.progress(people.len());
@@ -93,7 +99,7 @@ fn load(screen: &Screen, client: &mut Client, people: &[Person]) -> Result<Durat
 }
 
 fn perform(
-    client: &mut Client,
+    client: &mut WireClient,
     seen: &mut Seen,
     operation: &Operation,
     people: &mut Vec<Person>,

@@ -1,7 +1,7 @@
 //! What the demonstration asks, and what plaintext answers.
 
-use super::client::{Client, ClientError};
 use super::data::Person;
+use crate::wire_client::{ClientError, WireClient};
 use bson::{Bson, Document, doc};
 
 /// Database and collection.
@@ -34,7 +34,7 @@ impl Expected {
     }
 }
 
-type Run = Box<dyn Fn(&mut Client) -> Result<Expected, ClientError>>;
+type Run = Box<dyn Fn(&mut WireClient) -> Result<Expected, ClientError>>;
 type Expect = Box<dyn Fn(&mut Vec<Person>) -> Expected>;
 
 /// One operation.

@@ -83,8 +83,16 @@ impl ValueRecords {
 /// # Errors
 /// [`IndexError::State`].
 pub fn recorded(state: &dyn State, name: &[u8]) -> Result<Option<Occurrences>, IndexError> {
-    let record = state.read(name)?.map(|record| Occurrences::decode(&record)).transpose();
-    record.map_err(|_| IndexError::State("a value's record is damaged".into()))
+    of_record(state.read(name)?.as_deref())
+}
+
+/// A value's entries by its record.
+///
+/// # Errors
+/// [`IndexError::State`].
+pub fn of_record(record: Option<&[u8]>) -> Result<Option<Occurrences>, IndexError> {
+    let entries = record.map(Occurrences::decode).transpose();
+    entries.map_err(|_| IndexError::State("a value's record is damaged".into()))
 }
 
 impl ArxEq {

@@ -1,5 +1,6 @@
-//! A MongoDB client of a few lines, for tests that drive the proxy as a process: commands out, replies in. Reports
-//! errors as they are, keeps what went over the wire if asked to, and lets raw bytes through.
+//! A MongoDB client of a few lines, for the demonstration and for tests that drive the proxy as a process: commands out,
+//! replies in. Any driver would do; this needs none installed. Reports errors as they are, keeps what went over the wire if
+//! asked to, and lets raw bytes through.
 
 use arras_mongo::wire::{self, HEADER_BYTES, MessageBody};
 use bson::{Bson, Document, doc};
@@ -45,15 +46,16 @@ pub struct WireClient {
 }
 
 impl WireClient {
-    /// Connects; every reply must come within `patience`.
+    /// Connects; every reply must come within `patience`, if it is bounded.
     ///
     /// # Errors
     /// [`ClientError::Io`].
-    pub fn connect(address: &str, patience: Duration) -> Result<Self, ClientError> {
+    pub fn connect(address: &str, patience: impl Into<Option<Duration>>) -> Result<Self, ClientError> {
         let stream = TcpStream::connect(address)?;
+        let patience = patience.into();
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(patience)?;
+        stream.set_write_timeout(patience)?;
         Ok(Self { stream, requests: 0, traffic: None })
     }
 
