@@ -1,6 +1,7 @@
 //! POPE.
 
 mod crossed;
+mod field;
 
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, blames_caller, key, memory, prg, run};

@@ -26,7 +26,6 @@ pub mod logarithmic_brc;
 pub mod ore;
 #[cfg(feature = "lab")]
 pub mod path_oram;
-#[cfg(feature = "lab")]
 pub mod pope;
 pub mod refusal;
 pub mod text;

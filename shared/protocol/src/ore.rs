@@ -40,6 +40,19 @@ impl Width {
         }
     }
 
+    /// The key of a plaintext in a range index: big endian, [`Self::bytes`] long.
+    #[must_use]
+    pub fn key(self, plaintext: u64) -> Vec<u8> {
+        plaintext.to_be_bytes().into_iter().skip(8_usize.saturating_sub(self.bytes())).collect()
+    }
+
+    /// The plaintext of a range index's key; `None` if its length is not the width's.
+    #[must_use]
+    pub fn plaintext(self, key: &[u8]) -> Option<u64> {
+        (key.len() == self.bytes())
+            .then(|| key.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
+    }
+
     /// The greatest plaintext, as an unsigned number.
     #[must_use]
     pub const fn greatest(self) -> u64 {

@@ -11,7 +11,7 @@
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
-use crate::{arx_eq, arx_range, bplus, documents, unique};
+use crate::{arx_eq, arx_range, bplus, documents, pope, unique};
 use serde::{Deserialize, Serialize};
 
 /// The write path.
@@ -31,6 +31,8 @@ pub enum Step {
     ArxRange(arx_range::Change),
     /// B+ tree.
     Bplus(bplus::Change),
+    /// Buffer tree.
+    Pope(pope::Change),
     /// Keeps a part of a write to come. In relaxed writes only.
     Upload {
         /// The write it is a part of.

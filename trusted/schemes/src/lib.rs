@@ -14,7 +14,6 @@ pub mod ore;
 pub mod padding;
 #[cfg(feature = "lab")]
 pub mod path_oram;
-#[cfg(feature = "lab")]
 pub mod pope;
 pub mod traits;
 pub mod unique;

@@ -34,6 +34,7 @@
 //! *Deviations* from the paper. Both ends of a range go down together. Buffers are streamed in chunks of pages, not
 //! element by element. Removals, which the paper has not. A tree with nothing but removed elements keeps its nodes.
 
+mod contract;
 mod descend;
 mod element;
 mod found;
@@ -49,7 +50,8 @@ use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
-use arras_protocol::pope::{Pope as Protocol, Request, labels_per_node};
+use arras_protocol::pope::{Change, Pope as Protocol, Request, labels_per_node};
+use arras_protocol::write::Step;
 use arras_protocol::{Channel, IndexId, RowId};
 use descend::Search;
 use element::{EPOCHS, Elements, Kind, Numbers};
@@ -59,8 +61,9 @@ use std::sync::{Mutex, PoisonError};
 /// Entries that a leaf brings a search with a limit, at least about: half of those of a leaf after a split.
 const ENTRIES_PER_LEAF: usize = 16;
 
-/// The largest limit that is worth a way of its own.
-const LIMIT_MAX: usize = 4096;
+/// Most entries that a search holds, about, where its caller can ask for more later: those of a reply. And the largest limit that
+/// is worth a way of its own.
+const ENTRIES_MAX: usize = 1 << 16;
 
 /// An index: its name, its key, and the width of its values.
 #[derive(Clone, Copy)]
@@ -79,6 +82,9 @@ impl std::fmt::Debug for Keyed<'_> {
     }
 }
 
+/// What a search has found, and how many tombstones it has left in place.
+type EntriesAndTombstones = (Vec<(u64, RowId)>, usize);
+
 /// The client half of one index.
 pub struct Pope<C> {
     channel: C,
@@ -95,6 +101,31 @@ pub struct Pope<C> {
 impl<C> std::fmt::Debug for Pope<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Pope({:?})", self.index)
+    }
+}
+
+/// Bytes of an index's elements.
+fn element_bytes(width: Width, page_bytes: u32) -> Result<u16, IndexError> {
+    let element_bytes = element::element_bytes(width);
+    labels_per_node(page_bytes as usize, element_bytes)
+        .ok_or(IndexError::Caller("a POPE page must hold 3 labels"))?;
+    u16::try_from(element_bytes).map_err(|_| IndexError::Caller("a POPE element is at most 65,535 bytes"))
+}
+
+impl Pope<()> {
+    /// The steps that make an empty index.
+    ///
+    /// # Errors
+    /// [`IndexError::Caller`] if a page holds fewer than 3 labels.
+    pub fn create(index: IndexId, width: Width, page_bytes: u32) -> Result<Vec<Step>, IndexError> {
+        let element_bytes = element_bytes(width, page_bytes)?;
+        Ok(vec![Step::Pope(Change::CreateIndex { index, page_bytes, element_bytes })])
+    }
+
+    /// The step that drops an index.
+    #[must_use]
+    pub fn drop_step(index: IndexId) -> Step {
+        Step::Pope(Change::DropIndex { index })
     }
 }
 
@@ -130,12 +161,9 @@ impl<C> Pope<C> {
         seed
     }
 
-    /// Bytes of the index's elements.
-    fn element_bytes(&self, page_bytes: u32) -> Result<u16, IndexError> {
-        let element_bytes = self.elements.sealed_bytes();
-        labels_per_node(page_bytes as usize, element_bytes)
-            .ok_or(IndexError::Caller("a POPE page must hold 3 labels"))?;
-        u16::try_from(element_bytes).map_err(|_| IndexError::Caller("a POPE element is at most 65,535 bytes"))
+    /// The plaintext of a key.
+    fn plaintext(&self, key: &[u8]) -> Result<u64, IndexError> {
+        self.elements.width().plaintext(key).ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
 
     /// The elements of a change, one after the other. An entry that is both removed and inserted is there afterwards.
@@ -159,7 +187,7 @@ impl<C: Channel<Protocol>> Pope<C> {
     ///
     /// # Errors
     /// [`IndexError`].
-    pub async fn search(
+    pub async fn search_values(
         &self,
         lower: u64,
         upper: u64,
@@ -176,27 +204,27 @@ impl<C: Channel<Protocol>> Pope<C> {
         (mut lower, mut upper): (u64, u64),
         order: Order,
         limit: Option<usize>,
-    ) -> Result<(Vec<(u64, RowId)>, usize), IndexError> {
+    ) -> Result<EntriesAndTombstones, IndexError> {
         upper = upper.min(self.elements.width().greatest());
-        let (mut found, mut tombstones) = (Vec::new(), 0);
-        let Some(limit) = limit.filter(|limit| *limit <= LIMIT_MAX) else {
-            if lower <= upper {
-                (found, tombstones) = self.search_range(tombstones_below, lower, upper).await?;
-            }
+        let Some(limit) = limit.filter(|limit| *limit <= ENTRIES_MAX) else {
+            let whole = self.search_range(tombstones_below, (lower, upper), usize::MAX).await?;
+            let (mut found, tombstones) = whole.unwrap_or_default();
             if order == Order::Descending {
                 found.reverse();
             }
             found.truncate(limit.unwrap_or(usize::MAX));
             return Ok((found, tombstones));
         };
+        let (mut found, mut tombstones) = (Vec::new(), 0);
         let mut leaves = limit / ENTRIES_PER_LEAF + 1;
         while found.len() < limit && lower <= upper {
             let mut search = Search::new(self);
             let (from, to) = if order == Order::Ascending { (lower, upper) } else { (upper, lower) };
             let beyond = search.value_beyond(from, order, leaves).await?.unwrap_or(to).clamp(lower, upper);
             drop(search);
-            let (part, left) =
-                self.search_range(tombstones_below, from.min(beyond), from.max(beyond)).await?;
+            let part = (from.min(beyond), from.max(beyond));
+            let part = self.search_range(tombstones_below, part, usize::MAX).await?;
+            let (part, left) = part.unwrap_or_default();
             tombstones += left;
             match order {
                 Order::Ascending => found.extend(part),
@@ -213,20 +241,27 @@ impl<C: Channel<Protocol>> Pope<C> {
         Ok((found, tombstones))
     }
 
-    /// All entries of a range, ascending by value and row.
+    /// All entries of a range, ascending by value and row; none if their elements are more than `most`.
     async fn search_range(
         &self,
         tombstones_below: u64,
-        lower: u64,
-        upper: u64,
-    ) -> Result<(Vec<(u64, RowId)>, usize), IndexError> {
+        (lower, upper): (u64, u64),
+        most: usize,
+    ) -> Result<Option<EntriesAndTombstones>, IndexError> {
+        if lower > upper {
+            return Ok(Some((Vec::new(), 0)));
+        }
         let mut search = Search::new(self);
-        let found = search.run(lower, upper).await?.settled(&self.elements, tombstones_below)?;
+        let found = search.run(lower, upper, most).await?;
+        if found.is_too_many() {
+            return Ok(None);
+        }
+        let found = found.settled(&self.elements, tombstones_below)?;
         if !found.purge.is_empty() {
             let (index, version) = (self.index, search.version());
             // What could not be taken out is met again.
             let _ = self.channel.call(Request::Purge { index, version, elements: found.purge }).await;
         }
-        Ok((found.entries, found.tombstones))
+        Ok(Some((found.entries, found.tombstones)))
     }
 }

@@ -4,7 +4,7 @@
 mod lab;
 
 use crate::lease::{Caller, Lease, Writer};
-use crate::{arx_eq, arx_range, bplus, documents, hello, unique, write};
+use crate::{arx_eq, arx_range, bplus, documents, hello, pope, unique, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Bytes, Durability, Read, Storage, StorageError, Table, Write};
 use std::ops::ControlFlow;
@@ -170,6 +170,7 @@ impl<S: Storage> Backend<S> {
         type ArxEqEntries = arras_protocol::arx_eq::Entries;
         type ArxRange = arras_protocol::arx_range::ArxRange;
         type BPlus = arras_protocol::bplus::BPlus;
+        type Pope = arras_protocol::pope::Pope;
         let store = &self.store;
         match protocol {
             Hello::ID => {
@@ -186,8 +187,12 @@ impl<S: Storage> Backend<S> {
             ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
             BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
+            Pope::ID => {
+                let pope = request::<Pope>(body)?;
+                Ok(codec::encode(&pope::answer(store, self.identity.incarnation, pope)?))
+            }
             #[cfg(feature = "lab")]
-            other => lab::answer(store, self.identity.incarnation, other, body),
+            other => lab::answer(store, other, body),
             #[cfg(not(feature = "lab"))]
             other => Err(unknown(other)),
         }

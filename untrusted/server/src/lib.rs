@@ -22,7 +22,6 @@ mod logarithmic_brc;
 pub mod ore;
 #[cfg(feature = "lab")]
 mod path_oram;
-#[cfg(feature = "lab")]
 mod pope;
 #[cfg(feature = "process")]
 pub mod tls;

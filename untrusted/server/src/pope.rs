@@ -7,6 +7,9 @@
 //! *Trust.* Requests are checked against what is stored: versions, paths link by link, numbers of elements. What is
 //! stored is checked as it is followed. What a client may do wrong at will is the order, which it alone knows.
 //!
+//! *Writes.* As the index of a field it changes in the document's write ([`apply`]); pushes, splits and purges are requests of
+//! their own, which change nothing if they are late or repeated.
+//!
 //! *Durability.* Changes of the set are durable; pushes, splits and purges may be lost by a crash, together with
 //! what followed them, and are then done again by the next search. No version comes twice for it: see [`node::Head`].
 //!
@@ -23,7 +26,7 @@ mod tests;
 
 use crate::backend::storage;
 use arras_primitives::prg::Prg;
-use arras_protocol::pope::{Chunk, Located, Node, Request, Response, View, labels_per_node};
+use arras_protocol::pope::{Change, Chunk, Located, Node, Request, Response, View, labels_per_node};
 use arras_protocol::{Blob, IndexId, Refusal};
 use arras_storage::{Durability, Read, Storage, Table, Write};
 use buffer::{append, chunk, take};
@@ -105,6 +108,21 @@ pub(crate) fn answer<S: Storage>(store: &S, incarnation: u64, request: Request) 
             insert(&mut writer, index, &head, &elements)?;
             writer.commit(Durability::Durable).map_err(storage)?;
             Ok(Response::Epoch(head.epoch))
+        }
+    }
+}
+
+/// Applies a step of a write.
+pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
+    match change {
+        Change::CreateIndex { index, page_bytes, element_bytes } => {
+            let head = created(writer, *index, *page_bytes, *element_bytes)?;
+            save_head(writer, *index, &head)
+        }
+        Change::DropIndex { index } => drop_index(writer, *index),
+        Change::Append { index, elements } => {
+            let head = Tree::open(writer, *index)?.head;
+            insert(writer, *index, &head, elements)
         }
     }
 }

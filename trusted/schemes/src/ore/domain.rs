@@ -51,14 +51,13 @@ impl Domain {
 /// The key of a plaintext in a range index: big endian, [`Width::bytes`] long.
 #[must_use]
 pub fn plaintext_key(width: Width, plaintext: u64) -> Vec<u8> {
-    plaintext.to_be_bytes()[8 - width.bytes()..].to_vec()
+    width.key(plaintext)
 }
 
 /// The plaintext of a range index's key; `None` if its length is not the width's.
 #[must_use]
 pub fn key_plaintext(width: Width, encoded: &[u8]) -> Option<u64> {
-    (encoded.len() == width.bytes())
-        .then(|| encoded.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
+    width.plaintext(encoded)
 }
 
 #[cfg(test)]

@@ -236,11 +236,12 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
     }
 
     /// All elements of the leaves where the range begins and ends, and of what lies between, as far as their values are of it.
-    pub(super) async fn run(&mut self, lower: u64, upper: u64) -> Result<Found, IndexError> {
+    /// If these are more than `most`, some.
+    pub(super) async fn run(&mut self, lower: u64, upper: u64, most: usize) -> Result<Found, IndexError> {
         for start in 0..STARTS_MAX {
             self.wait_after(start).await;
             if let Some(ends) = self.descend([before(lower), after(upper)]).await? {
-                let mut found = Found::new(lower, upper);
+                let mut found = Found::new(lower, upper, most);
                 if self.collect(ends.map(|end| end.path), &mut found).await? {
                     return Ok(found);
                 }
@@ -310,7 +311,7 @@ impl<'a, C: Channel<Protocol>> Search<'a, C> {
             let opened = self.half.elements.open(elements.as_slice())?;
             let is_empty = elements.is_empty();
             found.take(&self.half.elements, Reply { elements, runs }, &opened)?;
-            if next.is_none() {
+            if next.is_none() || found.is_too_many() {
                 return Ok(true);
             }
             if next == resume || is_empty {
@@ -333,8 +334,8 @@ impl End {
             if let Some(label) = place.and_then(|place| labels.get(place)) {
                 return Some(*label);
             }
-            // Above, a label ends a subtree.
-            leaves = 1;
+            // Above, a label ends a subtree of about as many as this one has.
+            leaves = (leaves / (labels.len() + 1)).max(1);
         }
         None
     }

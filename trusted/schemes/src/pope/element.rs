@@ -165,10 +165,15 @@ const fn record_bytes(width: Width) -> usize {
     width.bytes() + TIE_BYTES + RowId::BYTES
 }
 
+/// Bytes of a sealed element.
+pub(super) const fn element_bytes(width: Width) -> usize {
+    sealed_bytes(record_bytes(width))
+}
+
 /// Bytes of the smallest page that an index of this width can have.
 #[must_use]
 pub const fn page_bytes_min(width: Width) -> usize {
-    arras_protocol::pope::page_bytes_min(sealed_bytes(record_bytes(width)))
+    arras_protocol::pope::page_bytes_min(element_bytes(width))
 }
 
 /// Seals and opens the elements of one index.
@@ -200,7 +205,7 @@ impl Elements {
     }
 
     pub(super) fn sealed_bytes(&self) -> usize {
-        sealed_bytes(self.record_bytes())
+        element_bytes(self.width)
     }
 
     /// The number of the operation that made an element.

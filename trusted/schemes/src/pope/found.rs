@@ -31,6 +31,8 @@ pub(super) struct Found {
     /// Elements of the range that do not count.
     dead: Vec<Plain>,
     room: usize,
+    /// Elements of the range that are more than the search is for.
+    most: usize,
     /// The replies, for as long as what is dead in them can be located.
     replies: Vec<Reply>,
     kept_bytes: usize,
@@ -49,11 +51,12 @@ pub(super) struct Settled {
 }
 
 impl Found {
-    /// Of a range of values, both ends included.
-    pub(super) fn new(lower: u64, upper: u64) -> Self {
+    /// Of a range of values, both ends included, as long as its elements are not more than `most`.
+    pub(super) fn new(lower: u64, upper: u64, most: usize) -> Self {
         Self {
             lower,
             upper,
+            most,
             plains: Vec::new(),
             dead: Vec::new(),
             room: ELEMENTS_AT_FIRST,
@@ -94,6 +97,11 @@ impl Found {
             self.room = (2 * self.plains.len()).max(ELEMENTS_AT_FIRST);
         }
         Ok(())
+    }
+
+    /// Whether there are more elements than the search is for; then they are not all.
+    pub(super) fn is_too_many(&self) -> bool {
+        self.plains.len() > self.most
     }
 
     /// Sorts by value and row, and keeps of each entry the newest element. They come nearly sorted by value.

@@ -8,7 +8,6 @@ use super::element::{EPOCHS, Elements};
 use super::{Keyed, Pope, Protocol};
 use crate::arx_range::RangeEntry;
 use crate::error::IndexError;
-use crate::ore::domain::{key_plaintext, plaintext_key};
 use crate::traits::RangeIndex;
 use arras_primitives::prg::Prg;
 use arras_protocol::arx_range::Order;
@@ -63,7 +62,7 @@ impl<C: Channel<Protocol>> Standalone<C> {
     /// Begins an epoch.
     async fn begin(&self, supersede: bool) -> Result<(), IndexError> {
         let _alone = self.opening.write().await;
-        let element_bytes = self.half.element_bytes(self.page_bytes)?;
+        let element_bytes = super::element_bytes(self.half.elements.width(), self.page_bytes)?;
         let (index, page_bytes) = (self.half.index, self.page_bytes);
         let request = Request::CreateIndex { index, page_bytes, element_bytes, supersede };
         let Response::Epoch(epoch) = self.half.channel.call(request).await? else {
@@ -144,8 +143,7 @@ impl<C: Channel<Protocol>> Standalone<C> {
     }
 
     fn plaintext(&self, number: &[u8]) -> Result<u64, IndexError> {
-        key_plaintext(self.elements().width(), number)
-            .ok_or(IndexError::Caller("a key of the index's width is needed"))
+        self.half.plaintext(number)
     }
 
     fn plaintexts(&self, entries: &[RangeEntry]) -> Result<Vec<(u64, RowId)>, IndexError> {
@@ -176,6 +174,6 @@ impl<C: Channel<Protocol>> RangeIndex for Standalone<C> {
         let range = (self.plaintext(&lower)?, self.plaintext(&upper)?);
         let found = self.find(range, order, limit).await?;
         let width = self.elements().width();
-        Ok(found.into_iter().map(|(value, row)| (plaintext_key(width, value), row)).collect())
+        Ok(found.into_iter().map(|(value, row)| (width.key(value), row)).collect())
     }
 }

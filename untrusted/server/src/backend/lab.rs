@@ -1,26 +1,19 @@
 //! Requests of the protocols that only the laboratory runs.
 
 use super::{request, unknown};
-use crate::{kerschbaum_tueno, logarithmic_brc, path_oram, pope};
+use crate::{kerschbaum_tueno, logarithmic_brc, path_oram};
 use arras_protocol::kerschbaum_tueno::KerschbaumTueno;
 use arras_protocol::logarithmic_brc::LogarithmicBrc;
 use arras_protocol::path_oram::PathOram;
-use arras_protocol::pope::Pope;
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::Storage;
 
 /// Answers one request.
-pub(super) fn answer<S: Storage>(
-    store: &S,
-    incarnation: u64,
-    protocol: ProtocolId,
-    body: &[u8],
-) -> Result<Vec<u8>, Refusal> {
+pub(super) fn answer<S: Storage>(store: &S, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     match protocol {
         KerschbaumTueno::ID => {
             Ok(codec::encode(&kerschbaum_tueno::answer(store, request::<KerschbaumTueno>(body)?)?))
         }
-        Pope::ID => Ok(codec::encode(&pope::answer(store, incarnation, request::<Pope>(body)?)?)),
         LogarithmicBrc::ID => {
             Ok(codec::encode(&logarithmic_brc::answer(store, request::<LogarithmicBrc>(body)?)?))
         }
