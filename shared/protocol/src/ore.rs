@@ -48,9 +48,9 @@ impl Width {
 
     /// The plaintext of a range index's key; `None` if its length is not the width's.
     #[must_use]
-    pub fn plaintext(self, key: &[u8]) -> Option<u64> {
-        (key.len() == self.bytes())
-            .then(|| key.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
+    pub fn plaintext(self, encoded: &[u8]) -> Option<u64> {
+        (encoded.len() == self.bytes())
+            .then(|| encoded.iter().fold(0, |plaintext, byte| plaintext << 8 | u64::from(*byte)))
     }
 
     /// The greatest plaintext, as an unsigned number.

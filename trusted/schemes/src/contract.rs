@@ -9,11 +9,10 @@
 
 use crate::arx_eq::ArxEq;
 use crate::arx_eq::occurrences::Held;
-use crate::arx_range::{RangeSums, Repair};
+use crate::arx_range::RangeSums;
 use crate::error::IndexError;
 use crate::unique::UniqueLabels;
 use arras_numbers::NumberSum;
-use arras_protocol::arx_range::Order;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId};
 use std::any::Any;
@@ -21,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+
+pub use crate::arx_range::{RangeEntry, Repair};
+pub use arras_protocol::arx_range::Order;
 
 /// What an operation of a half will come to.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -249,7 +251,7 @@ pub trait RangeSearch: EncryptedIndex {
 #[must_use]
 pub fn range_entries(
     changes: Vec<RowChange>,
-) -> (Vec<crate::arx_range::RangeEntry>, Vec<crate::arx_range::RangeEntry>) {
+) -> (Vec<RangeEntry>, Vec<RangeEntry>) {
     let (mut insert, mut remove) = (Vec::new(), Vec::new());
     for RowChange { row, mut old, mut new, .. } in changes {
         old.retain(|key, sums| {
@@ -259,7 +261,7 @@ pub fn range_entries(
             }
             !same
         });
-        let entry = |(value, sums)| crate::arx_range::RangeEntry { value, row, sums };
+        let entry = |(value, sums)| RangeEntry { value, row, sums };
         remove.extend(old.into_iter().map(entry));
         insert.extend(new.into_iter().map(entry));
     }

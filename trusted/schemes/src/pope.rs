@@ -45,10 +45,10 @@ mod tests;
 pub use element::page_bytes_min;
 pub use standalone::Standalone;
 
+use crate::contract::Order;
 use crate::error::IndexError;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::pope::{Change, Pope as Protocol, Request, labels_per_node};
 use arras_protocol::write::Step;
@@ -162,8 +162,11 @@ impl<C> Pope<C> {
     }
 
     /// The plaintext of a key.
-    fn plaintext(&self, key: &[u8]) -> Result<u64, IndexError> {
-        self.elements.width().plaintext(key).ok_or(IndexError::Caller("a key of the index's width is needed"))
+    fn plaintext(&self, encoded: &[u8]) -> Result<u64, IndexError> {
+        self.elements
+            .width()
+            .plaintext(encoded)
+            .ok_or(IndexError::Caller("a key of the index's width is needed"))
     }
 
     /// The elements of a change, one after the other. An entry that is both removed and inserted is there afterwards.

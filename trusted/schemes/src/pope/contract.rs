@@ -2,14 +2,12 @@
 //! do to the tree are calls of their own, which the server leaves undone if they are late or come twice.
 
 use super::{ENTRIES_MAX, Pope, Protocol};
-use crate::arx_range::{RangeEntry, Repair};
 use crate::contract::{
-    EncryptedIndex, KeysAndRows, Pending, Place, RangeCursor, RangePage, RangeQuery, RangeSearch, RowChange,
-    Serves, Staged, State, Steps, range_entries,
+    EncryptedIndex, KeysAndRows, Order, Pending, Place, RangeCursor, RangeEntry, RangePage, RangeQuery,
+    RangeSearch, Repair, RowChange, Serves, Staged, State, Steps, range_entries,
 };
 use crate::error::IndexError;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
 use arras_protocol::pope::Change;
 use arras_protocol::write::Step;
 use arras_protocol::{Blob, Channel, IndexId, RowId};

@@ -3,7 +3,7 @@
 use super::element::{Rank, after, before, value_of};
 use super::found::{Found, Reply};
 use super::{IndexError, Pope, Protocol};
-use arras_protocol::arx_range::Order;
+use crate::contract::Order;
 use arras_protocol::pope::{Chunk, Cursor, Node, Request, Response, View};
 use arras_protocol::{Blob, Channel};
 use tokio::sync::MutexGuard;

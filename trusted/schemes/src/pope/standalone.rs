@@ -6,11 +6,10 @@
 
 use super::element::{EPOCHS, Elements};
 use super::{Keyed, Pope, Protocol};
-use crate::arx_range::RangeEntry;
+use crate::contract::{Order, RangeEntry};
 use crate::error::IndexError;
 use crate::traits::RangeIndex;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::pope::{Request, Response};
 use arras_protocol::{Blob, Channel, RowId};
