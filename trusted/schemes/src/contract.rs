@@ -249,9 +249,7 @@ pub trait RangeSearch: EncryptedIndex {
 
 /// Entries to add and to remove; one whose sums change is both.
 #[must_use]
-pub fn range_entries(
-    changes: Vec<RowChange>,
-) -> (Vec<RangeEntry>, Vec<RangeEntry>) {
+pub fn range_entries(changes: Vec<RowChange>) -> (Vec<RangeEntry>, Vec<RangeEntry>) {
     let (mut insert, mut remove) = (Vec::new(), Vec::new());
     for RowChange { row, mut old, mut new, .. } in changes {
         old.retain(|key, sums| {
