@@ -24,6 +24,7 @@ mod history;
 mod keys;
 mod local_users;
 mod model;
+mod orders;
 mod outages;
 mod process;
 mod renewal;
