@@ -94,6 +94,9 @@ pub enum Construction {
 
 type MakeFuture = Pin<Box<dyn Future<Output = Result<Made, IndexError>> + Send>>;
 
+/// Reads ranks out of the store of a watched run.
+pub(crate) type ReadRanks = fn(&WatchedRun) -> Result<Ranks, AttackFailure>;
+
 /// A protocol that can be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolEntry {
@@ -113,7 +116,7 @@ pub struct ProtocolEntry {
     /// It sorts when it is searched: a look at its store comes after queries.
     pub(crate) sorted_by_queries: bool,
     /// What its store shows of the order, if anything.
-    pub(crate) ranks: Option<fn(&WatchedRun) -> Result<Ranks, AttackFailure>>,
+    pub(crate) ranks: Option<ReadRanks>,
     /// What its messages show to one who watches.
     pub(crate) view: &'static View,
     /// What the comparative evaluation measured of it, if it did.

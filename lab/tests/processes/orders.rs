@@ -19,7 +19,7 @@ const TYPED: &str = "_typed";
 /// Collections and the orders of their indexes.
 type Orders = Vec<(String, &'static str)>;
 
-struct Session {
+struct Comparison {
     /// The collection that has no index.
     scanned: &'static str,
     /// Those that have: each is compared with a scan of the same documents.
@@ -57,7 +57,7 @@ fn shown(mut reply: Document, sorted: bool) -> Document {
     reply
 }
 
-impl Session {
+impl Comparison {
     /// A command, without its collection; and whether its answer has an order of its own.
     fn command(&mut self) -> (Document, bool) {
         let (low, width) = (self.dice.roll(VALUES), 1 + self.dice.roll(VALUES / 2));
@@ -127,14 +127,14 @@ fn create_index(client: &mut WireClient, collection: &str, order: &str) {
 }
 
 /// The sessions: those with pairings apart.
-fn sessions() -> [Session; 2] {
+fn comparisons() -> [Comparison; 2] {
     let available = kinds::of_orders().filter(|order| order.kind().availability == Availability::Available);
     let (few, many): (Vec<_>, Vec<_>) =
         available.map(|order| order.name()).partition(|it| it.ends_with("cloz"));
     let both = |order: &&'static str| [(format!("{order}{TYPED}"), *order), ((*order).to_owned(), *order)];
     let seed = seed();
     let session =
-        |scanned, orders, commands| Session { scanned, orders, commands, dice: Dice::new(seed), next: 0 };
+        |scanned, orders, commands| Comparison { scanned, orders, commands, dice: Dice::new(seed), next: 0 };
     [
         session("scanned", many.iter().flat_map(both).collect(), COMMANDS),
         session(
@@ -147,7 +147,7 @@ fn sessions() -> [Session; 2] {
 
 #[test]
 fn a_session_has_the_same_replies_by_every_order_and_by_scan_before_and_after_kills() {
-    let mut sessions = sessions();
+    let mut sessions = comparisons();
     assert!(sessions.iter().all(|session| !session.orders.is_empty()));
     let mut system = System::make(Making::default());
     let declared: String = sessions.iter().map(|session| schema(&session.orders)).collect();

@@ -101,6 +101,7 @@ fn step_shape(step: &Step) -> String {
         Step::ArxEq(change) => format!("equality {}", blanked(change)),
         Step::ArxRange(change) => format!("range {}", blanked(change)),
         Step::Bplus(change) => format!("B+ tree {}", blanked(change)),
+        Step::Pope(change) => format!("POPE {}", blanked(change)),
         Step::Upload { .. } | Step::Parts { .. } => blanked(step),
     }
 }
@@ -163,6 +164,7 @@ pub(crate) fn take_random(call: &Call, random: &mut RandomBytes) {
             | Step::Unique(_)
             | Step::ArxEq(_)
             | Step::Bplus(_)
+            | Step::Pope(_)
             | Step::Upload { .. }
             | Step::Parts { .. } => {}
         }

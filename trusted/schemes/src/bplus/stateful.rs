@@ -36,6 +36,9 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::OwnedMutexGuard;
 
+/// A value and its row.
+type Located = (u64, RowId);
+
 /// Times that a change or a search is begun anew because the server is at another version.
 const TRIES: usize = 4;
 
@@ -330,7 +333,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         &self,
         version: u64,
         asks: bool,
-        (go, come, may_be_there): (&[(u64, RowId)], &[(u64, RowId)], bool),
+        (go, come, may_be_there): (&[Located], &[Located], bool),
         random: &mut Prg,
     ) -> Result<(Vec<Entry>, HashSet<usize>), IndexError> {
         let (leaving, coming) = {
