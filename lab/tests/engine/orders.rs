@@ -174,3 +174,78 @@ fn every_order_that_a_field_may_have_answers_as_a_scan_does() {
         }
     }
 }
+
+const DECLARED: &str =
+    "[collections.\"lab.things\".fields]\nv = { operations = [\"range\"], order = \"bplus_clww\" }\n";
+
+fn order_of(field: &str, order: Option<&str>) -> IndexRequest {
+    let own =
+        order.map(|order| doc! { "storageEngine": { "arras": { "order": order, "operations": ["range"] } } });
+    IndexRequest {
+        name: format!("{field}_1"),
+        key: doc! { field: 1 },
+        unique: false,
+        sparse: false,
+        options: own.unwrap_or_default(),
+    }
+}
+
+#[test]
+fn an_index_does_not_change_its_protocol_and_says_how_it_is_done() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (local, server) = (Arc::new(Memory::new()), Arc::new(Memory::new()));
+        let world =
+            |schema| Restarted { local: &local, server: &server, directory: directory.path(), schema };
+        let engine = world("").engine().await;
+        let rows: Vec<Document> = (0..40).map(|id| doc! { "_id": id, "v": id % 7 }).collect();
+        engine.insert(&namespace(), rows, true).await.expect("an insert");
+        engine.create_indexes(&namespace(), vec![order_of("v", Some("arx_range"))]).await.expect("an index");
+        for order in [Some("bplus_clww"), Some("bplus_lewi_wu")] {
+            let refused =
+                engine.create_indexes(&namespace(), vec![order_of("v", order)]).await.expect_err("another");
+            assert_eq!(arras_mongo::error::code_of(refused.fault).0, 85, "{refused}");
+            for word in ["'v'", "by arx_range", "dropIndex(\"v_1\")", "create it again"] {
+                assert!(refused.message.contains(word), "{word}: {refused}");
+            }
+        }
+        engine.create_indexes(&namespace(), vec![order_of("v", Some("auto"))]).await.expect("the same");
+        drop(engine);
+
+        // A schema that calls for another one is told, too, and changes nothing.
+        let engine = world(DECLARED).engine().await;
+        let unmet = engine.apply_schema().await;
+        assert_eq!(unmet.len(), 1, "{unmet:?}");
+        assert!(!unmet[0].transient && unmet[0].why.contains("dropIndex(\"v_1\")"), "{unmet:?}");
+        let between = query(&doc! { "v": { "$gte": 2, "$lte": 3 } }, &doc! {}, None);
+        let by = async |engine: &Engine<Arc<Memory>, Direct1>| {
+            let explained = engine.explain(&namespace(), between.clone(), &[]).await.expect("a plan");
+            (explained.to_string(), found(engine, between.clone()).await.len())
+        };
+        let (explained, count) = by(&engine).await;
+        assert!(explained.contains("ArxRange(v)") && count == 12, "{explained}");
+
+        // Dropped and created, as it was told.
+        engine.drop_index(&namespace(), "v_1").await.expect("it is there");
+        assert_eq!(engine.apply_schema().await, []);
+        let (explained, count) = by(&engine).await;
+        assert!(explained.contains("B+ tree over CLWW(v)") && count == 12, "{explained}");
+        let names: Vec<String> = engine
+            .indexes(&namespace())
+            .await
+            .expect("indexes")
+            .into_iter()
+            .map(|index| index.name)
+            .collect();
+        assert!(names.contains(&"arras_bplus_clww_v_1".to_owned()), "{names:?}");
+        drop(engine);
+
+        // Taken out of the schema, it stays, and an application's index beside it is refused another protocol.
+        let engine = world("").engine().await;
+        let refused =
+            engine.create_indexes(&namespace(), vec![order_of("v", None)]).await.expect_err("another");
+        assert_eq!(arras_mongo::error::code_of(refused.fault).0, 85, "{refused}");
+        let (explained, count) = by(&engine).await;
+        assert!(explained.contains("B+ tree over CLWW(v)") && count == 12, "{explained}");
+    });
+}

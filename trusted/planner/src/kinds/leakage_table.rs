@@ -1,6 +1,6 @@
 //! The table of THREATS.md, from the values that the planner compares: what each kind of index shows.
 
-use super::{ALL, Availability, IndexKind, Serves, Shape, Tuning};
+use super::{ALL, Shape, Tuning};
 use arras_protocol::leakage::{Leakage, Pattern, SCAN};
 
 /// What stands before the table in THREATS.md.
@@ -13,25 +13,17 @@ const END: &str = "<!-- leakage: end -->\n";
 #[must_use]
 pub fn leakage_table() -> String {
     let mut table = String::from(
-        "| | a field can have it | snapshot | persistent, from each search | persistent, from each write |\n|---|---|---|---|---|\n",
+        "| | name | snapshot | persistent, from each search | persistent, from each write |\n|---|---|---|---|---|\n",
     );
-    table.push_str(&row("scan, documents", "always there", &SCAN));
+    table.push_str(&row("scan, documents", SCAN.protocol, &SCAN));
     for kind in ALL {
         let shape = Shape { key_bytes: 8, tuning: Tuning::default() };
-        table.push_str(&row(kind.title, &how(kind), &(kind.leakage)(&shape)));
+        table.push_str(&row(kind.title, kind.name, &(kind.leakage)(&shape)));
     }
     table
 }
 
-fn how(kind: &IndexKind) -> String {
-    match (kind.availability, kind.serves) {
-        (Availability::Refused(_), _) => "no".to_owned(),
-        (Availability::Available, Serves::Unique | Serves::Equality) => "for equality".to_owned(),
-        (Availability::Available, Serves::Order(_)) => format!("`order = \"{}\"`", kind.name),
-    }
-}
-
-fn row(title: &str, how: &str, leakage: &Leakage) -> String {
+fn row(title: &str, name: &str, leakage: &Leakage) -> String {
     let words = |patterns: &[Pattern]| {
         let mut patterns = patterns.to_vec();
         patterns.sort();
@@ -39,7 +31,7 @@ fn row(title: &str, how: &str, leakage: &Leakage) -> String {
         if words.is_empty() { "nothing more".to_owned() } else { words.join("; ") }
     };
     let Leakage { snapshot, search, update, .. } = leakage;
-    format!("| {title} | {how} | {} | {} | {} |\n", words(snapshot), words(search), words(update))
+    format!("| {title} | `{name}` | {} | {} | {} |\n", words(snapshot), words(search), words(update))
 }
 
 /// A text with the table in its place; `None` if it has no place for it.

@@ -59,6 +59,8 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
     for (own, why) in [
         (doc! {"order": "mope"}, "\"arx_range\", "),
         (doc! {"order": "path_oram"}, "transaction of a document"),
+        (doc! {"order": "bplus_clww", "sums": ["x"]}, "counts and sums"),
+        (doc! {"order": "bplus_clww", "widthBits": 128}, "32 or 64 bits"),
         (doc! {"order": "arx_range", "operations": ["eq"]}, "equality alone"),
     ] {
         let error = indexes_for(&arras(own.clone()), None).unwrap_err();

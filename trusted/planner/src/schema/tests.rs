@@ -121,10 +121,22 @@ const WRONG: &[WrongText] = &[
     ("[collections.\"a.b\".fields]\nx = { order = \"kerschbaum_tueno\" }\n", 2, 15, &["rewrites its array"]),
     // It has keys for one field only, and no sums.
     (
-        "[collections.\"a.b\"]\nindexes = [[\"y\", \"x\"]]\nfields.x = { order = \"pope\" }\npatterns = [{ eq = [\"y\"], range = [\"x\"] }]\n",
+        "[collections.\"a.b\"]\nindexes = [[\"y\", \"x\"]]\nfields.x = { order = \"bplus_clww\" }\npatterns = [{ eq = [\"y\"], range = [\"x\"] }]\n",
         3,
         22,
-        &["'x' cannot have order = \"pope\""],
+        &["'x' cannot have order = \"bplus_clww\"", "one field", "y, x"],
+    ),
+    (
+        "[collections.\"a.b\"]\nfields.x = { order = \"bplus_lewi_wu\" }\npatterns = [{ range = [\"x\"], count = true }]\n",
+        2,
+        22,
+        &["'x' cannot have order", "counts and sums"],
+    ),
+    (
+        "[collections.\"a.b\".fields]\nx = { width_bits = 128, order = \"bplus_clww\" }\n",
+        2,
+        33,
+        &["32 or 64 bits", "128"],
     ),
 ];
 
