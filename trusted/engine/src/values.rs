@@ -11,7 +11,7 @@ use super::{Shared, error, terms};
 use arras_planner::terms::equality_bytes;
 use arras_protocol::{Channel, IndexId, RowId, arx_eq, unique};
 use arras_records::OpenDocument;
-use arras_schemes::arx_eq::occurrences::Occurrences;
+pub(super) use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_schemes::arx_eq::{ArxEq, covered, searches};
 use arras_schemes::contract::Serves;
 use arras_schemes::unique::UniqueLabels;
