@@ -181,7 +181,8 @@ impl<C: Channel<Protocol>> LogarithmicBrc<C> {
         })
     }
 
-    /// An index as it was when [`LogarithmicBrc::state`] was taken.
+    /// An index as it was when [`LogarithmicBrc::state`] was taken. If a write was under way since, of which the state does not
+    /// tell whether the server has completed it, the next write is refused until [`LogarithmicBrc::collect`] has dropped it.
     ///
     /// # Errors
     /// [`IndexError::Caller`] as with [`LogarithmicBrc::new`]; [`IndexError::State`] if `state` was not made by it.
