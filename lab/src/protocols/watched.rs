@@ -118,6 +118,10 @@ impl<O: OrderScheme> OrderScheme for Watched<O> {
 }
 
 impl<O: StatefulScheme> StatefulScheme for Watched<O> {
+    fn values(&self) -> usize {
+        self.lock().values()
+    }
+
     fn value(&self, ciphertext: u64) -> Option<u64> {
         self.lock().value(ciphertext)
     }

@@ -5,6 +5,7 @@ mod sealed;
 mod stateful;
 mod store;
 mod views;
+mod writes;
 
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, key, prg};

@@ -230,6 +230,10 @@ impl<S: Storage> State for LocalStore<S> {
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         self.get_as_named(COUNTERS, name).map_err(|error| IndexError::State(error.to_string()))
     }
+
+    fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError> {
+        self.each_as_named(COUNTERS, beginning, visit).map_err(|error| IndexError::State(error.to_string()))
+    }
 }
 
 fn is_range(part: &Part) -> bool {

@@ -200,6 +200,40 @@ impl<S: Storage> LocalStore<S> {
         opened.collect()
     }
 
+    /// Visits the records set by [`Self::set_as_named`] whose names start with `prefix`, by name.
+    ///
+    /// # Errors
+    /// [`LocalError`] if the engine fails or a record does not open.
+    pub fn each_as_named<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], T),
+    ) -> Result<(), LocalError> {
+        let mut outcome = Ok(());
+        self.store.read()?.scan(
+            table,
+            (Bound::Included(prefix), Bound::Unbounded),
+            Direction::Ascending,
+            &mut |name, sealed| {
+                if !name.starts_with(prefix) {
+                    return ControlFlow::Break(());
+                }
+                match self.open_record(table, name, sealed) {
+                    Ok(record) => {
+                        visit(name, record);
+                        ControlFlow::Continue(())
+                    }
+                    Err(error) => {
+                        outcome = Err(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            },
+        )?;
+        outcome
+    }
+
     /// Removes the records set by [`Self::set_as_named`] whose names start with `prefix`.
     ///
     /// # Errors

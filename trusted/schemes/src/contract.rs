@@ -56,6 +56,12 @@ pub trait State: Send + Sync {
     /// # Errors
     /// [`IndexError::State`].
     fn read(&self, name: &[u8]) -> Result<Option<Vec<u8>>, IndexError>;
+
+    /// Visits the records whose names begin so, by name.
+    ///
+    /// # Errors
+    /// [`IndexError::State`].
+    fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError>;
 }
 
 /// A record of the caller's durable state as it is to become; none: it goes.

@@ -92,6 +92,9 @@ pub trait OrderScheme: Send + Sync {
 /// What an index needs of a scheme with state beside encryption, so that the state follows what became of its changes.
 /// Stored ciphertexts are numbers here. None of these calls is one of the scheme's: they cost no primitive.
 pub trait StatefulScheme: OrderScheme {
+    /// How many values it has.
+    fn values(&self) -> usize;
+
     /// The value of a ciphertext, if it is one.
     fn value(&self, ciphertext: u64) -> Option<u64>;
 

@@ -25,6 +25,10 @@ impl State for Stateless {
     fn read(&self, _name: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         panic!("POPE reads no state")
     }
+
+    fn each(&self, _beginning: &[u8], _visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError> {
+        Ok(())
+    }
 }
 
 /// An index and the writes of its documents. Searches page by page.

@@ -1,10 +1,10 @@
 //! What a search found, checked entry by entry.
 
 use super::names::{Names, Ties};
+use crate::contract::Order;
 use crate::error::{IndexError, OpenFailed};
 use crate::ore::domain::plaintext_key;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{SealedEntry, TieToken};
 use arras_protocol::ore::Scheme;
 use std::cmp::Ordering;

@@ -2,10 +2,10 @@
 
 use super::refused;
 use super::reply::Range;
+use crate::contract::Order;
 use crate::error::IndexError;
 use crate::ore::{End, OrderScheme};
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{BPlus as Protocol, Bound, Request, Response};
 use arras_protocol::{Channel, IndexId};
 
@@ -34,29 +34,42 @@ pub(super) struct Searching<'c, C> {
 }
 
 impl<C: Channel<Protocol>> Searching<'_, C> {
-    /// Asks for a range. `take` puts a reply's entries to the range and says where it goes on, if it has an entry.
+    /// Asks once for a range. `take` puts the reply's entries to the range and says where it goes on, if it has an entry;
+    /// none if the range, or its limit, is through.
+    pub(super) async fn once(
+        &self,
+        (lower, upper): (Bound, Bound),
+        range: &mut Range,
+        mut take: impl FnMut(&mut Range, &[u8]) -> Result<Option<Bound>, IndexError> + Send,
+    ) -> Result<Option<Bound>, IndexError> {
+        let (index, version, order) = (self.index, self.version, range.order);
+        let limit = range.remaining().map(|remaining| remaining as u64);
+        let request = Request::Search { index, version, lower, upper, order, limit };
+        let Response::Found { entries, more } = self.channel.call(request).await? else {
+            return Err(IndexError::Peer("not the answer to a search"));
+        };
+        let next = take(range, entries.as_slice())?;
+        if !more || range.remaining() == Some(0) {
+            return Ok(None);
+        }
+        match next.filter(|_| !entries.is_empty()) {
+            Some(next) => Ok(Some(next)),
+            None => Err(IndexError::Peer("more to come after nothing")),
+        }
+    }
+
+    /// Asks for a range until it is through.
     pub(super) async fn through(
         &self,
         (mut lower, mut upper): (Bound, Bound),
         range: &mut Range,
         mut take: impl FnMut(&mut Range, &[u8]) -> Result<Option<Bound>, IndexError> + Send,
     ) -> Result<(), IndexError> {
-        let (index, version, order) = (self.index, self.version, range.order);
         for _ in 0..REPLIES_MAX {
-            let limit = range.remaining().map(|remaining| remaining as u64);
-            let (low, high) = (lower.clone(), upper.clone());
-            let request = Request::Search { index, version, lower: low, upper: high, order, limit };
-            let Response::Found { entries, more } = self.channel.call(request).await? else {
-                return Err(IndexError::Peer("not the answer to a search"));
-            };
-            let next = take(range, entries.as_slice())?;
-            if !more || range.remaining() == Some(0) {
+            let Some(next) = self.once((lower.clone(), upper.clone()), range, &mut take).await? else {
                 return Ok(());
-            }
-            let Some(next) = next.filter(|_| !entries.is_empty()) else {
-                return Err(IndexError::Peer("more to come after nothing"));
             };
-            match order {
+            match range.order {
                 Order::Ascending => lower = next,
                 Order::Descending => upper = next,
             }

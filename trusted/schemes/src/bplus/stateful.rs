@@ -14,7 +14,11 @@
 //! because a change came between, is asked again with writers held off.
 //!
 //! *State.* What a change makes of it comes with its steps, as records ([`StateChange`]): for each ciphertext its value,
-//! and the version. [`crate::ore::fh_ope::FhOpe::from_records`] takes them up.
+//! and the version. The scheme takes them up again ([`StatefulBPlus::at_version`]). A write may hold all parts of a change ([`StagedRevision::whole`]); then it
+//! makes them all or none.
+
+mod contract;
+mod merged;
 
 use super::names::Names;
 use super::reply::Range;
@@ -48,8 +52,8 @@ struct State<S> {
     version: u64,
     /// The next version that no change had.
     next: u64,
-    /// Changes from this version of which it is not known whether the server made them.
-    doubts: Vec<Step>,
+    /// Changes from this version of which it is not known whether the server made them, each whole or not at all.
+    doubts: Vec<Vec<Step>>,
 }
 
 impl<S: StatefulScheme> State<S> {
@@ -68,8 +72,9 @@ impl<S: StatefulScheme> State<S> {
         if self.version != asked {
             return Ok(());
         }
-        match self.doubts.iter().find(|step| step.to == at).cloned() {
-            Some(step) => self.advance(&step),
+        let made = |steps: &&Vec<Step>| steps.last().is_some_and(|step| step.to == at);
+        match self.doubts.iter().find(made).cloned() {
+            Some(steps) => steps.iter().try_for_each(|step| self.advance(step)),
             None => Err(IndexError::Peer("the index is of another version than the state kept of it")),
         }
     }
@@ -109,8 +114,8 @@ pub struct StagedRevision<S: StatefulScheme> {
     shared: Arc<Shared<S>>,
     index: IndexId,
     steps: VecDeque<Step>,
-    /// Whether the first of them was given out.
-    given: bool,
+    /// How many of them were given out, from the first.
+    given: usize,
     _alone: OwnedMutexGuard<()>,
 }
 
@@ -124,7 +129,7 @@ impl<S: StatefulScheme> StagedRevision<S> {
     /// The next part; `None` if there is nothing more to write.
     pub fn part(&mut self) -> Option<RevisionPart> {
         let step = self.steps.front()?;
-        self.given = true;
+        self.given = 1;
         let change = Change::Revise { index: self.index, revision: step.revision() };
         let steps = vec![write::Step::Bplus(change)];
         Some(RevisionPart { steps, state: step.state(self.index), last: self.steps.len() == 1 })
@@ -135,16 +140,25 @@ impl<S: StatefulScheme> StagedRevision<S> {
     /// # Errors
     /// [`IndexError::State`] if the tree was changed behind this change's back.
     pub fn commit_part(&mut self) -> Result<(), IndexError> {
-        self.given = false;
-        match self.steps.pop_front() {
-            Some(step) => self.shared.write().advance(&step),
-            None => Ok(()),
+        let given = std::mem::take(&mut self.given);
+        self.steps.drain(..given).try_for_each(|step| self.shared.write().advance(&step))
+    }
+
+    /// All parts as one, for a write that holds them all.
+    pub fn whole(&mut self) -> RevisionPart {
+        self.given = self.steps.len();
+        let (mut steps, mut state) = (Vec::with_capacity(self.given), merged::Merged::default());
+        for step in &self.steps {
+            let change = Change::Revise { index: self.index, revision: step.revision() };
+            steps.push(write::Step::Bplus(change));
+            state.add(step.state(self.index));
         }
+        RevisionPart { steps, state: state.changes(), last: true }
     }
 
     /// The server has refused the part that was given last: nothing of it was made.
     pub fn abort(mut self) {
-        self.given = false;
+        self.given = 0;
     }
 
     /// The version that the next part begins at.
@@ -155,8 +169,9 @@ impl<S: StatefulScheme> StagedRevision<S> {
 
 impl<S: StatefulScheme> Drop for StagedRevision<S> {
     fn drop(&mut self) {
-        if let Some(step) = self.steps.pop_front().filter(|_| self.given) {
-            self.shared.write().doubts.push(step);
+        if self.given > 0 {
+            let given = self.steps.drain(..self.given).collect();
+            self.shared.write().doubts.push(given);
         }
     }
 }
@@ -208,6 +223,20 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
         let mut seed = [0; 16];
         self.prg.lock().unwrap_or_else(PoisonError::into_inner).fill(&mut seed);
         Prg::new(&seed)
+    }
+
+    /// Takes a reply's entries in; where the search goes on.
+    fn take(&self, range: &mut Range, entries: &[u8], version: u64) -> Result<Option<Bound>, IndexError> {
+        let state = self.shared.read();
+        // What is sealed tells the value. The tree, if it has not gone on since, must tell the same.
+        let known = state.version == version;
+        let agrees = |stored: &[u8], value| !known || state.scheme.decrypt(stored) == Ok(value);
+        range.take(&self.names, entries, agrees, |_| None)?;
+        Ok(range.last.as_ref().map(|last| Bound {
+            // Each stored ciphertext is one entry's own, and asks as well.
+            query: last.stored.clone().into(),
+            after: Some(After { sealed: last.sealed, tie: None }),
+        }))
     }
 
     /// What to ask for: those entries whose values the tree has. Each with its place in the list.
@@ -279,13 +308,19 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         may_be_there: bool,
     ) -> Result<StagedRevision<S>, IndexError> {
         let (insert, remove) = (values(self.public, insert)?, values(self.public, remove)?);
-        self.stage_values(&insert, &remove, may_be_there).await
+        let alone = self.alone().await;
+        self.stage_values(alone, (&insert, &remove), may_be_there).await
+    }
+
+    /// Waits until no other change is staged.
+    async fn alone(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.shared.writing).lock_owned().await
     }
 
     async fn stage_values(
         &self,
-        insert: &[(u64, RowId)],
-        remove: &[(u64, RowId)],
+        alone: OwnedMutexGuard<()>,
+        (insert, remove): (&[(u64, RowId)], &[(u64, RowId)]),
         may_be_there: bool,
     ) -> Result<StagedRevision<S>, IndexError> {
         let come: HashSet<_> = insert.iter().copied().collect();
@@ -297,7 +332,6 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         let may_be_there = may_be_there || !seen.is_empty();
         seen.clear();
         come.retain(|entry| seen.insert(*entry));
-        let alone = Arc::clone(&self.shared.writing).lock_owned().await;
         let mut random = self.random();
         for _ in 0..TRIES {
             let (version, asks) = {
@@ -323,7 +357,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
             let steps = steps(scheme, &self.names, wish, (version, next), &mut random)?;
             drop(state);
             let shared = Arc::clone(&self.shared);
-            return Ok(StagedRevision { shared, index: self.index, steps, given: false, _alone: alone });
+            return Ok(StagedRevision { shared, index: self.index, steps, given: 0, _alone: alone });
         }
         Err(IndexError::Peer("a version that does not stay"))
     }
@@ -374,7 +408,8 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
     async fn change(&self, insert: &[(u64, RowId)], remove: &[(u64, RowId)]) -> Result<(), IndexError> {
         let mut may_be_there = false;
         for _ in 0..TRIES {
-            let mut staged = self.stage_values(insert, remove, may_be_there).await?;
+            let alone = self.alone().await;
+            let mut staged = self.stage_values(alone, (insert, remove), may_be_there).await?;
             let Err(error) = self.write(&mut staged).await else { return Ok(()) };
             match error {
                 IndexError::Channel(ChannelError::Refused(Refusal::OtherVersion { version })) => {
@@ -445,24 +480,13 @@ impl<S: StatefulScheme, C: Channel<Protocol>> RangeIndex for StatefulBPlus<S, C>
             };
             let mut range = Range::new(self.public, (lower, upper), order, limit);
             let searching = Searching { channel: &self.channel, index: self.index, version };
-            let take = |range: &mut Range, entries: &[u8]| {
-                let state = self.shared.read();
-                // What is sealed tells the value. The tree, if it has not gone on since, must tell the same.
-                let known = state.version == version;
-                let agrees = |stored: &[u8], value| !known || state.scheme.decrypt(stored) == Ok(value);
-                range.take(&self.names, entries, agrees, |_| None)?;
-                Ok(range.last.as_ref().map(|last| Bound {
-                    // Each stored ciphertext is one entry's own, and asks as well.
-                    query: last.stored.clone().into(),
-                    after: Some(After { sealed: last.sealed, tie: None }),
-                }))
-            };
+            let take = |range: &mut Range, entries: &[u8]| self.take(range, entries, version);
             match searching.through(ends, &mut range, take).await {
                 Ok(()) => return Ok(range.found),
                 Err(error) => {
                     let Some(at) = other_version(&error) else { return Err(error) };
                     if alone.is_none() {
-                        alone = Some(Arc::clone(&self.shared.writing).lock_owned().await);
+                        alone = Some(self.alone().await);
                     }
                     self.shared.write().catch_up(version, at)?;
                 }

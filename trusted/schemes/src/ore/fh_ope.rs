@@ -218,6 +218,10 @@ impl OrderScheme for FhOpe {
 }
 
 impl StatefulScheme for FhOpe {
+    fn values(&self) -> usize {
+        self.len()
+    }
+
     fn value(&self, ciphertext: u64) -> Option<u64> {
         self.list.plaintext(ciphertext)
     }

@@ -10,7 +10,10 @@
 
 use super::FhOpe;
 use super::list::List;
+use crate::contract::State;
+use crate::error::IndexError;
 use crate::ore::StatefulScheme;
+use arras_protocol::IndexId;
 use arras_protocol::ore::Width;
 use zeroize::Zeroizing;
 
@@ -78,6 +81,21 @@ impl FhOpe {
 }
 
 impl FhOpe {
+    /// The tree of an index and its version, as its changes left them in the caller's state: for
+    /// [`crate::bplus::StatefulBPlus::at_version`].
+    ///
+    /// # Errors
+    /// [`IndexError::State`] if the records cannot be read or are not those of one tree.
+    pub fn saved(index: IndexId, width: Width, state: &dyn State) -> Result<(Self, u64), IndexError> {
+        let mut records = Vec::new();
+        let prefix = index.as_bytes();
+        state.each(prefix, &mut |name, value| {
+            records.push((name.strip_prefix(prefix).unwrap_or(name).to_vec(), Zeroizing::new(value)));
+        })?;
+        let records = records.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        Self::from_records(width, records).map_err(|error| IndexError::State(error.to_string()))
+    }
+
     /// Takes up the records that an index's changes left ([`crate::contract::StateChange`]), their names without the
     /// index's; the tree, and the index's version. None at all: an empty tree, at version 0.
     ///
