@@ -10,7 +10,7 @@ use arras_protocol::write::Step;
 use arras_protocol::{IndexId, arx_eq, unique};
 use arras_schemes::arx_eq::ArxEq;
 use arras_schemes::arx_range::Epochs;
-use arras_schemes::contract::EncryptedIndex;
+use arras_schemes::contract::{EncryptedIndex, State};
 use arras_schemes::error::IndexError;
 use arras_schemes::unique::UniqueLabels;
 use arras_service::store::IndexRequest;
@@ -94,6 +94,8 @@ pub struct Opening<'o, C> {
     pub epochs: &'o Arc<Epochs>,
     /// Separators of a range index that the proxy keeps in the clear.
     pub top_nodes: usize,
+    /// Records that changes of indexes left.
+    pub state: &'o dyn State,
 }
 
 impl<C: ServerChannel> Opening<'_, C> {
@@ -105,7 +107,7 @@ impl<C: ServerChannel> Opening<'_, C> {
             PhysicalIndex::Range { .. } => {
                 let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
                 let making = Making { part: part.clone(), key, channel, epochs, top_nodes: self.top_nodes };
-                (protocols::row(part)?.open)(making).await?
+                (protocols::row(part)?.open)(making, self.state).await?
             }
         })
     }

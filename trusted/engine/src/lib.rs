@@ -406,7 +406,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// What keyed halves are opened with.
     fn opening(&self) -> Opening<'_, C> {
-        Opening { channel: &self.channel, epochs: &self.epochs, top_nodes: self.settings.range.top_nodes }
+        Opening {
+            channel: &self.channel,
+            epochs: &self.epochs,
+            top_nodes: self.settings.range.top_nodes,
+            state: &*self.local,
+        }
     }
 
     /// Builds a collection's keyed halves.

@@ -11,11 +11,12 @@ use arras_protocol::arx_range;
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::write::Step;
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
-use arras_schemes::bplus::{self, BPlus};
-use arras_schemes::contract::{EncryptedIndex, Pending};
+use arras_schemes::bplus::{self, BPlus, StatefulBPlus};
+use arras_schemes::contract::{EncryptedIndex, Pending, State};
 use arras_schemes::error::IndexError;
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -40,14 +41,17 @@ type Opened = Pending<'static, Result<Arc<dyn EncryptedIndex>, IndexError>>;
 /// Makes the steps that make an index.
 type Create = Box<dyn Fn(&PartRecord, &Key) -> Result<Vec<Step>, IndexError> + Send + Sync>;
 
+/// Takes an index up; reads records before it waits for anything.
+type Open<C> = Box<dyn Fn(Making<C>, &dyn State) -> Opened + Send + Sync>;
+
 /// A protocol.
 pub(super) struct Row<C> {
     /// Its name in the planner's table.
     name: &'static str,
     /// The steps that make an empty index on the server.
     pub(super) create: Create,
-    /// Takes one up.
-    pub(super) open: Box<dyn Fn(Making<C>) -> Opened + Send + Sync>,
+    /// Takes one up, with the records that its changes left.
+    pub(super) open: Open<C>,
 }
 
 /// The row of the protocol of a part.
@@ -85,6 +89,7 @@ fn rows<C: ServerChannel>() -> Vec<Row<C>> {
         bplus_row("bplus_lewi_wu", lewi_wu, |key, width| LewiWu::new(key, width, BLOCK)),
         #[cfg(feature = "cloz")]
         bplus_row("bplus_cloz", Scheme::Cloz, arras_schemes::ore::cloz::Cloz::new),
+        fh_ope_row(),
     ]
 }
 
@@ -96,7 +101,7 @@ fn arx_range_row<C: ServerChannel>() -> Row<C> {
             let parameters = arx_range_parameters(part, 0)?;
             Ok(ArxRange::<()>::create(part.id, key, parameters, &mut rand::rng()))
         }),
-        open: Box::new(|making| {
+        open: Box::new(|making, _| {
             Box::pin(async move {
                 let parameters = arx_range_parameters(&making.part, making.top_nodes)?;
                 let mut rng = StdRng::from_rng(&mut rand::rng());
@@ -128,12 +133,31 @@ fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
             let scheme = public(width(part)?);
             Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
         }),
-        open: Box::new(move |making| {
+        open: Box::new(move |making, _| {
             let opened = width(&making.part).map(|width| {
                 let scheme = keyed(&making.key, width);
                 BPlus::new(making.channel, making.part.id, &making.key, scheme, random())
             });
             Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
+        }),
+    }
+}
+
+/// The row of the B+ tree over the scheme whose ciphertexts are the proxy's state.
+fn fh_ope_row<C: ServerChannel>() -> Row<C> {
+    Row {
+        name: "bplus_fh_ope",
+        create: Box::new(|part, _| {
+            let scheme = Scheme::FhOpe(width(part)?);
+            Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
+        }),
+        open: Box::new(|making, state| {
+            let saved = width(&making.part).and_then(|width| FhOpe::saved(making.part.id, width, state));
+            let opened = saved.map(|(scheme, version)| {
+                let index = StatefulBPlus::new(making.channel, making.part.id, &making.key, scheme, random());
+                Arc::new(index.at_version(version)) as Arc<dyn EncryptedIndex>
+            });
+            Box::pin(std::future::ready(opened))
         }),
     }
 }

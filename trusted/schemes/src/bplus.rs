@@ -7,8 +7,8 @@
 //! rows, or alters a ciphertext, is found out. What it has of an entry says nothing of the entry's document, and is the
 //! same again only if the same pair of value and row comes again.
 //!
-//! Schemes without state are [`BPlus`]: nothing is saved, and no lock is held while the server is asked. FH-OPE, whose
-//! ciphertexts are the client's state, is [`StatefulBPlus`].
+//! Schemes without state are [`BPlus`]: nothing is saved, and no lock is held while the server is asked. One whose
+//! ciphertexts are the client's state is [`StatefulBPlus`].
 //!
 //! *Deviations.* The paper stores rows as they are. Every entry found is opened and must lie in the range, in order and
 //! once; that the server leaves none out, or keeps what was removed, is not checked, for nothing authenticates that.

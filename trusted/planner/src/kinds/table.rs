@@ -128,7 +128,7 @@ static BPLUS_CLOZ: IndexKind = bplus!(
     )
 );
 static BPLUS_FH_OPE: IndexKind =
-    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8, MEASURED_ONLY);
+    bplus!("bplus_fh_ope", "B+ tree over FH-OPE", bplus::BPLUS_FH_OPE, |_| 8, |_| 8);
 
 static LOGARITHMIC_BRC: IndexKind = IndexKind {
     name: "logarithmic_brc",

@@ -1,4 +1,4 @@
-//! B+ tree over a scheme whose ciphertexts are the client's state: FH-OPE.
+//! B+ tree over a scheme whose ciphertexts are the client's state.
 //!
 //! *Versions.* Every change takes the index from one version to another, and every message carries the version it is for;
 //! the server refuses any other. A change is found out on the tree here, which is then as it was, and made on it once the
