@@ -176,6 +176,9 @@ impl<C> Pope<C> {
         let mut sequence = self.sequence.fetch_add(count as u64, Ordering::Relaxed);
         let mut sealed = Vec::with_capacity(count * self.elements.sealed_bytes());
         for (entries, kind) in [(remove, Kind::Tombstone), (insert, Kind::Insertion)] {
+            if entries.is_empty() {
+                continue;
+            }
             let numbers = Numbers::new(epoch, sequence, entries.len())
                 .ok_or(IndexError::Caller("a POPE index has no number left"))?;
             self.with_random(|prg| self.elements.seal(entries, (kind, numbers), prg, &mut sealed))?;
