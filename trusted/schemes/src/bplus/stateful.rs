@@ -46,6 +46,9 @@ type Located = (u64, RowId);
 /// Times that a change or a search is begun anew because the server is at another version.
 const TRIES: usize = 4;
 
+/// An entry as the caller names it.
+type ValueAndRow = (u64, RowId);
+
 /// The tree, and what is not known of it.
 struct State<S> {
     scheme: S,
@@ -320,7 +323,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
     async fn stage_values(
         &self,
         alone: OwnedMutexGuard<()>,
-        (insert, remove): (&[(u64, RowId)], &[(u64, RowId)]),
+        (insert, remove): (&[ValueAndRow], &[ValueAndRow]),
         may_be_there: bool,
     ) -> Result<StagedRevision<S>, IndexError> {
         let come: HashSet<_> = insert.iter().copied().collect();

@@ -3,9 +3,12 @@
 use crate::contract::StateChange;
 use std::collections::BTreeMap;
 
+/// A record with the change, and without it.
+type Record = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// Records that several parts change, one after the other.
 #[derive(Default)]
-pub(super) struct Merged(BTreeMap<Vec<u8>, (Option<Vec<u8>>, Option<Vec<u8>>)>);
+pub(super) struct Merged(BTreeMap<Vec<u8>, Record>);
 
 impl Merged {
     pub(super) fn add(&mut self, changes: Vec<StateChange>) {
