@@ -74,19 +74,29 @@ fn between(dice: &mut Prg, low: i32, high: i32) -> i32 {
     low + i32::try_from(seed::below(dice, u64::from(low.abs_diff(high)))).expect("small")
 }
 
+/// A document, now and then without the field, with several values of it or, where any type is allowed, with others.
+fn odd(id: i32, value: i32, is_typed: bool) -> Document {
+    match value.rem_euclid(7) {
+        0 => doc! { "_id": id },
+        1 => doc! { "_id": id, "v": [value, value + 1] },
+        2 if !is_typed => doc! { "_id": id, "v": format!("a string that is longer than a key, {value}") },
+        3 if !is_typed => doc! { "_id": id, "v": f64::from(value) + 0.3 },
+        _ => doc! { "_id": id, "v": value },
+    }
+}
+
 /// A write, on the engine and on the plaintext.
-async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32) {
+async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32, is_typed: bool) {
     let value = between(dice, -50, 50);
     match between(dice, 0, 6) {
         0..=2 => {
             let other = between(dice, -50, 50);
-            let documents =
-                vec![doc! { "_id": next_id, "v": value }, doc! { "_id": next_id + 1, "v": other }];
+            let documents = vec![doc! { "_id": next_id, "v": value }, odd(next_id + 1, other, is_typed)];
             let inserted = store.insert(&namespace(), documents, true).await.expect("an insert");
             assert_eq!(inserted.count, 2);
         }
         3 | 4 => {
-            let update = doc! { "$inc": { "v": between(dice, -9, 9) } };
+            let update = doc! { "$set": { "v": between(dice, -60, 60) } };
             let statement = UpdateStatement {
                 filter: Filter::parse(&doc! { "v": { "$gte": value, "$lt": value + 6 } }).expect("a filter"),
                 update: Update::parse(&Bson::Document(update)).expect("an update"),
@@ -119,10 +129,11 @@ async fn compare<S: Store>(engine: &S, plain: &PlainStore, dice: &mut Prg) {
     let expected = found(plain, query(&filter, &sort, limit)).await;
     assert_eq!(own.len(), expected.len(), "{filter} by {sort}, {limit:?}");
     if !sort.is_empty() {
-        let values = |documents: &[Document]| -> Vec<Option<Bson>> {
-            documents.iter().map(|document| document.get("v").cloned()).collect()
-        };
-        assert_eq!(values(&own), values(&expected), "{filter} by {sort}");
+        let sort = Sort::parse(&sort).expect("a sort");
+        for (own, expected) in own.iter().zip(&expected) {
+            let order = sort.compare_values(&sort.values(own), &sort.values(expected));
+            assert!(order.is_eq(), "{own} in the place of {expected}");
+        }
     }
     let all = found(plain, query(&filter, &Document::new(), None)).await;
     assert!(own.iter().all(|document| all.contains(document)), "each as it is");
@@ -134,6 +145,7 @@ async fn session(order: &str, schema: &str, commands: usize) {
     let world = Restarted { local: &local, server: &server, directory: directory.path(), schema };
     let plain = PlainStore::new();
     plain.create_collection(&namespace()).await.expect("there is none");
+    let is_typed = !schema.is_empty();
     let mut engine = world.engine().await;
     engine.create_collection(&namespace()).await.expect("there is none");
     let options = doc! { "storageEngine": { "arras": { "order": order, "operations": ["range", "order"] } } };
@@ -147,8 +159,8 @@ async fn session(order: &str, schema: &str, commands: usize) {
     for number in 0..commands {
         let dice = |usage| seed::prg(number as u64, usage);
         let next_id = i32::try_from(number).expect("few") * 2;
-        change(&engine, &mut dice("change"), next_id).await;
-        change(&plain, &mut dice("change"), next_id).await;
+        change(&engine, &mut dice("change"), next_id, is_typed).await;
+        change(&plain, &mut dice("change"), next_id, is_typed).await;
         compare(&engine, &plain, &mut dice("compare")).await;
         if number % 50 == 49 {
             drop(engine);

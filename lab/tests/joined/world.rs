@@ -124,7 +124,8 @@ carried!(
     arras_protocol::arx_eq::ArxEq,
     arras_protocol::arx_eq::Entries,
     arras_protocol::arx_range::ArxRange,
-    arras_protocol::bplus::BPlus
+    arras_protocol::bplus::BPlus,
+    arras_protocol::pope::Pope
 );
 
 pub(crate) fn namespace() -> Namespace {

@@ -1,6 +1,7 @@
 //! The channel an engine needs: one that carries every protocol it uses.
 
 use arras_protocol::Channel;
+use arras_protocol::pope::Pope;
 use arras_protocol::{
     arx_eq, arx_eq::ArxEq, arx_range::ArxRange, bplus::BPlus, documents::Documents, unique::Unique,
     write::Write,
@@ -15,6 +16,7 @@ pub trait ServerChannel:
     + Channel<arx_eq::Entries>
     + Channel<ArxRange>
     + Channel<BPlus>
+    + Channel<Pope>
     + 'static
 {
 }
@@ -27,7 +29,7 @@ impl<C> ServerChannel for C where
         + Channel<arx_eq::Entries>
         + Channel<ArxRange>
         + Channel<BPlus>
-        + Channel<BPlus>
+        + Channel<Pope>
         + 'static
 {
 }

@@ -17,6 +17,7 @@ use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, State, Steps, Terms};
 use arras_service::ServiceError;
 use arras_storage::Storage;
+use rand::seq::SliceRandom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,7 +153,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut entered = 0_u64;
         for Gathered { part, entries } in gathered {
             let Some(index) = Arc::clone(&part.half).range() else { continue };
-            entries.sort_unstable_by(|left, right| (&left.value, left.row).cmp(&(&right.value, right.row)));
+            if index.fills_in_order() {
+                entries
+                    .sort_unstable_by(|left, right| (&left.value, left.row).cmp(&(&right.value, right.row)));
+            } else {
+                // In the order of keys, pages would tell which are equal; in that of the scan, which document each is of.
+                entries.shuffle(&mut rand::rng());
+            }
             let most = index.entries_in_order(self.settings.request_bytes).min(ENTRIES_PER_WRITE);
             let mut waiting = std::mem::take(entries).into_iter();
             while waiting.len() > 0 {
@@ -183,7 +190,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let place = Arc::clone(half).place().await;
         let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
         let mut staged = staged.map_err(error::index)?;
-        let Steps { freed, entries, ordered, removed } = std::mem::take(&mut staged.steps);
+        let Steps { freed, mut entries, ordered, removed } = std::mem::take(&mut staged.steps);
+        entries.shuffle(&mut rand::rng());
         let steps = [freed, entries, ordered, removed].concat();
         let changes = self.state_changes(std::mem::take(&mut staged.state));
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;

@@ -96,6 +96,8 @@ pub struct Opening<'o, C> {
     pub top_nodes: usize,
     /// Records that changes of indexes left.
     pub state: &'o dyn State,
+    /// Starts of the engine so far, this one included.
+    pub starts: u64,
 }
 
 impl<C: ServerChannel> Opening<'_, C> {
@@ -106,7 +108,8 @@ impl<C: ServerChannel> Opening<'_, C> {
             PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, &key)),
             PhysicalIndex::Range { .. } => {
                 let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
-                let making = Making { part: part.clone(), key, channel, epochs, top_nodes: self.top_nodes };
+                let (top_nodes, starts) = (self.top_nodes, self.starts);
+                let making = Making { part: part.clone(), key, channel, epochs, top_nodes, starts };
                 (protocols::row(part)?.open)(making, self.state).await?
             }
         })

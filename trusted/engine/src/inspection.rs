@@ -104,7 +104,8 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         let root = keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::new();
         let epochs = Arc::new(Epochs::new(0));
-        let opening = Opening { channel: self.channel, epochs: &epochs, top_nodes, state: self.local };
+        let opening =
+            Opening { channel: self.channel, epochs: &epochs, top_nodes, state: self.local, starts: 0 };
         for made in record.indexes.iter().filter(|made| made.ready) {
             let request = made.request()?;
             let name = request.name.clone();

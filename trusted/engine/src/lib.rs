@@ -201,6 +201,8 @@ struct Shared<S: Storage, C> {
     spill: Arc<spill::SpillFile>,
     /// Index builds under way.
     builds: builds::Builds,
+    /// Starts so far, this one included.
+    starts: u64,
     /// Insertion order: the number of this start in the high bits, so that it rises across starts.
     sequence: AtomicU64,
 }
@@ -250,6 +252,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             spill,
             builds: builds::Builds::default(),
             sequence: AtomicU64::new(starts << 40),
+            starts,
         });
         for record in catalog::all(&shared.local)? {
             let record = match accepts {
@@ -318,7 +321,8 @@ fn begin<S: Storage>(
         witness.check(seen(server, last))?;
     }
     let epoch = later_epoch(last, server.generation);
-    let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1);
+    let passed_over = if restored.is_some() { restore::STARTS_SKIPPED } else { 0 };
+    let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1 + passed_over);
     let changes = [
         local.set(STATE, EPOCH, &epoch),
         local.set(STATE, STARTS, &starts),
@@ -411,6 +415,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             epochs: &self.epochs,
             top_nodes: self.settings.range.top_nodes,
             state: &*self.local,
+            starts: self.starts,
         }
     }
 

@@ -18,6 +18,7 @@ use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
+use arras_schemes::pope::{self, Pope};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(super) struct Making<C> {
     pub(super) epochs: Arc<Epochs>,
     /// Separators of a range index that the proxy keeps in the clear.
     pub(super) top_nodes: usize,
+    /// Starts of the engine so far, this one included; a declared restore passes over many.
+    pub(super) starts: u64,
 }
 
 /// What an opening comes to.
@@ -69,9 +72,10 @@ pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexEr
 type Drop = fn(IndexId) -> Step;
 
 /// What drops an index of a protocol, by the beginning of its name: also of one that this build does not have.
-const DROPS: [(&str, Drop); 2] = [
+const DROPS: [(&str, Drop); 3] = [
     ("arx_range", |index| Step::ArxRange(arx_range::Change::DropIndex { index })),
     ("bplus_", bplus::drop_index),
+    ("pope", Pope::<()>::drop_step),
 ];
 
 /// The step that drops a part; none if no protocol ever made one of its kind.
@@ -90,6 +94,7 @@ fn rows<C: ServerChannel>() -> Vec<Row<C>> {
         #[cfg(feature = "cloz")]
         bplus_row("bplus_cloz", Scheme::Cloz, arras_schemes::ore::cloz::Cloz::new),
         fh_ope_row(),
+        pope_row(),
     ]
 }
 
@@ -161,6 +166,24 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
         }),
     }
 }
+
+/// The row of the buffer tree. What is staged in one start is newer than all of the starts before.
+fn pope_row<C: ServerChannel>() -> Row<C> {
+    Row {
+        name: "pope",
+        create: Box::new(|part, _| Pope::<()>::create(part.id, width(part)?, PAGE_BYTES)),
+        open: Box::new(|making, _| {
+            let opened = width(&making.part).and_then(|width| {
+                let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
+                Pope::open(making.channel, keyed, making.starts, random())
+            });
+            Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
+        }),
+    }
+}
+
+/// Pages of a buffer tree, in bytes.
+const PAGE_BYTES: u32 = 4096;
 
 /// Randomness for one index.
 fn random() -> Prg {

@@ -26,6 +26,8 @@ use std::sync::atomic::AtomicBool;
 const RESTORED: &[u8] = b"restored";
 /// More starts than any proxy has between a backup and its restoring.
 pub(super) const EPOCHS_SKIPPED: u64 = 1 << 32;
+/// Starts passed over by a declared restore: more than there were since the backup. 4,096 restores are left of their 24 bits.
+pub(super) const STARTS_SKIPPED: u64 = 1 << 12;
 
 /// What was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -137,6 +137,12 @@ pub trait EncryptedIndex: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// True if entries of a new index are best entered in the order of their keys; else they come in a random one, which says
+    /// nothing of keys nor of documents.
+    fn fills_in_order(&self) -> bool {
+        false
+    }
+
     /// What it can be asked.
     fn serves(&self) -> Serves<'_>;
 

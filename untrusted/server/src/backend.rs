@@ -64,6 +64,14 @@ fn unknown(ProtocolId(number): ProtocolId) -> Refusal {
     Refusal::Malformed(format!("no protocol {number}{built}"))
 }
 
+/// Outside of the laboratory, what an index holds is changed by writes alone: in the lease's transaction, at most once.
+fn within_a_write(is_change: bool) -> Result<(), Refusal> {
+    if is_change && !cfg!(feature = "lab") {
+        return Err(Refusal::Malformed("a change of an index that is not a step of a write".into()));
+    }
+    Ok(())
+}
+
 /// Decodes a request, or refuses it as malformed.
 fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
     codec::decode_expanding(body, P::REQUEST_EXPANSION)
@@ -186,9 +194,14 @@ impl<S: Storage> Backend<S> {
             ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
             ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
             ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
-            BPlus::ID => Ok(codec::encode(&bplus::answer(store, request::<BPlus>(body)?)?)),
+            BPlus::ID => {
+                let bplus = request::<BPlus>(body)?;
+                within_a_write(bplus::is_change(&bplus))?;
+                Ok(codec::encode(&bplus::answer(store, bplus)?))
+            }
             Pope::ID => {
                 let pope = request::<Pope>(body)?;
+                within_a_write(pope::is_change(&pope))?;
                 Ok(codec::encode(&pope::answer(store, self.identity.incarnation, pope)?))
             }
             #[cfg(feature = "lab")]

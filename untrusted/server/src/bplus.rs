@@ -22,6 +22,14 @@ use page::Layout;
 use std::ops::DerefMut;
 use tree::Tree;
 
+/// True for what changes the entries of an index, or which there are.
+pub(crate) fn is_change(request: &Request) -> bool {
+    match request {
+        Request::Change(_) | Request::Load { .. } => true,
+        Request::Locate { .. } | Request::Search { .. } => false,
+    }
+}
+
 /// Answers a request.
 pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response, Refusal> {
     match request {

@@ -43,6 +43,18 @@ const CHUNK_PAGES_MAX: u32 = 1 << 12;
 /// Most nodes looked at by one request; a search asks for two.
 const LOOK_NODES_MAX: usize = 8;
 
+/// True for what changes the elements of an index, or which there are; what changes its shape alone is no such change.
+pub(crate) fn is_change(request: &Request) -> bool {
+    match request {
+        Request::CreateIndex { .. } | Request::DropIndex { .. } | Request::Insert { .. } => true,
+        Request::Look { .. }
+        | Request::Push { .. }
+        | Request::Split { .. }
+        | Request::Collect { .. }
+        | Request::Purge { .. } => false,
+    }
+}
+
 /// Answers a request. `incarnation` counts the starts of the server.
 pub(crate) fn answer<S: Storage>(store: &S, incarnation: u64, request: Request) -> Result<Response, Refusal> {
     match request {

@@ -8,10 +8,6 @@ use arras_protocol::limits::KEY_BYTES_MAX;
 
 use Availability::{Available, Refused};
 
-/// What the lab measures and no part of the proxy keeps: a row becomes available when the engine can.
-const MEASURED_ONLY: Availability =
-    Refused("this version measures it (arras lab run) and keeps no field's index by it");
-
 /// Keys of the protocols over integers of 32 or 64 bits.
 const INTEGERS: OrderedKeys = OrderedKeys {
     widths: &[KeyWidth::Bits32, KeyWidth::Bits64],
@@ -70,7 +66,7 @@ static POPE: IndexKind = IndexKind {
     leakage: |_| leakage::POPE,
     cost: costs::buffer_tree,
     insertion: costs::buffer_tree_insertion,
-    availability: MEASURED_ONLY,
+    availability: Available,
 };
 
 /// The row of a B+ tree over a scheme, by the bytes of a stored and of a query ciphertext.

@@ -11,6 +11,7 @@ use crate::contract::{
 use crate::error::IndexError;
 use crate::ore::{End, OrderScheme};
 use arras_protocol::bplus::{After, BPlus as Protocol, Bound, Change, Request, Response, SealedEntry};
+use arras_protocol::ore::Scheme;
 use arras_protocol::write::Step;
 use arras_protocol::{Channel, IndexId};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 const PAGE_ENTRIES_MAX: usize = 2000;
 /// Pages of a whole index: at some thousand entries each, more than fits in memory.
 const PAGES_MAX: usize = 1 << 20;
+/// What an entry counts for whose place takes a second to find.
+const ENTRY_BYTES_OF_PAIRINGS: usize = 1 << 20;
 /// Bytes of a step, besides its entry.
 const STEP_BYTES: usize = 16;
 
@@ -27,7 +30,12 @@ impl<S: OrderScheme + Sync + 'static, C: Channel<Protocol> + 'static> EncryptedI
         self.index
     }
 
+    /// Where a comparison takes pairings an entry counts as much as what a write of its time carries else: writes are cut by
+    /// what they come to.
     fn entry_bytes(&self) -> usize {
+        if matches!(self.public, Scheme::Cloz(_)) {
+            return ENTRY_BYTES_OF_PAIRINGS;
+        }
         let bytes = |bytes: Option<usize>| bytes.unwrap_or(0);
         let ciphertexts = bytes(self.public.stored_bytes()).saturating_add(bytes(self.public.query_bytes()));
         ciphertexts.saturating_add(SealedEntry::BYTES).saturating_add(STEP_BYTES)

@@ -8,7 +8,7 @@ use crate::ore::{EncryptFailed, Encrypted, End, StatefulScheme};
 use arras_primitives::prg::Prg;
 use arras_protocol::bplus::{Placed, Revision, SealedEntry};
 use arras_protocol::{Blob, IndexId, RowId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Ciphertexts that one revision moves, at most: 64 KiB of them. More go before, in revisions of their own.
 pub(super) const MOVES_MAX: usize = 4096;
@@ -171,11 +171,14 @@ pub(super) fn steps<S: StatefulScheme>(
         }
     }
     let (mut moves, mut inserted, mut failed) = (Vec::new(), Vec::new(), None);
+    // By where they are now: one that moves to where another was does not move on with that one.
+    let leaving: HashMap<u64, usize> =
+        wish.remove.iter().enumerate().map(|(place, entry)| (entry.ciphertext, place)).collect();
     for (now, origin) in &drawn.0 {
         match origin {
             Origin::Stored(old) => {
                 let value = scheme.value(*now).unwrap_or_default();
-                if let Some(entry) = wish.remove.iter_mut().find(|entry| entry.ciphertext == *old) {
+                if let Some(entry) = leaving.get(old).and_then(|place| wish.remove.get_mut(*place)) {
                     entry.ciphertext = *now;
                 }
                 moves.push(Move { value, old: *old, new: *now });

@@ -336,6 +336,11 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         seen.clear();
         come.retain(|entry| seen.insert(*entry));
         let mut random = self.random();
+        // Ciphertexts follow from the order in which they are made: it says nothing of that of the values, or of documents.
+        for place in (1..come.len()).rev() {
+            let other = (u128::from(random.next_u64()) * (place as u128 + 1)) >> 64;
+            come.swap(place, other as usize);
+        }
         for _ in 0..TRIES {
             let (version, asks) = {
                 let state = self.shared.read();

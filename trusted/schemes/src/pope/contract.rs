@@ -137,8 +137,10 @@ impl<C: Channel<Protocol> + 'static> Cursor<C> {
                 }
                 return Ok((found, true));
             }
-            let found = self.half.search_values(lower, upper, order, Some(ENTRIES_MAX)).await?;
-            let is_all = found.len() < ENTRIES_MAX;
+            // More than that if it is asked for: so many have come before, and none of them is new.
+            let most = limit.unwrap_or(ENTRIES_MAX);
+            let found = self.half.search_values(lower, upper, order, Some(most)).await?;
+            let is_all = found.len() < most;
             return Ok((found, is_all));
         };
         let found = self.half.search_values(lower, upper, order, Some(limit)).await?;
@@ -150,6 +152,8 @@ impl<C: Channel<Protocol> + 'static> Cursor<C> {
         if limit == Some(0) {
             return Ok(RangePage { entries: Vec::new(), more: None, repair: Repair::none() });
         }
+        let is_again = self.rest.equal > 0;
+        let limit = limit.or(is_again.then_some(ENTRIES_MAX));
         let asked = limit.map(|limit| limit.saturating_add(self.rest.equal));
         let (mut found, mut is_all) = self.entries(asked).await?;
         let read = found.len();

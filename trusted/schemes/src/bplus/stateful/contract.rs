@@ -138,7 +138,12 @@ impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> Cursor<S, C> {
         let mut tries = 0;
         loop {
             match self.ask(limit).await {
-                Ok((entries, true)) if entries.is_empty() => {}
+                Ok((entries, true)) if entries.is_empty() => {
+                    // Every entry of this page came before. Writers that come between would have it begin again for ever.
+                    if alone.is_none() {
+                        alone = Some(self.index.alone().await);
+                    }
+                }
                 Ok((entries, more)) => {
                     let more = more.then(|| Box::new(self) as Box<dyn RangeCursor>);
                     return Ok(RangePage { entries, more, repair: Repair::none() });

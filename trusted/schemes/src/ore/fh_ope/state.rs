@@ -89,9 +89,14 @@ impl FhOpe {
     pub fn saved(index: IndexId, width: Width, state: &dyn State) -> Result<(Self, u64), IndexError> {
         let mut records = Vec::new();
         let prefix = index.as_bytes();
-        state.each(prefix, &mut |name, value| {
+        // Not all records of the index: what its documents are like is among them.
+        let ciphertexts = [prefix.as_slice(), &[crate::bplus::CIPHERTEXT_RECORD]].concat();
+        state.each(&ciphertexts, &mut |name, value| {
             records.push((name.strip_prefix(prefix).unwrap_or(name).to_vec(), Zeroizing::new(value)));
         })?;
+        let version = state.read(&[prefix.as_slice(), crate::bplus::VERSION_RECORD].concat())?;
+        records
+            .extend(version.map(|version| (crate::bplus::VERSION_RECORD.to_vec(), Zeroizing::new(version))));
         let records = records.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         Self::from_records(width, records).map_err(|error| IndexError::State(error.to_string()))
     }
