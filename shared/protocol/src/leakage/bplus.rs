@@ -46,7 +46,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
         Pattern::SearchPattern,
         Pattern::HighBits,
     ],
-    update: &[Pattern::AccessPattern, Pattern::HighBits],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::HighBits],
     attacks: &[
         FREQUENCY,
         SORTING,
@@ -72,7 +72,12 @@ pub const BPLUS_CLOZ: Leakage = Leakage {
         Pattern::Frequency,
         Pattern::DifferingBitEquality,
     ],
-    update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBitEquality],
+    update: &[
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::Frequency,
+        Pattern::DifferingBitEquality,
+    ],
     attacks: &[SORTING, BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
@@ -93,7 +98,7 @@ pub const BPLUS_CLWW: Leakage = Leakage {
         Pattern::SearchPattern,
         Pattern::DifferingBit,
     ],
-    update: &[Pattern::AccessPattern, Pattern::DifferingBit],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::DifferingBit],
     attacks: &[
         FREQUENCY,
         SORTING,
@@ -121,7 +126,7 @@ pub const BPLUS_FH_OPE: Leakage = Leakage {
         Pattern::SearchPattern,
         Pattern::Frequency,
     ],
-    update: &[Pattern::AccessPattern, Pattern::Frequency],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::Frequency],
     attacks: &[BINOMIAL, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
@@ -137,7 +142,7 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
         Pattern::Frequency,
         Pattern::DifferingBlock,
     ],
-    update: &[Pattern::AccessPattern, Pattern::Frequency, Pattern::DifferingBlock],
+    update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::Frequency, Pattern::DifferingBlock],
     attacks: &[
         SORTING,
         BINOMIAL,
