@@ -17,9 +17,11 @@ use arras_schemes::arx_eq::occurrences::Occurrences;
 use arras_schemes::arx_eq::staging;
 use arras_schemes::contract::{self, RowChange, Serves, Staged, State, StateChange};
 use arras_schemes::error::IndexError;
+use arras_schemes::random::Randomness;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Storage, Table};
 use bson::Document;
+use rand::CryptoRng;
 use rand::seq::SliceRandom;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -59,11 +61,11 @@ impl Steps {
     /// All of them. What takes effect together is permuted: an array's elements, the values of an index and the
     /// documents of a write would otherwise come in the order of their plaintexts, and entries beside the documents
     /// they are for.
-    fn in_order(self) -> Vec<Step> {
+    fn in_order(self, rng: &mut impl CryptoRng) -> Vec<Step> {
         let contract::Steps { mut freed, mut entries, ordered, mut removed } = self.of_indexes;
         let mut documents = self.documents;
         for set in [&mut freed, &mut entries, &mut documents, &mut removed] {
-            set.shuffle(&mut rand::rng());
+            set.shuffle(rng);
         }
         [freed, entries, ordered, documents, removed].into_iter().flatten().collect()
     }
@@ -121,9 +123,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         if rewrites {
-            document_steps(collection, revisions, headers, &mut steps)?;
+            document_steps(collection, revisions, headers, &mut steps, &mut self.settings.random.rng())?;
         }
-        let performed = self.perform_recording(collection, &facts, steps.in_order(), state).await;
+        let performed = self
+            .perform_recording(collection, &facts, steps.in_order(&mut self.settings.random.rng()), state)
+            .await;
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
         for stage in staged {
@@ -234,6 +238,10 @@ impl<S: Storage> State for LocalStore<S> {
     fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError> {
         self.each_as_named(COUNTERS, beginning, visit).map_err(|error| IndexError::State(error.to_string()))
     }
+
+    fn randomness(&self) -> &Randomness {
+        self.randomness()
+    }
 }
 
 fn is_range(part: &Part) -> bool {
@@ -276,16 +284,15 @@ fn document_steps(
     revisions: &[Revision],
     headers: Vec<IndexTerms>,
     steps: &mut Steps,
+    rng: &mut impl CryptoRng,
 ) -> Result<(), ServiceError> {
-    let mut rng = rand::rng();
     let id = collection.id;
     for (revision, header) in revisions.iter().zip(headers) {
         let change = match &revision.new {
             Some(document) => {
                 limits::check_built(document)?;
                 let insert = revision.old.is_none();
-                let sealed =
-                    collection.sealer.seal(revision.row, revision.sequence, header, document, &mut rng);
+                let sealed = collection.sealer.seal(revision.row, revision.sequence, header, document, rng);
                 let sealed = sealed.map_err(|error| error::of(Fault::BadValue, error.to_string()))?;
                 collection.lengths.note([&sealed]);
                 documents::Change::Put { collection: id, document: sealed, insert }

@@ -319,10 +319,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if numbering.entries(&before, &counters).is_some_and(|entries| entries != rows.len() as u64) {
             return Err(error::lying(&collection.ns, "an equality index lacks entries of a value"));
         }
-        rows.shuffle(&mut rand::rng());
+        rows.shuffle(&mut self.settings.random.rng());
         let mut records = ValueRecords::default();
         let whole = matches!(numbering, Numbering::Whole);
-        let mut fresh = whole.then(|| Occurrences::new(&mut rand::rng()));
+        let mut fresh = whole.then(|| Occurrences::new(&mut self.settings.random.rng()));
         let (mut entries, mut headers, mut removed) = (Vec::new(), Vec::new(), Vec::new());
         for rows in rows.chunks(DOCUMENTS_PER_READ) {
             let watch = self.intents.ledger.watch();
@@ -343,7 +343,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     .ok_or_else(|| error::of(Fault::Internal, "a value has used all its counters"))?;
                 entries.push(Step::ArxEq(half.insert(value, to.salt(), entry.counter, document.row)));
                 let header = renumbered(&document.terms, half.index(), place, entry);
-                let header = collection.sealer.header(&document, header, &mut rand::rng());
+                let header = collection.sealer.header(&document, header, &mut self.settings.random.rng());
                 let (collection, row) = (collection.id, document.row);
                 headers.push(Step::Documents(documents::Change::PutHeader { collection, row, header }));
             }
@@ -359,7 +359,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         // Each kind in an order of its own: what is new is not to be told by its place.
         for steps in [&mut entries, &mut headers, &mut removed] {
-            steps.shuffle(&mut rand::rng());
+            steps.shuffle(&mut self.settings.random.rng());
         }
         let steps = [entries, headers, removed].concat();
         let changes = self.state_changes(records.changes());

@@ -1,6 +1,7 @@
 //! Durable commits of the proxy's own store, each shared by all writes that wait for one: the device takes no longer
 //! for many records than for one.
 
+use super::aside;
 use super::local::{Change, LocalError, LocalStore};
 use super::{NEWEST, STATE};
 use arras_protocol::OperationId;
@@ -130,18 +131,17 @@ impl<S: Storage> Shared<S> {
 /// Commits what is queued: the first time on the thread of the one who came first, which saves a lone write the way
 /// to another thread and back; what came meanwhile on a thread of its own.
 fn serve<S: Storage>(mut serving: Serving<S>) {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+    if aside::has_threads() {
         // Whoever waits is told of a panic by the end of its `Serving`.
         let first = catch_unwind(AssertUnwindSafe(|| {
-            tokio::task::block_in_place(move || serving.shared.commit_next().then_some(serving))
+            aside::here(move || serving.shared.commit_next().then_some(serving))
         }));
         match first {
             Ok(Some(left)) if !left.shared.ends_if_idle() => serving = left,
             Ok(_) | Err(_) => return,
         }
     }
-    tokio::task::spawn_blocking(move || serving.run());
+    aside::run(move || serving.run());
 }
 
 /// The thread at work on a queue.

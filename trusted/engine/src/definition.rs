@@ -13,6 +13,7 @@ use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::normalised;
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
+use arras_schemes::random::Randomness;
 use arras_service::ID_INDEX;
 use arras_service::store::{IndexRequest, Namespace};
 use arras_service::{Fault, ServiceError};
@@ -34,9 +35,9 @@ fn too_many_indexes(ns: &Namespace, request: &IndexRequest) -> ServiceError {
     error::of(Fault::CannotCreateIndex, message)
 }
 
-fn random_id() -> [u8; 8] {
+fn random_id(random: &Randomness) -> [u8; 8] {
     let mut id = [0; 8];
-    rand::rng().fill_bytes(&mut id);
+    random.rng().fill_bytes(&mut id);
     id
 }
 
@@ -89,7 +90,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn make_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
         self.check_case(ns)?;
         let (key_version, root) = self.keyring.current();
-        let id = CollectionId(random_id());
+        let id = CollectionId(random_id(&self.settings.random));
         let mut record = CollectionRecord {
             database: ns.database.clone(),
             collection: ns.collection.clone(),
@@ -102,7 +103,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for physical in arras_planner::indexes::physical_indexes(schema) {
                 let request = declared::request(&physical);
                 let part = self.new_part(physical, false);
-                steps.extend(index::create_steps::<C>(&part, root).map_err(error::index)?);
+                steps.extend(index::create_steps::<C>(&part, root, &self.settings.random).map_err(error::index)?);
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
                 record.indexes.push(index);
@@ -142,7 +143,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     pub(super) fn new_part(&self, physical: PhysicalIndex, sparse: bool) -> PartRecord {
-        let (id, bucket_factor) = (IndexId(random_id()), self.settings.range.bucket_factor);
+        let (id, bucket_factor) =
+            (IndexId(random_id(&self.settings.random)), self.settings.range.bucket_factor);
         PartRecord { id, physical, sparse, bucket_factor }
     }
 
@@ -241,7 +243,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let parts: Vec<PartRecord> = physical.into_iter().map(part).collect();
         let mut steps = Vec::new();
         for part in &parts {
-            steps.extend(index::create_steps::<C>(part, root).map_err(error::index)?);
+            steps.extend(index::create_steps::<C>(part, root, &self.settings.random).map_err(error::index)?);
         }
         let index = IndexRecord::new(&request, parts);
         record.indexes.push(index.clone());

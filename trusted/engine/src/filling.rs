@@ -19,7 +19,8 @@ use arras_service::ServiceError;
 use arras_storage::Storage;
 use rand::seq::SliceRandom;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often the log says how far an index is filled.
 const PROGRESS: Duration = Duration::from_secs(5);

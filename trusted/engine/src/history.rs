@@ -8,6 +8,7 @@
 
 use arras_protocol::hello::{self, Purpose};
 use arras_protocol::{OperationId, Refusal};
+use arras_schemes::random::Randomness;
 use rand::Rng;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -84,7 +85,13 @@ impl History {
     #[must_use]
     pub fn new(take_over: bool) -> Self {
         let mut instance = [0; 16];
-        rand::rng().fill_bytes(&mut instance);
+        Randomness::default().rng().fill_bytes(&mut instance);
+        Self::named(instance, take_over)
+    }
+
+    /// The same, as a process of this name; no other ever has it.
+    #[must_use]
+    pub fn named(instance: [u8; 16], take_over: bool) -> Self {
         Self::wishing(Wish::Hold { instance, take_over })
     }
 

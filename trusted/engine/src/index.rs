@@ -12,6 +12,7 @@ use arras_schemes::arx_eq::ArxEq;
 use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::{EncryptedIndex, State};
 use arras_schemes::error::IndexError;
+use arras_schemes::random::Randomness;
 use arras_schemes::unique::UniqueLabels;
 use arras_service::store::IndexRequest;
 use serde::Deserialize;
@@ -64,14 +65,14 @@ pub struct Part {
 ///
 /// # Errors
 /// [`IndexError::Caller`] for a protocol that this build does not have.
-pub fn create_steps<C: ServerChannel>(part: &PartRecord, root: &Key) -> Result<Vec<Step>, IndexError> {
+pub fn create_steps<C: ServerChannel>(part: &PartRecord, root: &Key, random: &Randomness) -> Result<Vec<Step>, IndexError> {
     let index = part.id;
     Ok(match &part.physical {
         PhysicalIndex::Unique { .. } => vec![Step::Unique(unique::Change::CreateIndex { index })],
         PhysicalIndex::Eq { .. } => vec![Step::ArxEq(arx_eq::Change::CreateIndex { index })],
         PhysicalIndex::Range { .. } => {
             let key = root.child(Purpose::Index(&index.0));
-            (protocols::row::<C>(part)?.create)(part, &key)?
+            (protocols::row::<C>(part)?.create)(part, &key, random)?
         }
     })
 }
@@ -109,7 +110,8 @@ impl<C: ServerChannel> Opening<'_, C> {
             PhysicalIndex::Range { .. } => {
                 let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
                 let (top_nodes, starts) = (self.top_nodes, self.starts);
-                let making = Making { part: part.clone(), key, channel, epochs, top_nodes, starts };
+                let random = self.state.randomness().clone();
+                let making = Making { part: part.clone(), key, channel, epochs, top_nodes, starts, random };
                 (protocols::row(part)?.open)(making, self.state).await?
             }
         })

@@ -6,6 +6,7 @@
 //! acknowledged is wholly there or wholly not, and no counter serves two entries.
 
 use super::apply::COUNTERS;
+use super::aside;
 use super::commits::Commits;
 use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore, Sealed};
@@ -17,7 +18,8 @@ use arras_storage::{Durability, Storage, StorageError, Table};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Operation id to [`Recorded`].
 pub(super) const INTENTS: Table = Table("intents");
@@ -390,7 +392,7 @@ impl<S: Storage> Intents<S> {
         let mut changes = self.ledger.undo(operation);
         changes.push(strike);
         let local = Arc::clone(&self.local);
-        let written = tokio::task::spawn_blocking(move || local.apply(&changes, Durability::Durable));
+        let written = aside::run(move || local.apply(&changes, Durability::Durable));
         written.await.unwrap_or_else(|_| {
             Err(StorageError::Undecided("the thread that writes it failed".into()).into())
         })

@@ -4,6 +4,7 @@
 
 mod accepted;
 mod apply;
+mod aside;
 mod budget;
 mod builds;
 pub mod catalog;
@@ -60,6 +61,7 @@ use arras_protocol::{IndexId, arx_range};
 use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;
+use arras_schemes::random::Randomness;
 use arras_service::ServiceError;
 use arras_service::store::Namespace;
 use arras_storage::{Durability, Storage, Table};
@@ -115,6 +117,8 @@ pub struct Settings {
     pub history: Arc<History>,
     /// What this machine has seen of that history, apart from the stores.
     pub witness: Option<Arc<Witness>>,
+    /// Where keys of indexes, nonces and orders that are to say nothing come from.
+    pub random: Randomness,
     /// The engine makes by itself what the schema calls for and is not there.
     pub keep_schema_applied: bool,
 }
@@ -131,6 +135,7 @@ impl Default for Settings {
             request_bytes: upload::REQUEST_BYTES,
             history: Arc::default(),
             witness: None,
+            random: Randomness::default(),
             keep_schema_applied: true,
         }
     }
@@ -223,7 +228,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         // The store is sealed under the oldest root: rotation adds roots for what is made later.
         let (oldest, _) = keyring.versions().next().unwrap_or_default();
         let root = keyring.root(oldest).ok_or(OpenError::KeyVersion(oldest))?;
-        let local = Arc::new(LocalStore::open(local, root)?);
+        let local = Arc::new(LocalStore::open_with(local, root, settings.random.clone())?);
         let Begun { epoch, starts, restored } = begin(&local, &settings, server)?;
         let accepts = restored == Some(Restored::ServerAlone);
         let witness = settings.witness.clone();
@@ -237,13 +242,13 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         }
         let (cleanups, jobs) = mpsc::channel(cleanup::WAITING_MAX);
         let budget = budget::Budget::new(settings.memory_bytes);
-        let spill = spill::SpillFile::new(settings.spill_directory.clone());
+        let spill = spill::SpillFile::new(settings.spill_directory.clone(), &mut settings.random.rng());
         let shared = Arc::new(Shared {
             keyring,
             local,
             intents,
             channel,
-            epochs: Arc::new(Epochs::new(epoch)),
+            epochs: Arc::new(Epochs::with(epoch, &settings.random)),
             settings,
             cleanups,
             collections: RwLock::default(),

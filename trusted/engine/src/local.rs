@@ -9,6 +9,7 @@ use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_protocol::{Protocol, codec, write};
 use arras_schemes::padding;
+use arras_schemes::random::Randomness;
 use arras_storage::{Bytes, Direction, Durability, Read, Storage, StorageError, Table, Write};
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
@@ -108,6 +109,7 @@ pub struct LocalStore<S> {
     names: DetAead,
     values: Aead,
     acknowledged: AtomicU64,
+    random: Randomness,
 }
 
 impl<S> std::fmt::Debug for LocalStore<S> {
@@ -122,11 +124,20 @@ impl<S: Storage> LocalStore<S> {
     /// # Errors
     /// [`LocalError::WrongKeyring`] if the store was made under another key.
     pub fn open(store: S, key: &Key) -> Result<Self, LocalError> {
+        Self::open_with(store, key, Randomness::default())
+    }
+
+    /// The same, with nonces from `random`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(store: S, key: &Key, random: Randomness) -> Result<Self, LocalError> {
         let local = Self {
             store,
             names: DetAead::new(key.child(Purpose::ProxyStoreSlotNames).expose()),
             values: Aead::new(key.child(Purpose::ProxyStoreSeal).expose()),
             acknowledged: AtomicU64::new(0),
+            random,
         };
         let marked = local.store.read()?.get(META, CHECK)?;
         match marked {
@@ -134,7 +145,7 @@ impl<S: Storage> LocalStore<S> {
                 local.values.open(CHECK, &sealed).map_err(|_| LocalError::WrongKeyring)?;
             }
             None => {
-                let sealed = local.values.seal(&nonce(), CHECK, CHECK);
+                let sealed = local.values.seal(&local.nonce(), CHECK, CHECK);
                 let mut writer = local.store.write()?;
                 writer.put(META, CHECK, &sealed)?;
                 writer.commit(Durability::Durable)?;
@@ -157,7 +168,7 @@ impl<S: Storage> LocalStore<S> {
     /// A change that sets a record whose name is a pseudorandom one already and is kept as it is.
     pub fn set_as_named<T: Serialize>(&self, table: Table, name: Vec<u8>, value: &T) -> Change {
         let value = padding::pad(codec::encode(value), RECORD_STEP_BYTES);
-        let sealed = self.values.seal(&nonce(), &associated(table, &name), &value);
+        let sealed = self.values.seal(&self.nonce(), &associated(table, &name), &value);
         Change { table, name, sealed: Some(sealed.into()), undo: None }
     }
 
@@ -363,6 +374,17 @@ impl<S: Storage> LocalStore<S> {
         codec::decode_expanding(value, write::Write::REQUEST_EXPANSION).map_err(|_| damaged())
     }
 
+    fn nonce(&self) -> [u8; NONCE_BYTES] {
+        let mut nonce = [0; NONCE_BYTES];
+        self.random.rng().fill_bytes(&mut nonce);
+        nonce
+    }
+
+    /// Where its nonces come from.
+    pub fn randomness(&self) -> &Randomness {
+        &self.random
+    }
+
     fn label(&self, table: Table, name: &[u8]) -> Vec<u8> {
         self.names.tag(&[table.0.as_bytes()], name).to_vec()
     }
@@ -370,10 +392,4 @@ impl<S: Storage> LocalStore<S> {
 
 fn associated(table: Table, name: &[u8]) -> Vec<u8> {
     [table.0.as_bytes(), b"\0", name].concat()
-}
-
-fn nonce() -> [u8; NONCE_BYTES] {
-    let mut nonce = [0; NONCE_BYTES];
-    rand::rng().fill_bytes(&mut nonce);
-    nonce
 }

@@ -165,7 +165,7 @@ async fn name_rows<S: Storage, C: ServerChannel>(
         Access::Union(branches) => {
             // Not in the order of the query, which may be that of its values.
             let mut branches: Vec<&Access> = branches.iter().collect();
-            branches.shuffle(&mut rand::rng());
+            branches.shuffle(&mut shared.settings.random.rng());
             for branch in branches {
                 Box::pin(name_rows(shared, collection, branch, named)).await?;
             }

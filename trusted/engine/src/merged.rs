@@ -62,7 +62,7 @@ impl OrderedRows {
         };
         // Not in the order of the query, which may be that of its values.
         let mut ranges = ranges.to_vec();
-        ranges.shuffle(&mut rand::rng());
+        ranges.shuffle(&mut shared.settings.random.rng());
         let mut sources = Vec::with_capacity(ranges.len());
         for range in ranges {
             let rows = RangeRows::begin(shared, collection, range, wanted).await?;

@@ -14,6 +14,7 @@ use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
 use arras_schemes::bplus::{self, BPlus, StatefulBPlus};
 use arras_schemes::contract::{EncryptedIndex, Pending, State};
 use arras_schemes::error::IndexError;
+use arras_schemes::random::Randomness;
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
@@ -37,12 +38,14 @@ pub(super) struct Making<C> {
     pub(super) top_nodes: usize,
     /// Starts of the engine so far, this one included; a declared restore passes over many.
     pub(super) starts: u64,
+    /// Of the engine.
+    pub(super) random: Randomness,
 }
 
 /// What an opening comes to.
 type Opened = Pending<'static, Result<Arc<dyn EncryptedIndex>, IndexError>>;
 /// Makes the steps that make an index.
-type Create = Box<dyn Fn(&PartRecord, &Key) -> Result<Vec<Step>, IndexError> + Send + Sync>;
+type Create = Box<dyn Fn(&PartRecord, &Key, &Randomness) -> Result<Vec<Step>, IndexError> + Send + Sync>;
 
 /// Takes an index up; reads records before it waits for anything.
 type Open<C> = Box<dyn Fn(Making<C>, &dyn State) -> Opened + Send + Sync>;
@@ -102,14 +105,14 @@ fn arx_range_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "arx_range",
         // What it keeps in the clear says nothing of how an empty index looks on the server.
-        create: Box::new(|part, key| {
+        create: Box::new(|part, key, random| {
             let parameters = arx_range_parameters(part, 0)?;
-            Ok(ArxRange::<()>::create(part.id, key, parameters, &mut rand::rng()))
+            Ok(ArxRange::<()>::create(part.id, key, parameters, &mut random.rng()))
         }),
         open: Box::new(|making, _| {
             Box::pin(async move {
                 let parameters = arx_range_parameters(&making.part, making.top_nodes)?;
-                let mut rng = StdRng::from_rng(&mut rand::rng());
+                let mut rng = StdRng::from_rng(&mut making.random.rng());
                 let Making { part, key, channel, epochs, .. } = making;
                 let index: Arc<dyn EncryptedIndex> =
                     ArxRange::open(channel, part.id, &key, parameters, epochs, &mut rng).await?;
@@ -134,14 +137,14 @@ fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
 ) -> Row<C> {
     Row {
         name,
-        create: Box::new(move |part, _| {
+        create: Box::new(move |part, _, _| {
             let scheme = public(width(part)?);
             Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
         }),
         open: Box::new(move |making, _| {
             let opened = width(&making.part).map(|width| {
                 let scheme = keyed(&making.key, width);
-                BPlus::new(making.channel, making.part.id, &making.key, scheme, random())
+                BPlus::new(making.channel, making.part.id, &making.key, scheme, seeded(&making.random))
             });
             Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
         }),
@@ -175,7 +178,7 @@ fn pope_row<C: ServerChannel>() -> Row<C> {
         open: Box::new(|making, _| {
             let opened = width(&making.part).and_then(|width| {
                 let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
-                Pope::open(making.channel, keyed, making.starts, random())
+                Pope::open(making.channel, keyed, making.starts, seeded(&making.random))
             });
             Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
         }),
@@ -186,9 +189,9 @@ fn pope_row<C: ServerChannel>() -> Row<C> {
 const PAGE_BYTES: u32 = 4096;
 
 /// Randomness for one index.
-fn random() -> Prg {
+fn seeded(random: &Randomness) -> Prg {
     let mut seed = [0; 16];
-    rand::rng().fill_bytes(&mut seed);
+    random.rng().fill_bytes(&mut seed);
     Prg::new(&seed)
 }
 

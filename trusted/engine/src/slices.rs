@@ -1,12 +1,13 @@
 //! Work that keeps a processor busy, off the threads that serve connections and a slice at a time, so that nobody
 //! waits longer for a processor than a few slices of others take.
 
-use super::error;
+use super::{aside, error};
 use arras_service::store::Turn;
 use arras_service::{Fault, ServiceError};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// A slice ends with the first item after so long.
 const SLICE: Duration = Duration::from_millis(4);
@@ -35,7 +36,7 @@ where
     }
     while slice.left.len() > 0 {
         let _processor = PROCESSORS.acquire().await.map_err(|closed| failed(&closed.to_string()))?;
-        let advanced = tokio::task::spawn_blocking(move || {
+        let advanced = aside::run(move || {
             slice.advance(Some(Instant::now()))?;
             Ok::<_, ServiceError>(slice)
         });
@@ -49,7 +50,7 @@ pub(super) async fn whole<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, ServiceError> + Send + 'static,
 ) -> Result<R, ServiceError> {
     let _processor = PROCESSORS.acquire().await.map_err(|closed| failed(&closed.to_string()))?;
-    tokio::task::spawn_blocking(work).await.map_err(|error| failed(&error.to_string()))?
+    aside::run(work).await.map_err(|error| failed(&error.to_string()))?
 }
 
 /// A turn, for work that cuts itself into slices.

@@ -10,7 +10,7 @@
 use arras_documents::QueryError;
 use arras_documents::spill::{Run, RunReader, RunWriter, Spill};
 use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES};
-use rand::Rng;
+use rand::CryptoRng;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -52,9 +52,9 @@ struct Slots {
 
 impl SpillFile {
     /// A file in `directory`, under a key of its own.
-    pub(super) fn new(directory: PathBuf) -> Arc<Self> {
+    pub(super) fn new(directory: PathBuf, rng: &mut impl CryptoRng) -> Arc<Self> {
         let mut key = zeroize::Zeroizing::new([0; 32]);
-        rand::rng().fill_bytes(&mut *key);
+        rng.fill_bytes(&mut *key);
         let aead = Aead::new(&key);
         let (seals, runs, slots) = Default::default();
         Arc::new(Self { directory, aead, seals, runs, slots })
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn runs_are_read_back_side_by_side_and_their_room_is_used_again() {
         let directory = tempfile::tempdir().unwrap();
-        let spill = SpillFile::new(directory.path().to_path_buf());
+        let spill = SpillFile::new(directory.path().to_path_buf(), &mut rand::rng());
         let (first, second) = (records(40, 1), records(3, 2));
         let (one, two) = (write(&spill, &first), write(&spill, &second));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file has no name");
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_disk_has_no_plaintext_and_what_is_changed_there_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let spill = SpillFile::new(directory.path().to_path_buf());
+        let spill = SpillFile::new(directory.path().to_path_buf(), &mut rand::rng());
         let run = write(&spill, &[vec![b'x'; 100_000]]);
         let file = Arc::clone(spill.slots.lock().unwrap().file.as_ref().unwrap());
         let mut all = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];

@@ -20,7 +20,7 @@ use arras_service::examined;
 use arras_storage::Storage;
 use bson::Bson;
 use rand::seq::SliceRandom;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Rows that an index named for some values.
@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) rows: Rows,
     part: Arc<Part>,
     /// The values, as the index holds them.
-    values: HashSet<Vec<u8>>,
+    values: BTreeSet<Vec<u8>>,
     /// Of writes since before the index was asked.
     watch: Watch,
 }
@@ -89,7 +89,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         alone: bool,
     ) -> Result<Found, ServiceError> {
         let part = part(collection, index)?;
-        let values: HashSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
+        let values: BTreeSet<Vec<u8>> = values.iter().map(|term| equality_bytes(term)).collect();
         let (rows, watch) = match part.half.serves() {
             Serves::Unique(half) => {
                 let watch = self.intents.ledger.watch();
@@ -112,7 +112,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection,
         index: IndexId,
         half: &UniqueLabels,
-        values: &HashSet<Vec<u8>>,
+        values: &BTreeSet<Vec<u8>>,
     ) -> Result<Vec<RowId>, ServiceError> {
         let mut labels: Vec<unique::Label> = values.iter().map(|value| half.label(value)).collect();
         // In their own order, which is pseudorandom.
@@ -136,7 +136,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         part: &Arc<Part>,
         half: &ArxEq,
-        values: &HashSet<Vec<u8>>,
+        values: &BTreeSet<Vec<u8>>,
         alone: bool,
     ) -> Result<(Vec<RowId>, Watch), ServiceError> {
         for answers in 0..=ANSWERS_BESIDE_WRITES {
@@ -169,7 +169,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     fn on_record<'v>(
         &self,
         half: &ArxEq,
-        values: &'v HashSet<Vec<u8>>,
+        values: &'v BTreeSet<Vec<u8>>,
     ) -> Result<Vec<Asked<'v>>, ServiceError> {
         let records: Vec<Vec<u8>> = values.iter().map(|value| half.record_name(value)).collect();
         let found = self.occurrences_of(&records)?;
@@ -177,7 +177,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut asked: Vec<_> = of_value
             .filter_map(|((value, record), found)| Some(Asked { value, record, occurrences: found? }))
             .collect();
-        asked.shuffle(&mut rand::rng());
+        asked.shuffle(&mut self.settings.random.rng());
         Ok(asked)
     }
 

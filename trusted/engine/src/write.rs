@@ -332,7 +332,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), ServiceError> {
         if !may_conflict(collection, &revisions) {
             // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
-            revisions.shuffle(&mut rand::rng());
+            revisions.shuffle(&mut self.settings.random.rng());
         }
         let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();

@@ -11,12 +11,13 @@ use crate::arx_eq::ArxEq;
 use crate::arx_eq::occurrences::Held;
 use crate::arx_range::RangeSums;
 use crate::error::IndexError;
+use crate::random::Randomness;
 use crate::unique::UniqueLabels;
 use arras_numbers::NumberSum;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub type KeysAndRows = Vec<(Vec<u8>, RowId)>;
 pub type Terms = BTreeMap<Vec<u8>, Vec<NumberSum>>;
 
 /// Values of which entries went, and the counters that these were under.
-pub type Released = HashMap<Vec<u8>, BTreeSet<u32>>;
+pub type Released = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
 /// What one document's change comes to in one index.
 #[derive(Clone, Debug)]
@@ -62,6 +63,9 @@ pub trait State: Send + Sync {
     /// # Errors
     /// [`IndexError::State`].
     fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError>;
+
+    /// Where what is staged takes its randomness from.
+    fn randomness(&self) -> &Randomness;
 }
 
 /// A record of the caller's durable state as it is to become; none: it goes.

@@ -15,6 +15,7 @@ pub mod padding;
 #[cfg(feature = "lab")]
 pub mod path_oram;
 pub mod pope;
+pub mod random;
 pub mod traits;
 pub mod unique;
 

@@ -11,6 +11,7 @@ mod modules;
 mod names;
 mod protocols;
 mod secrets;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -38,6 +39,7 @@ const RULES: [Rule; 18] = [
     Rule { name: "secret-arrays", check: secrets::secret_arrays },
     Rule { name: "unsafe-code", check: lints::unsafe_code },
     Rule { name: "panic-lints", check: lints::panic_lints },
+    Rule { name: "own-sources", check: sources::own_sources },
     Rule { name: "markers", check: text::markers },
     Rule { name: "machine-paths", check: text::machine_paths },
     Rule { name: "registry-hosts", check: text::registry_hosts },

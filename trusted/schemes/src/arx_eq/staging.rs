@@ -7,8 +7,8 @@ use crate::contract::{EncryptedIndex, Pending, Place, RowChange, Serves, Staged,
 use crate::error::IndexError;
 use arras_protocol::IndexId;
 use arras_protocol::write::Step;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Bytes of one entry's steps, about, with its counter in the document's header.
@@ -21,7 +21,7 @@ const NOT_ON_RECORD: &str =
 /// Records of values that one write changes: read once, recorded with the intent.
 #[derive(Default)]
 pub struct ValueRecords {
-    changed: HashMap<Vec<u8>, ValueRecord>,
+    changed: BTreeMap<Vec<u8>, ValueRecord>,
 }
 
 /// The record of one value.
@@ -65,7 +65,7 @@ impl ValueRecords {
             Entry::Occupied(known) => &mut known.into_mut().now,
             Entry::Vacant(place) => {
                 let before = recorded(state, place.key())?;
-                let now = before.clone().unwrap_or_else(|| Occurrences::new(&mut rand::rng()));
+                let now = before.clone().unwrap_or_else(|| Occurrences::new(&mut state.randomness().rng()));
                 &mut place.insert(ValueRecord { before, now }).now
             }
         })

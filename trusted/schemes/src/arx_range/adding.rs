@@ -7,8 +7,8 @@ use super::secrets::Place;
 use super::stage::{Batch, BucketInHand};
 use crate::error::IndexError;
 use arras_protocol::{NodeId, RowId};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap};
 
 /// Most entries that one change adds beside a bucket; with more, it is rewritten.
 const ADDED_AT_ONCE_MAX: usize = 4;
@@ -24,7 +24,7 @@ pub(super) struct Added(HashMap<NodeId, u8>);
 
 impl Added {
     /// To be told which buckets a change rewrites or removes.
-    pub(super) fn note_rewritten(&mut self, buckets: &HashMap<NodeId, BucketInHand>, removed: &[NodeId]) {
+    pub(super) fn note_rewritten(&mut self, buckets: &BTreeMap<NodeId, BucketInHand>, removed: &[NodeId]) {
         for node in removed {
             self.0.remove(node);
         }
@@ -74,7 +74,7 @@ impl<C> ArxRange<C> {
         {
             return Ok(Vec::new());
         }
-        let mut buckets: HashMap<NodeId, Falling> = HashMap::new();
+        let mut buckets: BTreeMap<NodeId, Falling> = BTreeMap::new();
         for ((place, row), (_, replaces)) in &batch.insert {
             let Some(bucket) = known_bucket(directory, place)? else { continue };
             let falling = buckets.entry(bucket).or_default();

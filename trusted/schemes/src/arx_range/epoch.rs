@@ -7,12 +7,14 @@
 //! back (a restored backup) and which comes to an epoch again still makes labels nobody has seen.
 
 use super::secrets::Secrets;
+use crate::random::Randomness;
 use arras_keys::Key;
 use arras_primitives::Block;
 use arras_primitives::garble::{delta_from, derive_labels, encode};
 use arras_primitives::prf::Prf;
 use arras_protocol::arx_range::{CircuitNonce, Links, Side};
 use arras_protocol::{Blob, IndexId, NodeId};
+use rand::Rng;
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroizing;
 
@@ -29,7 +31,16 @@ impl Epochs {
     /// Starts in an epoch in which no circuit was garbled before.
     #[must_use]
     pub fn new(epoch: u64) -> Self {
-        Self { state: Mutex::new((epoch, 0)), permutation: Prf::new(Key::generate().expose_16()) }
+        Self::with(epoch, &Randomness::default())
+    }
+
+    /// The same, with a key from `random`.
+    #[must_use]
+    pub fn with(epoch: u64, random: &Randomness) -> Self {
+        let mut material = Zeroizing::new([0; Key::BYTES]);
+        random.rng().fill_bytes(&mut *material);
+        let key = Key::take_from(&mut material);
+        Self { state: Mutex::new((epoch, 0)), permutation: Prf::new(key.expose_16()) }
     }
 
     /// Goes on in a later epoch; without effect if `epoch` is not later. Indexes follow when told

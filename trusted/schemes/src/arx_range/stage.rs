@@ -17,7 +17,7 @@ use crate::error::IndexError;
 use arras_protocol::arx_range::{ArxRange as Protocol, FoundBucket, Order};
 use arras_protocol::write::{Step, Write};
 use arras_protocol::{Channel, NodeId, RowId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
@@ -71,7 +71,7 @@ pub(super) struct Batch {
 pub(super) struct Changing<'a, C> {
     pub(super) index: &'a ArxRange<C>,
     pub(super) directory: &'a mut Directory,
-    pub(super) buckets: HashMap<NodeId, BucketInHand>,
+    pub(super) buckets: BTreeMap<NodeId, BucketInHand>,
     pub(super) removed: Vec<NodeId>,
     pub(super) levels_changed: bool,
     /// True for a change of few places, which walks: trees that come to be are given circuits at once.
@@ -254,7 +254,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> ArxRange<C> {
         Ok((trees, self.load_buckets(names).await?))
     }
 
-    fn in_hand(&self, found: Vec<FoundBucket>) -> Result<HashMap<NodeId, BucketInHand>, IndexError> {
+    fn in_hand(&self, found: Vec<FoundBucket>) -> Result<BTreeMap<NodeId, BucketInHand>, IndexError> {
         let open = |found: FoundBucket| {
             let entries = self.open_bucket(&found)?;
             let next = found.bucket.next;

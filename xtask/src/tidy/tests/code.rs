@@ -152,3 +152,18 @@ fn a_protocol_that_many_files_name_is_found() {
     listed.exceptions.protocol_files.insert("path_oram".into(), NAMING_FILES_MAX + 2);
     assert_eq!(places(&listed, "protocol-names"), ["path_oram"], "a limit that could be lower");
 }
+
+#[test]
+fn a_clock_or_randomness_of_its_own_is_found() {
+    let text = "use std::time::Instant;\nuse tokio::time::Instant as Virtual;\nfn f() { rand::rng(); }\n// rand::rng\n\
+        #[cfg(test)]\nmod tests {\n    fn g() { rand::rng(); }\n}\n";
+    let files = [
+        ("trusted/engine/src/a.rs", text),
+        ("trusted/engine/src/aside.rs", "fn f() { tokio::task::spawn_blocking(g); }\n"),
+        ("trusted/engine/src/tests.rs", text),
+        ("trusted/schemes/src/b.rs", "fn f() { tokio::task::spawn_blocking(g); }\n"),
+        ("trusted/mongo/src/c.rs", text),
+    ];
+    let expected = ["trusted/engine/src/a.rs:1", "trusted/engine/src/a.rs:3", "trusted/schemes/src/b.rs:1"];
+    assert_eq!(places(&tree(&files), "own-sources"), expected);
+}
