@@ -30,6 +30,14 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Runs the simulator (release): engine, server and applications in one thread, from one seed each. `cargo xtask simulate
+    /// --help` shows its options.
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// Handed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Runs every test. Installs what is missing with apt-get (Python, Node.js, Maven with a JDK, a C++
     /// compiler), and says so.
     Test {
@@ -54,6 +62,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run().map(|report| report.print()),
         Command::Vectors => vectors::run().map(|report| report.print()),
         Command::Fuzz { targets, seconds } => suite::fuzz::run_named(&Context::new(seconds), &targets),
+        Command::Simulate { options } => suite::simulate(&Context::new(0), &options),
         Command::Test { list: true, .. } => {
             suite::list();
             Ok(true)

@@ -7,6 +7,7 @@ use super::facts::FactsChange;
 use super::index::Part;
 use super::intents::WriteError;
 use super::local::{Change, LocalStore};
+use super::mutations::Mutation;
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
 use arras_documents::limits;
@@ -125,6 +126,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if rewrites {
             document_steps(collection, revisions, headers, &mut steps, &mut self.settings.random.rng())?;
         }
+        if self.settings.mutations.has(Mutation::RepairBeforeWrite) {
+            staged.drain(..).for_each(|stage| self.repair(stage.commit()));
+        }
         let performed = self
             .perform_recording(collection, &facts, steps.in_order(&mut self.settings.random.rng()), state)
             .await;
@@ -191,6 +195,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if was_unrecorded {
             changes.push(catalog::record(&self.local, &collection.record()));
         }
+        let mut steps = steps;
+        if self.settings.mutations.has(Mutation::IndexOutsideTransaction) {
+            let (documents, of_indexes) =
+                steps.into_iter().partition(|step| matches!(step, Step::Documents(_)));
+            steps = documents;
+            self.intents.perform(&*self.channel, of_indexes, Vec::new()).await?;
+        }
         let performed = self.intents.perform(&*self.channel, steps, changes).await;
         let applied = match &performed {
             Ok(()) => Some(true),
@@ -210,7 +221,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Some(record) => self.local.set_as_named(COUNTERS, name.to_vec(), record),
             None => self.local.unset_as_named(COUNTERS, name.to_vec()),
         };
+        let again = self.settings.mutations.has(Mutation::CounterTwice);
         let change = |StateChange { name, now, otherwise }: StateChange| {
+            let otherwise = match again {
+                true => self.local.get_as_named(COUNTERS, &name).unwrap_or_default(),
+                false => otherwise,
+            };
             set(&name, now.as_ref()).or_else(set(&name, otherwise.as_ref()))
         };
         changes.into_iter().map(change).collect()

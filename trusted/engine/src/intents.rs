@@ -12,6 +12,7 @@ use super::ledger::Ledger;
 use super::local::{Change, LocalError, LocalStore, Sealed};
 use super::upload::{self, Heading, TooLarge};
 use crate::history::History;
+use crate::mutations::{Mutation, Mutations};
 use arras_protocol::write::{Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, CollectionId, OperationId, Refusal};
 use arras_storage::{Durability, Storage, StorageError, Table};
@@ -129,6 +130,7 @@ pub struct Intents<S: Storage> {
     /// Bytes of a request above which a write is cut.
     request_bytes: usize,
     history: Arc<History>,
+    pub(super) mutations: Mutations,
 }
 
 /// `first`: no attempt was made whose outcome is unknown.
@@ -165,7 +167,19 @@ impl<S: Storage> Intents<S> {
         let open = Mutex::new(Open { next: 0, operations });
         let (settling, failed) = Default::default();
         let commits = Commits::new(Arc::clone(&local));
-        Ok(Self { local, ledger, commits, epoch, open, settling, failed, patience, request_bytes, history })
+        Ok(Self {
+            local,
+            ledger,
+            commits,
+            epoch,
+            open,
+            settling,
+            failed,
+            patience,
+            request_bytes,
+            history,
+            mutations: Mutations::default(),
+        })
     }
 
     fn open_writes(&self) -> MutexGuard<'_, Open> {
@@ -185,6 +199,9 @@ impl<S: Storage> Intents<S> {
     ) -> Result<(), WriteError> {
         upload::check(&steps)?;
         let (operation, finished_below) = self.note(&steps, changes, false).await.map_err(unrecorded)?;
+        if self.mutations.has(Mutation::IntentStruckEarly) {
+            self.local.apply(&[self.local.unset(INTENTS, &name(operation))], Durability::Durable)?;
+        }
         let outcome = self.send(channel, operation, finished_below, steps, true).await;
         if matches!(outcome, Err(WriteError::InDoubt(_) | WriteError::HaltedInDoubt(_))) {
             self.open_writes().operations.insert(operation, true);
@@ -243,7 +260,8 @@ impl<S: Storage> Intents<S> {
 
     /// True if a write is recorded whose outcome nobody knows: [`Self::settle`] before anything else.
     pub fn in_doubt(&self) -> bool {
-        self.open_writes().operations.values().any(|in_doubt| *in_doubt)
+        !self.mutations.has(Mutation::DoubtForgotten)
+            && self.open_writes().operations.values().any(|in_doubt| *in_doubt)
     }
 
     /// Sends again, in order, what is in doubt; how many writes that were. While the steps of one are sent, what
@@ -390,6 +408,9 @@ impl<S: Storage> Intents<S> {
     /// now there.
     async fn take_back(&self, operation: OperationId, strike: Change) -> Result<(), LocalError> {
         let mut changes = self.ledger.undo(operation);
+        if self.mutations.has(Mutation::RefusalNotTakenBack) {
+            changes.clear();
+        }
         changes.push(strike);
         let local = Arc::clone(&self.local);
         let written = aside::run(move || local.apply(&changes, Durability::Durable));

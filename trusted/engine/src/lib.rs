@@ -32,6 +32,7 @@ mod lengths;
 pub mod local;
 mod matches;
 mod merged;
+pub mod mutations;
 mod natural;
 mod planning;
 mod point;
@@ -72,6 +73,7 @@ use collection::Collection;
 use index::{Opening, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
+use mutations::{Mutation, Mutations};
 use restore::Restored;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -119,6 +121,8 @@ pub struct Settings {
     pub witness: Option<Arc<Witness>>,
     /// Where keys of indexes, nonces and orders that are to say nothing come from.
     pub random: Randomness,
+    /// Defects to be found by whoever opened the engine.
+    pub mutations: Mutations,
     /// The engine makes by itself what the schema calls for and is not there.
     pub keep_schema_applied: bool,
 }
@@ -136,6 +140,7 @@ impl Default for Settings {
             history: Arc::default(),
             witness: None,
             random: Randomness::default(),
+            mutations: Mutations::default(),
             keep_schema_applied: true,
         }
     }
@@ -233,8 +238,9 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         let accepts = restored == Some(Restored::ServerAlone);
         let witness = settings.witness.clone();
         let history = Arc::clone(&settings.history);
-        let intents =
+        let mut intents =
             Intents::open(Arc::clone(&local), epoch, settings.patience, history, settings.request_bytes)?;
+        intents.mutations = settings.mutations;
         // Nothing is loaded yet that could be of before.
         let completed = intents.settle(&*channel, |_| std::future::ready(())).await?;
         if completed > 0 {
@@ -317,7 +323,8 @@ fn begin<S: Storage>(
     let (database, newest) = (local.get(STATE, DATABASE)?, local.get(STATE, NEWEST)?);
     let restored = restore::declared(local)?;
     let acknowledged = accepted::acknowledged(local, restored, server)?;
-    settings.history.take_up(database, newest, acknowledged, server)?;
+    let known = if settings.mutations.has(Mutation::SetbackNotNoticed) { 0 } else { acknowledged };
+    settings.history.take_up(database, newest, known, server)?;
     local.acknowledged(acknowledged);
     let mut last = local.get::<u64>(STATE, EPOCH)?.unwrap_or(0);
     if restored.is_some() {
@@ -325,11 +332,12 @@ fn begin<S: Storage>(
     } else if let Some(witness) = &settings.witness {
         witness.check(seen(server, last))?;
     }
-    let epoch = later_epoch(last, server.generation);
+    let is_kept = !settings.mutations.has(Mutation::EpochNotRecorded);
+    let epoch = later_epoch(last, if is_kept { server.generation } else { 0 });
     let passed_over = if restored.is_some() { restore::STARTS_SKIPPED } else { 0 };
     let starts = local.get::<u64>(STATE, STARTS)?.unwrap_or(0).saturating_add(1 + passed_over);
     let changes = [
-        local.set(STATE, EPOCH, &epoch),
+        local.set(STATE, EPOCH, if is_kept { &epoch } else { &last }),
         local.set(STATE, STARTS, &starts),
         local.set(STATE, DATABASE, &server.database),
     ];

@@ -160,6 +160,16 @@ impl Keyring {
             .map(|(_, root)| root)
     }
 
+    /// A keyring in no file, of one root that somebody may know: for simulations.
+    #[cfg(feature = "lab")]
+    #[must_use]
+    pub fn simulated(root: Key) -> Self {
+        let unlock = Lock::KeyFile { salt: String::new() };
+        let header = Header { arras_keyring: FORMAT, unlock, roots: vec![RootNote { version: 1, made: 0 }] };
+        let lock = Key::take_from(&mut [0; Key::BYTES]);
+        Self { path: PathBuf::new(), header, roots: vec![root], lock, checksum: String::new() }
+    }
+
     /// The versions, oldest first, and when each was made in seconds since 1970.
     pub fn versions(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.header.roots.iter().map(|note| (note.version, note.made))

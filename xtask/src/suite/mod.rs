@@ -4,6 +4,7 @@ mod cargo;
 mod drivers;
 pub mod fuzz;
 mod process;
+mod simulator;
 mod tools;
 mod web;
 
@@ -71,7 +72,7 @@ struct Step {
     run: fn(&Context) -> Result<Outcome, String>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
     Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
     Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
@@ -86,6 +87,12 @@ const STEPS: [Step; 12] = [
         run: cargo::tests,
     },
     Step {
+        name: "simulator",
+        what: "two minutes of simulated runs from a fresh seed, and each seeded defect found",
+        needs: &[],
+        run: simulator::run,
+    },
+    Step {
         name: "drivers",
         what: "real drivers, real processes, compared with a plaintext database",
         needs: &tools::DRIVERS,
@@ -95,6 +102,8 @@ const STEPS: [Step; 12] = [
     Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },
     Step { name: "doc", what: "documentation builds without a warning", needs: &[], run: cargo::doc },
 ];
+
+pub use simulator::simulate;
 
 fn counted(report: Result<Report, String>) -> Result<Outcome, String> {
     let report = report?;

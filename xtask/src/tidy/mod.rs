@@ -25,7 +25,7 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule { name: "sources-parse", check: modules::sources_parse },
     Rule { name: "dead-modules", check: modules::dead_modules },
     Rule { name: "foreign-code", check: modules::foreign_code },

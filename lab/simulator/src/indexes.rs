@@ -1,0 +1,58 @@
+//! The indexes of the workload: one for each thing that an index can be, and for each protocol that can keep an order.
+
+use arras_planner::kinds::{Availability, OrderProtocol, kind_of, of_orders};
+use arras_service::store::IndexRequest;
+use bson::{Document, doc};
+
+/// How many indexes come and go.
+pub const OPTIONAL: usize = 5;
+
+fn request(name: &str, key: Document, arras: Document) -> IndexRequest {
+    let options = doc! { "storageEngine": { "arras": arras } };
+    IndexRequest { name: name.into(), key, unique: false, sparse: false, options }
+}
+
+/// What makes `u` unique; it is there from the beginning to the end.
+#[must_use]
+pub fn unique() -> IndexRequest {
+    let options = Document::new();
+    IndexRequest { name: "u".into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
+}
+
+/// The protocols that a field's order may be kept by.
+#[must_use]
+pub fn orders() -> Vec<&'static str> {
+    let available = |order: &OrderProtocol| {
+        kind_of(order.name()).is_some_and(|kind| kind.availability == Availability::Available)
+    };
+    of_orders().filter(available).map(OrderProtocol::name).collect()
+}
+
+/// Those that come and go, ordered ones by the protocol `order`.
+#[must_use]
+pub fn optional(number: usize, order: &str) -> IndexRequest {
+    let mut request = usual(number);
+    // The first of the table is what the proxy takes unless told otherwise; it can keep sums.
+    if orders().first() != Some(&order)
+        && number != 1
+        && let Ok(storage) = request.options.get_document_mut("storageEngine")
+        && let Ok(arras) = storage.get_document_mut("arras")
+    {
+        arras.insert("order", order);
+        arras.remove("sums");
+    }
+    request
+}
+
+fn usual(number: usize) -> IndexRequest {
+    match number {
+        0 => request("a", doc! { "a": 1 }, doc! { "operations": ["eq", "range", "order"], "widthBits": 32 }),
+        1 => request("b", doc! { "b": 1 }, doc! { "operations": ["eq"] }),
+        2 => {
+            let arras = doc! { "operations": ["eq", "range"], "widthBits": 32, "sums": ["v"] };
+            request("app_a", doc! { "app": 1, "a": 1 }, arras)
+        }
+        3 => request("v", doc! { "v": 1 }, doc! { "operations": ["range", "order"], "widthBits": 32 }),
+        _ => request("b_a", doc! { "b": 1, "a": 1 }, doc! { "operations": ["eq", "range"], "widthBits": 32 }),
+    }
+}
