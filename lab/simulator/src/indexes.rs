@@ -35,6 +35,7 @@ pub fn optional(number: usize, order: &str) -> IndexRequest {
     // The first of the table is what the proxy takes unless told otherwise; it can keep sums.
     if orders().first() != Some(&order)
         && number != 1
+        && request.key.len() == 1
         && let Ok(storage) = request.options.get_document_mut("storageEngine")
         && let Ok(arras) = storage.get_document_mut("arras")
     {

@@ -118,6 +118,7 @@ impl Seen {
                     | arx_eq::Change::Remove { .. },
                 )
                 | Step::Bplus(_)
+                | Step::Pope(_)
                 | Step::Parts { .. } => {}
             }
         }

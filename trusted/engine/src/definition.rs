@@ -103,7 +103,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for physical in arras_planner::indexes::physical_indexes(schema) {
                 let request = declared::request(&physical);
                 let part = self.new_part(physical, false);
-                steps.extend(index::create_steps::<C>(&part, root, &self.settings.random).map_err(error::index)?);
+                steps.extend(
+                    index::create_steps::<C>(&part, root, &self.settings.random).map_err(error::index)?,
+                );
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
                 record.indexes.push(index);

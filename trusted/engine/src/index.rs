@@ -65,7 +65,11 @@ pub struct Part {
 ///
 /// # Errors
 /// [`IndexError::Caller`] for a protocol that this build does not have.
-pub fn create_steps<C: ServerChannel>(part: &PartRecord, root: &Key, random: &Randomness) -> Result<Vec<Step>, IndexError> {
+pub fn create_steps<C: ServerChannel>(
+    part: &PartRecord,
+    root: &Key,
+    random: &Randomness,
+) -> Result<Vec<Step>, IndexError> {
     let index = part.id;
     Ok(match &part.physical {
         PhysicalIndex::Unique { .. } => vec![Step::Unique(unique::Change::CreateIndex { index })],
