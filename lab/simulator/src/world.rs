@@ -533,7 +533,10 @@ impl StartError {
         }
         match error {
             OpenError::History(_) | OpenError::Witness(_) => Self::Halted(why),
-            OpenError::Intent(arras_engine::intents::WriteError::Unsettled(_)) => Self::Passing(why),
+            OpenError::Intent(
+                arras_engine::intents::WriteError::Unsettled(_)
+                | arras_engine::intents::WriteError::InDoubt(_),
+            ) => Self::Passing(why),
             OpenError::Index(arras_schemes::error::IndexError::Channel(channel))
                 if channel.outcome_unknown() =>
             {

@@ -159,7 +159,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     .sort_unstable_by(|left, right| (&left.value, left.row).cmp(&(&right.value, right.row)));
             } else {
                 // In the order of keys, pages would tell which are equal; in that of the scan, which document each is of.
-                entries.shuffle(&mut rand::rng());
+                entries.shuffle(&mut self.settings.random.rng());
             }
             let most = index.entries_in_order(self.settings.request_bytes).min(ENTRIES_PER_WRITE);
             let mut waiting = std::mem::take(entries).into_iter();
@@ -192,7 +192,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
         let mut staged = staged.map_err(error::index)?;
         let Steps { freed, mut entries, ordered, removed } = std::mem::take(&mut staged.steps);
-        entries.shuffle(&mut rand::rng());
+        entries.shuffle(&mut self.settings.random.rng());
         let steps = [freed, entries, ordered, removed].concat();
         let changes = self.state_changes(std::mem::take(&mut staged.state));
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;

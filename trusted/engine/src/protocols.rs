@@ -155,14 +155,20 @@ fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
 fn fh_ope_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "bplus_fh_ope",
-        create: Box::new(|part, _| {
+        create: Box::new(|part, _, _| {
             let scheme = Scheme::FhOpe(width(part)?);
             Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
         }),
         open: Box::new(|making, state| {
             let saved = width(&making.part).and_then(|width| FhOpe::saved(making.part.id, width, state));
             let opened = saved.map(|(scheme, version)| {
-                let index = StatefulBPlus::new(making.channel, making.part.id, &making.key, scheme, random());
+                let index = StatefulBPlus::new(
+                    making.channel,
+                    making.part.id,
+                    &making.key,
+                    scheme,
+                    seeded(&making.random),
+                );
                 Arc::new(index.at_version(version)) as Arc<dyn EncryptedIndex>
             });
             Box::pin(std::future::ready(opened))

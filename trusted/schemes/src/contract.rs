@@ -64,8 +64,10 @@ pub trait State: Send + Sync {
     /// [`IndexError::State`].
     fn each(&self, beginning: &[u8], visit: &mut dyn FnMut(&[u8], Vec<u8>)) -> Result<(), IndexError>;
 
-    /// Where what is staged takes its randomness from.
-    fn randomness(&self) -> &Randomness;
+    /// Where what is staged takes its randomness from: the operating system, unless its owner was given another source.
+    fn randomness(&self) -> &Randomness {
+        &crate::random::SYSTEM
+    }
 }
 
 /// A record of the caller's durable state as it is to become; none: it goes.

@@ -22,6 +22,9 @@ enum Origin {
     Seeded(Arc<Mutex<StdRng>>),
 }
 
+/// The operating system's.
+pub static SYSTEM: Randomness = Randomness(Origin::System);
+
 impl std::fmt::Debug for Randomness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Randomness")
