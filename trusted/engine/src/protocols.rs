@@ -180,7 +180,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
 fn pope_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "pope",
-        create: Box::new(|part, _| Pope::<()>::create(part.id, width(part)?, PAGE_BYTES)),
+        create: Box::new(|part, _, _| Pope::<()>::create(part.id, width(part)?, PAGE_BYTES)),
         open: Box::new(|making, _| {
             let opened = width(&making.part).and_then(|width| {
                 let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
