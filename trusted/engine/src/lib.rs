@@ -483,7 +483,13 @@ fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
             | Change::LinkBuckets { index, .. }
             | Change::PutCircuit { index, .. },
         ) => Some(*index),
-        _ => None,
+        Step::Documents(_)
+        | Step::Unique(_)
+        | Step::ArxEq(_)
+        | Step::Bplus(_)
+        | Step::Pope(_)
+        | Step::Upload { .. }
+        | Step::Parts { .. } => None,
     };
     steps.iter().filter_map(index).collect()
 }
