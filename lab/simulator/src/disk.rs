@@ -1,6 +1,7 @@
 //! A computer and its disk, in memory: what is durable survives the end of its process, what is relaxed in part, and
 //! copies of a moment are cheap.
 
+use crate::flag::Flag;
 use arras_storage::{
     Bytes, Changes, Direction, Durability, Engine, KeyRange, Read, Staged, Storage, StorageError, Table,
     Turn, Visit, selects_nothing,
@@ -10,7 +11,6 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
 
 type Tables = BTreeMap<Table, Arc<BTreeMap<Bytes, Bytes>>>;
 
@@ -34,21 +34,19 @@ pub enum Trouble {
 #[derive(Debug)]
 pub struct Process {
     number: u64,
-    killed: watch::Sender<bool>,
+    killed: Flag,
 }
 
 impl Process {
     /// True once it was killed.
     #[must_use]
     pub fn is_dead(&self) -> bool {
-        *self.killed.borrow()
+        self.killed.is_raised()
     }
 
     /// Completes when it is killed.
     pub async fn dies(&self) {
-        let mut killed = self.killed.subscribe();
-        // The sender lives as long as this does.
-        let _ = killed.wait_for(|killed| *killed).await;
+        self.killed.raised().await;
     }
 }
 
@@ -83,7 +81,7 @@ impl State {
 
     fn kill(&mut self) {
         if let Some(process) = self.running.take() {
-            process.killed.send_replace(true);
+            process.killed.raise();
             self.crash();
         }
     }
@@ -148,7 +146,7 @@ impl Machine {
         let mut state = self.state();
         state.kill();
         state.processes += 1;
-        let process = Arc::new(Process { number: state.processes, killed: watch::Sender::new(false) });
+        let process = Arc::new(Process { number: state.processes, killed: Flag::default() });
         state.running = Some(Arc::clone(&process));
         state.full = 0;
         state.undecided = false;

@@ -13,6 +13,7 @@
 
 pub mod application;
 pub mod disk;
+pub mod flag;
 pub mod indexes;
 pub mod lies;
 pub mod model;

@@ -2,6 +2,7 @@
 //! late or never; and replies that become lies.
 
 use crate::disk::{Disk, Process};
+use crate::flag::Flag;
 use crate::lies::Lie;
 use crate::trace::Trace;
 use crate::watch::Watch;
@@ -161,23 +162,30 @@ struct Link {
     number: u64,
     server: Arc<Serving>,
     caller: Caller,
-    closed: watch::Sender<bool>,
+    closed: Flag,
 }
 
 impl Link {
     /// Closes it; the server notices.
     fn close(&self) {
-        if !self.closed.send_replace(true) {
+        if !self.closed.raise() {
             self.server.backend.ended(&self.caller);
         }
     }
 
     fn is_closed(&self) -> bool {
-        *self.closed.borrow()
+        self.closed.is_raised()
     }
 
     async fn closes(&self) {
-        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+        self.closed.raised().await;
+    }
+}
+
+impl Drop for Link {
+    /// Whoever was making it may have been given up: the server notices that, too.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -258,8 +266,7 @@ impl Wire {
             return Err(ChannelError::Lost("nobody listens".into()));
         };
         let number = self.links.fetch_add(1, Ordering::Relaxed);
-        let link =
-            Arc::new(Link { number, server, caller: Caller::default(), closed: watch::Sender::new(false) });
+        let link = Arc::new(Link { number, server, caller: Caller::default(), closed: Flag::default() });
         let request = hello::Request { protocol_version: PROTOCOL_VERSION, purpose: self.history.purpose() };
         let reply =
             self.exchange(&link, Hello::ID, codec::encode(&request)).await.inspect_err(|_| link.close())?;
