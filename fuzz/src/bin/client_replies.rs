@@ -85,7 +85,9 @@ async fn drive(which: u8, server: Arc<Server>) -> Result<(), IndexError> {
         0 => work(BPlus::new(server, INDEX, &key, Clww::new(&key, width), prg).create(256).await?).await,
         1 => work(StatefulBPlus::new(server, INDEX, &key, FhOpe::new(width), prg).create(256).await?).await,
         2 => work(KerschbaumTueno::create(server, INDEX, &key, width, 128, prg).await?).await,
-        3 => work(Standalone::create(server, Keyed { index: INDEX, key: &key, width }, 256, prg).await?).await,
+        3 => {
+            work(Standalone::create(server, Keyed { index: INDEX, key: &key, width }, 256, prg).await?).await
+        }
         4 => {
             let parameters = Parameters { domain_bits: 8, page_bytes: 256, ..Parameters::new(width) };
             work(LogarithmicBrc::new(INDEX, parameters, &key, Arc::new(server), prg)?).await;

@@ -4,7 +4,8 @@
 use arras_fuzz::{decodes_stably, seed};
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{
-    After, Bound, Change, NewEntry, Placed, Request, Response, Revision, SealedEntry, Target, TieToken, Wanted,
+    After, Bound, Change, NewEntry, Placed, Request, Response, Revision, SealedEntry, Target, TieToken,
+    Wanted,
 };
 use arras_protocol::codec::encode;
 use arras_protocol::ore::{Scheme, Width};
@@ -32,7 +33,14 @@ fn seeds() -> Vec<Vec<u8>> {
         encode(&Request::Change(Change::Revise { index, revision })),
         encode(&Request::Load { index, entries: vec![entry] }),
         encode(&Request::Locate { index, version: 4, wanted }),
-        encode(&Request::Search { index, version: 4, lower, upper, order: Order::Descending, limit: Some(300) }),
+        encode(&Request::Search {
+            index,
+            version: 4,
+            lower,
+            upper,
+            order: Order::Descending,
+            limit: Some(300),
+        }),
         encode(&Response::Located { stored: vec![None, Some(text.clone())] }),
         encode(&Response::Found { entries: text, more: true }),
     ]

@@ -5,7 +5,9 @@ use arras_fuzz::{decodes_stably, seed};
 use arras_protocol::codec::{decode, encode};
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken};
-use arras_protocol::logarithmic_brc::{Asked, Bin, Block, InstanceId, Others, RECORDS_MAX, Request, Response};
+use arras_protocol::logarithmic_brc::{
+    Asked, Bin, Block, InstanceId, Others, RECORDS_MAX, Request, Response,
+};
 use arras_protocol::{Blob, IndexId};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,12 +2,12 @@
 //! time. `pip install pyope`; environment variable `PYTHON` names the interpreter if it is not `python3`.
 
 use crate::table::{Table, Target};
-use arras_schemes::ore::OrderScheme;
-use arras_schemes::ore::bclo::{Bclo, CACHED_STEPS};
 use arras_keys::Key;
 use arras_primitives::hypergeometric::Hypergeometric;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::OrderScheme;
+use arras_schemes::ore::bclo::{Bclo, CACHED_STEPS};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,9 +1,9 @@
 //! CLWW. No crate of it is in the registry; fastore (C) was measured by hand on such a machine: 1.95 us, 180 ns.
 
 use crate::table::{Table, Target};
-use arras_schemes::ore::clww::Clww;
 use arras_keys::Key;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::clww::Clww;
 use arras_server::ore::clww::compare;
 use std::hint::black_box;
 

@@ -4,10 +4,10 @@
 //! memory, ours of the stored bytes.
 
 use crate::table::{Table, Target};
-use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_server::ore::lewi_wu::compare;
 use cretrit::aes128v1::ore;
 use std::hint::black_box;

@@ -2,11 +2,11 @@
 //! blocks of 4 KiB, read in random order.
 
 use crate::table::{Table, Target};
-use arras_schemes::path_oram::{Oram, OramParameters};
 use arras_keys::{Key, Purpose};
 use arras_primitives::prg::Prg;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape};
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, codec};
+use arras_schemes::path_oram::{Oram, OramParameters};
 use arras_server::Backend;
 use arras_storage::Memory;
 use oram::{BlockValue, DefaultOram, Oram as _};

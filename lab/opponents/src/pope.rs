@@ -4,11 +4,11 @@
 //! own ordering of integers in place of encryption. It is not in a registry, so its figure stands for it.
 
 use crate::table::{Table, Target};
-use arras_schemes::pope::{Keyed, Standalone};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, RowId, codec};
+use arras_schemes::pope::{Keyed, Standalone};
 use arras_server::Backend;
 use arras_storage::Memory;
 use std::hint::black_box;
