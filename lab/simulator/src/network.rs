@@ -189,6 +189,17 @@ impl Drop for Link {
     }
 }
 
+/// A connection that is closed unless its greeting comes to its end.
+struct GivenUp(Option<Arc<Link>>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if let Some(link) = &self.0 {
+            link.close();
+        }
+    }
+}
+
 /// One proxy's end of the network: a connection that is made again when it breaks, as the real one.
 pub struct Wire {
     network: Arc<Network>,
@@ -267,6 +278,8 @@ impl Wire {
         };
         let number = self.links.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(Link { number, server, caller: Caller::default(), closed: Flag::default() });
+        // Whoever dials may be given up while the greeting is on its way.
+        let mut given_up = GivenUp(Some(Arc::clone(&link)));
         let request = hello::Request { protocol_version: PROTOCOL_VERSION, purpose: self.history.purpose() };
         let reply =
             self.exchange(&link, Hello::ID, codec::encode(&request)).await.inspect_err(|_| link.close())?;
@@ -282,6 +295,7 @@ impl Wire {
             self.restarts.send_modify(|restarts| *restarts += 1);
         }
         *self.current() = Some(Arc::clone(&link));
+        given_up.0 = None;
         Ok((link, greeting))
     }
 

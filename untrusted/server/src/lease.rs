@@ -4,7 +4,7 @@ use crate::backend::storage;
 use arras_protocol::Refusal;
 use arras_protocol::hello::Purpose;
 use arras_storage::{Durability, Read, Storage, StorageError, Table, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The holder and its generation.
@@ -37,6 +37,8 @@ impl Holder {
 pub struct Caller {
     /// The generation it holds; nothing for one that only looks.
     granted: OnceLock<u64>,
+    /// It has ended: a hello that is granted only now holds nothing.
+    has_ended: AtomicBool,
 }
 
 /// Who holds the database, and over how many connections.
@@ -107,7 +109,9 @@ impl Lease {
             }
         }
         let mut live = self.live();
-        live.connections += 1;
+        if !caller.has_ended.load(Ordering::Acquire) {
+            live.connections += 1;
+        }
         let _first = caller.granted.set(live.holder.generation);
         Ok(())
     }
@@ -115,6 +119,7 @@ impl Lease {
     /// A connection has ended.
     pub(crate) fn ended(&self, caller: &Caller) {
         let mut live = self.live();
+        caller.has_ended.store(true, Ordering::Release);
         if caller.granted.get() == Some(&live.holder.generation) {
             live.connections = live.connections.saturating_sub(1);
         }
@@ -166,5 +171,39 @@ impl Author {
         let Self::Holder(granted) = self else { return Ok(()) };
         let holder = Holder::read(transaction).map_err(storage)?;
         if holder.generation == granted { Ok(()) } else { Err(Refusal::Fenced) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use arras_storage::{Memory, Storage};
+
+    fn holding(instance: u8) -> Purpose {
+        Purpose::Hold { instance: [instance; 16], generation: None, take_over: false }
+    }
+
+    #[test]
+    fn a_connection_that_ended_while_its_hello_was_granted_holds_nothing() {
+        let store = Memory::new();
+        let lease = Lease::open(&store.read().unwrap()).unwrap();
+        let caller = Caller::default();
+        lease.ended(&caller);
+        lease.grant(&store, &caller, holding(1)).unwrap();
+        lease.grant(&store, &Caller::default(), holding(2)).unwrap();
+    }
+
+    #[test]
+    fn a_connection_holds_the_lease_until_it_ends() {
+        let store = Memory::new();
+        let lease = Lease::open(&store.read().unwrap()).unwrap();
+        let caller = Caller::default();
+        lease.grant(&store, &caller, holding(1)).unwrap();
+        let refused = lease.grant(&store, &Caller::default(), holding(2));
+        assert!(matches!(refused, Err(Refusal::Leased)), "{refused:?}");
+        lease.ended(&caller);
+        lease.grant(&store, &Caller::default(), holding(2)).unwrap();
     }
 }
