@@ -253,7 +253,14 @@ impl Model {
             return Err(format!("{writing:?} came to {came:?}, not to {expected:?} (of {:?})", self.ways));
         }
         self.ways = fitting.into_iter().map(|(items, _)| items).collect();
-        self.ways.dedup();
+        // Ways that were different may have become one.
+        let mut distinct: Vec<Items> = Vec::with_capacity(self.ways.len());
+        for way in std::mem::take(&mut self.ways) {
+            if !distinct.contains(&way) {
+                distinct.push(way);
+            }
+        }
+        self.ways = distinct;
         Ok(())
     }
 
