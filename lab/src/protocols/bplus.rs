@@ -17,6 +17,7 @@ use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
 use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu};
 use arras_schemes::ore::{OrderScheme, StatefulScheme};
+use arras_schemes::traits::RangeIndex;
 use std::sync::Arc;
 
 const BPLUS: &str = "B+ tree with ORE";
@@ -156,24 +157,28 @@ const VIEW: View = View {
     ends_are_results: true,
 };
 
+/// An index over a scheme, and what is watched of the scheme.
+fn made<O: OrderScheme + 'static>(index: impl RangeIndex + 'static, scheme: Watched<O>) -> Made {
+    let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
+    let tally = scheme.tally();
+    Made {
+        index: Box::new(index),
+        scheme: Some(tally),
+        ciphertext_bytes,
+        state_bytes: Box::new(move || {
+            let bytes = scheme.state_bytes() as u64;
+            Box::pin(async move { bytes })
+        }),
+    }
+}
+
 /// A B+ tree over a scheme.
 fn make<O: OrderScheme + 'static>(scheme: O, making: Making) -> MakeFuture {
     Box::pin(async move {
         let scheme = Watched::new(scheme);
-        let (watched, tally) = (scheme.clone(), scheme.tally());
-        let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
         let (channel, index) = (Arc::clone(&making.channel), making.index());
-        let index = BPlus::new(channel, index, &making.key(), scheme, making.prg());
-        let index = index.create(page_bytes(&making)).await?;
-        Ok(Made {
-            index: Box::new(index),
-            scheme: Some(tally),
-            ciphertext_bytes,
-            state_bytes: Box::new(move || {
-                let bytes = watched.state_bytes() as u64;
-                Box::pin(async move { bytes })
-            }),
-        })
+        let index = BPlus::new(channel, index, &making.key(), scheme.clone(), making.prg());
+        Ok(made(index.create(page_bytes(&making)).await?, scheme))
     })
 }
 
@@ -181,19 +186,8 @@ fn make<O: OrderScheme + 'static>(scheme: O, making: Making) -> MakeFuture {
 fn make_stateful<O: StatefulScheme + 'static>(scheme: O, making: Making) -> MakeFuture {
     Box::pin(async move {
         let scheme = Watched::new(scheme);
-        let (watched, tally) = (scheme.clone(), scheme.tally());
-        let ciphertext_bytes = scheme.scheme().stored_bytes().map(|bytes| bytes as u64);
         let (channel, index) = (Arc::clone(&making.channel), making.index());
-        let index = StatefulBPlus::new(channel, index, &making.key(), scheme, making.prg());
-        let index = index.create(page_bytes(&making)).await?;
-        Ok(Made {
-            index: Box::new(index),
-            scheme: Some(tally),
-            ciphertext_bytes,
-            state_bytes: Box::new(move || {
-                let bytes = watched.state_bytes() as u64;
-                Box::pin(async move { bytes })
-            }),
-        })
+        let index = StatefulBPlus::new(channel, index, &making.key(), scheme.clone(), making.prg());
+        Ok(made(index.create(page_bytes(&making)).await?, scheme))
     })
 }

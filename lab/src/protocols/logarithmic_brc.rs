@@ -1,7 +1,7 @@
 //! Logarithmic-BRC in the lab.
 
-use super::make::{no_state, page_bytes};
-use super::{Construction, Made, MakeFuture, Making, ProtocolEntry};
+use super::make::{page_bytes, stateless};
+use super::{Construction, MakeFuture, Making, ProtocolEntry};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::channel::LabChannel;
 use crate::compare::{Band, CONSTRUCTION_MESSAGES, Evaluated, Row};
@@ -101,11 +101,6 @@ fn make(making: Making) -> MakeFuture {
         let parameters = Parameters { page_bytes: page_bytes(&making), ..Parameters::new(making.width) };
         let (channel, prg) = (Arc::clone(&making.channel), making.prg());
         let index = LogarithmicBrc::new(making.index(), parameters, &making.key(), channel, prg)?;
-        Ok(Made {
-            index: Box::new(Loaded(index)),
-            scheme: None,
-            ciphertext_bytes: None,
-            state_bytes: no_state(),
-        })
+        Ok(stateless(Loaded(index)))
     })
 }

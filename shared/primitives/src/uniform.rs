@@ -23,6 +23,15 @@ pub fn uniform(last: u128, prg: &mut Prg) -> u128 {
     }
 }
 
+/// Puts things into a uniformly random order.
+pub fn shuffle<T>(things: &mut [T], prg: &mut Prg) {
+    for place in (1..things.len()).rev() {
+        // A place of a slice, so it fits.
+        let other = uniform(place as u128, prg) as usize;
+        things.swap(place, other);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +58,18 @@ mod tests {
         assert!((0..4000).map(|_| uniform(u128::MAX, &mut prg)).max() > Some(u128::MAX / 100 * 99));
         let low_words = (0..4000).filter(|_| uniform(last, &mut prg) & (1 << 63) != 0).count();
         assert!((1840..2160).contains(&low_words), "{low_words}");
+    }
+
+    #[test]
+    fn every_order_comes_equally_often() {
+        let mut prg = Prg::new(&[7; 16]);
+        let mut seen = std::collections::BTreeMap::new();
+        for _ in 0..6000 {
+            let mut things = [0, 1, 2];
+            shuffle(&mut things, &mut prg);
+            *seen.entry(things).or_insert(0_u32) += 1;
+        }
+        // 1,000 expected, standard deviation 29.
+        assert!(seen.len() == 6 && seen.values().all(|times| (850..1150).contains(times)), "{seen:?}");
     }
 }

@@ -45,13 +45,13 @@ pub(super) struct Revision {
 
 /// Steps in the order in which they take effect: entries before the document, and out after it.
 #[derive(Default)]
-struct Steps {
+pub(super) struct Steps {
     of_indexes: contract::Steps,
     documents: Vec<Step>,
 }
 
 impl Steps {
-    fn add(&mut self, staged: contract::Steps) {
+    pub(super) fn add(&mut self, staged: contract::Steps) {
         let contract::Steps { freed, entries, ordered, removed } = staged;
         self.of_indexes.freed.extend(freed);
         self.of_indexes.entries.extend(entries);
@@ -62,7 +62,7 @@ impl Steps {
     /// All of them. What takes effect together is permuted: an array's elements, the values of an index and the
     /// documents of a write would otherwise come in the order of their plaintexts, and entries beside the documents
     /// they are for.
-    fn in_order(self, rng: &mut impl CryptoRng) -> Vec<Step> {
+    pub(super) fn in_order(self, rng: &mut impl CryptoRng) -> Vec<Step> {
         let contract::Steps { mut freed, mut entries, ordered, mut removed } = self.of_indexes;
         let mut documents = self.documents;
         for set in [&mut freed, &mut entries, &mut documents, &mut removed] {
@@ -186,7 +186,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &Collection,
         facts: &[FactsChange],
-        steps: Vec<Step>,
+        mut steps: Vec<Step>,
         state: Vec<StateChange>,
     ) -> Result<(), WriteError> {
         let mut changes = self.state_changes(state);
@@ -195,7 +195,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if was_unrecorded {
             changes.push(catalog::record(&self.local, &collection.record()));
         }
-        let mut steps = steps;
         if self.settings.mutations.has(Mutation::IndexOutsideTransaction) {
             let (documents, of_indexes) =
                 steps.into_iter().partition(|step| matches!(step, Step::Documents(_)));

@@ -1,11 +1,11 @@
 //! Filling new indexes with a collection's documents.
 //!
-//! Equality and unique indexes take the documents in the order of the scan. Entries of range indexes are gathered
-//! and put in order first, as many as memory allows: neighbours share a bucket, so that each bucket is written once for
-//! all of them and not once for each. It shows nothing: buckets are known to the server in order anyway, and which
-//! document an entry is of is sealed in them.
+//! Equality and unique indexes take the documents in the order of the scan. Entries of range indexes are gathered first, as
+//! many as memory allows. ArxRange's are put in order: neighbours share a bucket, so that each bucket is written once for all
+//! of them and not once for each. It shows nothing: buckets are known to the server in order anyway, and which document an
+//! entry is of is sealed in them. Those of other protocols go in a random order, since it shows.
 
-use super::apply::Revision;
+use super::apply::{Revision, Steps};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::Part;
@@ -14,7 +14,7 @@ use super::{Shared, builds, cutting, error, terms};
 use arras_protocol::IndexId;
 use arras_records::OpenDocument;
 use arras_schemes::arx_range::RangeEntry;
-use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, State, Steps, Terms};
+use arras_schemes::contract::{EncryptedIndex, RowChange, Serves, State, Terms};
 use arras_service::ServiceError;
 use arras_storage::Storage;
 use rand::seq::SliceRandom;
@@ -109,7 +109,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             if gathered.is_empty() {
                 progress.reach(read);
             } else if is_end || gathered.iter().map(Gathered::bytes).sum::<usize>() >= GATHERED_BYTES {
-                self.enter_in_order(&mut gathered, &mut progress, read).await?;
+                self.enter_gathered(&mut gathered, &mut progress, read).await?;
             }
             if is_end {
                 let seconds = began.elapsed().as_secs();
@@ -142,8 +142,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    /// Enters what was gathered of range indexes, in the order of its keys; all documents `read` so far are done then.
-    async fn enter_in_order(
+    /// Enters what was gathered of range indexes; all documents `read` so far are done then.
+    async fn enter_gathered(
         &self,
         gathered: &mut [Gathered],
         progress: &mut Progress<'_>,
@@ -161,7 +161,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 // In the order of keys, pages would tell which are equal; in that of the scan, which document each is of.
                 entries.shuffle(&mut self.settings.random.rng());
             }
-            let most = index.entries_in_order(self.settings.request_bytes).min(ENTRIES_PER_WRITE);
+            let most = index.entries_per_write(self.settings.request_bytes).min(ENTRIES_PER_WRITE);
             let mut waiting = std::mem::take(entries).into_iter();
             while waiting.len() > 0 {
                 let insert: Vec<RangeEntry> = waiting.by_ref().take(most).collect();
@@ -191,9 +191,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let place = Arc::clone(half).place().await;
         let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
         let mut staged = staged.map_err(error::index)?;
-        let Steps { freed, mut entries, ordered, removed } = std::mem::take(&mut staged.steps);
-        entries.shuffle(&mut self.settings.random.rng());
-        let steps = [freed, entries, ordered, removed].concat();
+        let mut steps = Steps::default();
+        steps.add(std::mem::take(&mut staged.steps));
+        let steps = steps.in_order(&mut self.settings.random.rng());
         let changes = self.state_changes(std::mem::take(&mut staged.state));
         self.intents.perform(&*self.channel, steps, changes).await.map_err(error::write)?;
         self.repair(staged.commit());

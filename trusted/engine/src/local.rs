@@ -1,7 +1,8 @@
 //! The proxy's own store: catalog, counters, intents and epoch, durable and sealed under the keyring.
 //!
 //! Names are labels (deterministic AEAD tags), values AEAD ciphertexts bound to their table and name, so a
-//! copy of the directory shows sizes only, in steps of 16 bytes.
+//! copy of the directory shows sizes only, in steps of 16 bytes. Records that indexes name themselves keep their names: labels
+//! too, but for an index whose scheme keeps a tree, which are its ciphertexts, so that a copy shows how many there are and their codes.
 
 use arras_keys::{Key, Purpose};
 use arras_planner::kinds::UnknownProtocol;

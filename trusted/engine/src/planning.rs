@@ -287,6 +287,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Remakes, behind the results, the circuits they used.
     pub(super) fn repair(&self, repair: arras_schemes::arx_range::Repair) {
+        if !repair.is_needed() {
+            return;
+        }
         tokio::spawn(async move {
             if let Err(error) = repair.run().await {
                 // The trees concerned are remade whole before their next use.

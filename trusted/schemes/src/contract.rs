@@ -73,7 +73,7 @@ pub trait State: Send + Sync {
 /// A record of the caller's durable state as it is to become; none: it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
-    /// Its name, pseudorandom behind the index's own.
+    /// Its name: behind the index's own what the index calls it by, which is kept as it is: a scheme with a tree names its ciphertexts.
     pub name: Vec<u8>,
     /// With the write.
     pub now: Option<Vec<u8>>,
@@ -261,8 +261,8 @@ pub trait RangeSearch: EncryptedIndex {
         None
     }
 
-    /// Entries of one write when they come in the order of their keys, for a write of about so many bytes.
-    fn entries_in_order(&self, write_bytes: usize) -> usize;
+    /// Entries of one write when a new index is filled, for a write of about so many bytes.
+    fn entries_per_write(&self, write_bytes: usize) -> usize;
 }
 
 /// Entries to add and to remove; one whose sums change is both.

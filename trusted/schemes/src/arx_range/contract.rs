@@ -104,7 +104,7 @@ impl<C: Channel<Protocol> + Channel<Write> + 'static> RangeSearch for ArxRange<C
     }
 
     /// Neighbours share a bucket: half a bucket more than its entries, and the node and links of each bucket.
-    fn entries_in_order(&self, write_bytes: usize) -> usize {
+    fn entries_per_write(&self, write_bytes: usize) -> usize {
         let entry = self.parameters().key_bytes.saturating_add(ENTRY_BYTES);
         (write_bytes / entry.saturating_mul(2).saturating_add(16)).max(1)
     }

@@ -104,7 +104,7 @@ impl<S: OrderScheme + Sync + 'static, C: Channel<Protocol> + 'static> RangeSearc
     }
 
     /// Each entry is a step of its own in any order.
-    fn entries_in_order(&self, write_bytes: usize) -> usize {
+    fn entries_per_write(&self, write_bytes: usize) -> usize {
         (write_bytes / self.entry_bytes().max(1)).max(1)
     }
 }

@@ -32,6 +32,7 @@ use crate::ore::{End, StatefulScheme};
 use crate::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
+use arras_primitives::uniform::shuffle;
 use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{After, BPlus as Protocol, Bound, Change, Request, Response, Wanted};
 use arras_protocol::ore::Scheme;
@@ -337,10 +338,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         come.retain(|entry| seen.insert(*entry));
         let mut random = self.random();
         // Ciphertexts follow from the order in which they are made: it says nothing of that of the values, or of documents.
-        for place in (1..come.len()).rev() {
-            let other = (u128::from(random.next_u64()) * (place as u128 + 1)) >> 64;
-            come.swap(place, other as usize);
-        }
+        shuffle(&mut come, &mut random);
         for _ in 0..TRIES {
             let (version, asks) = {
                 let state = self.shared.read();

@@ -7,7 +7,7 @@ use crate::contract::{
     RangeSearch, Repair, RowChange, Serves, Staged, State, Steps, range_entries,
 };
 use crate::error::IndexError;
-use arras_primitives::prg::Prg;
+use arras_primitives::uniform::shuffle;
 use arras_protocol::pope::Change;
 use arras_protocol::write::Step;
 use arras_protocol::{Blob, Channel, IndexId, RowId};
@@ -37,14 +37,6 @@ impl<C> Pope<C> {
             Step::Pope(Change::Append { index: self.index, elements: Blob(elements.concat()) })
         };
         Ok(elements.chunks(per_step).map(append).collect())
-    }
-}
-
-/// Puts things into a random order.
-fn shuffle<T>(things: &mut [T], prg: &mut Prg) {
-    for place in (1..things.len()).rev() {
-        let other = (u128::from(prg.next_u64()) * (place as u128 + 1)) >> 64;
-        things.swap(place, other as usize);
     }
 }
 
@@ -96,7 +88,7 @@ impl<C: Channel<Protocol> + 'static> RangeSearch for Pope<C> {
         })
     }
 
-    fn entries_in_order(&self, write_bytes: usize) -> usize {
+    fn entries_per_write(&self, write_bytes: usize) -> usize {
         (write_bytes / self.entry_bytes()).max(1)
     }
 }

@@ -97,7 +97,7 @@ impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> RangeSearch fo
         })
     }
 
-    fn entries_in_order(&self, write_bytes: usize) -> usize {
+    fn entries_per_write(&self, write_bytes: usize) -> usize {
         (write_bytes / ENTRY_BYTES).max(1)
     }
 }
