@@ -23,6 +23,7 @@ pub mod leakage;
 pub mod limits;
 #[cfg(feature = "lab")]
 pub mod logarithmic_brc;
+pub mod mope;
 pub mod ore;
 #[cfg(feature = "lab")]
 pub mod path_oram;

@@ -10,6 +10,7 @@ pub mod error;
 pub mod kerschbaum_tueno;
 #[cfg(feature = "lab")]
 pub mod logarithmic_brc;
+pub mod mope;
 pub mod ore;
 pub mod padding;
 #[cfg(feature = "lab")]

@@ -2,6 +2,7 @@
 //! no index and no server; who answers is `trusted/engine`, or a store in plain memory as a baseline.
 #![forbid(unsafe_code)]
 
+pub mod columns;
 pub mod error;
 pub mod examined;
 pub mod explanation;

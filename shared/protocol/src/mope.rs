@@ -1,0 +1,96 @@
+//! Mutable order-preserving encoding: what the keyless side keeps of one column's tree, and how it changes (Popa, Li and
+//! Zeldovich, S&P 2013).
+//!
+//! *Tree and table.* The keyless side keeps *nodes* by number, whose bytes only the client reads, and the *OPE table*: for
+//! each stored ciphertext its *label*, an unsigned 64-bit integer, the encoding. The client half finds a value's place by
+//! asking for nodes from the root down, and works out for itself which nodes, labels and table entries an insertion, a
+//! deletion, a split or a merge comes to; the keyless side compares versions and applies the whole, or nothing.
+//!
+//! *Mutable.* A label stands between its neighbours'. Where no number is left between two, a range of labels is spread
+//! anew: a [`Summary`] says so in a few numbers, whatever the number of labels, and whoever stores labels elsewhere applies
+//! the same summary to them.
+//!
+//! The same types cross to a server of ours and to an ordinary database that keeps the tree in its tables.
+
+use crate::Blob;
+use serde::{Deserialize, Serialize};
+
+/// Number of a node; never used again in its column.
+pub type Node = u64;
+
+/// An encoding: compared as an unsigned integer. 0 and `u64::MAX` are never given.
+pub type Label = u64;
+
+/// Bytes of a digest of nodes.
+pub const DIGEST_BYTES: usize = 32;
+
+/// What a column's tree is at a version. The client half remembers the last one it acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Raised by each change; 0 for a tree without a value.
+    pub version: u64,
+    /// The root; meaningless in a tree without a value.
+    pub root: Node,
+    /// The next node's number.
+    pub next: Node,
+    /// Distinct values in the tree.
+    pub values: u64,
+    /// Hash of the root node, which has the hashes of its children; zero in a tree without a value, and in one without
+    /// protection against a malicious server.
+    pub digest: [u8; DIGEST_BYTES],
+}
+
+/// What a client half asks in one round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// True if the root is asked for, whichever node that is.
+    pub root: bool,
+    /// Ciphertexts whose labels are asked for.
+    pub ciphertexts: Vec<Blob>,
+}
+
+/// The answer: all of one version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// The version that the rest is of.
+    pub head: Head,
+    /// The nodes asked for, in that order, then the root if that was asked for; none where there is no such node.
+    pub nodes: Vec<Option<Blob>>,
+    /// The labels asked for, in that order.
+    pub labels: Vec<Option<Label>>,
+}
+
+/// How labels change that are stored somewhere: a transformation summary (S&P 2013, section VIII).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Summary {
+    /// The labels from `low` to `high` become `start`, `start + step`, ... in their order.
+    Spread {
+        /// The lowest label that changes.
+        low: Label,
+        /// The highest.
+        high: Label,
+        /// What the first becomes.
+        start: Label,
+        /// From one to the next, at least 1.
+        step: u64,
+    },
+}
+
+/// A change of one column's tree: applied whole, or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeChange {
+    /// The version it was worked out from; at another one nothing is done.
+    pub expected: u64,
+    /// What the tree is then.
+    pub head: Head,
+    /// Nodes as they become; none: it goes.
+    pub nodes: Vec<(Node, Option<Blob>)>,
+    /// Ciphertexts that leave the table, before all else.
+    pub left: Vec<Blob>,
+    /// Changes of labels that stay, one after the other, before others are entered.
+    pub summaries: Vec<Summary>,
+    /// Ciphertexts that enter the table, and their labels.
+    pub entered: Vec<(Blob, Label)>,
+}

@@ -1,0 +1,58 @@
+//! What a front end for SQL asks of the keys of one column: it sees plaintext values and terms for the database, no key.
+//!
+//! A *canonical value* is the plaintext as bytes that the column's type defines (the front end's codecs): equal values have
+//! equal bytes, and where the type is ordered, unsigned comparison of its *order key* is the order of the values.
+
+use crate::ServiceError;
+use std::future::Future;
+use std::pin::Pin;
+
+/// What an operation that asks the database comes to.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServiceError>> + Send + 'a>>;
+
+/// The keys of one column, behind operations.
+pub trait ColumnKeys: Send + Sync {
+    /// Seals a canonical value: randomised, bound to the column, padded so that its length says what the column's type
+    /// states and nothing else.
+    fn seal(&self, canonical: &[u8]) -> Vec<u8>;
+
+    /// Opens what [`Self::seal`] made.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if it was not sealed under this column's key.
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError>;
+
+    /// The equality term of a canonical value, 16 bytes: deterministic. Columns joined with one another share its key.
+    fn equality(&self, canonical: &[u8]) -> [u8; 16];
+}
+
+/// Where an order key stands among a column's stored ones. What a statement carries for a bound is a stored neighbour's
+/// ciphertext, never a label: labels change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Ciphertext of the key itself, if it is stored.
+    pub exact: Option<Vec<u8>>,
+    /// Ciphertext of the greatest stored key below it.
+    pub below: Option<Vec<u8>>,
+    /// Ciphertext of the least stored key above it.
+    pub above: Option<Vec<u8>>,
+}
+
+/// The order-preserving encoder of one column.
+pub trait OrderEncoder: Send + Sync {
+    /// Makes sure that order keys are stored, and returns their ciphertexts, in the order given. Done in a short transaction
+    /// of its own before the statement that stores them.
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>>;
+
+    /// Where order keys stand, without storing them, in the order given.
+    fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>>;
+}
+
+/// Opens the keys of columns.
+pub trait Columns: Send + Sync {
+    /// The keys of a column, by the 8 bytes that the schema gave it.
+    fn keys(&self, column: [u8; 8]) -> std::sync::Arc<dyn ColumnKeys>;
+
+    /// The encoder of a column's order; none if it has none.
+    fn encoder(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn OrderEncoder>>;
+}
