@@ -12,8 +12,10 @@
 //!
 //! The same types cross to a server of ours and to an ordinary database that keeps the tree in its tables.
 
-use crate::Blob;
+use crate::{Blob, ChannelError};
 use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::pin::Pin;
 
 /// Number of a node; never used again in its column.
 pub type Node = u64;
@@ -93,4 +95,24 @@ pub struct TreeChange {
     pub summaries: Vec<Summary>,
     /// Ciphertexts that enter the table, and their labels.
     pub entered: Vec<(Blob, Label)>,
+}
+
+/// What a round with a [`TreeStore`] will come to.
+pub type Round<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChannelError>> + Send + 'a>>;
+
+/// Carries a client half's rounds to whoever keeps one column's tree: a server of ours, or the tables of an ordinary
+/// database. Not trusted with anything but keeping it.
+pub trait TreeStore: Send + Sync {
+    /// One round: nodes and labels, all of one version.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    fn fetch(&self, fetch: Fetch) -> Round<'_, Fetched>;
+
+    /// Applies a change if the tree is at the version it was worked out from. False: it is at another one, and nothing was
+    /// done.
+    ///
+    /// # Errors
+    /// [`ChannelError`]; see [`ChannelError::outcome_unknown`].
+    fn commit(&self, change: TreeChange) -> Round<'_, bool>;
 }
