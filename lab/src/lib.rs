@@ -16,6 +16,7 @@ pub mod pages;
 pub mod plain_scheme;
 pub mod plain_store;
 pub mod plots;
+pub mod private_postgres;
 pub mod protocols;
 pub mod queries;
 pub mod run;

@@ -83,7 +83,7 @@ const STEPS: [Step; 13] = [
     Step {
         name: "tests",
         what: "unit, property, integration and documentation tests",
-        needs: &[],
+        needs: &[tools::POSTGRES],
         run: cargo::tests,
     },
     Step {

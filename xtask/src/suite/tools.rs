@@ -31,6 +31,18 @@ const NODE: Tool = Tool {
 
 const NPM: Tool = Tool { name: "npm", probe: &["npm", "--version"], packages: &["npm"] };
 
+/// PostgreSQL's server and its own programs, where Debian's packages put them or where the tests are told that they are.
+pub(super) const POSTGRES: Tool = Tool {
+    name: "PostgreSQL",
+    probe: &[
+        "sh",
+        "-c",
+        "for at in \"$ARRAS_POSTGRES_BIN\" /usr/lib/postgresql/*/bin \"$(dirname \"$(command -v initdb)\")\"; do \
+         test -x \"$at/initdb\" && test -x \"$at/psql\" && exit 0; done; exit 1",
+    ],
+    packages: &["postgresql"],
+};
+
 /// Python with venv and pip, Node.js 18 or newer with npm, Maven with a JDK 17 or newer.
 pub(super) const DRIVERS: [Tool; 5] = [
     Tool {

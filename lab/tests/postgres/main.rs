@@ -1,0 +1,4 @@
+//! The PostgreSQL side against a real PostgreSQL, started for the test.
+#![allow(clippy::unwrap_used)]
+
+mod private;
