@@ -7,7 +7,7 @@ use arras_protocol::arx_range::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::ore::{Scheme, Width};
-use arras_protocol::{Blob, IndexId, bplus, kerschbaum_tueno, logarithmic_brc, path_oram, pope};
+use arras_protocol::{Blob, IndexId, bplus, kerschbaum_tueno, logarithmic_brc, mope, path_oram, pope};
 use libfuzzer_sys::fuzz_target;
 
 const INDEX: IndexId = IndexId([1; 8]);
@@ -156,6 +156,43 @@ fn path_oram_seed() -> Vec<u8> {
     ])
 }
 
+fn mope_seed() -> Vec<u8> {
+    use mope::index::{Bound, Change, Listed, Request, SealedRow, Search, Side, Update};
+    let (index, order, limit) = (INDEX, Order::Ascending, Some(3));
+    let listed = |number| Listed { ciphertext: text(16, number), sealed: SealedRow([number; 32]) };
+    let change = |expected, values, left, summaries, entered| {
+        let head = mope::Head { version: expected + 1, root: 1, next: 2, values, digest: [0; 32] };
+        let nodes = vec![(1, Some(text(40, 1))), (0, None)];
+        Some(Box::new(mope::TreeChange { expected, head, nodes, left, summaries, entered }))
+    };
+    let entered = (1..5).map(|number| (text(16, number), u64::from(number) * 10)).collect();
+    let spread = mope::Summary::Spread { low: 10, high: 30, start: 5, step: 15 };
+    let first = Update {
+        tree: change(0, 4, Vec::new(), Vec::new(), entered),
+        added: (1..5).map(listed).collect(),
+        ..Update::default()
+    };
+    let second = Update {
+        removed: vec![listed(4)],
+        tree: change(1, 3, vec![text(16, 4)], vec![spread], Vec::new()),
+        added: vec![listed(3)],
+    };
+    let bound = |number, side| Some(Bound { ciphertext: text(16, number), side });
+    let (lower, upper) = (bound(1, Side::After(SealedRow([1; 32]))), bound(3, Side::With));
+    framed::<mope::index::Mope>(&[
+        Request::Change(Change::CreateIndex { index, ciphertext_bytes: 16 }),
+        Request::Change(Change::Update { index, update: first }),
+        Request::Change(Change::Update { index, update: second }),
+        Request::Fetch {
+            index,
+            fetch: mope::Fetch { nodes: vec![1], root: true, ciphertexts: vec![text(16, 2)] },
+        },
+        Request::Look { index, entries: vec![listed(1)] },
+        Request::Search { index, search: Search { lower, upper, order, limit } },
+        Request::Change(Change::DropIndex { index }),
+    ])
+}
+
 fn seeds() -> Vec<Vec<u8>> {
     vec![
         bplus_seed(),
@@ -165,6 +202,7 @@ fn seeds() -> Vec<Vec<u8>> {
         logarithmic_brc_seed(1),
         logarithmic_brc_seed(logarithmic_brc::RECORDS_MAX),
         path_oram_seed(),
+        mope_seed(),
     ]
 }
 

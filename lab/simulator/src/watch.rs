@@ -119,6 +119,7 @@ impl Seen {
                 )
                 | Step::Bplus(_)
                 | Step::Pope(_)
+                | Step::Mope(_)
                 | Step::Parts { .. } => {}
             }
         }

@@ -102,6 +102,7 @@ fn step_shape(step: &Step) -> String {
         Step::ArxRange(change) => format!("range {}", blanked(change)),
         Step::Bplus(change) => format!("B+ tree {}", blanked(change)),
         Step::Pope(change) => format!("POPE {}", blanked(change)),
+        Step::Mope(change) => format!("order-preserving encoding {}", blanked(change)),
         Step::Upload { .. } | Step::Parts { .. } => blanked(step),
     }
 }
@@ -165,6 +166,7 @@ pub(crate) fn take_random(call: &Call, random: &mut RandomBytes) {
             | Step::ArxEq(_)
             | Step::Bplus(_)
             | Step::Pope(_)
+            | Step::Mope(_)
             | Step::Upload { .. }
             | Step::Parts { .. } => {}
         }

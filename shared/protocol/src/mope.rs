@@ -10,7 +10,10 @@
 //! anew: a [`Summary`] says so in a few numbers, whatever the number of labels, and whoever stores labels elsewhere applies
 //! the same summary to them.
 //!
-//! The same types cross to a server of ours and to an ordinary database that keeps the tree in its tables.
+//! The same types cross to a server of ours, which keeps an index's entries beside the tree ([`index`]), and to an ordinary
+//! database that keeps the tree in its tables.
+
+pub mod index;
 
 use crate::{Blob, ChannelError};
 use serde::{Deserialize, Serialize};
@@ -27,7 +30,7 @@ pub type Label = u64;
 pub const DIGEST_BYTES: usize = 32;
 
 /// What a column's tree is at a version. The client half remembers the last one it acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Raised by each change; 0 for a tree without a value.
     pub version: u64,

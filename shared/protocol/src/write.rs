@@ -11,7 +11,7 @@
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::OperationId;
-use crate::{arx_eq, arx_range, bplus, documents, pope, unique};
+use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use serde::{Deserialize, Serialize};
 
 /// The write path.
@@ -33,6 +33,8 @@ pub enum Step {
     Bplus(bplus::Change),
     /// Buffer tree.
     Pope(pope::Change),
+    /// Order-preserving encoding.
+    Mope(mope::index::Change),
     /// Keeps a part of a write to come. In relaxed writes only.
     Upload {
         /// The write it is a part of.

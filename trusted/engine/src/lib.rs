@@ -470,8 +470,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 /// The range indexes that steps change.
 fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
     use arx_range::Change;
-    let index = |step: &Step| match step {
-        Step::ArxRange(
+    let index = |step: &Step| {
+        let Step::ArxRange(change) = step else { return None };
+        Some(match change {
             Change::CreateIndex { index, .. }
             | Change::DropIndex { index }
             | Change::PutHead { index, .. }
@@ -481,15 +482,8 @@ fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
             | Change::PutBucket { index, .. }
             | Change::AddEntries { index, .. }
             | Change::LinkBuckets { index, .. }
-            | Change::PutCircuit { index, .. },
-        ) => Some(*index),
-        Step::Documents(_)
-        | Step::Unique(_)
-        | Step::ArxEq(_)
-        | Step::Bplus(_)
-        | Step::Pope(_)
-        | Step::Upload { .. }
-        | Step::Parts { .. } => None,
+            | Change::PutCircuit { index, .. } => *index,
+        })
     };
     steps.iter().filter_map(index).collect()
 }

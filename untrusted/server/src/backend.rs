@@ -4,7 +4,7 @@
 mod lab;
 
 use crate::lease::{Caller, Lease, Writer};
-use crate::{arx_eq, arx_range, bplus, documents, hello, pope, unique, write};
+use crate::{arx_eq, arx_range, bplus, documents, hello, mope, pope, unique, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Bytes, Durability, Read, Storage, StorageError, Table, Write};
 use std::ops::ControlFlow;
@@ -179,6 +179,7 @@ impl<S: Storage> Backend<S> {
         type ArxRange = arras_protocol::arx_range::ArxRange;
         type BPlus = arras_protocol::bplus::BPlus;
         type Pope = arras_protocol::pope::Pope;
+        type Mope = arras_protocol::mope::index::Mope;
         let store = &self.store;
         match protocol {
             Hello::ID => {
@@ -203,6 +204,11 @@ impl<S: Storage> Backend<S> {
                 let pope = request::<Pope>(body)?;
                 within_a_write(pope::is_change(&pope))?;
                 Ok(codec::encode(&pope::answer(store, self.identity.incarnation, pope)?))
+            }
+            Mope::ID => {
+                let mope = request::<Mope>(body)?;
+                within_a_write(mope::is_change(&mope))?;
+                Ok(codec::encode(&mope::answer(store, mope)?))
             }
             #[cfg(feature = "lab")]
             other => lab::answer(store, other, body),

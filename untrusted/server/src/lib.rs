@@ -19,6 +19,7 @@ mod lease;
 pub mod listener;
 #[cfg(feature = "lab")]
 mod logarithmic_brc;
+mod mope;
 pub mod ore;
 #[cfg(feature = "lab")]
 mod path_oram;

@@ -9,7 +9,7 @@ mod parts;
 
 use crate::backend::storage;
 use crate::lease::Author;
-use crate::{arx_eq, arx_range, bplus, documents, pope, unique};
+use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use arras_protocol::limits::{PART_BYTES, STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{Request, Response, Step};
 use arras_protocol::{OperationId, Refusal, arx_range::Change};
@@ -104,6 +104,7 @@ fn may_be_lost(step: &Step) -> bool {
         | Step::ArxEq(_)
         | Step::Bplus(_)
         | Step::Pope(_)
+        | Step::Mope(_)
         | Step::Parts { .. } => false,
     }
 }
@@ -143,6 +144,7 @@ fn apply(writer: &mut impl Write, position: u32, step: Step) -> Result<(), Refus
         Step::ArxRange(change) => arx_range::apply(writer, &change),
         Step::Bplus(change) => bplus::apply(writer, position, &change),
         Step::Pope(change) => pope::apply(writer, &change),
+        Step::Mope(change) => mope::apply(writer, &change),
         Step::Upload { .. } | Step::Parts { .. } => {
             Err(Refusal::Malformed("a part within a part, or in a write of the other kind".into()))
         }
