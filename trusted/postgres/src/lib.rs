@@ -1,5 +1,18 @@
 //! PostgreSQL front end: wire protocol and SQL rewriting.
 //!
-//! Nothing is here yet; the crate exists so that `cargo xtask boundary` holds its place in the trust
-//! order from the first commit: a front end that cannot see `trusted/keys`.
+//! It sees plaintext values and terms, no key: what needs one goes through `arras_service::columns`.
 #![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod column_type;
+pub mod error;
+pub mod plan;
+mod rewrite;
+pub mod schema;
+mod text;
+
+pub use catalog::Catalog;
+pub use error::SqlError;
+pub use plan::{Action, Planned};
+pub use rewrite::plan;
+pub use schema::Schema;

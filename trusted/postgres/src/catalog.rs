@@ -1,0 +1,124 @@
+//! What the proxy knows of the database's tables: their columns as the application sees them, and how the encrypted ones
+//! are laid out.
+//!
+//! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
+//! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, a `bigint` in the order of the values.
+
+use crate::column_type::ColumnType;
+use crate::schema::Schema;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What ends the name of a column of equality terms.
+pub const EQUALITY_SUFFIX: &str = "$eq";
+/// What ends the name of a column of order labels.
+pub const ORDER_SUFFIX: &str = "$ord";
+
+/// The tables of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// What is declared, also of tables that are not there yet.
+    schema: Arc<Schema>,
+    /// The tables that are there, by schema and name.
+    tables: BTreeMap<(String, String), Arc<Table>>,
+}
+
+impl Catalog {
+    /// A catalogue of what is declared and the tables that are there.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, tables: impl IntoIterator<Item = Table>) -> Self {
+        let key = |table: &Table| (table.schema.clone(), table.name.clone());
+        Self { schema, tables: tables.into_iter().map(|table| (key(&table), Arc::new(table))).collect() }
+    }
+
+    /// What is declared.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The tables, by schema and name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// The table of a name. Without a schema every schema is searched, one with encrypted columns first: a search path may
+    /// name any, and an encrypted table must not be missed.
+    #[must_use]
+    pub fn table(&self, schema: Option<&str>, name: &str) -> Option<&Arc<Table>> {
+        if let Some(schema) = schema {
+            return self.tables.get(&(schema.to_owned(), name.to_owned()));
+        }
+        let mut named = self.tables.values().filter(|table| table.name == name);
+        let first = named.clone().find(|table| table.is_encrypted());
+        first.or_else(|| named.clone().find(|table| table.schema == "public")).or_else(|| named.next())
+    }
+
+    /// Is a table of that name declared, there or not?
+    #[must_use]
+    pub fn declares(&self, name: &str) -> bool {
+        self.schema.tables.keys().any(|(_, table)| table == name)
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The schema it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its columns as the application sees them, in their order.
+    pub columns: Vec<Column>,
+}
+
+impl Table {
+    /// Is any of its columns encrypted?
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.columns.iter().any(|column| column.encryption.is_some())
+    }
+
+    /// The column of a name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// A column as the application sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// How it is encrypted, if it is.
+    pub encryption: Option<Arc<Encryption>>,
+}
+
+/// How a column is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// What its keys are derived from: given once, never again.
+    pub id: [u8; 8],
+    /// The table and the column, as messages name it: `accounts.balance`.
+    pub label: String,
+    /// What its values are.
+    pub kind: ColumnType,
+    /// Bytes of the longest text that it takes, if that is declared: what an order of texts needs.
+    pub max_bytes: Option<u16>,
+    /// Has it equality terms? The id that their key is derived from: columns joined with one another share it.
+    pub equality: Option<[u8; 8]>,
+    /// Has it order labels?
+    pub order: Option<Order>,
+    /// May its values be summed in the proxy?
+    pub sum: bool,
+}
+
+/// Which protocol a column's order is kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Mutable order-preserving encoding: every value that was ever stored keeps its place.
+    Mope,
+    /// The same, of the values that are stored at the same time.
+    Stope,
+}

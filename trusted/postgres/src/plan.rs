@@ -1,0 +1,325 @@
+//! What becomes of a statement: the interface between the analysis of SQL and the session that runs it.
+//!
+//! Values are encrypted when a statement is bound, and that may take rounds. So what analysis makes of a statement is a
+//! template: the client's own text, its tokens around encrypted columns replaced, with places for values, and a list of how
+//! each is computed from the client's parameters and constants. A session either sends the template with parameters
+//! ([`Rewritten::extended_text`]) or with the values written in ([`Rewritten::simple_text`]).
+
+use crate::catalog::Encryption;
+use crate::error::SqlError;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One statement of a client's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Its bytes in the client's text, without the semicolon.
+    pub span: Range<usize>,
+    /// What is done with it.
+    pub action: Action,
+}
+
+/// What is done with a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// The client's text goes on as it is, and so do parameters and results.
+    Unchanged,
+    /// Another text goes on in its place.
+    Rewritten(Rewritten),
+    /// Several statements go on in its place.
+    Program(Box<Program>),
+    /// It is not run. A text's statements before it are.
+    Refused(SqlError),
+}
+
+/// A statement in place of the client's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rewritten {
+    /// The text, with the places of values.
+    pub pieces: Vec<Piece>,
+    /// The values that the pieces name: the physical parameters.
+    pub values: Vec<Value>,
+    /// For each of the client's parameters, from `$1`, what is known of its type.
+    pub parameters: Vec<ParameterType>,
+    /// What the result's columns are.
+    pub outputs: Outputs,
+}
+
+/// A part of a rewritten text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// The value of that index in [`Rewritten::values`].
+    Value(usize),
+}
+
+/// A value that goes to the database: where it comes from, and as what it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Where it comes from.
+    pub source: Source,
+    /// As what it goes.
+    pub form: Form,
+    /// Byte of the client's text that an error of it is at.
+    pub at: usize,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The client's parameter of that number, from 1.
+    Parameter(u16),
+    /// A constant of the text, in the type's text format; none is NULL.
+    Constant(Option<String>),
+    /// Constants of the text, members of an array.
+    Constants(Vec<Option<String>>),
+    /// A column of the row that a program has read, by its index in that step's outputs.
+    Read(usize),
+    /// What a program has computed, by its index in [`Recompute::computed`].
+    Computed(usize),
+}
+
+/// As what a value goes to the database.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// As it came: an unencrypted parameter.
+    Plain,
+    /// Sealed: `bytea`.
+    Sealed(Arc<Encryption>),
+    /// The equality term: `bytea`.
+    Equality(Arc<Encryption>),
+    /// The equality terms of an array's members: `bytea[]`.
+    EqualityArray(Arc<Encryption>),
+    /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
+    Order(Arc<Encryption>),
+    /// The end of a range: [`Side`], what the database compares the column's labels with. `bytea`; see [`Bound`].
+    Bound(Arc<Encryption>, Side),
+}
+
+impl Form {
+    /// The number of PostgreSQL's type that the value is sent as; none for what the client's own is.
+    #[must_use]
+    pub fn oid(&self) -> Option<u32> {
+        match self {
+            Self::Plain => None,
+            Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => Some(17),
+            Self::EqualityArray(_) => Some(1001),
+        }
+    }
+}
+
+/// How a column's labels are compared with the end of a range.
+///
+/// Only labels of stored keys can be compared. An end that is not stored is replaced by its neighbour on the side that
+/// leaves the comparison as it is: `c < 5` is `c < (least stored key not below 5)`, `c <= 5` is `c <= (greatest stored key
+/// not above 5)`. So the operator stays, and NULL compares as ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Of `<` and `>=`: the least stored key that is not below the value.
+    NotBelow,
+    /// Of `<=` and `>`: the greatest stored key that is not above the value.
+    NotAbove,
+}
+
+/// What is known of a client's parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParameterType {
+    /// It is used as a plain value only: the type is what the database says of that physical parameter, by index in
+    /// [`Rewritten::values`]; none if the statement does not use it.
+    Plain(Option<usize>),
+    /// It is a value of an encrypted column: PostgreSQL's number of the type.
+    Encrypted(u32),
+    #[default]
+    /// The statement does not use it.
+    Unused,
+}
+
+/// What the columns of a result are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Outputs {
+    /// Nothing is encrypted: they go on as they are.
+    #[default]
+    AsSent,
+    /// As listed, in order.
+    Columns(Vec<Output>),
+}
+
+/// What a column of a result is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// It goes on as it is.
+    Plain,
+    /// As many columns that go on as they are as the others leave: of a relation that is not known. Once at most.
+    PlainRest,
+    /// Sealed: opened by the proxy, shown as the column's logical type.
+    Sealed(Arc<Encryption>),
+    /// A `bytea[]` of sealed values, which the proxy opens and folds into one.
+    Fold(Fold, Arc<Encryption>),
+}
+
+/// What the proxy makes of several values of a column; NULL is left out, and what is left of nothing is NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Average,
+}
+
+/// Several statements in place of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Program {
+    /// Statements one after another, in the client's transaction or one of their own: a table's physical layout. The
+    /// client is answered with the first one's tag, as of the statement that it sent.
+    Layout(Vec<Rewritten>),
+    /// New values from old ones.
+    Recompute(Recompute),
+    /// `COPY ... FROM`: rows that the proxy encrypts and stores.
+    CopyIn(CopyIn),
+    /// `COPY ... TO`: rows that the proxy opens; each column of the rows as [`Outputs`] says.
+    CopyOut(Rewritten),
+}
+
+/// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recompute {
+    /// Reads what is computed with, and last each row's `ctid`; locks the rows.
+    pub read: Rewritten,
+    /// What is computed of each row.
+    pub computed: Vec<Computation>,
+    /// Writes one row. Its values may be [`Source::Read`] (the `ctid`) and [`Source::Computed`]; what it returns is what
+    /// the statement returns of the row.
+    pub write: Rewritten,
+}
+
+/// A value computed from a row and constants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Computation {
+    /// What it is a value of, whose type it must have.
+    pub column: Arc<Encryption>,
+    /// How.
+    pub expression: Expression,
+}
+
+/// An expression that the proxy computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// A column of the row that was read, by its index in the outputs, all of one type.
+    Read(usize, Arc<Encryption>),
+    /// The client's parameter of that number, as a value of the column's type.
+    Parameter(u16, Arc<Encryption>),
+    /// A constant, as a value of the column's type.
+    Constant(String, Arc<Encryption>),
+    /// Arithmetic as PostgreSQL's on that type.
+    Arithmetic(Arithmetic, Box<Expression>, Box<Expression>),
+    /// The first that is not NULL.
+    Coalesce(Vec<Expression>),
+    /// With the other sign.
+    Negated(Box<Expression>),
+}
+
+/// An operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`
+    Plus,
+    /// `-`
+    Minus,
+    /// `*`
+    Times,
+    /// `||`
+    Concatenated,
+}
+
+/// Rows for an encrypted table, from the client's stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyIn {
+    /// For each column of the client's rows, what it is of; none of a plain one.
+    pub columns: Vec<Option<Arc<Encryption>>>,
+    /// How the rows are written.
+    pub format: CopyFormat,
+    /// Stores one row: values are [`Source::Read`], by the column of the client's row.
+    pub insert: Rewritten,
+}
+
+/// How rows of `COPY` are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyFormat {
+    /// Fields in quotes, doubled inside (`CSV`), or with backslashes (text)?
+    pub csv: bool,
+    /// Between fields.
+    pub delimiter: u8,
+    /// What NULL is.
+    pub null: String,
+    /// Is the first line of names?
+    pub header: bool,
+    /// Around fields (CSV).
+    pub quote: u8,
+    /// Before a quote inside a field (CSV).
+    pub escape: u8,
+}
+
+impl Rewritten {
+    /// The text for the extended protocol: the value of index 0 is `$1`.
+    #[must_use]
+    pub fn extended_text(&self) -> String {
+        self.render(|index| format!("${}", index + 1))
+    }
+
+    /// The text with the values written in, for the simple protocol.
+    ///
+    /// # Errors
+    /// There are more places than values: a defect of the caller.
+    pub fn simple_text(&self, values: &[PhysicalValue]) -> Result<String, SqlError> {
+        let missing = || SqlError::new(crate::error::sqlstate::INTERNAL_ERROR, "a value was not computed");
+        let fits = values.len() == self.values.len();
+        fits.then(|| self.render(|index| values.get(index).map_or_else(String::new, literal)))
+            .ok_or_else(missing)
+    }
+
+    fn render(&self, value: impl Fn(usize) -> String) -> String {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Value(index) => value(*index),
+        };
+        self.pieces.iter().map(part).collect()
+    }
+}
+
+/// A value as it goes to the database.
+#[derive(Clone, PartialEq, Eq)]
+pub enum PhysicalValue {
+    /// NULL.
+    Null,
+    /// `bytea`.
+    Bytes(Vec<u8>),
+    /// `bytea[]`, of one dimension; none is a NULL in it.
+    Array(Vec<Option<Vec<u8>>>),
+    /// The client's parameter of that number, as it came.
+    Client(u16),
+    /// Text that PostgreSQL is to read as the type that the place has.
+    Text(String),
+}
+
+/// A value as a constant of SQL.
+fn literal(value: &PhysicalValue) -> String {
+    match value {
+        // What the client binds cannot be written into a text: a simple query binds nothing.
+        PhysicalValue::Null | PhysicalValue::Client(_) => "NULL".into(),
+        PhysicalValue::Bytes(bytes) => format!("'\\x{}'::bytea", hexadecimal(bytes)),
+        PhysicalValue::Array(members) => {
+            let member = |member: &Option<Vec<u8>>| {
+                member.as_ref().map_or_else(|| "NULL".into(), |bytes| format!("'\\x{}'", hexadecimal(bytes)))
+            };
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("ARRAY[{}]::bytea[]", members.join(","))
+        }
+        PhysicalValue::Text(text) => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

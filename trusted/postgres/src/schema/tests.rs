@@ -1,0 +1,61 @@
+#![allow(clippy::unwrap_used)]
+
+use super::Schema;
+use crate::catalog::Order;
+use crate::column_type::ColumnType;
+
+const GOOD: &str = r#"
+[tables."public.accounts"]
+balance = { id = "5f0c9d3e21b7a846", type = "numeric(12,2)", operations = ["equality", "order", "sum"] }
+owner = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["unique"] }
+opened = { id = "0a4477c1d2e8f693", type = "date", operations = ["order"], order = "stope" }
+
+[tables.payments]
+payer = { id = "c7d8102b9e5fa364", type = "text", join = "accounts.owner" }
+memo = { id = "3e1f5b6c7d809a2b", type = "text" }
+"#;
+
+#[test]
+fn a_schema_says_how_each_column_is_encrypted() {
+    let schema = Schema::parse(GOOD, "schema.toml").unwrap();
+    let balance = schema.column("public", "accounts", "balance").unwrap();
+    assert_eq!(balance.kind, ColumnType::Numeric(Some((12, 2))));
+    assert_eq!((balance.equality, balance.order, balance.sum), (Some(balance.id), Some(Order::Mope), true));
+    let owner = schema.column("public", "accounts", "owner").unwrap();
+    let payer = schema.column("public", "payments", "payer").unwrap();
+    assert_eq!(payer.equality, Some(owner.id), "joined columns share a key");
+    assert_eq!(schema.column("public", "accounts", "opened").unwrap().order, Some(Order::Stope));
+    let memo = schema.column("public", "payments", "memo").unwrap();
+    assert_eq!((memo.equality, memo.order, memo.label.as_str()), (None, None, "payments.memo"));
+    assert_eq!(schema.columns().count(), 5);
+}
+
+#[test]
+fn a_mistake_is_told_with_its_place_and_what_is_allowed() {
+    let column = |entry: &str| format!("[tables.t]\nc = {{ id = \"0000000000000001\", {entry} }}\n");
+    for (text, place, part) in [
+        (column("type = \"point\""), "2:39", "numeric(p,s)"),
+        (column("type = \"int\", operations = [\"eq\"]"), "2:60", "`equality`, `unique`, `order`, `sum`"),
+        (column("type = \"text\", operations = [\"order\"]"), "2:61", "max_bytes"),
+        (column("type = \"numeric\", operations = [\"order\"]"), "2:64", "numeric(precision,scale)"),
+        (column("type = \"text\", operations = [\"sum\"]"), "2:61", "text is no number"),
+        (column("type = \"jsonb\", operations = [\"equality\"]"), "2:62", "stored only"),
+        (column("type = \"int\", order = \"mope\""), "2:54", "without \"order\""),
+        (column("type = \"int\", order = \"best\""), "2:54", "`mope` or `stope`"),
+        (column("type = \"int\", join = \"t.d\""), "2:53", "there are public.t.c"),
+        (column("type = \"int\", joins = \"t.d\""), "2:46", "unknown field"),
+        ("[tables.t]\nc = { id = \"12\", type = \"int\" }".into(), "2:12", "16 hexadecimal digits"),
+        ("[tables.\"a.b.c\"]\n".into(), "1:9", "names no table"),
+        ("[tables.t]\n\"c$eq\" = { id = \"0000000000000001\", type = \"int\" }".into(), "2:1", "are the terms'"),
+        (
+            "[tables.t]\na = { id = \"0000000000000001\", type = \"int\" }\nb = { id = \"0000000000000001\", type = \"int\" }"
+                .into(),
+            "3:12",
+            "public.t.a's",
+        ),
+    ] {
+        let error = Schema::parse(&text, "s.toml").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("s.toml:{place}:")), "{text}: {error}");
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The tokens of a client's text and where they are: what a rewriting replaces, and leaves alone.
+
+use crate::error::{SqlError, sqlstate};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Word};
+use std::ops::Range;
+
+/// PostgreSQL cuts longer names to this.
+const NAME_BYTES: usize = 63;
+
+/// A token and its bytes in the text.
+#[derive(Clone, Debug)]
+pub(crate) struct Lexeme {
+    pub(crate) token: TokenWithSpan,
+    pub(crate) bytes: Range<usize>,
+}
+
+/// The tokens of one statement, without blanks and comments.
+#[derive(Clone, Debug)]
+pub(crate) struct Lexemes {
+    pub(crate) list: Vec<Lexeme>,
+}
+
+/// Splits a text into its statements, empty ones left out.
+///
+/// # Errors
+/// The text has no tokens: a quote that does not end, a character that begins nothing.
+pub(crate) fn statements(text: &str) -> Result<Vec<Lexemes>, SqlError> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|error| tokenizer_error(text, &error))?;
+    let mut places = Places { text, line: 1, column: 1, byte: 0 };
+    let (mut found, mut list) = (Vec::new(), Vec::new());
+    for token in tokens {
+        let bytes = places.byte_of(token.span.start)..places.byte_of(token.span.end);
+        match token.token {
+            Token::SemiColon => found.push(std::mem::take(&mut list)),
+            Token::Whitespace(_) | Token::EOF => {}
+            _ => list.push(Lexeme { token, bytes }),
+        }
+    }
+    found.push(list);
+    Ok(found.into_iter().filter(|list| !list.is_empty()).map(|list| Lexemes { list }).collect())
+}
+
+fn tokenizer_error(text: &str, error: &TokenizerError) -> SqlError {
+    let byte = Places { text, line: 1, column: 1, byte: 0 }.byte_of(error.location);
+    SqlError::new(sqlstate::SYNTAX_ERROR, error.message.clone()).at(text, byte)
+}
+
+/// Finds the bytes of places that come in their order.
+struct Places<'a> {
+    text: &'a str,
+    line: u64,
+    column: u64,
+    byte: usize,
+}
+
+impl Places<'_> {
+    fn byte_of(&mut self, place: Location) -> usize {
+        for character in self.text.get(self.byte..).unwrap_or_default().chars() {
+            if (self.line, self.column) >= (place.line, place.column) {
+                break;
+            }
+            self.byte += character.len_utf8();
+            (self.line, self.column) =
+                if character == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        }
+        self.byte
+    }
+}
+
+impl Lexemes {
+    /// The bytes from the first token to the last.
+    pub(crate) fn span(&self) -> Range<usize> {
+        let start = self.list.first().map_or(0, |lexeme| lexeme.bytes.start);
+        start..self.list.last().map_or(start, |lexeme| lexeme.bytes.end)
+    }
+
+    /// The index of the token that begins where a span of the tree does.
+    pub(crate) fn index_of(&self, span: Span) -> Option<usize> {
+        self.list.binary_search_by(|lexeme| lexeme.token.span.start.cmp(&span.start)).ok()
+    }
+
+    /// The token of an index.
+    pub(crate) fn token(&self, index: usize) -> Option<&Token> {
+        self.list.get(index).map(|lexeme| &lexeme.token.token)
+    }
+
+    /// The bytes of the token of an index; those of the end of the text if there is none.
+    pub(crate) fn bytes(&self, index: usize) -> Range<usize> {
+        self.list.get(index).map_or_else(|| self.span().end..self.span().end, |lexeme| lexeme.bytes.clone())
+    }
+
+    /// The tokens as the parser takes them.
+    pub(crate) fn tokens(&self) -> Vec<TokenWithSpan> {
+        self.list.iter().map(|lexeme| lexeme.token.clone()).collect()
+    }
+
+    /// Is the token of an index that word, not in quotes? In capitals.
+    pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
+        match self.token(index) {
+            Some(Token::Word(found)) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+            _ => false,
+        }
+    }
+}
+
+/// The name that a word means: folded to small letters unless in quotes, and cut.
+pub(crate) fn name_of(word: &Word) -> String {
+    fold(&word.value, word.quote_style.is_some())
+}
+
+/// The name that an identifier means.
+pub(crate) fn fold(value: &str, quoted: bool) -> String {
+    let mut name = if quoted { value.to_owned() } else { value.to_lowercase() };
+    if name.len() > NAME_BYTES {
+        let end = (0..=NAME_BYTES).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        name.truncate(end);
+    }
+    name
+}
+
+/// A name as an identifier of SQL.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{fold, statements};
+
+    #[test]
+    fn tokens_are_where_they_are_in_the_text() {
+        let text = "SELECT 'é;', \"a\"\"b\" /* ; */\r\n , $1::int -- ;\n; ;\nUPDATE täble SET x = E'\\n;';";
+        let found = statements(text).unwrap();
+        let parts: Vec<Vec<&str>> = found
+            .iter()
+            .map(|statement| statement.list.iter().map(|lexeme| &text[lexeme.bytes.clone()]).collect())
+            .collect();
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0], ["SELECT", "'é;'", ",", "\"a\"\"b\"", ",", "$1", "::", "int"]);
+        assert_eq!(parts[1], ["UPDATE", "täble", "SET", "x", "=", "E'\\n;'"]);
+        assert_eq!(&text[found[1].span()], "UPDATE täble SET x = E'\\n;'");
+    }
+
+    #[test]
+    fn a_text_without_tokens_is_an_error_at_its_place() {
+        let error = statements("SELECT é, 'open").unwrap_err();
+        assert_eq!((error.sqlstate, error.position), ("42601", Some(11)));
+    }
+
+    #[test]
+    fn a_name_is_folded_and_cut_as_postgresql_does() {
+        assert_eq!(fold("ABc", false), "abc");
+        assert_eq!(fold("ABc", true), "ABc");
+        assert_eq!(fold(&"é".repeat(40), true).len(), 62);
+    }
+}
