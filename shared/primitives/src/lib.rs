@@ -23,7 +23,9 @@ pub mod hash;
 pub mod hypergeometric;
 pub mod kdf;
 pub mod lanes;
+pub mod light_mac;
 pub mod meter;
+pub mod number_block;
 #[cfg(feature = "cloz")]
 pub mod pairing;
 #[cfg(feature = "cloz")]

@@ -40,8 +40,8 @@ pub struct Head {
     pub next: Node,
     /// Distinct values in the tree.
     pub values: u64,
-    /// Hash of the root node, which has the hashes of its children; zero in a tree without a value, and in one without
-    /// protection against a malicious server.
+    /// What the client half recognises the root and the rest of this by, which is nobody else's business; zero in a tree
+    /// that is not protected against a malicious server.
     pub digest: [u8; DIGEST_BYTES],
 }
 
@@ -81,6 +81,61 @@ pub enum Summary {
         /// From one to the next, at least 1.
         step: u64,
     },
+    /// Of the paper's own tree, whose labels spell paths: subtrees and runs of keys that move, all at the same time. Their
+    /// ranges of labels do not overlap.
+    Moves(Vec<Move>),
+}
+
+/// The labels of some keys with a path in common, and the path that they have from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The lowest label that may be among them.
+    pub low: Label,
+    /// The highest.
+    pub high: Label,
+    /// What `low` becomes.
+    pub start: Label,
+    /// Bits by which the rest of a path, that is the distance from `low`, goes down; up if negative. A level is two bits.
+    pub down: i8,
+}
+
+impl Move {
+    /// What a label becomes; none if this is not about it. A distance that leaves the 64 bits, or a label that does, is cut
+    /// to them: no client half asks for that.
+    #[must_use]
+    pub fn transform(&self, label: Label) -> Option<Label> {
+        let distance = (self.low..=self.high).contains(&label).then(|| label - self.low)?;
+        let bits = u32::from(self.down.unsigned_abs());
+        let shifted = if self.down < 0 { distance.checked_shl(bits) } else { distance.checked_shr(bits) };
+        Some(self.start.wrapping_add(shifted.unwrap_or(0)))
+    }
+}
+
+impl Summary {
+    /// The lowest and the highest label that may change; none if none does.
+    #[must_use]
+    pub fn range(&self) -> Option<(Label, Label)> {
+        match self {
+            Self::Spread { low, high, .. } => Some((*low, *high)),
+            Self::Moves(moves) => {
+                let low = moves.iter().map(|step| step.low).min()?;
+                Some((low, moves.iter().map(|step| step.high).max()?))
+            }
+        }
+    }
+
+    /// What a label becomes that is the `rank`-th, from 0, of the table's labels from the summary's lowest on. (Of moves the
+    /// rank does not matter.)
+    #[must_use]
+    pub fn transform(&self, label: Label, rank: u64) -> Label {
+        match self {
+            Self::Spread { low, high, start, step } if (low..=high).contains(&&label) => {
+                start.wrapping_add(step.wrapping_mul(rank))
+            }
+            Self::Spread { .. } => label,
+            Self::Moves(moves) => moves.iter().find_map(|step| step.transform(label)).unwrap_or(label),
+        }
+    }
 }
 
 /// A change of one column's tree: applied whole, or not at all.
@@ -118,4 +173,33 @@ pub trait TreeStore: Send + Sync {
     /// # Errors
     /// [`ChannelError`]; see [`ChannelError::outcome_unknown`].
     fn commit(&self, change: TreeChange) -> Round<'_, bool>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_gives_labels_by_rank_and_leaves_the_others() {
+        let spread = Summary::Spread { low: 10, high: 20, start: 100, step: 7 };
+        assert_eq!([9, 10, 15, 20, 21].map(|label| spread.transform(label, 2)), [9, 114, 114, 114, 21]);
+        assert_eq!(spread.range(), Some((10, 20)));
+    }
+
+    #[test]
+    fn moves_keep_the_rest_of_a_path() {
+        let level = 62;
+        // The root splits: what was under its digits 2 and 3 goes one level down, under digit 1, where they are 0 and 1.
+        let moves = Summary::Moves(vec![
+            Move { low: 2 << level, high: u64::MAX, start: 1 << level, down: 2 },
+            Move { low: 0, high: (2 << level) - 1, start: 0, down: 2 },
+        ]);
+        let (below, above) = (1 << level | 5 << 40, 3 << level | 5 << 40);
+        assert_eq!(moves.transform(below, 0), 1 << (level - 2) | 5 << 38);
+        assert_eq!(moves.transform(above, 0), 1 << level | 1 << (level - 2) | 5 << 38);
+        assert_eq!(moves.range(), Some((0, u64::MAX)));
+        let up = Move { low: 1 << level, high: (2 << level) - 1, start: 3 << level, down: -2 };
+        assert_eq!(up.transform(1 << level | 5 << 38), Some(3 << level | 5 << 40));
+        assert_eq!((up.transform(0), Summary::Moves(Vec::new()).range()), (None, None));
+    }
 }

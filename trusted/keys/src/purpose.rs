@@ -31,6 +31,8 @@
 //!     |-- LewiWuPermutation                 Lewi-Wu: PRF, prefix to the block's permutation (k2)
 //!     |-- LogarithmicBrcKeyword             Logarithmic-BRC: PRF, range node to its tokens
 //!     |-- LogarithmicBrcSeal                Logarithmic-BRC: symmetric encryption of blocks
+//!     |-- MopeSeal                            mOPE: encryption of values, deterministic or, in stOPE, randomised
+//!     |-- MopeTags                            mOPE: MAC of the tree's nodes and of its head
 //!     |-- PathOramSeal                      Path ORAM: AEAD of buckets
 //!     |-- PopeSeal                          POPE: symmetric encryption of elements
 //!     `-- PopeTie                           POPE: PRF, row -> what hides the number of an element's operation
@@ -100,6 +102,10 @@ pub enum Purpose<'a> {
     LogarithmicBrcKeyword,
     /// From `Index`.
     LogarithmicBrcSeal,
+    /// From `Index`. All 32 bytes are used.
+    MopeSeal,
+    /// From `Index`. All 32 bytes are used.
+    MopeTags,
     /// From `Index`.
     PathOramSeal,
     /// From `Index`.
@@ -142,6 +148,8 @@ impl<'a> Purpose<'a> {
             Self::LewiWuPermutation => ("lewi_wu permutation", b""),
             Self::LogarithmicBrcKeyword => ("logarithmic_brc keyword", b""),
             Self::LogarithmicBrcSeal => ("logarithmic_brc seal", b""),
+            Self::MopeSeal => ("mope seal", b""),
+            Self::MopeTags => ("mope tags", b""),
             Self::PathOramSeal => ("path_oram seal", b""),
             Self::PopeSeal => ("pope seal", b""),
             Self::PopeTie => ("pope tie", b""),
