@@ -52,9 +52,14 @@ fn change_tree(writer: &mut impl Write, index: &mut Index, change: &TreeChange) 
     for ciphertext in &change.left {
         leave(writer, index, ciphertext)?;
     }
-    for Summary::Spread { low, high, start, step } in &change.summaries {
-        let asked = spread::Spread { low: *low, high: *high, start: *start, step: *step };
-        spread::apply(writer, index, &asked)?;
+    for summary in &change.summaries {
+        match summary {
+            Summary::Spread { low, high, start, step } => {
+                let asked = spread::Spread { low: *low, high: *high, start: *start, step: *step };
+                spread::apply(writer, index, &asked)?;
+            }
+            Summary::Moves(moves) => spread::shift(writer, index, moves)?,
+        }
     }
     for (ciphertext, label) in &change.entered {
         enter(writer, index, ciphertext, *label)?;

@@ -1,4 +1,4 @@
-//! Spreading a range of labels anew, in place, some of them at a time.
+//! Spreading a range of labels anew, in place, some of them at a time; and moves of labels that spell paths.
 //!
 //! Labels that go down are moved from the lowest on, then those that go up from the highest on. Old labels and new ones are
 //! both ascending, so none of them is moved to where another still is, and they are in order at every moment: what is
@@ -8,12 +8,15 @@ use super::malformed;
 use super::store::{Index, LABELS, TABLE};
 use crate::backend::storage;
 use arras_protocol::Refusal;
-use arras_protocol::mope::Label;
+use arras_protocol::mope::{Label, Move};
 use arras_storage::{Direction, Read, Write};
 use std::ops::{Bound, ControlFlow};
 
 /// Labels that are read at once.
 const PAGE: usize = 1024;
+
+/// Most labels that one summary's moves are about: they are held at once.
+const MOVED_MAX: usize = 1 << 20;
 
 /// The labels from `low` to `high` become `start`, `start + step`, ... in their order.
 pub(super) struct Spread {
@@ -134,4 +137,29 @@ fn upwards(writer: &mut impl Write, index: &Index, spread: &Spread, mut rank: u6
             rank = below;
         }
     }
+}
+
+/// Applies moves, all at the same time: what goes where another one was goes there once that is gone.
+pub(super) fn shift(writer: &mut impl Write, index: &Index, moves: &[Move]) -> Result<(), Refusal> {
+    let mut moved = Vec::new();
+    for step in moves.iter().filter(|step| step.low <= step.high) {
+        let range = (Bound::Included(step.low), Bound::Included(step.high));
+        let most = MOVED_MAX.saturating_sub(moved.len()).saturating_add(1);
+        for (label, ciphertext) in page(writer, index, range, Direction::Ascending, most)? {
+            writer.delete(LABELS, &index.label_key(label)).map_err(storage)?;
+            moved.push((step.transform(label).unwrap_or(label), ciphertext));
+        }
+        if moved.len() > MOVED_MAX {
+            return Err(Refusal::Limit(format!("moves of more than {MOVED_MAX} labels")));
+        }
+    }
+    for (label, ciphertext) in moved {
+        let by_label = index.label_key(label);
+        if writer.get(LABELS, &by_label).map_err(storage)?.is_some() {
+            return Err(malformed("a move onto a label that stays"));
+        }
+        writer.put(LABELS, &by_label, &ciphertext).map_err(storage)?;
+        writer.put(TABLE, &index.table_key(&ciphertext), &label.to_be_bytes()).map_err(storage)?;
+    }
+    Ok(())
 }

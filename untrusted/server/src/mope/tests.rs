@@ -3,7 +3,7 @@
 use super::*;
 use arras_protocol::arx_range::Order;
 use arras_protocol::mope::index::{Bound, SealedRow, Search, Side, Update};
-use arras_protocol::mope::{Head, Label, Summary, TreeChange};
+use arras_protocol::mope::{Head, Label, Move, Summary, TreeChange};
 use arras_storage::Memory;
 use std::collections::BTreeMap;
 
@@ -244,6 +244,20 @@ fn a_spread_that_does_not_fit_changes_nothing() {
         assert!(is_malformed(&result), "{low}..={high} from {start} by {step}: {result:?}");
         assert_eq!(labels(&store), before);
     }
+}
+
+#[test]
+fn moves_are_made_at_the_same_time() {
+    let store = filled(4);
+    let step = |low, high, start, down| Move { low, high, start, down };
+    let moved =
+        |moves| update(&store, tree(change(&store, Vec::new(), vec![Summary::Moves(moves)], Vec::new())));
+    // Two runs change places, and one of them is stretched by a bit.
+    moved(vec![step(10, 20, 35, 0), step(30, 40, 5, -1)]).unwrap();
+    assert_eq!(labels(&store), BTreeMap::from([(5, 3), (25, 4), (35, 1), (45, 2)]));
+    assert_eq!(by_label(&store), [3, 4, 1, 2]);
+    assert!(is_malformed(&moved(vec![step(5, 5, 25, 0)])));
+    assert_eq!(by_label(&store), [3, 4, 1, 2]);
 }
 
 #[test]
