@@ -22,6 +22,7 @@ pub mod queries;
 pub mod run;
 pub mod schemes;
 pub mod seed;
+pub mod tpcc;
 pub mod web;
 
 pub use arras_proxy::wire_client;

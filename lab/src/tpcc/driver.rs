@@ -1,0 +1,118 @@
+//! Many terminals at once.
+
+use super::{Kind, Outcome, Random, Scale, Terminal, TpccError};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+/// What a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Of the tables.
+    pub scale: Scale,
+    /// Connections.
+    pub terminals: u32,
+    /// When terminals begin no further transaction.
+    pub until: Until,
+    /// Of all random choices.
+    pub seed: u64,
+}
+
+/// How long a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// Each terminal has run so many.
+    Transactions(u64),
+    /// So much time has gone.
+    Elapsed(Duration),
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Transactions that were committed, by kind.
+    pub committed: BTreeMap<&'static str, u64>,
+    /// New-Orders rolled back because of an unused item.
+    pub rolled_back: u64,
+    /// Transactions that met another one and were run again.
+    pub conflicts: u64,
+    /// From the first to the last.
+    pub elapsed: Duration,
+}
+
+impl Done {
+    /// Committed transactions a second, of all kinds.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.committed.values().sum::<u64>() as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    fn add(&mut self, other: Self) {
+        for (kind, count) in other.committed {
+            *self.committed.entry(kind).or_default() += count;
+        }
+        self.rolled_back += other.rolled_back;
+        self.conflicts += other.conflicts;
+    }
+}
+
+/// Name of a transaction in reports.
+#[must_use]
+pub const fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NewOrder => "New-Order",
+        Kind::Payment => "Payment",
+        Kind::OrderStatus => "Order-Status",
+        Kind::Delivery => "Delivery",
+        Kind::StockLevel => "Stock-Level",
+    }
+}
+
+/// Runs the mix with as many terminals as asked for, each on a connection of its own.
+///
+/// # Errors
+/// The first [`TpccError`] of a terminal; the others stop after their transaction.
+pub async fn run<F>(run: Run, connect: impl Fn() -> F) -> Result<Done, TpccError>
+where
+    F: Future<Output = Result<Client, TpccError>>,
+{
+    let mut terminals = Vec::new();
+    for number in 0..run.terminals {
+        let warehouse = i32::try_from(number).unwrap_or(0) % run.scale.warehouses + 1;
+        let random = Random::new(run.seed ^ u64::from(number + 1) << 32, run.seed);
+        terminals.push(Terminal::new(connect().await?, run.scale, warehouse, random).await?);
+    }
+    let started = Instant::now();
+    let tasks: Vec<_> =
+        terminals.into_iter().map(|terminal| tokio::spawn(one(terminal, run.until, started))).collect();
+    let mut done = Done::default();
+    for task in tasks {
+        match task.await {
+            Ok(part) => done.add(part?),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    done.elapsed = started.elapsed();
+    Ok(done)
+}
+
+async fn one(mut terminal: Terminal, until: Until, started: Instant) -> Result<Done, TpccError> {
+    let mut done = Done::default();
+    let mut count = 0;
+    loop {
+        let is_over = match until {
+            Until::Transactions(transactions) => count >= transactions,
+            Until::Elapsed(limit) => started.elapsed() >= limit,
+        };
+        if is_over {
+            done.conflicts = terminal.conflicts;
+            return Ok(done);
+        }
+        count += 1;
+        match terminal.run().await? {
+            (kind, Outcome::Committed) => *done.committed.entry(name(kind)).or_default() += 1,
+            (_, Outcome::RolledBack) => done.rolled_back += 1,
+        }
+    }
+}
