@@ -1,0 +1,166 @@
+//! Random tables: types, operations and which columns are encrypted.
+
+use super::Choices;
+use std::fmt::Write as _;
+
+/// What can be asked of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operations {
+    /// Not encrypted: anything.
+    Plain,
+    /// Encrypted, returned only.
+    Stored,
+    /// Encrypted: equality, grouping, joins.
+    Equality,
+    /// Encrypted: equality and order.
+    Order,
+}
+
+/// A type, and values of it that meet one another and the type's ends.
+pub(crate) struct Type {
+    pub(crate) name: &'static str,
+    /// Constants as SQL has them.
+    pub(crate) values: &'static [&'static str],
+    pub(crate) is_number: bool,
+}
+
+pub(crate) const TYPES: [Type; 9] = [
+    Type { name: "smallint", values: &["0", "1", "-1", "7", "7", "32767", "-32768", "12"], is_number: true },
+    Type {
+        name: "integer",
+        values: &["0", "1", "-1", "7", "8", "2147483647", "-2147483648", "100", "100"],
+        is_number: true,
+    },
+    Type {
+        name: "bigint",
+        values: &["0", "5", "-5", "9223372036854775807", "-9223372036854775808", "6", "10000000000"],
+        is_number: true,
+    },
+    Type {
+        name: "double precision",
+        values: &["0", "-0.5", "1.5", "1e300", "-1e-300", "3", "3", "'Infinity'", "'NaN'"],
+        is_number: false,
+    },
+    Type {
+        name: "numeric(12,2)",
+        values: &["0", "0.01", "-0.01", "12.30", "12.3", "9999999999.99", "-9999999999.99", "100"],
+        is_number: true,
+    },
+    Type {
+        name: "text",
+        values: &["''", "'a'", "'A'", "'ab'", "'b'", "'straße'", "'it''s'", "'a very long text of more than a few words'"],
+        is_number: false,
+    },
+    Type {
+        name: "date",
+        values: &["'2020-02-29'", "'1999-12-31'", "'2000-01-01'", "'0001-01-01'", "'2020-03-01'", "'infinity'"],
+        is_number: false,
+    },
+    Type {
+        name: "timestamp",
+        values: &["'2020-02-29 12:00:00'", "'1999-12-31 23:59:59.999999'", "'2000-01-01'", "'2020-02-29 12:00:00.000001'"],
+        is_number: false,
+    },
+    Type { name: "boolean", values: &["true", "false"], is_number: false },
+];
+
+/// A column of a random table.
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) ty: &'static Type,
+    pub(crate) operations: Operations,
+    pub(crate) is_unique: bool,
+    pub(crate) not_null: bool,
+}
+
+/// A random table; each has a plain key `id` besides its columns.
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// Random tables.
+pub(crate) struct RandomSchema {
+    pub(crate) tables: Vec<Table>,
+}
+
+impl RandomSchema {
+    /// Two tables.
+    pub(crate) fn draw(choices: &mut Choices) -> Self {
+        let tables = (0..2).map(|number| Table::draw(choices, number)).collect();
+        Self { tables }
+    }
+
+    /// Statements that make the tables.
+    pub(crate) fn create(&self) -> Vec<String> {
+        self.tables.iter().map(Table::create).collect()
+    }
+
+    /// What an administrator declares: the proxy's schema file.
+    pub(crate) fn declared(&self) -> String {
+        let mut text = String::new();
+        for (table, of) in self.tables.iter().zip(0_u64..) {
+            let encrypted = table.columns.iter().zip(0_u64..).filter(|(column, _)| column.operations != Operations::Plain);
+            for (column, number) in encrypted {
+                let operations = match column.operations {
+                    Operations::Plain | Operations::Stored => "[]",
+                    Operations::Equality => "[\"equality\"]",
+                    Operations::Order => "[\"equality\", \"order\"]",
+                };
+                let sum = if column.ty.is_number { "sum = true\n" } else { "" };
+                let _ = write!(
+                    text,
+                    "[tables.{}.columns.{}]\nid = \"{:016x}\"\ntype = \"{}\"\noperations = {operations}\n{sum}\n",
+                    table.name,
+                    column.name,
+                    (of << 8) + number + 1,
+                    column.ty.name
+                );
+            }
+        }
+        text
+    }
+}
+
+impl Table {
+    fn draw(choices: &mut Choices, number: usize) -> Self {
+        let count = 3 + choices.below(3);
+        let columns = (0..count)
+            .map(|at| {
+                let ty = &TYPES[choices.below(TYPES.len())];
+                let drawn = *choices.one(&[
+                    Operations::Plain,
+                    Operations::Stored,
+                    Operations::Equality,
+                    Operations::Order,
+                    Operations::Order,
+                ]);
+                // Two values have no order worth a tree; texts are ordered by the database's collation, which no term has.
+                let operations = match (ty.name, drawn) {
+                    ("boolean" | "text", Operations::Order) => Operations::Equality,
+                    (_, drawn) => drawn,
+                };
+                let comparable = !matches!(operations, Operations::Stored) && ty.values.len() > 2;
+                Column {
+                    name: format!("c{at}"),
+                    ty,
+                    operations,
+                    is_unique: comparable && choices.percent(10),
+                    not_null: choices.percent(20),
+                }
+            })
+            .collect();
+        Self { name: format!("t{number}"), columns }
+    }
+
+    fn create(&self) -> String {
+        let mut text = format!("CREATE TABLE {} (id integer PRIMARY KEY", self.name);
+        for column in &self.columns {
+            let unique = if column.is_unique { " UNIQUE" } else { "" };
+            let not_null = if column.not_null { " NOT NULL" } else { "" };
+            let _ = write!(text, ", {} {}{not_null}{unique}", column.name, column.ty.name);
+        }
+        text.push(')');
+        text
+    }
+}

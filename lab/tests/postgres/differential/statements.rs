@@ -1,0 +1,233 @@
+//! Random statements that the declared operations allow.
+
+use super::schema::{Column, Operations, RandomSchema, Table};
+use super::{Choices, Reply};
+
+/// Keys that rows are given: few, so that statements meet.
+const KEYS: usize = 40;
+
+/// A statement, and whether the order of its rows is determined.
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    pub(crate) is_ordered: bool,
+}
+
+/// A connection as the generator sees it.
+#[derive(Default)]
+pub(crate) struct Session {
+    in_transaction: bool,
+    savepoints: usize,
+    pending: Option<bool>,
+}
+
+impl Session {
+    /// What the last statement came to.
+    pub(crate) fn saw(&mut self, reply: &Reply) {
+        if let (Some(begins), false) = (self.pending.take(), reply.is_error()) {
+            self.in_transaction = begins;
+            self.savepoints = 0;
+        }
+    }
+
+    /// The next statement.
+    pub(crate) fn next(&mut self, choices: &mut Choices, schema: &RandomSchema) -> Statement {
+        let table = choices.one(&schema.tables);
+        let text = match choices.below(100) {
+            0..=24 => insert(choices, table),
+            25..=39 => update(choices, table),
+            40..=46 => delete(choices, table),
+            47..=54 => return self.control(choices),
+            55..=61 => return unordered(join(choices, schema)),
+            62..=74 => return unordered(grouped(choices, table)),
+            75..=87 => return unordered(select(choices, table)),
+            _ => return Statement { text: ordered_select(choices, table), is_ordered: true },
+        };
+        unordered(text)
+    }
+
+    fn control(&mut self, choices: &mut Choices) -> Statement {
+        let text = if !self.in_transaction {
+            self.pending = Some(true);
+            *choices.one(&["BEGIN", "START TRANSACTION", "BEGIN ISOLATION LEVEL REPEATABLE READ"])
+        } else if choices.percent(40) {
+            self.savepoints += 1;
+            *choices.one(&["SAVEPOINT s", "ROLLBACK TO SAVEPOINT s"])
+        } else {
+            self.pending = Some(false);
+            *choices.one(&["COMMIT", "COMMIT", "ROLLBACK", "END"])
+        };
+        unordered(text.to_owned())
+    }
+}
+
+fn unordered(text: String) -> Statement {
+    Statement { text, is_ordered: false }
+}
+
+/// A constant for a column, NULL now and then.
+fn value(choices: &mut Choices, column: &Column) -> String {
+    if choices.percent(10) { "NULL".into() } else { constant(choices, column) }
+}
+
+fn constant(choices: &mut Choices, column: &Column) -> String {
+    (*choices.one(column.ty.values)).to_owned()
+}
+
+fn insert(choices: &mut Choices, table: &Table) -> String {
+    let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let rows: Vec<String> = (0..1 + choices.below(3))
+        .map(|_| {
+            let values: Vec<String> = table.columns.iter().map(|column| value(choices, column)).collect();
+            format!("({}, {})", choices.below(KEYS), values.join(", "))
+        })
+        .collect();
+    let mut text = format!("INSERT INTO {} (id, {}) VALUES {}", table.name, names.join(", "), rows.join(", "));
+    match choices.below(4) {
+        0 => text += " ON CONFLICT DO NOTHING",
+        1 => {
+            let column = choices.one(&table.columns);
+            text += &format!(" ON CONFLICT (id) DO UPDATE SET {0} = EXCLUDED.{0}", column.name);
+        }
+        _ => {}
+    }
+    text + returning(choices)
+}
+
+fn returning(choices: &mut Choices) -> &'static str {
+    if choices.percent(25) { " RETURNING *" } else { "" }
+}
+
+fn update(choices: &mut Choices, table: &Table) -> String {
+    let column = choices.one(&table.columns);
+    let new = if column.ty.is_number && column.operations != Operations::Stored && choices.percent(30) {
+        format!("{} {} {}", column.name, choices.one(&["+", "-"]), choices.below(5))
+    } else {
+        value(choices, column)
+    };
+    format!("UPDATE {} SET {} = {new} WHERE {}{}", table.name, column.name, condition(choices, table, 2), returning(choices))
+}
+
+fn delete(choices: &mut Choices, table: &Table) -> String {
+    format!("DELETE FROM {} WHERE id = {} AND {}", table.name, choices.below(KEYS), condition(choices, table, 1))
+        + returning(choices)
+}
+
+/// A condition of a nesting depth.
+fn condition(choices: &mut Choices, table: &Table, depth: usize) -> String {
+    if depth > 0 && choices.percent(40) {
+        let (one, other) = (condition(choices, table, depth - 1), condition(choices, table, depth - 1));
+        return match choices.below(3) {
+            0 => format!("({one} OR {other})"),
+            1 => format!("({one} AND {other})"),
+            _ => format!("NOT ({one})"),
+        };
+    }
+    if choices.percent(25) {
+        return format!("id {} {}", choices.one(&["=", "<", ">="]), choices.below(KEYS));
+    }
+    compare(choices, &table.columns)
+}
+
+/// A comparison that one of the columns allows.
+fn compare(choices: &mut Choices, columns: &[Column]) -> String {
+    let column = choices.one(columns);
+    let name = &column.name;
+    let equality = |choices: &mut Choices| {
+        let (one, other) = (constant(choices, column), constant(choices, column));
+        match choices.below(5) {
+            0 => format!("{name} <> {one}"),
+            1 => format!("{name} IN ({one}, {other})"),
+            2 => format!("{one} = {name}"),
+            3 => format!("{name} NOT IN ({one}, {other})"),
+            _ => format!("{name} = {one}"),
+        }
+    };
+    let null = |choices: &mut Choices| format!("{name} IS {}NULL", if choices.percent(50) { "NOT " } else { "" });
+    match column.operations {
+        Operations::Stored => null(choices),
+        _ if choices.percent(10) => null(choices),
+        Operations::Equality => equality(choices),
+        Operations::Plain | Operations::Order if column.ty.name == "boolean" || choices.percent(30) => equality(choices),
+        Operations::Plain | Operations::Order => {
+            let (one, other) = (constant(choices, column), constant(choices, column));
+            match choices.below(6) {
+                0 => format!("{name} < {one}"),
+                1 => format!("{name} <= {one}"),
+                2 => format!("{name} > {one}"),
+                3 => format!("{name} >= {one}"),
+                4 => format!("{one} < {name}"),
+                _ => format!("{name} BETWEEN {one} AND {other}"),
+            }
+        }
+    }
+}
+
+fn select(choices: &mut Choices, table: &Table) -> String {
+    let column = choices.one(&table.columns);
+    let (list, columns) = match choices.below(4) {
+        0 => ("*".to_owned(), ""),
+        1 => (format!("id, {} AS renamed", column.name), ""),
+        2 => (format!("count(*), count({})", column.name), ""),
+        _ => (format!("t.id, t.{}", column.name), " t"),
+    };
+    format!("SELECT {list} FROM {}{columns} WHERE {}", table.name, condition(choices, table, 3))
+}
+
+/// Its order is total: the key is the last term.
+fn ordered_select(choices: &mut Choices, table: &Table) -> String {
+    let ordered: Vec<&Column> = table
+        .columns
+        .iter()
+        .filter(|column| match column.operations {
+            Operations::Order => true,
+            Operations::Plain => column.ty.name != "text",
+            Operations::Stored | Operations::Equality => false,
+        })
+        .collect();
+    let mut terms = Vec::new();
+    if !ordered.is_empty() && choices.percent(80) {
+        let direction = choices.one(&["", " DESC", " ASC NULLS FIRST", " DESC NULLS LAST"]);
+        terms.push(format!("{}{direction}", choices.one(&ordered).name));
+    }
+    terms.push("id".into());
+    let limit = if choices.percent(60) { format!(" LIMIT {}", choices.below(8)) } else { String::new() };
+    let offset = if choices.percent(20) { format!(" OFFSET {}", choices.below(4)) } else { String::new() };
+    let filter = if choices.percent(60) { format!(" WHERE {}", condition(choices, table, 2)) } else { String::new() };
+    format!("SELECT * FROM {}{filter} ORDER BY {}{limit}{offset}", table.name, terms.join(", "))
+}
+
+fn grouped(choices: &mut Choices, table: &Table) -> String {
+    let column = choices.one(&table.columns);
+    let name = &column.name;
+    let filter = condition(choices, table, 1);
+    let from = format!("FROM {} WHERE {filter}", table.name);
+    match column.operations {
+        Operations::Stored => format!("SELECT count({name}) {from}"),
+        Operations::Plain if column.ty.name == "boolean" => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
+        Operations::Equality => match choices.below(3) {
+            0 => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
+            1 => format!("SELECT DISTINCT {name} {from}"),
+            _ => format!("SELECT count(DISTINCT {name}) {from}"),
+        },
+        Operations::Plain | Operations::Order => match choices.below(5) {
+            0 => format!("SELECT {name}, count(*) {from} GROUP BY {name} HAVING count(*) > 1"),
+            1 => format!("SELECT min({name}), max({name}) {from}"),
+            2 if column.ty.is_number => format!("SELECT sum({name}), avg({name}) {from}"),
+            3 => format!("SELECT DISTINCT {name} {from}"),
+            _ => format!("SELECT count(DISTINCT {name}) {from}"),
+        },
+    }
+}
+
+/// The tables joined by their keys, with a condition on one of them.
+fn join(choices: &mut Choices, schema: &RandomSchema) -> String {
+    let [one, other] = [&schema.tables[0], &schema.tables[1]];
+    let kind = choices.one(&["JOIN", "LEFT JOIN"]);
+    let (left, right) = (&choices.one(&one.columns).name, &choices.one(&other.columns).name);
+    format!(
+        "SELECT a.id, a.{left}, b.{right} FROM {} a {kind} {} b ON a.id = b.id WHERE a.id < {}",
+        one.name,
+        other.name,
+        choices.below(KEYS)
+    )
+}

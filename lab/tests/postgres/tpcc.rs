@@ -1,0 +1,74 @@
+//! The five transactions on PostgreSQL itself: what the encrypted runs are compared with must be right first.
+
+use arras_lab::private_postgres::PrivatePostgres;
+use arras_lab::tpcc::driver::{Run, Until, run};
+use arras_lab::tpcc::schema::TABLES;
+use arras_lab::tpcc::{Kind, Outcome, Random, Scale, Terminal, TpccError, check, load};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+async fn connect(uri: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(uri, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Every row of every table, as text.
+async fn contents(client: &Client) -> Vec<Vec<String>> {
+    let mut tables = Vec::new();
+    for (table, order) in TABLES {
+        let messages = client.simple_query(&format!("SELECT * FROM {table} ORDER BY {order}")).await.unwrap();
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        tables.push(
+            rows.map(|row| format!("{:?}", (0..row.len()).map(|at| row.get(at)).collect::<Vec<_>>()))
+                .collect(),
+        );
+    }
+    tables
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminals_beside_one_another_leave_consistent_tables() {
+    let server = PrivatePostgres::start().unwrap();
+    let uri = server.uri("postgres");
+    let client = connect(&uri).await;
+    let scale = Scale { warehouses: 2, ..Scale::small() };
+    load(&client, scale, 11).await.unwrap();
+    check(&client).await.unwrap();
+    let parameters = Run { scale, terminals: 4, until: Until::Transactions(150), seed: 11 };
+    let done = run(parameters, || async { Ok(connect(&uri).await) }).await.unwrap();
+    assert_eq!(done.committed.len(), 5, "{done:?}");
+    assert_eq!(done.committed.values().sum::<u64>() + done.rolled_back, 600);
+    check(&client).await.unwrap();
+
+    client.batch_execute("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 2").await.unwrap();
+    assert!(
+        matches!(check(&client).await, Err(TpccError::Inconsistent(what)) if what.starts_with("condition 1"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seed_repeats_its_tables() {
+    let server = PrivatePostgres::start().unwrap();
+    let mut seen = Vec::new();
+    for database in ["one", "other"] {
+        let client = connect(&server.uri("postgres")).await;
+        client.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let uri = server.uri(database);
+        let client = connect(&uri).await;
+        load(&client, Scale::small(), 5).await.unwrap();
+        let mut terminal =
+            Terminal::new(connect(&uri).await, Scale::small(), 1, Random::new(5, 5)).await.unwrap();
+        for kind in Kind::ALL {
+            assert_eq!(terminal.run_kind(kind).await.unwrap(), Outcome::Committed);
+        }
+        for _ in 0..60 {
+            terminal.run().await.unwrap();
+        }
+        seen.push(contents(&client).await);
+    }
+    assert!(seen[0].iter().all(|table| !table.is_empty()));
+    assert_eq!(seen[0], seen[1]);
+}
