@@ -6,7 +6,7 @@ mod schema;
 mod statements;
 
 pub(crate) use compare::{Reply, Side};
-pub(crate) use schema::{Operations, RandomSchema};
+pub(crate) use schema::RandomSchema;
 pub(crate) use statements::Session;
 
 use arras_lab::seed::{below, prg};

@@ -63,7 +63,10 @@ impl Side {
     /// Makes the schema's tables.
     pub(crate) async fn create(&self, schema: &RandomSchema) {
         for statement in schema.create() {
-            self.clients[0].batch_execute(&statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+            self.clients[0]
+                .batch_execute(&statement)
+                .await
+                .unwrap_or_else(|error| panic!("{statement}: {error:?}"));
         }
     }
 

@@ -48,17 +48,38 @@ pub(crate) const TYPES: [Type; 9] = [
     },
     Type {
         name: "text",
-        values: &["''", "'a'", "'A'", "'ab'", "'b'", "'straße'", "'it''s'", "'a very long text of more than a few words'"],
+        values: &[
+            "''",
+            "'a'",
+            "'A'",
+            "'ab'",
+            "'b'",
+            "'straße'",
+            "'it''s'",
+            "'a very long text of more than a few words'",
+        ],
         is_number: false,
     },
     Type {
         name: "date",
-        values: &["'2020-02-29'", "'1999-12-31'", "'2000-01-01'", "'0001-01-01'", "'2020-03-01'", "'infinity'"],
+        values: &[
+            "'2020-02-29'",
+            "'1999-12-31'",
+            "'2000-01-01'",
+            "'0001-01-01'",
+            "'2020-03-01'",
+            "'infinity'",
+        ],
         is_number: false,
     },
     Type {
         name: "timestamp",
-        values: &["'2020-02-29 12:00:00'", "'1999-12-31 23:59:59.999999'", "'2000-01-01'", "'2020-02-29 12:00:00.000001'"],
+        values: &[
+            "'2020-02-29 12:00:00'",
+            "'1999-12-31 23:59:59.999999'",
+            "'2000-01-01'",
+            "'2020-02-29 12:00:00.000001'",
+        ],
         is_number: false,
     },
     Type { name: "boolean", values: &["true", "false"], is_number: false },
@@ -100,7 +121,11 @@ impl RandomSchema {
     pub(crate) fn declared(&self) -> String {
         let mut text = String::new();
         for (table, of) in self.tables.iter().zip(0_u64..) {
-            let encrypted = table.columns.iter().zip(0_u64..).filter(|(column, _)| column.operations != Operations::Plain);
+            let encrypted = table
+                .columns
+                .iter()
+                .zip(0_u64..)
+                .filter(|(column, _)| column.operations != Operations::Plain);
             for (column, number) in encrypted {
                 let operations = match column.operations {
                     Operations::Plain | Operations::Stored => "[]",

@@ -81,7 +81,8 @@ fn insert(choices: &mut Choices, table: &Table) -> String {
             format!("({}, {})", choices.below(KEYS), values.join(", "))
         })
         .collect();
-    let mut text = format!("INSERT INTO {} (id, {}) VALUES {}", table.name, names.join(", "), rows.join(", "));
+    let mut text =
+        format!("INSERT INTO {} (id, {}) VALUES {}", table.name, names.join(", "), rows.join(", "));
     match choices.below(4) {
         0 => text += " ON CONFLICT DO NOTHING",
         1 => {
@@ -104,12 +105,22 @@ fn update(choices: &mut Choices, table: &Table) -> String {
     } else {
         value(choices, column)
     };
-    format!("UPDATE {} SET {} = {new} WHERE {}{}", table.name, column.name, condition(choices, table, 2), returning(choices))
+    format!(
+        "UPDATE {} SET {} = {new} WHERE {}{}",
+        table.name,
+        column.name,
+        condition(choices, table, 2),
+        returning(choices)
+    )
 }
 
 fn delete(choices: &mut Choices, table: &Table) -> String {
-    format!("DELETE FROM {} WHERE id = {} AND {}", table.name, choices.below(KEYS), condition(choices, table, 1))
-        + returning(choices)
+    format!(
+        "DELETE FROM {} WHERE id = {} AND {}",
+        table.name,
+        choices.below(KEYS),
+        condition(choices, table, 1)
+    ) + returning(choices)
 }
 
 /// A condition of a nesting depth.
@@ -142,12 +153,15 @@ fn compare(choices: &mut Choices, columns: &[Column]) -> String {
             _ => format!("{name} = {one}"),
         }
     };
-    let null = |choices: &mut Choices| format!("{name} IS {}NULL", if choices.percent(50) { "NOT " } else { "" });
+    let null =
+        |choices: &mut Choices| format!("{name} IS {}NULL", if choices.percent(50) { "NOT " } else { "" });
     match column.operations {
         Operations::Stored => null(choices),
         _ if choices.percent(10) => null(choices),
         Operations::Equality => equality(choices),
-        Operations::Plain | Operations::Order if column.ty.name == "boolean" || choices.percent(30) => equality(choices),
+        Operations::Plain | Operations::Order if column.ty.name == "boolean" || choices.percent(30) => {
+            equality(choices)
+        }
         Operations::Plain | Operations::Order => {
             let (one, other) = (constant(choices, column), constant(choices, column));
             match choices.below(6) {
@@ -192,7 +206,8 @@ fn ordered_select(choices: &mut Choices, table: &Table) -> String {
     terms.push("id".into());
     let limit = if choices.percent(60) { format!(" LIMIT {}", choices.below(8)) } else { String::new() };
     let offset = if choices.percent(20) { format!(" OFFSET {}", choices.below(4)) } else { String::new() };
-    let filter = if choices.percent(60) { format!(" WHERE {}", condition(choices, table, 2)) } else { String::new() };
+    let filter =
+        if choices.percent(60) { format!(" WHERE {}", condition(choices, table, 2)) } else { String::new() };
     format!("SELECT * FROM {}{filter} ORDER BY {}{limit}{offset}", table.name, terms.join(", "))
 }
 
@@ -203,7 +218,9 @@ fn grouped(choices: &mut Choices, table: &Table) -> String {
     let from = format!("FROM {} WHERE {filter}", table.name);
     match column.operations {
         Operations::Stored => format!("SELECT count({name}) {from}"),
-        Operations::Plain if column.ty.name == "boolean" => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
+        Operations::Plain if column.ty.name == "boolean" => {
+            format!("SELECT {name}, count(*) {from} GROUP BY {name}")
+        }
         Operations::Equality => match choices.below(3) {
             0 => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
             1 => format!("SELECT DISTINCT {name} {from}"),
