@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+mod codec;
 pub mod column_type;
 pub mod error;
 pub mod plan;
