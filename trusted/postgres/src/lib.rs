@@ -11,6 +11,7 @@ pub mod plan;
 mod rewrite;
 pub mod schema;
 mod text;
+pub mod values;
 
 pub use catalog::Catalog;
 pub use error::SqlError;

@@ -12,7 +12,7 @@ mod select;
 mod statement;
 mod term;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 
 use crate::catalog::Catalog;

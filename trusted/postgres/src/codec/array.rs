@@ -43,10 +43,54 @@ pub(crate) fn array_members(text: &str) -> Option<Vec<Option<String>>> {
     }
 }
 
+/// The number of the members' type and the members of an array in binary; none if it is no array of one dimension.
+pub(crate) fn binary_members(bytes: &[u8]) -> Option<(u32, Vec<Option<&[u8]>>)> {
+    let mut rest = bytes;
+    let mut word = || {
+        let (word, after) = rest.split_first_chunk::<4>()?;
+        rest = after;
+        Some(i32::from_be_bytes(*word))
+    };
+    let (dimensions, _has_null, oid) = (word()?, word()?, word()?);
+    let oid = u32::try_from(oid).ok()?;
+    if dimensions == 0 {
+        return Some((oid, Vec::new()));
+    }
+    let (count, _lowest) = (word()?, word()?);
+    let mut members = Vec::new();
+    for _ in 0..count {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        rest = after;
+        match usize::try_from(i32::from_be_bytes(*length)) {
+            Ok(length) => {
+                let (member, after) = rest.split_at_checked(length)?;
+                members.push(Some(member));
+                rest = after;
+            }
+            Err(_) => members.push(None),
+        }
+    }
+    (dimensions == 1 && rest.is_empty()).then_some((oid, members))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::array_members;
+    use super::{array_members, binary_members};
+
+    #[test]
+    fn members_in_binary_are_read_and_what_is_cut_is_not() {
+        let array = [
+            &[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 23, 0, 0, 0, 2, 0, 0, 0, 1][..],
+            &[0, 0, 0, 2, 7, 8, 255, 255, 255, 255],
+        ]
+        .concat();
+        assert_eq!(binary_members(&array).unwrap(), (23, vec![Some(&[7, 8][..]), None]));
+        assert_eq!(binary_members(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 25]).unwrap(), (25, vec![]));
+        for cut in 0..array.len() {
+            assert_eq!(binary_members(&array[..cut]), None, "{cut}");
+        }
+    }
 
     #[test]
     fn members_are_read_as_postgresql_reads_them() {

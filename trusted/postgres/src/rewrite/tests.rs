@@ -8,7 +8,7 @@ use crate::schema::Schema;
 use std::sync::Arc;
 
 /// `accounts`, with columns of every kind of declaration; `payments`, which is joined with it; `notes`, all plain.
-pub(super) fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     let schema = Schema::parse(
         r#"
         [tables."public.accounts"]
