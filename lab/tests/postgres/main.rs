@@ -2,5 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod differential;
+mod extended;
+mod outages;
 mod private;
+mod programs;
+mod proxy;
 mod tpcc;

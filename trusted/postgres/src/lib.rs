@@ -1,20 +1,36 @@
 //! PostgreSQL front end: wire protocol and SQL rewriting.
 //!
-//! It sees plaintext values and terms, no key: what needs one goes through `arras_service::columns`.
+//! It sees plaintext values and terms, no key: what needs one goes through `arras_service::columns`. Between an application
+//! and its database it passes on messages: what the database answers (rows, tags, notices, errors with their positions,
+//! settings) is the database's own, but where an encrypted column is concerned.
 #![forbid(unsafe_code)]
 
+mod access;
+mod cancel;
 pub mod catalog;
-mod codec;
 pub mod column_type;
 pub mod error;
+mod fields;
+mod frames;
+mod pipeline;
 pub mod plan;
+mod replies;
 mod rewrite;
 pub mod schema;
+mod scram;
+mod server;
+mod session;
+mod startup;
+mod stream;
 mod text;
-pub mod values;
+mod upstream;
 
+pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;
 pub use error::SqlError;
 pub use plan::{Action, Planned};
 pub use rewrite::plan;
 pub use schema::Schema;
+pub use scram::{NotAVerifier, Verifier};
+pub use server::{Options, Server};
+pub use upstream::{AddressError, Upstream, UpstreamError};

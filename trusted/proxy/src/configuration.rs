@@ -1,5 +1,6 @@
 //! The proxy's configuration file, `arras.toml`.
 
+use crate::postgres::Postgres;
 use arras_engine::cleanup::Cleanup;
 use arras_engine::index::RangeSettings;
 use serde::Deserialize;
@@ -37,6 +38,8 @@ pub struct Configuration {
     pub server: Server,
     /// The keyring.
     pub keyring: KeyringFile,
+    /// A listener for applications of PostgreSQL, and the database behind it.
+    pub postgres: Option<Postgres>,
     /// Parameters of range indexes.
     #[serde(default)]
     pub range_indexes: RangeSettings,
@@ -87,7 +90,7 @@ pub enum LogFormat {
     Text,
 }
 
-fn default_connections_max() -> usize {
+pub(crate) fn default_connections_max() -> usize {
     arras_mongo::Options::default().connections_max
 }
 
@@ -136,6 +139,9 @@ impl Configuration {
             ));
         }
         let base = path.parent().unwrap_or(Path::new(""));
+        if let Some(postgres) = &mut read.postgres {
+            postgres.relative_to(base);
+        }
         let witness = read.witness.as_mut();
         let paths = [Some(&mut read.data_dir), witness, read.schema.as_mut(), read.keyring.key_file.as_mut()];
         let paths = paths.into_iter().flatten();
@@ -232,7 +238,22 @@ pub fn template(values: &Values<'_>) -> String {
          # [equality_indexes]\n\
          # When entries that are gone are cleaned away: \"threshold\" behind a search that met more of them than of\n\
          # others, \"each_delete\" with every deletion, which then shows the server the value's other entries.\n\
-         # cleanup = \"threshold\"\n",
+         # cleanup = \"threshold\"\n\
+         \n\
+         # A PostgreSQL that applications reach through this proxy.\n\
+         # [postgres]\n\
+         # listen = \"127.0.0.1:5433\"\n\
+         # Its certificate and name are verified; ?sslmode= and ?sslrootcert= as in libpq. The password may be in the\n\
+         # environment variable PGPASSWORD.\n\
+         # upstream = \"postgres://app@db.example/shop\"\n\
+         # TLS towards applications; without it keep the listener on the application's side.\n\
+         # certificate = \"postgres.pem\"\n\
+         # private_key = \"postgres.key\"\n\
+         # Who is let in, by SCRAM-SHA-256, with verifiers as in PostgreSQL's pg_authid. Without any, whoever reaches the\n\
+         # listener, which must be on this machine's loopback address then.\n\
+         # [[postgres.users]]\n\
+         # name = \"app\"\n\
+         # verifier = \"SCRAM-SHA-256$4096:...\"\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
         witness = quoted(&values.witness.to_string_lossy()),

@@ -9,6 +9,7 @@ pub mod connection;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod init;
+pub mod postgres;
 pub mod running;
 #[cfg(feature = "demo")]
 pub mod wire_client;

@@ -290,8 +290,16 @@ pub struct PlanArguments {
 #[derive(Args, Debug)]
 pub struct ProxyArguments {
     /// Configuration file, as made by `arras init`.
-    #[arg(long, value_name = "FILE.toml")]
-    pub config: PathBuf,
+    #[arg(long, value_name = "FILE.toml", required_unless_present_all = ["postgres", "upstream"])]
+    pub config: Option<PathBuf>,
+    /// Where applications of PostgreSQL connect, in place of the configuration's `postgres.listen`.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub postgres: Option<String>,
+    /// The PostgreSQL behind the proxy, `postgres://[user[:password]@]host[:port][/database][?sslmode=...]`, in place of the
+    /// configuration's `postgres.upstream`. A password is better left to the environment variable PGPASSWORD: arguments are
+    /// shown by `ps`.
+    #[arg(long, value_name = "URL", env = "ARRAS_UPSTREAM", hide_env_values = true)]
+    pub upstream: Option<String>,
     /// In place of the configuration's `listen`.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,

@@ -1,9 +1,10 @@
 //! `arras proxy`: connects to the server, opens the engine, and serves MongoDB clients.
 
 use super::{Failure, ProxyArguments, logging, plan, unlock};
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, ConfigurationError, LogFormat, default_connections_max};
 use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
+use crate::postgres::{Listening, Postgres};
 use crate::running::{Noted, Running};
 use arras_certificates::Watching;
 use arras_engine::channel::ServerChannel;
@@ -28,7 +29,11 @@ use tokio::sync::watch;
 const INTERRUPTED: i32 = 130;
 
 pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
-    let mut configuration = Configuration::read(&arguments.config)?;
+    let Some(file) = &arguments.config else { return alone(arguments) };
+    let mut configuration = Configuration::read(file)?;
+    configuration.postgres =
+        Postgres::overridden(configuration.postgres, arguments.postgres, arguments.upstream)
+            .map_err(|what| ConfigurationError { path: file.clone(), what })?;
     configuration.listen = arguments.listen.unwrap_or(configuration.listen);
     configuration.server.address = arguments.server.unwrap_or(configuration.server.address);
     configuration.connections_max = arguments.connections_max.unwrap_or(configuration.connections_max);
@@ -42,6 +47,23 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
         let stop = stop_signal()?;
         let history = History::new(arguments.take_over);
         serve(&configuration, keyring, schema, history, (Watching::with_hangup()?, stop)).await
+    })
+}
+
+/// Runs a proxy in front of PostgreSQL that has no configuration: nothing is encrypted.
+fn alone(arguments: ProxyArguments) -> Result<(), Failure> {
+    let command_line = |what| ConfigurationError { path: "command line".into(), what };
+    let postgres =
+        Postgres::overridden(None, arguments.postgres, arguments.upstream).map_err(command_line)?;
+    let postgres = postgres.ok_or_else(|| command_line("--postgres and --upstream are needed".into()))?;
+    logging::start(LogFormat::default(), "info");
+    runtime()?.block_on(async {
+        let stop = stop_signal()?;
+        let connections_max = arguments.connections_max.unwrap_or_else(default_connections_max);
+        let listening = Listening::open(&postgres, connections_max).await?;
+        listening.serve(stop).await;
+        tracing::info!("stopped");
+        Ok(())
     })
 }
 
@@ -112,15 +134,28 @@ pub(super) async fn serve(
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
     let connections_max = configuration.connections_max;
+    let postgres = match &configuration.postgres {
+        Some(postgres) => Some(Listening::open(postgres, connections_max).await?),
+        None => None,
+    };
     let options = Options { connections_max, memory_bytes, ..Options::default() };
-    Server::new(Arc::new(engine), options)
-        .serve(listener, async {
-            tokio::select! {
-                () = stop => {}
-                () = history.fenced() => {}
-            }
-        })
-        .await;
+    let stopping = watch::Sender::new(false);
+    let server = Server::new(Arc::new(engine), options);
+    let mongo = server.serve(listener, async {
+        tokio::select! {
+            () = stop => {}
+            () = history.fenced() => {}
+        }
+        stopping.send_replace(true);
+    });
+    let mut told = stopping.subscribe();
+    let beside = async {
+        if let Some(listening) = postgres {
+            // The sender outlives this.
+            listening.serve(async move { _ = told.wait_for(|stopping| *stopping).await }).await;
+        }
+    };
+    tokio::join!(mongo, beside);
     if let (Some(noting), Some(witness)) = (noting, witness) {
         noting.abort();
         note_once(&witness, &history);

@@ -1,0 +1,163 @@
+//! One session: what a client sends goes to the database, what the database answers comes back.
+//!
+//! Both ways run in one task. Neither reads on before what it has read is written: whoever does not read stops whoever
+//! sends to it, and nothing is collected in between. A message in which nothing is to be changed passes as the bytes that
+//! came, in as many pieces as they came in.
+
+mod answers;
+mod requests;
+
+use crate::cancel::Entered;
+use crate::error::SqlError;
+use crate::pipeline::Pipeline;
+use crate::replies::{self, Severity};
+use crate::stream::Stream;
+use crate::upstream::Upstream;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::{Notify, watch};
+
+/// Most messages on their way to the database and not answered: beyond it a client is not read from.
+const UNANSWERED_MAX: usize = 4096;
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Its client said so, or closed the connection between two statements.
+    Left,
+    /// Its client went away with statements unanswered.
+    Abandoned,
+    /// The database ended it, and said why or was asked to.
+    Ended,
+    /// The connection to the database broke.
+    Lost(Option<io::Error>),
+    /// The client's messages make no sense.
+    Violation(SqlError),
+    /// The proxy stops.
+    Stopped,
+}
+
+/// What both ways know.
+pub(crate) struct State {
+    pipeline: Pipeline<()>,
+    /// The client has said that it ends the session.
+    terminated: bool,
+    /// The database has said that it does.
+    fatal: bool,
+    /// Somebody waits for the pipeline to become shorter, or empty.
+    waiting: bool,
+}
+
+/// A session's parts that both ways use.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Told when the pipeline has become shorter and somebody waits for that.
+    shorter: Notify,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let state = State { pipeline: Pipeline::default(), terminated: false, fatal: false, waiting: false };
+        Self { state: Mutex::new(state), shorter: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // One task holds it, never across a wait; nothing panics while it does.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until so few messages are unanswered.
+    async fn at_most(&self, unanswered: usize) {
+        loop {
+            {
+                let mut state = self.state();
+                if state.pipeline.len() <= unanswered {
+                    return;
+                }
+                state.waiting = true;
+            }
+            self.shorter.notified().await;
+        }
+    }
+}
+
+/// The two connections of a session.
+pub(crate) struct Ends {
+    pub(crate) client: Stream,
+    pub(crate) database: Stream,
+}
+
+/// Runs a session to its end.
+pub(crate) async fn run(
+    ends: Ends,
+    entered: &Entered,
+    upstream: &Upstream,
+    mut stop: watch::Receiver<bool>,
+) -> End {
+    let (from_client, mut to_client) = tokio::io::split(ends.client);
+    let (from_database, mut to_database) = tokio::io::split(ends.database);
+    let shared = Shared::new();
+    let mut whole = true;
+    let end = tokio::select! {
+        biased;
+        end = answers::pass(&shared, from_database, &mut to_client, &mut whole) => end,
+        end = requests::pass(&shared, from_client, &mut to_database) => end,
+        () = stopped(&shared, &mut stop) => End::Stopped,
+    };
+    if let (Some(farewell), true) = (farewell(&end), whole) {
+        let mut out = Vec::new();
+        replies::error(&mut out, &farewell, Severity::Fatal);
+        let _ = to_client.write_all(&out).await;
+        let _ = to_client.flush().await;
+    }
+    leave(&end, entered, upstream, &mut to_database).await;
+    let _ = to_client.shutdown().await;
+    end
+}
+
+/// Completes when the proxy stops and no statement is under way.
+async fn stopped(shared: &Shared, stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        // Nobody is left to say so.
+        std::future::pending::<()>().await;
+    }
+    shared.at_most(0).await;
+}
+
+/// What a client is told at the end, if it is not the database that tells it.
+fn farewell(end: &End) -> Option<SqlError> {
+    match end {
+        End::Left | End::Abandoned | End::Ended => None,
+        End::Lost(_) => {
+            let mut lost = SqlError::new("08006", "the proxy's connection to the database was lost");
+            lost.detail =
+                Some("Whether a statement or COMMIT that was not answered took effect is not known.".into());
+            Some(lost)
+        }
+        End::Violation(refusal) => Some(refusal.clone()),
+        End::Stopped => Some(SqlError::new("57P01", "terminating connection due to administrator command")),
+    }
+}
+
+/// Ends the database's side: what runs there for nobody is cancelled.
+async fn leave(end: &End, entered: &Entered, upstream: &Upstream, to_database: &mut WriteHalf<Stream>) {
+    match end {
+        End::Ended | End::Lost(_) => {}
+        End::Left | End::Stopped => {
+            let mut out = bytes::BytesMut::new();
+            postgres_protocol::message::frontend::terminate(&mut out);
+            let _ = to_database.write_all(&out).await;
+        }
+        End::Abandoned | End::Violation(_) => {
+            let key = entered.upstream;
+            if let Err(error) = upstream.cancel(key.process, key.secret).await {
+                tracing::warn!(%error, "an abandoned statement may run on: it could not be cancelled");
+            }
+        }
+    }
+    let _ = to_database.shutdown().await;
+}
+
+type FromSide = ReadHalf<Stream>;
+type ToSide = WriteHalf<Stream>;

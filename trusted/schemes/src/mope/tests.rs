@@ -1,5 +1,0 @@
-#![allow(clippy::unwrap_used)]
-
-mod changes;
-mod sharing;
-mod support;
