@@ -27,7 +27,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let asked = vec![Asked { instance, tokens: vec![SearchToken([7; 16]); 2] }];
     let others = [
         encode(&Request::Retain { index, instances: vec![instance; 2] }),
-        encode(&Request::Search { index, asked, skip: 300 }),
+        encode(&Request::Search { index, asked: asked.clone(), skip: 300 }),
+        encode(&Request::Heads { index, asked }),
         encode(&Response::Found { records: vec![0, 8], sealed: Blob(vec![9; 50]) }),
     ];
     builds.chain(others).chain(shapes.map(|shape| encode(&(shape, 1000_u32)))).collect()

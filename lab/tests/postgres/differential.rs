@@ -7,7 +7,7 @@ mod statements;
 
 pub(crate) use compare::{Reply, Side};
 pub(crate) use schema::RandomSchema;
-pub(crate) use statements::Session;
+pub(crate) use statements::Connection;
 
 use arras_lab::seed::{below, prg};
 use arras_primitives::prg::Prg;
@@ -39,7 +39,7 @@ impl Choices {
 /// Runs so many statements on both sides and compares each reply; returns how many ran to a result on both.
 pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], schema: &RandomSchema) -> usize {
     let mut choices = Choices::new(seed ^ 1);
-    let mut sessions: Vec<Session> = (0..sides[0].connections()).map(|_| Session::default()).collect();
+    let mut sessions: Vec<Connection> = (0..sides[0].connections()).map(|_| Connection::default()).collect();
     let mut succeeded = 0;
     for number in 0..statements {
         let at = choices.below(sessions.len());

@@ -1,6 +1,6 @@
 //! Logarithmic-BRC: the test body, and what only it does.
 
-use crate::body::{Pair, Subject, Tampering, entries};
+use crate::body::{Pair, Subject, entries};
 use crate::world::{INDEX, Reply, Tamper, Wire, World, embedded, key, memory, prg, run};
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg;
@@ -13,12 +13,14 @@ use arras_protocol::logarithmic_brc::{
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel, ChannelError, Refusal, codec};
 use arras_schemes::IndexError;
-use arras_schemes::logarithmic_brc::{Cover, LogarithmicBrc, Packing, Padding, Parameters};
+use arras_schemes::logarithmic_brc::{Cover, LogarithmicBrc, Node, Packing, Padding, Parameters};
 use arras_schemes::ore::domain::plaintext_key;
-use arras_schemes::traits::{RangeIndex, SortedList};
+use arras_schemes::traits::RangeIndex;
 use arras_storage::{Direction, Read, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+
+mod denied;
 
 type Index<S> = LogarithmicBrc<Wire<S>>;
 
@@ -31,11 +33,6 @@ impl Subject for Parameters {
 
     async fn open<S: Storage>(&self, wire: Wire<S>) -> Result<Index<S>, IndexError> {
         LogarithmicBrc::new(INDEX, *self, &key(), Arc::new(wire), prg(1))
-    }
-
-    /// A server that denies a list is not found out, except about the buffer: see the module's deviations.
-    fn tampering(&self) -> Tampering {
-        if self.page_bytes < 4096 { Tampering::Bounded } else { Tampering::Detected }
     }
 }
 
@@ -225,7 +222,7 @@ fn parts_left_out_exchanged_or_cut_off_are_errors() {
         let point = plaintext_key(Width::Bits32, 8);
         let search = async || pair.index.search(point.clone(), point.clone(), Order::Ascending, None).await;
         assert_eq!(search().await.expect("searches").len(), 23);
-        let cell = 16 + 2 * 21;
+        let cell = 16 + 2 * 4 + 2 * 21;
         let lies: Vec<(&str, Option<Tamper>)> = vec![
             ("a shorter list", lying(|records, _| records[0] -= 1)),
             ("a longer list", lying(|records, _| records[0] += 1)),
@@ -283,44 +280,49 @@ fn stores_of_as_many_records_look_alike() {
     });
 }
 
-/// What a search shows, made from its leakage alone: the numbers of records of the lists it asked for.
+/// What a search shows, made from its leakage alone: the numbers of records of the lists it asked for, and if these have none,
+/// of those beside its range.
 #[test]
 fn replies_are_as_long_as_the_volumes_say() {
     run(async {
         let parameters = Parameters { domain_bits: 10, padding: Padding::None, ..small(Width::Bits32) };
-        let record_bytes = 21;
+        let shape = Shape::packed(256, 21).and_then(|shape| shape.fenced(256, 4));
+        let shape = shape.expect("the page is large enough");
         for seed in 0..4 {
             let items: Vec<_> =
                 (0..300).map(|number| (number * (seed * 2 + 1) % 1024, number as u8)).collect();
             let world = memory();
             let pair = loaded(parameters, &world, &items).await;
-            let list = SortedList::default();
-            list.insert(entries(Width::Bits32, &items)).await.expect("a list does not fail");
-            for (lower, upper) in [(0_u64, 1023_u64), (1, 700), (5, 5), (100, 611)] {
-                let mut volumes = Vec::new();
-                for node in Cover::Best.of(lower, upper) {
-                    let bounds = [node.least(), node.least() + (1 << node.level) - 1];
-                    let [low, high] = bounds.map(|value| plaintext_key(Width::Bits32, value));
-                    let found = list.search(low, high, Order::Ascending, None).await.expect("a list");
-                    volumes.push(u32::try_from(found.len()).expect("few"));
+            let volume = |node: &Node| items.iter().filter(|(value, _)| node.covers(*value)).count() as u32;
+            for (lower, upper) in [(0_u64, 1023_u64), (1, 700), (5, 5), (100, 611), (901, 903)] {
+                let cover = Cover::Best.of(lower, upper);
+                let lists: Vec<u32> = cover.iter().map(volume).collect();
+                let layouts =
+                    lists.iter().filter(|records| **records > 0).map(|records| shape.layout(*records));
+                let bytes = layouts.map(|layout| layout.expect("few")).map(|layout| {
+                    layout.cells as usize * shape.sealed_cell_bytes()
+                        + layout.blocks as usize * shape.sealed_block_bytes()
+                });
+                let mut simulated = vec![(lists.clone(), bytes.sum::<usize>())];
+                if lists.iter().all(|records| *records == 0) {
+                    let path = (cover[0].level..10).map(|level| Node::above(lower, level));
+                    let beside = path.map(|node| Node { prefix: node.prefix ^ 1, ..node });
+                    let heads: Vec<u32> =
+                        beside.filter(|node| !cover.contains(node)).map(|node| volume(&node)).collect();
+                    let there = heads.iter().filter(|records| **records > 0).count();
+                    simulated.push((heads, there * shape.sealed_cell_bytes()));
                 }
-                let shape = Shape::packed(256, record_bytes);
-                let shape = shape.expect("the page is large enough");
-                let simulated: usize =
-                    volumes.iter().filter(|records| **records > 0).fold(0, |bytes, records| {
-                        let layout = shape.layout(*records).expect("few");
-                        bytes
-                            + layout.cells as usize * shape.sealed_cell_bytes()
-                            + layout.blocks as usize * shape.sealed_block_bytes()
-                    });
-                volumes.sort_unstable();
+                let calls = simulated.len() as u64;
+                let mut simulated = simulated.into_iter();
                 world.wire.set_tamper(lying(move |records, sealed| {
-                    let mut shown = records.clone();
+                    let (mut shown, next) = (records.clone(), simulated.next());
+                    let (mut volumes, bytes) = next.expect("no more requests than the volumes say");
                     shown.sort_unstable();
-                    assert_eq!((shown, sealed.len()), (volumes.clone(), simulated));
+                    volumes.sort_unstable();
+                    assert_eq!((shown, sealed.len()), (volumes, bytes));
                 }));
                 pair.check(lower, upper, Order::Ascending, None).await;
-                assert_eq!(world.wire.calls(), 1);
+                assert_eq!(world.wire.calls(), calls);
             }
         }
     });

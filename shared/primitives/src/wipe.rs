@@ -45,6 +45,12 @@ impl Wiped {
     }
 }
 
+impl From<Vec<u8>> for Wiped {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
 impl std::fmt::Debug for Wiped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Wiped(..)")

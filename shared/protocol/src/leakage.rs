@@ -198,7 +198,8 @@ pub const POPE: Leakage = Leakage {
 /// Logarithmic-BRC over an encrypted multimap. A snapshot shows how many cells and blocks there are; with the basic
 /// packing, and with the padding to the worst case, that is a function of the number of records. Changes read the newest
 /// instance, the buffer, and write it anew: how many records it has shows whether a change was about an entry that another
-/// of the last changes was about.
+/// of the last changes was about. A search shows the lengths of the lists of its cover, and, where an instance has nothing in
+/// the range, of lists beside it: by these the client sees that nothing was denied.
 pub const LOGARITHMIC_BRC: Leakage = Leakage {
     protocol: "logarithmic_brc",
     snapshot: &[Pattern::Size],

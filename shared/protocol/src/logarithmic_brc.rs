@@ -6,7 +6,8 @@
 //! its own that is built once and never changed: one if it is static, about a logarithm of its size if it is updated.
 //!
 //! *Leakage.* [`crate::leakage::LOGARITHMIC_BRC`]. The server learns the lists' lengths when it is given their tokens,
-//! not what is in them: the client opens them.
+//! not what is in them: the client opens them. It is given tokens of lists beside a range, too, if an instance has nothing
+//! in it ([`Request::Heads`]).
 
 pub mod cjjjkrs;
 pub mod cjjkrs;
@@ -104,6 +105,13 @@ pub enum Request {
         /// Cells and blocks of the first list to leave out, because an earlier reply brought them.
         skip: u32,
     },
+    /// Reads the first cells of lists: by what is in them a client proves that an instance has nothing in a range.
+    Heads {
+        /// The index.
+        index: IndexId,
+        /// The lists; at most [`TOKENS_MAX`].
+        asked: Vec<Asked>,
+    },
 }
 
 /// What is answered.
@@ -116,7 +124,8 @@ pub enum Response {
     Found {
         /// Records of each list; 0 if there is no such list.
         records: Vec<u32>,
-        /// Their sealed cells, then their sealed blocks, list by list, of the lengths that the shape says.
+        /// Their sealed cells, then their sealed blocks, list by list, of the lengths that the shape says; to
+        /// [`Request::Heads`] the first cell of each.
         sealed: Blob,
     },
 }

@@ -8,6 +8,7 @@
 mod access;
 mod cancel;
 pub mod catalog;
+mod codec;
 pub mod column_type;
 pub mod error;
 mod fields;
@@ -24,6 +25,7 @@ mod startup;
 mod stream;
 mod text;
 mod upstream;
+pub mod values;
 
 pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;

@@ -93,7 +93,7 @@ pub enum Form {
     EqualityArray(Arc<Encryption>),
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
     Order(Arc<Encryption>),
-    /// The end of a range: [`Side`], what the database compares the column's labels with. `bytea`; see [`Bound`].
+    /// What the database compares the column's labels with: `bytea`, for `arras.mope_bound`.
     Bound(Arc<Encryption>, Side),
 }
 
@@ -109,25 +109,32 @@ impl Form {
     }
 }
 
-/// How a column's labels are compared with the end of a range.
+/// How a column's labels are compared with a value.
 ///
-/// Only labels of stored keys can be compared. An end that is not stored is replaced by its neighbour on the side that
-/// leaves the comparison as it is: `c < 5` is `c < (least stored key not below 5)`, `c <= 5` is `c <= (greatest stored key
-/// not above 5)`. So the operator stays, and NULL compares as ever.
+/// Only labels of stored keys can be compared, so a value that is not stored is replaced by its neighbour inside the range
+/// that is asked for: `c >= 5` by the least stored key above 5, `c < 5` by the greatest below it, that one included. What is
+/// stored between the two meanwhile is missed by a statement that began before; it never matches wrongly. The operator in
+/// the text stays, and NULL compares as ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Of `<` and `>=`: the least stored key that is not below the value.
-    NotBelow,
-    /// Of `<=` and `>`: the greatest stored key that is not above the value.
-    NotAbove,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `=`, `<>`
+    Equal,
 }
 
 /// What is known of a client's parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParameterType {
-    /// It is used as a plain value only: the type is what the database says of that physical parameter, by index in
-    /// [`Rewritten::values`]; none if the statement does not use it.
-    Plain(Option<usize>),
+    /// It is used as a plain value only: its type is what the database says of the physical parameter of that index in
+    /// [`Rewritten::values`].
+    Plain(usize),
     /// It is a value of an encrypted column: PostgreSQL's number of the type.
     Encrypted(u32),
     #[default]
@@ -177,8 +184,8 @@ pub enum Program {
     Recompute(Recompute),
     /// `COPY ... FROM`: rows that the proxy encrypts and stores.
     CopyIn(CopyIn),
-    /// `COPY ... TO`: rows that the proxy opens; each column of the rows as [`Outputs`] says.
-    CopyOut(Rewritten),
+    /// `COPY ... TO`: the rows of a query, which the proxy opens and writes.
+    CopyOut(CopyOut),
 }
 
 /// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
@@ -241,6 +248,15 @@ pub struct CopyIn {
     pub format: CopyFormat,
     /// Stores one row: values are [`Source::Read`], by the column of the client's row.
     pub insert: Rewritten,
+}
+
+/// Rows of a query, for the client's stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyOut {
+    /// Reads them.
+    pub read: Rewritten,
+    /// How they are written.
+    pub format: CopyFormat,
 }
 
 /// How rows of `COPY` are written.

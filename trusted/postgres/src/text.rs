@@ -97,6 +97,22 @@ impl Lexemes {
         self.list.iter().map(|lexeme| lexeme.token.clone()).collect()
     }
 
+    /// The index behind the parenthesis that closes the one at an index.
+    pub(crate) fn after_parentheses(&self, start: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        for (at, lexeme) in self.list.iter().enumerate().skip(start) {
+            match lexeme.token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            if depth == 0 {
+                return (at > start).then_some(at + 1);
+            }
+        }
+        None
+    }
+
     /// Is the token of an index that word, not in quotes? In capitals.
     pub(crate) fn is_word(&self, index: usize, word: &str) -> bool {
         match self.token(index) {

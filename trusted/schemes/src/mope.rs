@@ -1,4 +1,207 @@
 //! Mutable order-preserving encoding (mOPE) and its same-time secure form (stOPE): the keyed half (Popa, Li and Zeldovich,
 //! S&P 2013).
+//!
+//! The keyless side keeps, of each column, a tree whose keys are ciphertexts of the distinct values, and a table from
+//! ciphertexts to *labels*, the encodings ([`arras_protocol::mope`]). The half here walks the tree, decrypts what it meets, and
+//! works out what an insertion or a deletion comes to; whoever keeps the tree compares versions and applies it.
+//!
+//! *Beyond the paper* (its sections II to IV). Nodes of 64 to 128 entries are sent whole, and inner nodes stay in memory here,
+//! so a value is found in one round. Labels are not paths but stand beside the keys ([`labels`]): splitting nodes changes none. A
+//! query constant that is not stored is looked up and not inserted ([`Tree::places`]). A batch shares one walk, level by level,
+//! and a bulk load is a batch into an empty tree.
+//!
+//! *stOPE* (section V). Leaves count occurrences; with its last a value's key goes from the tree, its ancestors and the table, and
+//! the same value coming back is encrypted under a fresh nonce.
+//!
+//! *Malicious keeper* (section VII). Where [`Settings::verified`], each inner node has the tags of its children and the head has
+//! the root's. The paper's hash tree has hashes; as only holders of the key verify, ours has tags of a MAC under a key, which
+//! take a sixth of the time and half the room. A node is verified before it is used, and the tags of what is written are computed
+//! from what was verified. A head is authentic under the key, so that several holders of a key may write. What is of an older
+//! version than was acknowledged, or another state at the same version, is an error. Not found out: two keepers' worth of
+//! histories shown to two holders of a key that never speak to each other.
+//!
+//! *At the same time* any number of callers share a [`Tree`]. Writers take turns, from [`Tree::stage`] until what that returned is
+//! finished or dropped; readers wait for nobody.
+//!
+//! *Leakage.* mOPE: order and equality of all values that were ever inserted, and for a look-up, between which of them it fell.
+//! stOPE: for each two values that were present at the same time, their order; orders that follow from those, through a third
+//! value; the number of occurrences. Both: the sizes of batches, and which of several writers wrote.
 
+mod cache;
+mod cipher;
+mod edit;
+mod labels;
+#[cfg(any(test, feature = "lab"))]
+pub mod memory;
+mod node;
+mod places;
+mod rebuild;
+mod room;
+mod stage;
 pub mod store;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub use cipher::{Form, VALUE_BYTES_MAX};
+pub use places::Place;
+pub use stage::StagedChange;
+
+use crate::error::IndexError;
+use crate::random::Randomness;
+use arras_keys::Key;
+use arras_protocol::Blob;
+use arras_protocol::mope::{Head, Label, TreeStore};
+use cache::Shared;
+use cipher::Cipher;
+use node::Layout;
+use std::sync::Arc;
+use tags::Tags;
+
+/// How often an operation starts again because others changed the tree meanwhile.
+const TRIES_MAX: usize = 64;
+
+/// Which of the two schemes a column has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Values stay in the tree, under deterministic ciphertexts.
+    Mope,
+    /// A value leaves the tree with its last occurrence.
+    Stope,
+}
+
+/// What a column's tree is, for life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What its values are.
+    pub form: Form,
+    /// Which scheme it has.
+    pub kind: Kind,
+    /// True: nodes carry tags, and whatever the keeper returns is verified.
+    pub verified: bool,
+}
+
+/// A value that is in the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its ciphertext.
+    pub ciphertext: Blob,
+    /// Its label, as of the version at which it was read.
+    pub label: Label,
+}
+
+/// The client half of one column.
+pub struct Tree<S> {
+    store: S,
+    cipher: Cipher,
+    layout: Layout,
+    /// None: unverified.
+    tags: Option<Tags>,
+    kind: Kind,
+    shared: Arc<Shared>,
+    /// Held by the change that is staged.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<S> std::fmt::Debug for Tree<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tree({:?})", self.kind)
+    }
+}
+
+/// Why a walk came to no end.
+enum Miss {
+    /// The tree is at another version by now.
+    Moved,
+    Failed(IndexError),
+}
+
+impl<E: Into<IndexError>> From<E> for Miss {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<S: TreeStore> Tree<S> {
+    /// Opens a column's tree under the key of its index. `acknowledged` is what [`Self::acknowledged`] said last, where that was
+    /// kept: a keeper that shows an older state is found out. Nonces of stOPE come from `randomness`.
+    ///
+    /// # Errors
+    /// [`IndexError::Caller`] if no column can have such values.
+    pub fn open(
+        store: S,
+        key: &Key,
+        settings: Settings,
+        acknowledged: Option<Head>,
+        randomness: Randomness,
+    ) -> Result<Self, IndexError> {
+        let nonces = match settings.kind {
+            Kind::Mope => None,
+            Kind::Stope => Some(randomness),
+        };
+        let cipher = Cipher::new(key, settings.form, nonces)?;
+        let layout = Layout {
+            ciphertext_bytes: cipher.ciphertext_bytes(),
+            plain_bytes: cipher.plain_bytes(),
+            counts: settings.kind == Kind::Stope,
+            tags: settings.verified,
+        };
+        Ok(Self {
+            store,
+            cipher,
+            layout,
+            tags: settings.verified.then(|| Tags::new(key)),
+            kind: settings.kind,
+            shared: Arc::new(Shared::new(acknowledged)),
+            turn: Arc::default(),
+        })
+    }
+
+    /// Where the tree is kept.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The newest state that is known to be this column's; none if nothing was asked yet.
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<Head> {
+        self.shared.cache().head
+    }
+
+    /// Enters values that are not there yet, counts those that are once more (stOPE), and tells what they are stored as. Applied
+    /// at once.
+    ///
+    /// # Errors
+    /// [`IndexError`]. With [`IndexError::Channel`] it may be unknown whether the values entered; in mOPE the same may be asked
+    /// again.
+    pub async fn encode<V: AsRef<[u8]>>(&self, values: &[V]) -> Result<Vec<Stored>, IndexError> {
+        self.change(values, &[]).await
+    }
+
+    /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and this does
+    /// nothing). Applied at once.
+    ///
+    /// # Errors
+    /// [`IndexError`]; [`IndexError::Caller`] if a value is not there as often.
+    pub async fn remove<V: AsRef<[u8]>>(&self, values: &[V]) -> Result<(), IndexError> {
+        self.change(&[], values).await.map(|_| ())
+    }
+
+    /// Stages and applies, again if another writer was first.
+    async fn change<V: AsRef<[u8]>>(&self, insert: &[V], remove: &[V]) -> Result<Vec<Stored>, IndexError> {
+        for _ in 0..TRIES_MAX {
+            let mut staged = self.stage(insert, remove).await?;
+            let Some(change) = staged.take() else { return Ok(staged.into_stored()) };
+            match self.store.commit(change).await {
+                Ok(true) => return Ok(staged.finish()),
+                Ok(false) => self.shared.doubt(),
+                Err(error) => {
+                    self.shared.doubt();
+                    return Err(error.into());
+                }
+            }
+        }
+        Err(IndexError::Peer("an order-preserving tree is never at the version that it says it is at"))
+    }
+}

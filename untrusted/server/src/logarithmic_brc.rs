@@ -54,11 +54,12 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
             Ok(Response::Done)
         }
         Request::Search { index, asked, skip } => {
-            let tokens: usize = asked.iter().map(|asked| asked.tokens.len()).sum();
-            if tokens > TOKENS_MAX || asked.len() > TOKENS_MAX {
-                return Err(Refusal::Limit(format!("{tokens} lists in one search")));
-            }
+            few(&asked)?;
             search(&store.read().map_err(storage)?, index, &asked, skip)
+        }
+        Request::Heads { index, asked } => {
+            few(&asked)?;
+            heads(&store.read().map_err(storage)?, index, &asked)
         }
     }
 }
@@ -170,18 +171,50 @@ fn drop_others(writer: &mut impl Write, index: IndexId, retained: &[InstanceId])
     Ok(())
 }
 
+/// # Errors
+/// [`Refusal::Limit`] if there are too many lists for one request.
+fn few(asked: &[Asked]) -> Result<(), Refusal> {
+    let tokens: usize = asked.iter().map(|asked| asked.tokens.len()).sum();
+    if tokens > TOKENS_MAX || asked.len() > TOKENS_MAX {
+        return Err(Refusal::Limit(format!("{tokens} lists in one search")));
+    }
+    Ok(())
+}
+
 /// Reads lists until the reply is full.
 fn search(reader: &impl Read, index: IndexId, asked: &[Asked], mut skip: u32) -> Result<Response, Refusal> {
     let (mut records, mut sealed) = (Vec::new(), Vec::new());
     for Asked { instance, tokens } in asked {
-        let name = name(index, *instance);
-        let status = status(reader, &name)?.filter(|status| status.complete).ok_or(Refusal::UnknownIndex)?;
-        let mut lists = Lists { reader, name, shape: status.shape, page: None };
+        let mut lists = Lists::of(reader, index, *instance)?;
         for token in tokens {
             if sealed.len() >= REPLY_BYTES_SOFT {
                 return Ok(Response::Found { records, sealed: sealed.into() });
             }
             records.push(lists.read(*token, std::mem::take(&mut skip), &mut sealed)?);
+        }
+    }
+    Ok(Response::Found { records, sealed: Blob(sealed) })
+}
+
+/// Reads first cells until the reply is full.
+fn heads(reader: &impl Read, index: IndexId, asked: &[Asked]) -> Result<Response, Refusal> {
+    let (mut records, mut sealed) = (Vec::new(), Vec::new());
+    for Asked { instance, tokens } in asked {
+        let mut lists = Lists::of(reader, index, *instance)?;
+        for token in tokens {
+            if sealed.len() >= REPLY_BYTES_SOFT {
+                return Ok(Response::Found { records, sealed: sealed.into() });
+            }
+            let mut first = [[0; 16]; 2];
+            prg::stream(&token.0, &mut first);
+            let [mask, label] = &first;
+            records.push(match lists.cell(Label(*label))? {
+                Some((header, body)) => {
+                    sealed.extend_from_slice(body);
+                    mask_records(mask, header)
+                }
+                None => 0,
+            });
         }
     }
     Ok(Response::Found { records, sealed: Blob(sealed) })
@@ -197,7 +230,14 @@ struct Lists<'a, R> {
     page: Option<(u32, Bytes)>,
 }
 
-impl<R: Read> Lists<'_, R> {
+impl<'a, R: Read> Lists<'a, R> {
+    /// Those of an instance that is complete.
+    fn of(reader: &'a R, index: IndexId, instance: InstanceId) -> Result<Self, Refusal> {
+        let name = name(index, instance);
+        let status = status(reader, &name)?.filter(|status| status.complete).ok_or(Refusal::UnknownIndex)?;
+        Ok(Self { reader, name, shape: status.shape, page: None })
+    }
+
     /// Appends a list's sealed parts from part `skip` on until there are no more or the reply is full; how many
     /// records the list has.
     fn read(&mut self, token: SearchToken, skip: u32, sealed: &mut Vec<u8>) -> Result<u32, Refusal> {

@@ -14,13 +14,13 @@ pub(crate) struct Statement {
 
 /// A connection as the generator sees it.
 #[derive(Default)]
-pub(crate) struct Session {
+pub(crate) struct Connection {
     in_transaction: bool,
     savepoints: usize,
     pending: Option<bool>,
 }
 
-impl Session {
+impl Connection {
     /// What the last statement came to.
     pub(crate) fn saw(&mut self, reply: &Reply) {
         if let (Some(begins), false) = (self.pending.take(), reply.is_error()) {

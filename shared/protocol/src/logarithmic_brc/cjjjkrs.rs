@@ -34,6 +34,8 @@ pub struct Shape {
     pub record_bytes: u32,
     /// Records of a cell.
     pub cell_records: u32,
+    /// Bytes of a cell before its records, of the client's own; none in blocks.
+    pub fence_bytes: u32,
     /// Records of a block; 0 if there are no blocks.
     pub block_records: u32,
     /// Records beyond a list's first cell and its full blocks that go to cells; more get a block.
@@ -86,6 +88,7 @@ impl Shape {
         let mut shape = Self {
             record_bytes,
             cell_records,
+            fence_bytes: 0,
             block_records: 0,
             loose_records_max: 0,
             bin_cells: 0,
@@ -93,6 +96,14 @@ impl Shape {
         };
         shape.bin_cells = page_bytes.checked_div(u32::try_from(shape.cell_bytes()).ok()?)?;
         (page_bytes <= PAGE_BYTES_MAX).then_some(shape)
+    }
+
+    /// The shape with so many bytes before the records of each cell. `None` if a page is too small for such a cell.
+    #[must_use]
+    pub fn fenced(self, page_bytes: u32, fence_bytes: u32) -> Option<Self> {
+        let mut shape = Self { fence_bytes, ..self };
+        shape.bin_cells = page_bytes.checked_div(u32::try_from(shape.cell_bytes()).ok()?)?;
+        shape.checked()
     }
 
     /// The shape with as many bins as `cells` cells need.
@@ -121,7 +132,8 @@ impl Shape {
     /// Bytes of a sealed cell, without label and length.
     #[must_use]
     pub fn sealed_cell_bytes(&self) -> usize {
-        SEAL_BYTES.saturating_add((self.cell_records as usize).saturating_mul(self.record_bytes as usize))
+        let records = (self.cell_records as usize).saturating_mul(self.record_bytes as usize);
+        records.saturating_add(self.fence_bytes as usize).saturating_add(SEAL_BYTES)
     }
 
     /// Bytes of a cell in its bin.
@@ -183,8 +195,12 @@ mod tests {
         for page_bytes in [128, 512, 4096, 65_536] {
             let shape = Shape::packed(page_bytes, 25).expect("the page is large enough");
             assert!(shape.sealed_block_bytes() <= page_bytes as usize);
-            assert!(shape.bin_cells as usize * shape.cell_bytes() <= page_bytes as usize);
+            for shape in [Some(shape), shape.fenced(page_bytes, 16)].into_iter().flatten() {
+                assert!(shape.bin_cells as usize * shape.cell_bytes() <= page_bytes as usize);
+            }
         }
+        let fenced = Shape::packed(96, 25).and_then(|shape| shape.fenced(96, 16));
+        assert_eq!(fenced, None, "a fenced cell has 102 bytes");
         assert_eq!(Shape::packed(64, 25), None, "a cell has 86 bytes");
         assert_eq!(Shape::packed(0, 25), None);
         assert_eq!(Shape::packed(4096, 0), None);

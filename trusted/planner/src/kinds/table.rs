@@ -134,8 +134,7 @@ static LOGARITHMIC_BRC: IndexKind = IndexKind {
     cost: costs::covered_lists,
     insertion: costs::covered_lists_insertion,
     availability: Refused(
-        "it is for fields that are loaded in bulk and mostly read: a merge of large instances would stop writes for seconds, and a \
-         server that denies the newest instance brings removed entries back",
+        "it is for fields that are loaded in bulk and mostly read: a merge of large instances would stop writes for seconds",
     ),
 };
 

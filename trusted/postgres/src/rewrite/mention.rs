@@ -11,17 +11,6 @@ pub(super) struct Sensitive {
     tables: BTreeSet<String>,
 }
 
-/// What a statement mentions.
-pub(super) enum Mention {
-    /// Nothing encrypted.
-    None,
-    /// An encrypted table, or what may be one, at the token of that index.
-    Table {
-        /// Index of the token.
-        at: usize,
-    },
-}
-
 impl Sensitive {
     pub(super) fn new(catalog: &Catalog) -> Self {
         let there = catalog.tables().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
@@ -39,14 +28,19 @@ impl Sensitive {
         folded.contains("u&\"") || self.tables.iter().any(|name| folded.contains(&name.to_lowercase()))
     }
 
-    /// What a statement mentions. A name inside a string counts: the string may be the body of a function or a block.
-    pub(super) fn mention(&self, statement: &Lexemes) -> Mention {
-        let found = statement.list.iter().position(|lexeme| match &lexeme.token.token {
-            Token::Word(word) => self.tables.contains(&name_of(word)),
+    /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts: the
+    /// string may be the body of a function or a block.
+    pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
+        let escaped = |at: usize| {
+            statement.is_word(at, "u")
+                && matches!(statement.token(at + 1), Some(Token::Ampersand))
+                && matches!(statement.token(at + 2), Some(Token::Word(word)) if word.quote_style.is_some())
+                && statement.bytes(at).end == statement.bytes(at + 1).start
+        };
+        statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
+            Token::Word(word) => self.tables.contains(&name_of(word)) || escaped(at),
             Token::DollarQuotedString(string) => self.may_be_in(&string.value),
-            Token::UnicodeStringLiteral(_) => false,
             _ => false,
-        });
-        found.map_or(Mention::None, |at| Mention::Table { at })
+        })
     }
 }

@@ -5,7 +5,8 @@
 //! the dictionary; labels are cheap to make again.
 
 use super::cover::Node;
-use super::instance::{InstanceKeys, Part, part_records, token_input};
+use super::fences::{Fences, in_order};
+use super::instance::{InstanceKeys, Part, Room, part_records, token_input};
 use super::record::Record;
 use super::{Padding, Parameters};
 use arras_primitives::prg::{self, Prg};
@@ -46,11 +47,27 @@ pub(super) struct Sizes {
     pub(super) blocks: u64,
 }
 
+/// A list: records below one node.
+struct List<'a> {
+    node: Node,
+    fences: Fences,
+    /// Ordered by value, then row.
+    records: &'a [Record],
+}
+
 /// The lists of one level: runs of records below one node.
-fn lists(records: &[Record], level: u8) -> impl Iterator<Item = (Node, &[Record])> {
+fn lists(records: &[Record], level: u8) -> impl Iterator<Item = List<'_>> {
+    let mut until = 0;
     records
         .chunk_by(move |left, right| Node::above(left.value, level) == Node::above(right.value, level))
-        .filter_map(move |list| Some((Node::above(list.first()?.value, level), list)))
+        .filter_map(move |list| {
+            let from = until;
+            until += list.len();
+            let below = from.checked_sub(1).and_then(|last| records.get(last));
+            let [below, above] = [below, records.get(until)].map(|record| record.map(|record| record.value));
+            let node = Node::above(list.first()?.value, level);
+            Some(List { node, fences: Fences { below, above }, records: list })
+        })
 }
 
 /// How many records, as the shape counts them; `None` if there are too many for one instance.
@@ -61,8 +78,8 @@ pub(super) fn count(records: &[Record]) -> Option<u32> {
 fn sizes(shape: &Shape, levels: Range<u8>, records: &[Record]) -> Option<Sizes> {
     let mut sizes = Sizes::default();
     for level in levels {
-        for (_, list) in lists(records, level) {
-            let layout = shape.layout(count(list)?)?;
+        for list in lists(records, level) {
+            let layout = shape.layout(count(list.records)?)?;
             sizes.cells += u64::from(layout.cells);
             sizes.blocks += u64::from(layout.blocks);
         }
@@ -126,7 +143,7 @@ impl<'a> Builder<'a> {
         count(records)?;
         let lowest = if flat { parameters.domain_bits } else { 0 };
         let levels = lowest..parameters.domain_bits + 1;
-        let shape = parameters.shape()?;
+        let shape = if flat { parameters.shape_of_cells()? } else { parameters.shape()? };
         let real = sizes(&shape, levels.clone(), records)?;
         let padded = match parameters.padding {
             Padding::None => real,
@@ -154,20 +171,20 @@ impl<'a> Builder<'a> {
     /// Makes what lies in a slice of the bins.
     fn pass(&self, slice: &Range<u32>) -> Pass {
         let mut pass = Pass::default();
-        let (mut nodes, mut seeds) = (Vec::new(), Vec::new());
+        let (mut some, mut seeds) = (Vec::new(), Vec::new());
         for level in self.levels.clone() {
             let mut lists = lists(self.records, level);
             loop {
-                nodes.clear();
-                nodes.extend(lists.by_ref().take(NODES_AT_ONCE));
-                if nodes.is_empty() {
+                some.clear();
+                some.extend(lists.by_ref().take(NODES_AT_ONCE));
+                if some.is_empty() {
                     break;
                 }
                 seeds.clear();
-                seeds.extend(nodes.iter().map(|(node, _)| token_input(*node)));
+                seeds.extend(some.iter().map(|list| token_input(list.node)));
                 self.keys.tokens(&mut seeds);
-                for ((node, list), token) in nodes.iter().zip(&seeds) {
-                    self.list(slice, *node, list, token, &mut pass);
+                for (list, token) in some.iter().zip(&seeds) {
+                    self.list(slice, list, token, &mut pass);
                 }
             }
         }
@@ -176,8 +193,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes what of one list lies in a slice of the bins.
-    fn list(&self, slice: &Range<u32>, node: Node, list: &[Record], token: &[u8; 16], pass: &mut Pass) {
-        let Some((records, layout)) = count(list).and_then(|count| Some((count, self.shape.layout(count)?)))
+    fn list(&self, slice: &Range<u32>, list: &List<'_>, token: &[u8; 16], pass: &mut Pass) {
+        let &List { node, fences, records: held } = list;
+        let Some((records, layout)) = count(held).and_then(|count| Some((count, self.shape.layout(count)?)))
         else {
             return;
         };
@@ -199,10 +217,11 @@ impl<'a> Builder<'a> {
             if !slice.contains(&label.bin(self.shape.bins)) {
                 continue;
             }
-            let (first, until, capacity) = part_records(&self.shape, &layout, records, position);
+            let (first, until) = part_records(&self.shape, &layout, records, position);
             let part = Part { node, records, position };
-            let held = list.get(first as usize..until as usize).unwrap_or_default();
-            let sealed = self.keys.seal(self.parameters.width, part, capacity, held);
+            let room = Room::of(self.parameters.width, &self.shape, &layout, position);
+            let its = (first as usize..until as usize).filter_map(|at| in_order(node, at, held));
+            let sealed = self.keys.seal(room, part, (position == 0).then_some(fences), its);
             if position >= layout.cells {
                 pass.blocks.push((label, sealed));
                 continue;

@@ -37,6 +37,16 @@ impl Node {
         self.prefix.checked_shl(u32::from(self.level)).unwrap_or(0)
     }
 
+    /// Whether it is the lower half of its parent; the root is taken for one.
+    pub(super) fn is_lower_half(self) -> bool {
+        self.prefix & 1 == 0
+    }
+
+    /// The other half of its parent.
+    pub(super) fn other_half(self) -> Self {
+        Self { prefix: self.prefix ^ 1, ..self }
+    }
+
     fn halves(self) -> [Self; 2] {
         let level = self.level.saturating_sub(1);
         [Self { level, prefix: self.prefix << 1 }, Self { level, prefix: self.prefix << 1 | 1 }]

@@ -1,6 +1,7 @@
 //! Keys of one instance, and its lists sealed and opened.
 
 use super::cover::Node;
+use super::fences::Fences;
 use super::record::{Record, decode, encode, record_bytes};
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
@@ -65,46 +66,82 @@ impl InstanceKeys {
         self.tokens.blocks(nodes);
     }
 
-    /// Seals the records of a part, filled up to `capacity` with zeros.
-    pub(super) fn seal(&self, width: Width, part: Part, capacity: u32, records: &[Record]) -> Vec<u8> {
-        let bytes = capacity as usize * record_bytes(width);
-        let mut plaintext = Vec::with_capacity(bytes);
-        records.iter().for_each(|record| encode(width, record, &mut plaintext));
-        plaintext.resize(bytes, 0);
+    /// Seals a part: what fences a cell has before its records, then the records, filled up to the room there is with zeros.
+    pub(super) fn seal<'r>(
+        &self,
+        room: Room,
+        part: Part,
+        fences: Option<Fences>,
+        records: impl Iterator<Item = &'r Record>,
+    ) -> Vec<u8> {
+        let mut plaintext = Vec::with_capacity(room.bytes());
+        if let Some(fences) = fences.filter(|_| room.fences > 0) {
+            plaintext.extend(fences.encode(part.node, room.fences));
+        }
+        plaintext.resize(room.fences, 0);
+        records.for_each(|record| encode(room.width, record, &mut plaintext));
+        plaintext.resize(room.bytes(), 0);
         self.seal.seal(&[&part.associated()], &plaintext)
     }
 
-    /// Opens a part and appends its `count` records, which are below the node.
+    /// Opens a part: its `count` records, which are below the node, are appended. The fences, if it is a list's first cell
+    /// and has some.
     pub(super) fn open(
         &self,
-        width: Width,
+        room: Room,
         part: Part,
         count: usize,
         sealed: &[u8],
         records: &mut Vec<Record>,
-    ) -> Result<(), OpenFailed> {
+    ) -> Result<Option<Fences>, OpenFailed> {
         let plaintext = self.seal.open(&[&part.associated()], sealed).map_err(|_| OpenFailed)?;
-        if plaintext.len() < count * record_bytes(width) {
+        if plaintext.len() != room.bytes() || count > room.records {
             return Err(OpenFailed);
         }
-        for bytes in plaintext.chunks_exact(record_bytes(width)).take(count) {
-            let record = decode(width, bytes)?;
+        let (fences, held) = plaintext.split_at(room.fences);
+        for bytes in held.chunks_exact(record_bytes(room.width)).take(count) {
+            let record = decode(room.width, bytes)?;
             if !part.node.covers(record.value) {
                 return Err(OpenFailed);
             }
             records.push(record);
         }
-        Ok(())
+        Ok((part.position == 0 && room.fences > 0).then(|| Fences::decode(part.node, fences)))
     }
 }
 
-/// Which of a list's records a part holds, and how many it has room for.
-pub(super) fn part_records(shape: &Shape, layout: &Layout, records: u32, position: u32) -> (u32, u32, u32) {
+/// What a part has room for.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) width: Width,
+    /// Bytes of fences, before the records.
+    pub(super) fences: usize,
+    pub(super) records: usize,
+}
+
+impl Room {
+    /// That of the part at a position of a list.
+    pub(super) fn of(width: Width, shape: &Shape, layout: &Layout, position: u32) -> Self {
+        let (fences, records) = if position < layout.cells {
+            (shape.fence_bytes, shape.cell_records)
+        } else {
+            (0, shape.block_records)
+        };
+        Self { width, fences: fences as usize, records: records as usize }
+    }
+
+    fn bytes(self) -> usize {
+        self.fences + self.records * record_bytes(self.width)
+    }
+}
+
+/// Which of a list's records a part holds.
+pub(super) fn part_records(shape: &Shape, layout: &Layout, records: u32, position: u32) -> (u32, u32) {
     let (first, capacity, until) = if position < layout.cells {
         (position * shape.cell_records, shape.cell_records, layout.in_cells)
     } else {
         let block = position - layout.cells;
         (layout.in_cells + block * shape.block_records, shape.block_records, records)
     };
-    (first.min(until), (first + capacity).min(until), capacity)
+    (first.min(until), (first + capacity).min(until))
 }

@@ -10,19 +10,25 @@
 //! removal disappears when nothing older is left. Searches go on while instances are merged; writes wait.
 //!
 //! *Leakage.* `arras_protocol::leakage::LOGARITHMIC_BRC`. Instances have keys of their own, so tokens of the past find
-//! nothing in new ones (forward private). The order of tokens in a request is random.
+//! nothing in new ones (forward private). The order of tokens in a request is random. A search that finds nothing in an instance
+//! gives out tokens of nodes beside its range, and with them how many records those have.
 //!
 //! *Cost.* A search is one request of at most `2 (n - 1)` tokens an instance, `n` being the bits of the domain, and
-//! one response (more if it is long). An entry is stored `n + 1` times an instance; a write costs one read and one
+//! one response (more if it is long); a second trip, of at most `n` tokens an instance, if an instance has nothing in the range.
+//! An entry is stored `n + 1` times an instance; a write costs one read and one
 //! write of the buffer, and `n` times a logarithm of the number of entries in merges, amortised.
 //!
 //! *Deviations.* All records of equal value are kept. The lists hold values and rows, so there is no second trip.
 //! Updates are the paper's outline made concrete: batches are instances, the client merges them.
-//! A part of a list that was altered, exchanged or left out is an error; that a list is there at all the
-//! server can deny, except for the buffer and the whole domain, whose lengths the client knows.
+//!
+//! *Authenticity*, which the paper leaves out. A part of a list that was altered, exchanged or left out is an error, and so is a
+//! list that was denied: the first cell of each names the values next to its node, so that what was found of a range is seen to be
+//! all, and that nothing was found is shown by the lists beside the range, whose first cells are asked for then.
+//! The lengths of the buffer and of the whole domain the client knows.
 
 mod build;
 pub mod cover;
+mod fences;
 mod fetch;
 mod instance;
 mod record;
@@ -108,10 +114,18 @@ impl Parameters {
     /// Bytes of the smallest page for keys of a width: a cell of two records.
     #[must_use]
     pub fn page_bytes_min(width: Width) -> usize {
-        2 * record_bytes(width) + SEAL_BYTES + LABEL_BYTES + HEADER_BYTES
+        let fences = 2 * width.bytes();
+        2 * record_bytes(width) + fences + SEAL_BYTES + LABEL_BYTES + HEADER_BYTES
     }
 
+    /// The shape of an instance of many lists.
     fn shape(&self) -> Option<Shape> {
+        let fences = u32::try_from(fences::fence_bytes(self.domain_bits)).ok()?;
+        self.shape_of_cells()?.fenced(self.page_bytes, fences)
+    }
+
+    /// The shape of an instance of one list, which needs no fences.
+    fn shape_of_cells(&self) -> Option<Shape> {
         let record_bytes = u32::try_from(record_bytes(self.width)).ok()?;
         match self.packing {
             Packing::Basic => Shape::basic(self.page_bytes, record_bytes),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Version of the encoding.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What is kept of one instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,10 @@ impl State {
     pub(super) fn decode(bytes: &[u8], [keywords, seals]: &[Key; 2]) -> Option<Self> {
         let (version, facts, replaced) = codec::decode::<(u8, Vec<Facts>, Vec<InstanceId>)>(bytes).ok()?;
         let ordered = facts.iter().rev().skip(1).all(|facts| !facts.flat);
-        let sound = facts.iter().all(|facts| facts.shape.checked().is_some());
+        // Without fences a list could be denied.
+        let sound =
+            |facts: &Facts| facts.shape.checked().is_some() && (facts.flat || facts.shape.fence_bytes > 0);
+        let sound = facts.iter().all(sound);
         if version != VERSION || !ordered || !sound {
             return None;
         }

@@ -1,5 +1,6 @@
 use super::build::{Builder, rounded, worst_sizes};
-use super::instance::{InstanceKeys, Part, part_records, token_input};
+use super::fences::Fences;
+use super::instance::{InstanceKeys, Part, Room, part_records, token_input};
 use super::record::{Operation, Record, newest};
 use super::{Cover, Node, Packing, Padding, Parameters};
 use arras_keys::Key;
@@ -141,10 +142,12 @@ proptest! {
                 let mut stream = vec![[0; 16]; layout.parts() as usize + 1];
                 prg::stream(&token[0], &mut stream);
                 let mut found = Vec::new();
+                let mut fences = None;
                 for position in 0..layout.parts() {
                     let label = Label(stream[position as usize + 1]);
                     let part = Part { node, records: count, position };
-                    let (first, until, _) = part_records(&built.shape, &layout, count, position);
+                    let (first, until) = part_records(&built.shape, &layout, count, position);
+                    let room = Room::of(Width::Bits32, &built.shape, &layout, position);
                     let sealed = if position < layout.cells {
                         let (place, cell) = cells[&label];
                         for between in label.bin(built.shape.bins)..place {
@@ -161,13 +164,23 @@ proptest! {
                         &built.blocks[&label][..]
                     };
                     let held = (until - first) as usize;
-                    keys.open(Width::Bits32, part, held, sealed, &mut found).expect("opens");
+                    let opened = keys.open(room, part, held, sealed, &mut found).expect("opens");
+                    prop_assert_eq!(opened.is_some(), position == 0);
+                    fences = fences.or(opened);
                     let elsewhere = Part { position: position + 1, ..part };
-                    prop_assert!(keys.open(Width::Bits32, elsewhere, held, sealed, &mut Vec::new()).is_err());
+                    prop_assert!(keys.open(room, elsewhere, held, sealed, &mut Vec::new()).is_err());
                     let longer = Part { records: count + 1, ..part };
-                    prop_assert!(keys.open(Width::Bits32, longer, held, sealed, &mut Vec::new()).is_err());
+                    prop_assert!(keys.open(room, longer, held, sealed, &mut Vec::new()).is_err());
+                }
+                // What is next to the parent's other half comes first.
+                if node.prefix & 1 == 0 {
+                    found.reverse();
                 }
                 prop_assert_eq!(found, expected);
+                let values = || records.iter().map(|record| record.value);
+                let below = values().filter(|value| *value < node.least()).max();
+                let above = values().find(|value| *value >> level > prefix);
+                prop_assert_eq!(fences, Some(Fences { below, above }));
             }
         }
         let expected_cells = if padded { rounded(seen) } else { seen };

@@ -1,13 +1,13 @@
 //! Changes, as steps of a write.
 
 use super::store::{
-    BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, added_key, added_range, circuit_key, load, node_key, save,
+    BUCKETS, CIRCUITS, HEADS, Head, NODES, TOP, added_key, circuit_key, damaged, load, node_key, save,
     storage,
 };
-use crate::keyspace::borrow;
+use crate::keyspace::{borrow, prefix_range};
 use arras_protocol::arx_range::{Bucket, Change, Circuit, Side};
 use arras_protocol::limits::KEY_BYTES_MAX;
-use arras_protocol::{Blob, IndexId, NodeId, Refusal};
+use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
 use arras_storage::{Direction, Write};
 use std::ops::ControlFlow;
 
@@ -44,16 +44,7 @@ pub fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
             writer.delete(TOP, &name).map_err(storage)?;
             writer.delete_prefix(BUCKETS, &name).map_err(storage).map(drop)
         }
-        Change::PutBucket { index, node, sealed } => {
-            head(writer, *index)?;
-            let name = node_key(*index, *node);
-            let (previous, next) = match load::<Bucket>(writer, BUCKETS, &name)? {
-                Some(old) => (old.previous, old.next),
-                None => (None, None),
-            };
-            delete_added(writer, *index, *node)?;
-            save(writer, BUCKETS, &name, &Bucket { previous, next, sealed: sealed.clone() })
-        }
+        Change::PutBucket { index, node, sealed } => put_bucket(writer, *index, *node, sealed),
         Change::AddEntries { index, node, sealed } => add_entries(writer, *index, *node, sealed),
         Change::LinkBuckets { index, left, right } => link(writer, *index, *left, *right),
         Change::PutCircuit { index, node, side, circuit } => {
@@ -118,16 +109,27 @@ fn add_entries(writer: &mut impl Write, index: IndexId, node: NodeId, sealed: &B
     writer.put(BUCKETS, &name, sealed.as_slice()).map_err(storage)
 }
 
-/// Removes what was added to a bucket.
-fn delete_added(writer: &mut impl Write, index: IndexId, node: NodeId) -> Result<(), Refusal> {
-    let mut names = Vec::new();
-    writer
-        .scan(BUCKETS, borrow(&added_range(&node_key(index, node))), Direction::Ascending, &mut |name, _| {
-            names.push(name.to_vec());
-            ControlFlow::Continue(())
-        })
-        .map_err(storage)?;
-    names.iter().try_for_each(|name| writer.delete(BUCKETS, name).map(drop).map_err(storage))
+/// Puts a bucket in the place of an earlier one and of what was added to that. One scan finds all of it.
+fn put_bucket(writer: &mut impl Write, index: IndexId, node: NodeId, sealed: &Blob) -> Result<(), Refusal> {
+    head(writer, index)?;
+    let name = node_key(index, node);
+    let (mut old, mut added) = (None, Vec::new());
+    let mut visit = |found: &[u8], value: &[u8]| {
+        if found.len() == name.len() {
+            old = Some(codec::decode::<Bucket>(value));
+        } else {
+            added.push(found.to_vec());
+        }
+        ControlFlow::Continue(())
+    };
+    let range = prefix_range(&name, None);
+    writer.scan(BUCKETS, borrow(&range), Direction::Ascending, &mut visit).map_err(storage)?;
+    for name in &added {
+        writer.delete(BUCKETS, name).map_err(storage)?;
+    }
+    let old = old.transpose().map_err(|_| damaged(BUCKETS.0))?;
+    let (previous, next) = old.map_or((None, None), |old| (old.previous, old.next));
+    save(writer, BUCKETS, &name, &Bucket { previous, next, sealed: sealed.clone() })
 }
 
 fn link(writer: &mut impl Write, index: IndexId, left: NodeId, right: Option<NodeId>) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@ use arras_protocol::arx_range::{Bucket, Circuit, FoundBucket, Side, TreeNode};
 use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
 use arras_storage::{Direction, Read, StorageError, Table, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 /// Index id to [`Head`].
 pub(super) const HEADS: Table = Table("arx_range_heads");
@@ -54,12 +54,6 @@ pub(super) fn node_key(index: IndexId, node: NodeId) -> Vec<u8> {
 /// Name of entries added to the bucket of that name; none if they have none.
 pub(super) fn added_key(bucket: &[u8], sealed: &Blob) -> Option<Vec<u8>> {
     Some(key(&[bucket, sealed.as_slice().get(..ADDED_NAME_BYTES)?]))
-}
-
-/// The names of all entries added to the bucket of that name.
-pub(super) fn added_range(bucket: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let (_, end) = prefix_range(bucket, None);
-    (Bound::Excluded(bucket.to_vec()), end)
 }
 
 /// Name of a circuit.

@@ -1,0 +1,193 @@
+//! Dates and moments: the proleptic Gregorian calendar, ISO 8601 as PostgreSQL writes it.
+
+/// Days from the first of January 2000 back to that of 1970.
+const EPOCH_DAYS: i64 = 10_957;
+const DAY_MICROSECONDS: i64 = 86_400_000_000;
+/// PostgreSQL's first and last day, in days from 2000: 4714-11-24 BC, 5874897-12-31.
+const DATES: std::ops::RangeInclusive<i64> = -2_451_545..=2_145_031_948;
+/// PostgreSQL's moments: from that first day to before the year 294277.
+const MOMENTS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+
+/// Why a text is no date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotADate {
+    /// It is not written as one.
+    Format,
+    /// No calendar has it.
+    Field,
+    /// The type does not hold it.
+    Range,
+    /// A moment without its offset.
+    Offset,
+}
+
+/// Days from 2000 of a day; the year 0 is 1 BC. By whole cycles of 400 years that begin in March.
+fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let cycle = year.div_euclid(400);
+    let of_cycle = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let of_days = of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + of_year;
+    cycle * 146_097 + of_days - 719_468 - EPOCH_DAYS
+}
+
+/// Year, month and day of days from 2000.
+fn day_of(days: i64) -> (i64, i64, i64) {
+    let days = days + EPOCH_DAYS + 719_468;
+    let cycle = days.div_euclid(146_097);
+    let of_cycle = days.rem_euclid(146_097);
+    let of_years = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
+    let of_year = of_cycle - (365 * of_years + of_years / 4 - of_years / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (of_years + cycle * 400 + i64::from(month <= 2), month, day)
+}
+
+fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Result<i64, NotADate> {
+    let fits = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    if fits { text.parse().map_err(|_| NotADate::Range) } else { Err(NotADate::Format) }
+}
+
+/// Days of `YYYY-MM-DD`.
+fn day(text: &str, before_christ: bool) -> Result<i64, NotADate> {
+    let mut parts = text.split('-');
+    let (Some(year), Some(month), Some(day), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(NotADate::Format);
+    };
+    let (year, month, day) = (number(year, 4..=7)?, number(month, 1..=2)?, number(day, 1..=2)?);
+    if year == 0 || !(1..=12).contains(&month) {
+        return Err(NotADate::Field);
+    }
+    let year = if before_christ { 1 - year } else { year };
+    let days = days_of(year, month, day);
+    let exists = (1..=31).contains(&day) && day_of(days) == (year, month, day);
+    if exists { Ok(days) } else { Err(NotADate::Field) }
+}
+
+/// Without the end that says so, and whether it does.
+fn era(text: &str) -> (&str, bool) {
+    let text = text.trim();
+    match text.strip_suffix("BC").or_else(|| text.strip_suffix("bc")) {
+        Some(rest) => (rest.trim_end(), true),
+        None => (text, false),
+    }
+}
+
+/// A date, in days from 2000.
+pub(super) fn date(text: &str) -> Result<i32, NotADate> {
+    let (text, before_christ) = era(text);
+    match text.to_ascii_lowercase().as_str() {
+        "infinity" => return Ok(i32::MAX),
+        "-infinity" => return Ok(i32::MIN),
+        "epoch" => return i32::try_from(-EPOCH_DAYS).map_err(|_| NotADate::Range),
+        _ => {}
+    }
+    let days = day(text, before_christ)?;
+    let fits = DATES.contains(&days);
+    i32::try_from(days).ok().filter(|_| fits).ok_or(NotADate::Range)
+}
+
+pub(super) fn date_text(days: i32) -> String {
+    match days {
+        i32::MAX => "infinity".into(),
+        i32::MIN => "-infinity".into(),
+        days => {
+            let (year, month, day) = day_of(i64::from(days));
+            let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+            format!("{year:04}-{month:02}-{day:02}{era}")
+        }
+    }
+}
+
+/// Microseconds of `HH:MM[:SS[.ffffff]]`, rounded.
+fn clock(text: &str) -> Result<i64, NotADate> {
+    let mut parts = text.split(':');
+    let (Some(hours), Some(minutes)) = (parts.next(), parts.next()) else { return Err(NotADate::Format) };
+    let seconds = parts.next().unwrap_or("0");
+    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    if parts.next().is_some() {
+        return Err(NotADate::Format);
+    }
+    let (hours, minutes, seconds) = (number(hours, 1..=2)?, number(minutes, 2..=2)?, number(seconds, 1..=2)?);
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || fraction.len() > 18 {
+        return Err(NotADate::Format);
+    }
+    let seven = format!("{fraction:0<7}");
+    let seven: i64 = seven.get(..7).and_then(|digits| digits.parse().ok()).ok_or(NotADate::Format)?;
+    let microseconds = (seven + 5) / 10;
+    let total = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + microseconds;
+    let exists = hours <= 24 && minutes < 60 && seconds <= 60 && total <= DAY_MICROSECONDS;
+    if exists { Ok(total) } else { Err(NotADate::Field) }
+}
+
+/// Microseconds of an offset from UTC: `Z`, `+HH`, `+HH:MM`, `+HHMM`.
+fn offset(text: &str) -> Result<i64, NotADate> {
+    if text.eq_ignore_ascii_case("z") || text.eq_ignore_ascii_case("utc") {
+        return Ok(0);
+    }
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').ok_or(NotADate::Format)?),
+    };
+    let digits = rest.replace(':', "");
+    let (hours, rest) = digits.split_at_checked(2).ok_or(NotADate::Format)?;
+    let (minutes, seconds) =
+        if rest.len() > 2 { rest.split_at_checked(2).ok_or(NotADate::Format)? } else { (rest, "") };
+    let part = |text: &str| if text.is_empty() { Ok(0) } else { number(text, 2..=2) };
+    let (hours, minutes, seconds) = (number(hours, 2..=2)?, part(minutes)?, part(seconds)?);
+    if hours > 15 || minutes > 59 || seconds > 59 {
+        return Err(NotADate::Field);
+    }
+    Ok(sign * ((hours * 60 + minutes) * 60 + seconds) * 1_000_000)
+}
+
+/// A moment, in microseconds from 2000. One in a zone must say its offset from UTC; one in none forgets it.
+pub(super) fn moment(text: &str, in_zone: bool) -> Result<i64, NotADate> {
+    let (text, before_christ) = era(text);
+    match text.to_ascii_lowercase().as_str() {
+        "infinity" => return Ok(i64::MAX),
+        "-infinity" => return Ok(i64::MIN),
+        "epoch" => return Ok(-EPOCH_DAYS * DAY_MICROSECONDS),
+        _ => {}
+    }
+    let (date, time) =
+        text.split_once(['T', 't', ' ']).map_or((text, ""), |(date, time)| (date, time.trim_start()));
+    let end = time.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.').unwrap_or(time.len());
+    let (time, zone) = time.split_at(end);
+    let zone = zone.trim();
+    let behind = match (zone, in_zone) {
+        ("", true) => return Err(NotADate::Offset),
+        ("", false) => 0,
+        (zone, true) => offset(zone)?,
+        (zone, false) => offset(zone).map(|_| 0)?,
+    };
+    let of_day = if time.trim().is_empty() { 0 } else { clock(time.trim())? };
+    let moment = day(date, before_christ)?
+        .checked_mul(DAY_MICROSECONDS)
+        .and_then(|moment| moment.checked_add(of_day)?.checked_sub(behind))
+        .ok_or(NotADate::Range)?;
+    if MOMENTS.contains(&moment) { Ok(moment) } else { Err(NotADate::Range) }
+}
+
+/// A moment as text; one in a zone is shown in UTC.
+pub(super) fn moment_text(moment: i64, in_zone: bool) -> String {
+    match moment {
+        i64::MAX => return "infinity".into(),
+        i64::MIN => return "-infinity".into(),
+        _ => {}
+    }
+    let (days, of_day) = (moment.div_euclid(DAY_MICROSECONDS), moment.rem_euclid(DAY_MICROSECONDS));
+    let (year, month, day) = day_of(days);
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let fraction = if fraction == 0 {
+        String::new()
+    } else {
+        format!(".{fraction:06}").trim_end_matches('0').to_owned()
+    };
+    let zone = if in_zone { "+00" } else { "" };
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}{fraction}{zone}{era}")
+}

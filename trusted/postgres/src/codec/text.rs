@@ -1,0 +1,186 @@
+//! PostgreSQL's text formats.
+
+use super::calendar::{self, NotADate};
+use super::numeric::NotNumeric;
+use super::{Datum, Numeric, float};
+use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::hexadecimal;
+
+impl Datum {
+    /// Reads a value's text.
+    ///
+    /// # Errors
+    /// It is none of the type's: PostgreSQL's own error. Dates are read in ISO 8601 only.
+    pub(crate) fn from_text(kind: ColumnType, text: &str) -> Result<Self, SqlError> {
+        let name = || match kind {
+            ColumnType::Numeric(_) => "numeric".to_owned(),
+            kind => kind.name(),
+        };
+        let syntax = || {
+            let message = format!("invalid input syntax for type {}: \"{text}\"", name());
+            SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message)
+        };
+        let range = || {
+            let message = format!("value \"{text}\" is out of range for type {}", name());
+            SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
+        };
+        if text.contains('\0') {
+            return Err(SqlError::new(
+                sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\": 0x00",
+            ));
+        }
+        let date = |error: NotADate| date_error(error, &name(), text);
+        Ok(match kind {
+            ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt => {
+                let digits = text.trim();
+                let plain = digits.trim_start_matches(['-', '+']);
+                if plain.is_empty()
+                    || !plain.bytes().all(|byte| byte.is_ascii_digit())
+                    || digits.len() > plain.len() + 1
+                {
+                    return Err(syntax());
+                }
+                Self::Integer(digits.parse().map_err(|_| range())?)
+            }
+            ColumnType::Real => {
+                let number = real(text).ok_or_else(syntax)?;
+                #[allow(clippy::cast_possible_truncation)]
+                let narrow = text.trim().parse::<f32>().unwrap_or(number as f32);
+                let lost = narrow.is_infinite() && number.is_finite() || narrow == 0.0 && number != 0.0;
+                if lost { return Err(range()) } else { Self::Real(narrow) }
+            }
+            ColumnType::DoublePrecision => {
+                let number = real(text).ok_or_else(syntax)?;
+                let said = text.trim().trim_start_matches(['-', '+']);
+                let lost = number.is_infinite() && said.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+                if lost { return Err(range()) } else { Self::Double(number) }
+            }
+            ColumnType::Numeric(_) => {
+                Self::Numeric(text.parse::<Numeric>().map_err(|error| match error {
+                    NotNumeric::Syntax => syntax(),
+                    NotNumeric::Range => {
+                        SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
+                    }
+                })?)
+            }
+            ColumnType::Text | ColumnType::Varchar(_) => Self::Text(text.to_owned()),
+            ColumnType::Json | ColumnType::Jsonb => Self::Text(text.to_owned()),
+            ColumnType::Bytea => Self::Bytes(bytes(text).ok_or_else(syntax)?),
+            ColumnType::Uuid => Self::Uuid(uuid(text).ok_or_else(syntax)?),
+            ColumnType::Boolean => Self::Boolean(boolean(text).ok_or_else(syntax)?),
+            ColumnType::Date => Self::Date(calendar::date(text).map_err(date)?),
+            ColumnType::Timestamp => Self::Timestamp(calendar::moment(text, false).map_err(date)?),
+            ColumnType::TimestampTz => Self::Timestamp(calendar::moment(text, true).map_err(date)?),
+        })
+    }
+
+    /// A value's text.
+    pub(crate) fn to_text(&self, kind: ColumnType) -> String {
+        match self {
+            Self::Integer(number) => number.to_string(),
+            Self::Real(number) => float::text_32(*number),
+            Self::Double(number) => float::text_64(*number),
+            Self::Numeric(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Bytes(bytes) => format!("\\x{}", hexadecimal(bytes)),
+            Self::Uuid(bytes) => {
+                let digits = hexadecimal(bytes);
+                let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+                [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
+            }
+            Self::Boolean(value) => if *value { "t" } else { "f" }.to_owned(),
+            Self::Date(days) => calendar::date_text(*days),
+            Self::Timestamp(moment) => calendar::moment_text(*moment, kind == ColumnType::TimestampTz),
+        }
+    }
+}
+
+fn date_error(error: NotADate, name: &str, text: &str) -> SqlError {
+    let wrong = || format!("invalid input syntax for type {name}: \"{text}\"");
+    match error {
+        NotADate::Format => SqlError::new(sqlstate::INVALID_DATETIME_FORMAT, wrong())
+            .hint("A value of an encrypted column is written in ISO 8601: 2024-05-31 23:59:59.5+02:00."),
+        NotADate::Field => SqlError::new(
+            sqlstate::DATETIME_FIELD_OVERFLOW,
+            format!("date/time field value out of range: \"{text}\""),
+        ),
+        NotADate::Range => {
+            SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, format!("{name} out of range: \"{text}\""))
+        }
+        NotADate::Offset => SqlError::new(sqlstate::INVALID_DATETIME_FORMAT, wrong())
+            .detail("The time zone of the session is not known to the proxy.")
+            .hint("Write the offset from UTC: 2024-05-31 23:59:59+00."),
+    }
+}
+
+fn real(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let plain = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
+    let fits = matches!(plain.as_str(), "nan" | "inf" | "infinity")
+        || plain.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if fits { text.parse().ok() } else { None }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    let text = text.trim().to_ascii_lowercase();
+    let begins = |word: &str, least: usize| text.len() >= least && word.starts_with(&text);
+    if begins("true", 1) || begins("yes", 1) || text == "on" || text == "1" {
+        Some(true)
+    } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || text == "0" {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn hexadecimal_digits(digits: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u32> = digits.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let pair = |pair: &[u32]| match pair {
+        [high, low] => u8::try_from(high * 16 + low).ok(),
+        _ => None,
+    };
+    digits.chunks(2).map(pair).collect()
+}
+
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let inside = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let digits = inside.replace('-', "");
+    let grouped = inside.split('-').all(|group| !group.is_empty() && group.len() % 4 == 0);
+    if !grouped {
+        return None;
+    }
+    hexadecimal_digits(&digits)?.try_into().ok()
+}
+
+/// Bytes in either of PostgreSQL's notations.
+pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let digits: String = digits.chars().filter(|c| !c.is_whitespace()).collect();
+        return hexadecimal_digits(&digits);
+    }
+    let mut found = Vec::new();
+    let mut rest = text.as_bytes();
+    loop {
+        match rest {
+            [] => return Some(found),
+            [b'\\', b'\\', after @ ..] => {
+                found.push(b'\\');
+                rest = after;
+            }
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                found.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
+                rest = after;
+            }
+            [b'\\', ..] => return None,
+            [byte, after @ ..] => {
+                found.push(*byte);
+                rest = after;
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The state of one statement's analysis: what is understood of it, and what is replaced.
+//!
+//! *Fail closed.* The names that reach encrypted data (the tables, their encrypted columns, their terms, the aliases of
+//! either) are watched: each token that is such a name must have been understood as what it is, by whoever understood it,
+//! or the statement is refused. So a form of SQL that this module does not know about cannot pass with a reference to an
+//! encrypted column in it.
+
+use super::edits::{Edits, compact, parameter_of};
+use super::scope::{Found, Relation, Scope};
+use super::term::Term;
+use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Form, ParameterType, Piece, Rewritten, Source, Value};
+use crate::text::{Lexemes, fold, name_of, quoted};
+use sqlparser::ast::{Expr, Ident, ObjectName};
+use sqlparser::tokenizer::Token;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One statement's analysis.
+pub(super) struct Analysis<'a> {
+    pub(super) text: &'a str,
+    pub(super) lexemes: &'a Lexemes,
+    pub(super) catalog: &'a Catalog,
+    /// Names that are watched.
+    names: BTreeSet<String>,
+    /// Tokens that are understood.
+    understood: BTreeSet<usize>,
+    pub(super) edits: Edits,
+    /// Types of the client's parameters that are values of encrypted columns.
+    parameters: BTreeMap<u16, u32>,
+    /// Common table expressions in sight, the nearest last.
+    pub(super) common: Vec<Relation>,
+}
+
+/// A reference to an encrypted column.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    pub(super) encryption: Arc<Encryption>,
+    /// Its name in its relation.
+    pub(super) column: String,
+    /// Its relation's name.
+    pub(super) relation: Option<String>,
+    /// Are its terms at hand?
+    pub(super) terms: bool,
+    /// The tokens of the reference; the last one is the column's name.
+    pub(super) tokens: Range<usize>,
+}
+
+impl<'a> Analysis<'a> {
+    pub(super) fn new(text: &'a str, lexemes: &'a Lexemes, catalog: &'a Catalog) -> Self {
+        let tables = catalog.tables().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
+        let declared = catalog.schema().tables.keys().map(|(_, name)| name.clone());
+        let mut understood = BTreeSet::new();
+        for at in 0..lexemes.list.len() {
+            // What follows `AS` is a new name or a type; what follows `::` is a type.
+            if lexemes.is_word(at, "as") || matches!(lexemes.token(at), Some(Token::DoubleColon)) {
+                understood.insert(at + 1);
+            }
+        }
+        Self {
+            text,
+            lexemes,
+            catalog,
+            names: tables.chain(declared).collect(),
+            understood,
+            edits: Edits::default(),
+            parameters: BTreeMap::new(),
+            common: Vec::new(),
+        }
+    }
+
+    /// The token of an identifier is understood.
+    pub(super) fn understand(&mut self, identifier: &Ident) {
+        self.understood.extend(self.lexemes.index_of(identifier.span));
+    }
+
+    pub(super) fn understand_tokens(&mut self, tokens: Range<usize>) {
+        self.understood.extend(tokens);
+    }
+
+    /// Every part of a name is understood.
+    pub(super) fn understand_name(&mut self, name: &ObjectName) {
+        for part in &name.0 {
+            if let Some(identifier) = part.as_ident() {
+                self.understand(identifier);
+            }
+        }
+    }
+
+    /// Watches what reaches a relation's encrypted columns.
+    pub(super) fn watch_relation(&mut self, relation: &Relation) {
+        if !relation.is_encrypted() {
+            return;
+        }
+        self.names.extend(relation.name.clone());
+        for column in relation.encrypted() {
+            let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
+            self.names.insert(column.name.clone());
+            self.names.extend(terms);
+        }
+    }
+
+    /// The bytes of some tokens.
+    pub(super) fn bytes(&self, tokens: &Range<usize>) -> Range<usize> {
+        let last = tokens.end.saturating_sub(1).max(tokens.start);
+        self.lexemes.bytes(tokens.start).start..self.lexemes.bytes(last).end
+    }
+
+    /// The client's text of some tokens.
+    pub(super) fn source(&self, tokens: &Range<usize>) -> &'a str {
+        self.text.get(self.bytes(tokens)).unwrap_or_default()
+    }
+
+    /// An error at a token.
+    pub(super) fn at(&self, error: SqlError, token: usize) -> SqlError {
+        error.at(self.text, self.lexemes.bytes(token).start)
+    }
+
+    /// That an encrypted column cannot be read by something.
+    pub(super) fn unreadable(&self, reference: &Reference, reader: &str) -> SqlError {
+        let label = &reference.encryption.label;
+        let error = SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("column {label} is encrypted: {reader} cannot read it"),
+        )
+        .detail("The server holds ciphertext. It can compare a column with constants, parameters and columns that share its key.")
+        .hint("Select the column and compute with it in the application, or compare the column alone.");
+        self.at(error, reference.tokens.end.saturating_sub(1))
+    }
+
+    /// That a column's declaration lacks an operation.
+    pub(super) fn undeclared(&self, reference: &Reference, reader: &str, operation: &str) -> SqlError {
+        let label = &reference.encryption.label;
+        let error = SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("column {label} is encrypted without \"{operation}\": {reader} needs it"),
+        )
+        .hint(format!(
+            "Add \"{operation}\" to the operations of {label} in the schema file, and migrate the column."
+        ));
+        self.at(error, reference.tokens.end.saturating_sub(1))
+    }
+
+    /// That something cannot be done, at a token.
+    pub(super) fn unsupported(&self, token: usize, message: String, hint: &str) -> SqlError {
+        self.at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint), token)
+    }
+
+    /// The encrypted column that an expression names alone, if it does.
+    pub(super) fn reference(
+        &mut self,
+        expression: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Reference>, SqlError> {
+        let parts: Vec<&Ident> = match expression {
+            Expr::Identifier(name) => vec![name],
+            Expr::CompoundIdentifier(parts) => parts.iter().collect(),
+            Expr::Nested(inner) => return self.reference(inner, scope),
+            _ => return Ok(None),
+        };
+        let names: Vec<String> =
+            parts.iter().map(|part| fold(&part.value, part.quote_style.is_some())).collect();
+        let start = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+        let end = parts.last().and_then(|part| self.lexemes.index_of(part.span)).map_or(start, |at| at + 1);
+        let found = match &names[..] {
+            [column] => scope.find(column),
+            [relation, column] => qualified(scope.relation(None, relation), column),
+            [schema, relation, column] => qualified(scope.relation(Some(schema), relation), column),
+            _ => Found::Plain,
+        };
+        let name = names.last().cloned().unwrap_or_default();
+        match found {
+            Found::Encrypted(relation, column) => {
+                let encryption = column.encryption.clone();
+                let (relation, terms) = (relation.name.clone(), column.terms);
+                for part in parts.iter().take(parts.len().saturating_sub(1)) {
+                    self.understand(part);
+                }
+                Ok(encryption.map(|encryption| Reference {
+                    encryption,
+                    column: name,
+                    relation,
+                    terms,
+                    tokens: start..end,
+                }))
+            }
+            Found::Plain => {
+                if !self.is_term(&name) {
+                    parts.iter().for_each(|part| self.understand(part));
+                }
+                Ok(None)
+            }
+            Found::Row => Err(self.unsupported(
+                start,
+                format!("a whole row of {name} holds encrypted columns, which are read one by one"),
+                "Name the columns.",
+            )),
+            Found::Uncertain => Err(self.unsupported(
+                start,
+                format!(
+                    "\"{name}\" may be an encrypted column, or one of a relation whose columns are not known"
+                ),
+                "Write the relation's name before the column's.",
+            )),
+            Found::Ambiguous => {
+                let message = format!("column reference \"{name}\" is ambiguous");
+                Err(self.at(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message), start))
+            }
+        }
+    }
+
+    /// Is it the name of a column of terms, which no statement of a client's names?
+    fn is_term(&self, name: &str) -> bool {
+        (name.ends_with(EQUALITY_SUFFIX) || name.ends_with(ORDER_SUFFIX)) && self.names.contains(name)
+    }
+
+    /// A reference stands as it is: the sealed value.
+    pub(super) fn keep(&mut self, reference: &Reference) {
+        self.understood.extend(reference.tokens.clone());
+    }
+
+    /// A reference to a column becomes one to a term of it.
+    pub(super) fn replace_with_term(&mut self, reference: &Reference, term: Term) {
+        let last = reference.tokens.end.saturating_sub(1);
+        let name = quoted(&format!("{}{}", reference.column, term.suffix()));
+        self.edits.replace(self.lexemes.bytes(last), vec![Piece::Text(name)]);
+        self.understood.insert(last);
+    }
+
+    /// The text of a reference to a column's term.
+    pub(super) fn term_text(&self, reference: &Reference, term: Term) -> String {
+        let before = reference.tokens.start..reference.tokens.end.saturating_sub(1);
+        let qualifier = if before.is_empty() { "" } else { self.source(&before) };
+        format!("{qualifier}{}", quoted(&format!("{}{}", reference.column, term.suffix())))
+    }
+
+    /// Notes that a client's parameter is a value of that type.
+    pub(super) fn type_parameter(&mut self, source: &Source, oid: u32) {
+        if let Source::Parameter(number) = source {
+            self.parameters.entry(*number).or_insert(oid);
+        }
+    }
+
+    /// The watched name that was not understood, if there is one.
+    pub(super) fn not_understood(&self) -> Option<usize> {
+        let watched = |(at, lexeme): (usize, &crate::text::Lexeme)| match &lexeme.token.token {
+            Token::Word(word) => {
+                (self.names.contains(&name_of(word)) && !self.understood.contains(&at)).then_some(at)
+            }
+            _ => None,
+        };
+        self.lexemes
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(_, lexeme)| !self.edits.covers(lexeme.bytes.start))
+            .find_map(watched)
+    }
+
+    /// Gives the parameters that were not replaced their new numbers.
+    pub(super) fn place_plain_parameters(&mut self) {
+        for lexeme in &self.lexemes.list {
+            let Token::Placeholder(name) = &lexeme.token.token else { continue };
+            let Some(number) = name.strip_prefix('$').and_then(|digits| digits.parse().ok()) else {
+                continue;
+            };
+            if self.edits.covers(lexeme.bytes.start) {
+                continue;
+            }
+            let value =
+                Value { source: Source::Parameter(number), form: Form::Plain, at: lexeme.bytes.start };
+            let index = self.edits.value(value);
+            self.edits.replace(lexeme.bytes.clone(), vec![Piece::Value(index)]);
+        }
+    }
+
+    /// A statement of some pieces, with the values and parameters that they use.
+    pub(super) fn rewritten(&self, pieces: Vec<Piece>) -> Rewritten {
+        let (pieces, values) = compact(pieces, &self.edits.values);
+        let parameters = self.parameter_types(&values);
+        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent }
+    }
+
+    /// What is known of each of the client's parameters.
+    fn parameter_types(&self, values: &[Value]) -> Vec<ParameterType> {
+        let named = self.lexemes.list.iter().filter_map(|lexeme| match &lexeme.token.token {
+            Token::Placeholder(name) => name.strip_prefix('$')?.parse::<u16>().ok(),
+            _ => None,
+        });
+        let plain = |number: u16| {
+            values.iter().position(|value| value.form == Form::Plain && parameter_of(value) == Some(number))
+        };
+        let of = |number: u16| match (self.parameters.get(&number), plain(number)) {
+            (Some(oid), _) => ParameterType::Encrypted(*oid),
+            (None, Some(index)) => ParameterType::Plain(index),
+            (None, None) => ParameterType::Unused,
+        };
+        (1..=named.max().unwrap_or(0)).map(of).collect()
+    }
+}
+
+fn qualified<'s>(relation: Option<&'s Relation>, column: &str) -> Found<'s> {
+    match relation.and_then(|relation| Some((relation, relation.column(column)?))) {
+        Some((relation, found)) if found.encryption.is_some() => Found::Encrypted(relation, found),
+        Some(_) | None => Found::Plain,
+    }
+}

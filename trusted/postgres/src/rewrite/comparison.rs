@@ -1,0 +1,329 @@
+//! Comparisons of encrypted columns: with constants, with one another, with what queries give.
+
+use super::analysis::{Analysis, Reference};
+use super::constant::{Constant, constant, members};
+use super::expression::Operand;
+use super::scope::Scope;
+use super::select::Mode;
+use super::term::Term;
+use crate::catalog::Encryption;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Form, Side, Source};
+use sqlparser::ast::{BinaryOperator, Expr, Query};
+
+/// An operator that columns are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Ordered(Side),
+}
+
+fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
+    Some(match op {
+        BinaryOperator::Eq | BinaryOperator::NotEq => Comparison::Equal,
+        BinaryOperator::Lt => Comparison::Ordered(Side::Less),
+        BinaryOperator::LtEq => Comparison::Ordered(Side::LessOrEqual),
+        BinaryOperator::Gt => Comparison::Ordered(Side::Greater),
+        BinaryOperator::GtEq => Comparison::Ordered(Side::GreaterOrEqual),
+        _ => return None,
+    })
+}
+
+/// The side with the operands exchanged: `5 < c` is `c > 5`.
+fn mirrored(side: Side) -> Side {
+    match side {
+        Side::Less => Side::Greater,
+        Side::LessOrEqual => Side::GreaterOrEqual,
+        Side::Greater => Side::Less,
+        Side::GreaterOrEqual => Side::LessOrEqual,
+        Side::Equal => Side::Equal,
+    }
+}
+
+impl Analysis<'_> {
+    /// Two operands and what stands between them.
+    pub(super) fn comparison(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let reader = format!("operator {op}");
+        let side = match comparison_of(op) {
+            Some(Comparison::Equal) => return self.equal(left, right, scope, &reader),
+            Some(Comparison::Ordered(side)) => side,
+            None => return self.expressions([left, right], scope, &reader),
+        };
+        if self.compared_with_query(left, right, scope, Term::Order, &reader)? {
+            return Ok(());
+        }
+        match (self.operand(left, scope, &reader)?, self.operand(right, scope, &reader)?) {
+            (Operand::Column(column), Operand::Constant(value)) => {
+                self.ordered(&column, &value, side, &reader)
+            }
+            (Operand::Constant(value), Operand::Column(column)) => {
+                self.ordered(&column, &value, mirrored(side), &reader)
+            }
+            (Operand::Column(left), Operand::Column(right)) => {
+                self.two_columns(&left, &right, Term::Order, &reader)
+            }
+            (Operand::Column(column), Operand::Other) | (Operand::Other, Operand::Column(column)) => {
+                Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
+            }
+            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
+        }
+    }
+
+    /// Two operands that are equal or not.
+    pub(super) fn equal(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        scope: &Scope<'_>,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) {
+            if left.len() == right.len() {
+                return left
+                    .iter()
+                    .zip(right)
+                    .try_for_each(|(left, right)| self.equal(left, right, scope, reader));
+            }
+        }
+        if self.compared_with_query(left, right, scope, Term::Equality, reader)? {
+            return Ok(());
+        }
+        match (self.operand(left, scope, reader)?, self.operand(right, scope, reader)?) {
+            (Operand::Column(column), Operand::Constant(value))
+            | (Operand::Constant(value), Operand::Column(column)) => {
+                let term = self.need(&column, reader, None)?;
+                self.replace_with_term(&column, term);
+                self.replace_constant(&value, Self::equal_form(&column.encryption, term))
+            }
+            (Operand::Column(left), Operand::Column(right)) => {
+                self.two_columns(&left, &right, Term::Equality, reader)
+            }
+            (Operand::Column(column), Operand::Other) | (Operand::Other, Operand::Column(column)) => {
+                Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
+            }
+            (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
+        }
+    }
+
+    fn ordered(
+        &mut self,
+        column: &Reference,
+        value: &Constant,
+        side: Side,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        let term = self.need(column, reader, Some(Term::Order))?;
+        self.replace_with_term(column, term);
+        self.replace_constant(value, Form::Bound(column.encryption.clone(), side))
+    }
+
+    fn two_columns(
+        &mut self,
+        left: &Reference,
+        right: &Reference,
+        wanted: Term,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        let term = common_term(&left.encryption, &right.encryption, wanted);
+        let Some(term) = term else { return Err(self.no_common_key(left, &right.encryption, reader)) };
+        for column in [left, right] {
+            self.need(column, reader, Some(term))?;
+            self.replace_with_term(column, term);
+        }
+        Ok(())
+    }
+
+    /// That two columns cannot be compared with one another.
+    pub(super) fn no_common_key(&self, left: &Reference, right: &Encryption, reader: &str) -> SqlError {
+        let (left_label, right_label) = (&left.encryption.label, &right.label);
+        let error = SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("columns {left_label} and {right_label} are encrypted under different keys: {reader} cannot compare them"),
+        )
+        .hint(format!("Declare join = \"{right_label}\" for {left_label} in the schema file, for comparisons with =."));
+        self.at(error, left.tokens.end.saturating_sub(1))
+    }
+
+    /// `c = (SELECT d ...)`: the query gives its column's term. False if neither side is a query beside a column.
+    fn compared_with_query(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        scope: &Scope<'_>,
+        wanted: Term,
+        reader: &str,
+    ) -> Result<bool, SqlError> {
+        let (column, query) = match (subquery(left), subquery(right)) {
+            (None, Some(query)) => (left, query),
+            (Some(query), None) => (right, query),
+            (None, None) | (Some(_), Some(_)) => return Ok(false),
+        };
+        let Some(column) = self.reference(column, scope)? else { return Ok(false) };
+        // A label finds equal values of one column as well as a term does, and the least and greatest besides.
+        let term = if column.encryption.order.is_some() { Term::Order } else { wanted };
+        self.need(&column, reader, Some(term))?;
+        self.replace_with_term(&column, term);
+        self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)?;
+        Ok(true)
+    }
+
+    pub(super) fn in_list(&mut self, left: &Expr, list: &[Expr], scope: &Scope<'_>) -> Result<(), SqlError> {
+        if let Expr::Tuple(columns) = left {
+            return self.in_list_of_rows(columns, list, scope);
+        }
+        let Some(column) = self.reference(left, scope)? else {
+            self.expression(left, scope, "IN")?;
+            return self.expressions(list, scope, "IN");
+        };
+        let term = self.need(&column, "IN", None)?;
+        self.replace_with_term(&column, term);
+        for member in list {
+            let Some(value) = constant(self.lexemes, member) else {
+                return Err(self.unreadable(&column, "IN beside a computed value"));
+            };
+            self.replace_constant(&value, Self::equal_form(&column.encryption, term))?;
+        }
+        Ok(())
+    }
+
+    /// `(a, c) IN ((1, 2), (3, 4))`.
+    fn in_list_of_rows(
+        &mut self,
+        columns: &[Expr],
+        list: &[Expr],
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        for (place, column) in columns.iter().enumerate() {
+            let Some(column) = self.reference(column, scope)? else {
+                self.expression(column, scope, "IN")?;
+                continue;
+            };
+            let term = self.need(&column, "IN", None)?;
+            self.replace_with_term(&column, term);
+            for row in list {
+                let member = match row {
+                    Expr::Tuple(members) => {
+                        members.get(place).and_then(|member| constant(self.lexemes, member))
+                    }
+                    _ => None,
+                };
+                let Some(value) = member else {
+                    return Err(self.unreadable(&column, "IN beside a computed value"));
+                };
+                self.replace_constant(&value, Self::equal_form(&column.encryption, term))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn in_subquery(
+        &mut self,
+        left: &Expr,
+        query: &Query,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        match self.reference(left, scope)? {
+            Some(column) => {
+                let term = self.need(&column, "IN", None)?;
+                self.replace_with_term(&column, term);
+                self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)
+            }
+            None => {
+                self.expression(left, scope, "IN")?;
+                self.query(query, Some(scope), Mode::Plain).map(drop)
+            }
+        }
+    }
+
+    pub(super) fn between(
+        &mut self,
+        value: &Expr,
+        low: &Expr,
+        high: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let Some(column) = self.reference(value, scope)? else {
+            return self.expressions([value, low, high], scope, "BETWEEN");
+        };
+        let term = self.need(&column, "BETWEEN", Some(Term::Order))?;
+        self.replace_with_term(&column, term);
+        for (end, side) in [(low, Side::GreaterOrEqual), (high, Side::LessOrEqual)] {
+            let Some(end) = constant(self.lexemes, end) else {
+                return Err(self.unreadable(&column, "BETWEEN beside a computed value"));
+            };
+            self.replace_constant(&end, Form::Bound(column.encryption.clone(), side))?;
+        }
+        Ok(())
+    }
+
+    /// `c = ANY (...)`, `c <> ALL (...)`.
+    pub(super) fn any(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+        word: &str,
+    ) -> Result<(), SqlError> {
+        let reader = format!("{op} {word}");
+        let Some(column) = self.reference(left, scope)? else {
+            return self.expressions([left, right], scope, &reader);
+        };
+        if comparison_of(op) != Some(Comparison::Equal) {
+            return Err(self.unreadable(&column, &reader));
+        }
+        if let Some(query) = subquery(right) {
+            let term = self.need(&column, &reader, None)?;
+            self.replace_with_term(&column, term);
+            return self.query(query, Some(scope), Mode::Term(term, &column)).map(drop);
+        }
+        let term = self.need(&column, &reader, Some(Term::Equality))?;
+        self.replace_with_term(&column, term);
+        if let Some(list) = members(right) {
+            for member in list {
+                let Some(value) = constant(self.lexemes, member) else {
+                    return Err(self.unreadable(&column, &format!("{reader} beside a computed value")));
+                };
+                self.replace_constant(&value, Form::Equality(column.encryption.clone()))?;
+            }
+            return Ok(());
+        }
+        let Some(mut value) = constant(self.lexemes, right) else {
+            return Err(self.unreadable(&column, &format!("{reader} beside a computed array")));
+        };
+        if let Source::Constant(Some(text)) = &value.source {
+            let Some(list) = crate::codec::array_members(text) else {
+                let message = format!("malformed array literal: \"{text}\"");
+                let error = SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message);
+                return Err(self.at(error, value.tokens.start));
+            };
+            value.source = Source::Constants(list);
+        }
+        self.replace_constant(&value, Form::EqualityArray(column.encryption.clone()))
+    }
+}
+
+/// The query that an expression is.
+fn subquery(expression: &Expr) -> Option<&Query> {
+    match expression {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery(inner),
+        _ => None,
+    }
+}
+
+/// The term by which values of two columns are found equal or ordered, if there is one.
+pub(super) fn common_term(left: &Encryption, right: &Encryption, wanted: Term) -> Option<Term> {
+    let one_column = left.id == right.id;
+    match wanted {
+        Term::Equality if left.equality.is_some() && left.equality == right.equality => Some(Term::Equality),
+        // Labels are of one column's tree.
+        Term::Equality | Term::Order => (one_column && left.order.is_some()).then_some(Term::Order),
+    }
+}

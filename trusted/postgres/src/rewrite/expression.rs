@@ -1,0 +1,256 @@
+//! Expressions: what reads an encrypted column, and what it becomes.
+
+use super::analysis::{Analysis, Reference};
+use super::constant::{Constant, constant};
+use super::scope::Scope;
+use super::select::Mode;
+use super::term::Term;
+use crate::error::SqlError;
+use sqlparser::ast::{
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowSpec, WindowType,
+};
+
+/// What is compared.
+pub(super) enum Operand {
+    /// An encrypted column, not touched yet.
+    Column(Reference),
+    /// A constant, not touched yet.
+    Constant(Constant),
+    /// Anything else, analysed.
+    Other,
+}
+
+impl Analysis<'_> {
+    /// An operand: encrypted columns and constants are left to whoever compares them.
+    pub(super) fn operand(
+        &mut self,
+        expression: &Expr,
+        scope: &Scope<'_>,
+        reader: &str,
+    ) -> Result<Operand, SqlError> {
+        if let Some(found) = constant(self.lexemes, expression) {
+            return Ok(Operand::Constant(found));
+        }
+        if let Some(reference) = self.reference(expression, scope)? {
+            return Ok(Operand::Column(reference));
+        }
+        self.expression(expression, scope, reader)?;
+        Ok(Operand::Other)
+    }
+
+    pub(super) fn expressions<'e>(
+        &mut self,
+        list: impl IntoIterator<Item = &'e Expr>,
+        scope: &Scope<'_>,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        list.into_iter().try_for_each(|expression| self.expression(expression, scope, reader))
+    }
+
+    /// An expression whose value something reads: it may hold no encrypted column but where it is compared.
+    pub(super) fn expression(
+        &mut self,
+        expression: &Expr,
+        scope: &Scope<'_>,
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        match expression {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match self.reference(expression, scope)? {
+                Some(reference) => Err(self.unreadable(&reference, reader)),
+                None => Ok(()),
+            },
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+                // Long conditions lean to the left: no recursion for each of their parts.
+                let (mut rest, mut parts) = (left, vec![right]);
+                while let Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } =
+                    &**rest
+                {
+                    parts.push(right);
+                    rest = left;
+                }
+                parts.push(rest);
+                parts.into_iter().rev().try_for_each(|part| self.expression(part, scope, &op.to_string()))
+            }
+            Expr::BinaryOp { left, op, right } => self.comparison(left, op, right, scope),
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => match self.reference(inner, scope)? {
+                Some(reference) => {
+                    self.keep(&reference);
+                    Ok(())
+                }
+                None => self.expression(inner, scope, "IS NULL"),
+            },
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.equal(left, right, scope, "IS DISTINCT FROM")
+            }
+            Expr::InList { expr, list, .. } => self.in_list(expr, list, scope),
+            Expr::InSubquery { expr, subquery, .. } => self.in_subquery(expr, subquery, scope),
+            Expr::Between { expr, low, high, .. } => self.between(expr, low, high, scope),
+            Expr::AnyOp { left, compare_op, right, .. } => self.any(left, compare_op, right, scope, "ANY"),
+            Expr::AllOp { left, compare_op, right } => self.any(left, compare_op, right, scope, "ALL"),
+            Expr::Like { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "LIKE"),
+            Expr::ILike { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "ILIKE"),
+            Expr::SimilarTo { expr, pattern, .. } => {
+                self.expressions([&**expr, pattern], scope, "SIMILAR TO")
+            }
+            Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotUnknown(inner) => self.expression(inner, scope, "IS TRUE or FALSE"),
+            Expr::Nested(inner) => self.expression(inner, scope, reader),
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.expression(expr, scope, "NOT"),
+            Expr::UnaryOp { op, expr } => self.expression(expr, scope, &format!("operator {op}")),
+            Expr::Cast { expr, data_type, .. } => {
+                self.expression(expr, scope, &format!("a cast to {data_type}"))
+            }
+            Expr::Collate { expr, .. } => self.expression(expr, scope, "COLLATE"),
+            Expr::Function(function) => self.function(function, scope),
+            Expr::Case { .. } => self.case(expression, scope),
+            Expr::Exists { subquery, .. } => self.query(subquery, Some(scope), Mode::Unread).map(drop),
+            Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
+            Expr::Tuple(list) => self.expressions(list, scope, "a row"),
+            Expr::Array(array) => self.expressions(&array.elem, scope, "ARRAY"),
+            Expr::Extract { expr, .. } => self.expression(expr, scope, "extract()"),
+            Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let rest = substring_from.iter().chain(substring_for).map(|part| &**part);
+                self.expressions(std::iter::once(&**expr).chain(rest), scope, "substring()")
+            }
+            Expr::Trim { expr, trim_what, .. } => {
+                let what = trim_what.iter().map(|part| &**part);
+                self.expressions(std::iter::once(&**expr).chain(what), scope, "trim()")
+            }
+            Expr::Position { expr, r#in } => self.expressions([&**expr, r#in], scope, "position()"),
+            Expr::Ceil { expr, .. } => self.expression(expr, scope, "ceil()"),
+            Expr::Floor { expr, .. } => self.expression(expr, scope, "floor()"),
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                self.expressions([&**timestamp, time_zone], scope, "AT TIME ZONE")
+            }
+            // What is not listed is not walked: names in it that are watched stay not understood, and the statement is
+            // refused.
+            _ => Ok(()),
+        }
+    }
+
+    fn case(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        let Expr::Case { operand, conditions, else_result, .. } = expression else { return Ok(()) };
+        for when in conditions {
+            match operand {
+                Some(operand) => self.operand_of_case(operand, &when.condition, scope)?,
+                None => self.expression(&when.condition, scope, "CASE")?,
+            }
+            self.expression(&when.result, scope, "CASE")?;
+        }
+        else_result.iter().try_for_each(|result| self.expression(result, scope, "CASE"))
+    }
+
+    /// `CASE c WHEN 1`: nothing encrypted, as the operand stands in the text once and is compared several times.
+    fn operand_of_case(&mut self, operand: &Expr, when: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        self.expression(operand, scope, "CASE with an operand (write CASE WHEN column = ...)")?;
+        self.expression(when, scope, "CASE")
+    }
+
+    /// A function's call. Its value is plain.
+    pub(super) fn function(&mut self, function: &Function, scope: &Scope<'_>) -> Result<(), SqlError> {
+        let name = function.name.to_string().to_lowercase();
+        self.understand_name(&function.name);
+        let reader = format!("function {name}()");
+        match &function.args {
+            FunctionArguments::None => {}
+            FunctionArguments::Subquery(query) => self.query(query, Some(scope), Mode::Plain).map(drop)?,
+            FunctionArguments::List(list) => {
+                let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+                for argument in &list.args {
+                    let Some(argument) = argument_of(argument) else { continue };
+                    match self.reference(argument, scope)? {
+                        Some(reference) if name == "count" && !distinct => self.keep(&reference),
+                        Some(reference) if name == "count" => {
+                            let term = self.need(&reference, "COUNT(DISTINCT)", None)?;
+                            self.replace_with_term(&reference, term);
+                        }
+                        Some(reference) => return Err(self.unreadable(&reference, &reader)),
+                        None => self.expression(argument, scope, &reader)?,
+                    }
+                }
+                for clause in &list.clauses {
+                    if let FunctionArgumentClause::OrderBy(order) = clause {
+                        self.order(order, scope)?;
+                    }
+                }
+            }
+        }
+        self.around_function(function, scope)
+    }
+
+    /// What stands behind a function's arguments.
+    pub(super) fn around_function(&mut self, function: &Function, scope: &Scope<'_>) -> Result<(), SqlError> {
+        if let Some(filter) = &function.filter {
+            self.expression(filter, scope, "FILTER")?;
+        }
+        self.order(&function.within_group, scope)?;
+        match &function.over {
+            Some(WindowType::WindowSpec(window)) => self.window(window, scope),
+            Some(WindowType::NamedWindow(name)) => {
+                self.understand(name);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn window(&mut self, window: &WindowSpec, scope: &Scope<'_>) -> Result<(), SqlError> {
+        window.window_name.iter().for_each(|name| self.understand(name));
+        for expression in &window.partition_by {
+            match self.reference(expression, scope)? {
+                Some(reference) => {
+                    let term = self.need(&reference, "PARTITION BY", None)?;
+                    self.replace_with_term(&reference, term);
+                }
+                None => self.expression(expression, scope, "PARTITION BY")?,
+            }
+        }
+        self.order(&window.order_by, scope)
+    }
+
+    pub(super) fn named_window(
+        &mut self,
+        window: &NamedWindowExpr,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        match window {
+            NamedWindowExpr::NamedWindow(name) => {
+                self.understand(name);
+                Ok(())
+            }
+            NamedWindowExpr::WindowSpec(window) => self.window(window, scope),
+        }
+    }
+
+    /// An order by input columns (of a window, of an aggregate).
+    pub(super) fn order(&mut self, order: &[OrderByExpr], scope: &Scope<'_>) -> Result<(), SqlError> {
+        for item in order {
+            match self.reference(&item.expr, scope)? {
+                Some(reference) => {
+                    let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                    self.replace_with_term(&reference, term);
+                }
+                None => self.expression(&item.expr, scope, "ORDER BY")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The expression that an argument is; none of `*`.
+pub(super) fn argument_of(argument: &FunctionArg) -> Option<&Expr> {
+    let (FunctionArg::Unnamed(argument)
+    | FunctionArg::Named { arg: argument, .. }
+    | FunctionArg::ExprNamed { arg: argument, .. }) = argument;
+    match argument {
+        FunctionArgExpr::Expr(expression) => Some(expression),
+        FunctionArgExpr::Wildcard
+        | FunctionArgExpr::QualifiedWildcard(_)
+        | FunctionArgExpr::WildcardWithOptions(_) => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! The relations that an expression can name columns of.
+
+use crate::catalog::{Encryption, Table};
+use std::sync::Arc;
+
+/// A column of a relation, as the application sees it.
+#[derive(Clone, Debug)]
+pub(super) struct RelationColumn {
+    pub(super) name: String,
+    pub(super) encryption: Option<Arc<Encryption>>,
+    /// Are its terms columns of the relation, too?
+    pub(super) terms: bool,
+    /// Is it one with a column of the same name before it (`USING`)?
+    pub(super) merged: bool,
+}
+
+/// What a `FROM` names.
+#[derive(Clone, Debug)]
+pub(super) struct Relation {
+    /// The name that columns are qualified with; none if it has none.
+    pub(super) name: Option<String>,
+    /// The schema of a table that is named without an alias.
+    pub(super) schema: Option<String>,
+    /// Its columns; none if they are not known: a function's, a table made by this transaction.
+    pub(super) columns: Option<Vec<RelationColumn>>,
+}
+
+impl Relation {
+    pub(super) fn of_table(table: &Table, alias: Option<String>) -> Self {
+        let column = |column: &crate::catalog::Column| RelationColumn {
+            name: column.name.clone(),
+            encryption: column.encryption.clone(),
+            terms: true,
+            merged: false,
+        };
+        let schema = alias.is_none().then(|| table.schema.clone());
+        let name = Some(alias.unwrap_or_else(|| table.name.clone()));
+        Self { name, schema, columns: Some(table.columns.iter().map(column).collect()) }
+    }
+
+    pub(super) fn unknown(name: Option<String>) -> Self {
+        Self { name, schema: None, columns: None }
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.encrypted().next().is_some()
+    }
+
+    pub(super) fn encrypted(&self) -> impl Iterator<Item = &RelationColumn> {
+        self.columns.iter().flatten().filter(|column| column.encryption.is_some())
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&RelationColumn> {
+        self.columns.iter().flatten().find(|column| column.name == name)
+    }
+}
+
+/// The relations of a query, and those of the query that it is in.
+#[derive(Debug)]
+pub(super) struct Scope<'p> {
+    pub(super) relations: Vec<Relation>,
+    pub(super) outer: Option<&'p Scope<'p>>,
+}
+
+/// What a name means.
+#[derive(Debug)]
+pub(super) enum Found<'s> {
+    /// An encrypted column.
+    Encrypted(&'s Relation, &'s RelationColumn),
+    /// Nothing encrypted.
+    Plain,
+    /// A row of a relation with encrypted columns.
+    Row,
+    /// Perhaps an encrypted column, perhaps one of a relation whose columns are not known.
+    Uncertain,
+    /// More than one column, an encrypted one among them.
+    Ambiguous,
+}
+
+impl<'p> Scope<'p> {
+    pub(super) fn new(outer: Option<&'p Scope<'p>>) -> Self {
+        Self { relations: Vec::new(), outer }
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.relations.iter().any(Relation::is_encrypted)
+    }
+
+    /// The relation of a name.
+    pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Option<&Relation> {
+        let named = |relation: &&Relation| {
+            relation.name.as_deref() == Some(name)
+                && schema.is_none_or(|schema| relation.schema.as_deref() == Some(schema))
+        };
+        let here = self.relations.iter().find(named);
+        here.or_else(|| self.outer.and_then(|outer| outer.relation(schema, name)))
+    }
+
+    /// Is it the name of a column of a relation here that is known?
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.relations.iter().any(|relation| relation.column(name).is_some())
+    }
+
+    /// What a name without a qualifier means.
+    pub(super) fn find(&self, name: &str) -> Found<'_> {
+        let known = |relation| Some((relation, Relation::column(relation, name)?));
+        let mut here = self.relations.iter().filter_map(known).filter(|(_, column)| !column.merged);
+        if let Some((relation, column)) = here.next() {
+            let more = here.next();
+            let encrypted = |column: &RelationColumn| column.encryption.is_some();
+            return match more {
+                Some((_, other)) if encrypted(column) || encrypted(other) => Found::Ambiguous,
+                Some(_) => Found::Plain,
+                None if encrypted(column) => Found::Encrypted(relation, column),
+                None => Found::Plain,
+            };
+        }
+        let outside = self.outer.map_or(Found::Plain, |outer| outer.find(name));
+        let unknown = self.relations.iter().any(|relation| relation.columns.is_none());
+        match outside {
+            Found::Plain => match self.relation(None, name) {
+                Some(relation) if relation.is_encrypted() => Found::Row,
+                Some(_) | None => Found::Plain,
+            },
+            Found::Encrypted(..) if unknown => Found::Uncertain,
+            Found::Encrypted(..) | Found::Row | Found::Uncertain | Found::Ambiguous => outside,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One statement that mentions an encrypted table.
+
+use super::analysis::Analysis;
+use super::select::{Mode, ResultColumn};
+use crate::catalog::Catalog;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Action, Outputs};
+use crate::text::Lexemes;
+use sqlparser::ast::Statement;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Span, Token};
+
+/// Operators and conditions of one statement: the tree of a long chain of them is as deep as it is long.
+const MAX_OPERATORS: usize = 2_000;
+
+/// First words of statements that read no column's value, whatever they name.
+const UNREAD: [&[&str]; 12] = [
+    &["vacuum"],
+    &["analyze"],
+    &["analyse"],
+    &["cluster"],
+    &["reindex"],
+    &["truncate"],
+    &["lock"],
+    &["drop", "table"],
+    &["comment", "on", "table"],
+    &["comment", "on", "column"],
+    &["drop", "index"],
+    &["discard"],
+];
+
+/// Plans a statement whose token at `mention` is an encrypted table's name.
+///
+/// # Errors
+/// Why it is refused.
+pub(super) fn plan(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    mention: usize,
+) -> Result<Action, SqlError> {
+    let begins = |words: &&[&str]| words.iter().enumerate().all(|(at, word)| lexemes.is_word(at, word));
+    if UNREAD.iter().any(|words| begins(&words)) {
+        return Ok(Action::Unchanged);
+    }
+    let operators = lexemes.list.iter().filter(|lexeme| match &lexeme.token.token {
+        Token::Word(word) => {
+            matches!(word.value.to_ascii_lowercase().as_str(), "and" | "or" | "not" | "union")
+        }
+        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::StringConcat | Token::DoubleColon => {
+            true
+        }
+        _ => false,
+    });
+    if operators.count() > MAX_OPERATORS {
+        let message =
+            format!("a statement that names an encrypted table has {MAX_OPERATORS} operators at most");
+        return Err(
+            SqlError::new(sqlstate::STATEMENT_TOO_COMPLEX, message).hint("Use IN or = ANY for long lists.")
+        );
+    }
+    let statement = parse(text, lexemes, mention)?;
+    let mut analysis = Analysis::new(text, lexemes, catalog);
+    let results = analysis.statement(&statement)?;
+    finish(analysis, &results)
+}
+
+fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(lexemes.tokens());
+    let parsed = parser.parse_statement().and_then(|statement| {
+        let rest = parser.peek_token();
+        if rest.token == Token::EOF { Ok(statement) } else { parser.expected("end of statement", rest) }
+    });
+    parsed.map_err(|error| {
+        let (message, sqlstate) = match error {
+            ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+                (message, sqlstate::SYNTAX_ERROR)
+            }
+            ParserError::RecursionLimitExceeded => ("it is nested too deeply".into(), sqlstate::STATEMENT_TOO_COMPLEX),
+        };
+        let (message, at) = placed(&message, lexemes).unwrap_or((message.clone(), mention));
+        SqlError::new(sqlstate, format!("a statement that names an encrypted table is not understood: {message}"))
+            .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
+            .at(text, lexemes.bytes(at).start)
+    })
+}
+
+/// The parser's message without the place that it ends in, and the token there.
+fn placed(message: &str, lexemes: &Lexemes) -> Option<(String, usize)> {
+    let (message, place) = message.rsplit_once(" at Line: ")?;
+    let (line, column) = place.split_once(", Column: ")?;
+    let start = Location::new(line.parse().ok()?, column.parse().ok()?);
+    Some((message.to_owned(), lexemes.index_of(Span::new(start, start))?))
+}
+
+impl Analysis<'_> {
+    fn statement(&mut self, statement: &Statement) -> Result<Vec<ResultColumn>, SqlError> {
+        match statement {
+            Statement::Query(query) => self.query(query, None, Mode::Top),
+            Statement::Insert(insert) => self.insert(insert, Mode::Top),
+            Statement::Update(update) => self.update(update, Mode::Top),
+            Statement::Delete(delete) => self.delete(delete, Mode::Top),
+            Statement::Explain { statement, .. } => {
+                self.statement(statement)?;
+                Ok(Vec::new())
+            }
+            // Names in it stay not understood, and it is refused.
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A watched name that was not understood.
+    pub(super) fn refusal(&self, at: usize) -> SqlError {
+        let name = self.text.get(self.lexemes.bytes(at)).unwrap_or_default();
+        let error = SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("{name} is encrypted or has encrypted columns, and this use of it is not understood"),
+        )
+        .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.");
+        self.at(error, at)
+    }
+}
+
+/// What the statement becomes, once everything in it is understood.
+fn finish(mut analysis: Analysis<'_>, results: &[ResultColumn]) -> Result<Action, SqlError> {
+    if let Some(at) = analysis.not_understood() {
+        return Err(analysis.refusal(at));
+    }
+    let encrypted = results.iter().any(|result| !result.is_plain());
+    if analysis.edits.is_empty() && !encrypted {
+        return Ok(Action::Unchanged);
+    }
+    analysis.place_plain_parameters();
+    analysis.edits.check(analysis.text, analysis.lexemes)?;
+    let pieces = analysis.edits.pieces(analysis.text, analysis.lexemes.span())?;
+    let mut rewritten = analysis.rewritten(pieces);
+    if encrypted {
+        rewritten.outputs = Outputs::Columns(results.iter().map(ResultColumn::output).collect());
+    }
+    Ok(Action::Rewritten(rewritten))
+}

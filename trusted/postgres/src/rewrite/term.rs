@@ -1,0 +1,194 @@
+//! Which term of a column an operation uses, and how values are put beside it.
+
+use super::analysis::{Analysis, Reference};
+use super::constant::{Constant, Written, cast_agrees};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Form, Piece, Side, Value, hexadecimal};
+use std::sync::Arc;
+
+/// A term of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Term {
+    /// Equality terms.
+    Equality,
+    /// Order labels.
+    Order,
+}
+
+impl Term {
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Equality => EQUALITY_SUFFIX,
+            Self::Order => ORDER_SUFFIX,
+        }
+    }
+
+    /// What a column is called that has it.
+    pub(super) fn operation(self) -> &'static str {
+        match self {
+            Self::Equality => "equality",
+            Self::Order => "order",
+        }
+    }
+}
+
+impl Encryption {
+    /// The term by which equal values are found: a label if there is nothing else, as the same values share one.
+    pub(super) fn equal_by(&self) -> Option<Term> {
+        self.equality.map(|_| Term::Equality).or(self.order.map(|_| Term::Order))
+    }
+
+    pub(super) fn has(&self, term: Term) -> bool {
+        match term {
+            Term::Equality => self.equality.is_some(),
+            Term::Order => self.order.is_some(),
+        }
+    }
+
+    /// The terms that are stored beside the sealed value.
+    pub(super) fn terms(&self) -> impl Iterator<Item = Term> {
+        [Term::Equality, Term::Order].into_iter().filter(|term| self.has(*term))
+    }
+}
+
+/// What the database calls to find the label of a stored ciphertext.
+fn label_of(order: Order) -> &'static str {
+    match order {
+        Order::Mope | Order::Stope => "arras.mope_order",
+    }
+}
+
+/// What the database calls to find what labels are compared with.
+fn bound_of(order: Order) -> &'static str {
+    match order {
+        Order::Mope | Order::Stope => "arras.mope_bound",
+    }
+}
+
+/// A value's place in a text, as it stands there in its form.
+pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
+    let call = |function: &str, encryption: &Encryption| {
+        let id = hexadecimal(&encryption.id);
+        vec![
+            Piece::Text(format!("{function}('\\x{id}'::bytea, ")),
+            Piece::Value(index),
+            Piece::Text(")".into()),
+        ]
+    };
+    match form {
+        Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) => {
+            vec![Piece::Value(index)]
+        }
+        Form::Order(encryption) => call(label_of(encryption.order.unwrap_or(Order::Mope)), encryption),
+        Form::Bound(encryption, _) => call(bound_of(encryption.order.unwrap_or(Order::Mope)), encryption),
+    }
+}
+
+impl Analysis<'_> {
+    /// The term of a reference, or why there is none.
+    pub(super) fn need(
+        &self,
+        reference: &Reference,
+        reader: &str,
+        term: Option<Term>,
+    ) -> Result<Term, SqlError> {
+        let wanted = term.or(reference.encryption.equal_by()).filter(|term| reference.encryption.has(*term));
+        let Some(found) = wanted else {
+            let operation = term.unwrap_or(Term::Equality).operation();
+            return Err(self.undeclared(reference, reader, operation));
+        };
+        if !reference.terms {
+            return Err(self.unreadable(reference, &format!("outside the query that computes it, {reader}")));
+        }
+        Ok(found)
+    }
+
+    /// The pieces of a constant as a value of a column in a form; the constant may be one.
+    pub(super) fn value_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
+        let encryption = encryption_of(&form);
+        if let Some(encryption) = &encryption {
+            self.check_constant(constant, encryption)?;
+            let array = matches!(form, Form::EqualityArray(_));
+            let oid = if array { encryption.kind.array_oid() } else { encryption.kind.oid() };
+            let cast = constant.cast.as_deref().and_then(|name| {
+                let kind = ColumnType::parse(name.strip_suffix("[]").unwrap_or(name))?;
+                Some(if array { kind.array_oid() } else { kind.oid() })
+            });
+            self.type_parameter(&constant.source, cast.unwrap_or(oid));
+        }
+        let at = self.lexemes.bytes(constant.tokens.start).start;
+        let pieces_of = form.clone();
+        let index = self.edits.value(Value { source: constant.source.clone(), form, at });
+        Ok(form_pieces(&pieces_of, index))
+    }
+
+    /// A constant becomes a value of a column in a form.
+    pub(super) fn replace_constant(&mut self, constant: &Constant, form: Form) -> Result<(), SqlError> {
+        let pieces = self.value_pieces(constant, form)?;
+        let bytes = self.bytes(&constant.tokens);
+        self.edits.replace(bytes, pieces);
+        Ok(())
+    }
+
+    fn check_constant(&self, constant: &Constant, encryption: &Encryption) -> Result<(), SqlError> {
+        let fits = match constant.written {
+            Written::Any => true,
+            Written::Boolean => encryption.kind == ColumnType::Boolean,
+            Written::Number => match encryption.kind {
+                ColumnType::SmallInt
+                | ColumnType::Integer
+                | ColumnType::BigInt
+                | ColumnType::Real
+                | ColumnType::DoublePrecision
+                | ColumnType::Numeric(_) => true,
+                ColumnType::Text
+                | ColumnType::Varchar(_)
+                | ColumnType::Date
+                | ColumnType::Timestamp
+                | ColumnType::TimestampTz
+                | ColumnType::Uuid
+                | ColumnType::Boolean
+                | ColumnType::Bytea
+                | ColumnType::Json
+                | ColumnType::Jsonb => false,
+            },
+        };
+        let label = &encryption.label;
+        if !fits {
+            let message = format!("column {label} is of type {}, and this is none", encryption.kind.name());
+            return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), constant.tokens.start));
+        }
+        match &constant.cast {
+            Some(name) if !cast_agrees(name, encryption.kind) => Err(self.unsupported(
+                constant.tokens.start,
+                format!(
+                    "column {label} is of type {}, and a value is cast to {name}",
+                    encryption.kind.name()
+                ),
+                "Leave out the cast, or cast to the column's type.",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The form in which a constant is compared with a term for equality.
+    pub(super) fn equal_form(encryption: &Arc<Encryption>, term: Term) -> Form {
+        match term {
+            Term::Equality => Form::Equality(encryption.clone()),
+            Term::Order => Form::Bound(encryption.clone(), Side::Equal),
+        }
+    }
+}
+
+fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
+    match form {
+        Form::Plain => None,
+        Form::Sealed(encryption)
+        | Form::Equality(encryption)
+        | Form::EqualityArray(encryption)
+        | Form::Order(encryption)
+        | Form::Bound(encryption, _) => Some(encryption.clone()),
+    }
+}

@@ -1,0 +1,103 @@
+#![allow(clippy::unwrap_used)]
+
+mod golden;
+
+use crate::catalog::{Catalog, Column, Table};
+use crate::plan::{Action, Fold, Form, Output, Outputs, Piece, Rewritten, Source};
+use crate::schema::Schema;
+use std::sync::Arc;
+
+/// `accounts`, with columns of every kind of declaration; `payments`, which is joined with it; `notes`, all plain.
+pub(crate) fn catalog() -> Catalog {
+    let schema = Schema::parse(
+        r#"
+        [tables."public.accounts"]
+        owner = { id = "0000000000000001", type = "text", operations = ["unique"] }
+        balance = { id = "0000000000000002", type = "integer", operations = ["equality", "order", "sum"] }
+        opened = { id = "0000000000000003", type = "date", operations = ["order"], order = "stope" }
+        memo = { id = "0000000000000004", type = "text" }
+        [tables."public.payments"]
+        payer = { id = "0000000000000005", type = "text", join = "accounts.owner" }
+        owner = { id = "0000000000000007", type = "text", join = "accounts.owner" }
+        amount = { id = "0000000000000006", type = "integer", operations = ["order"] }
+        "#,
+        "schema.toml",
+    )
+    .unwrap();
+    let schema = Arc::new(schema);
+    let table = |name: &str, columns: &[&str]| {
+        let column = |column: &&str| Column {
+            name: (*column).to_owned(),
+            encryption: schema.column("public", name, column).cloned(),
+        };
+        Table { schema: "public".into(), name: name.into(), columns: columns.iter().map(column).collect() }
+    };
+    let tables = [
+        table("accounts", &["id", "owner", "balance", "opened", "memo"]),
+        table("payments", &["id", "payer", "owner", "amount", "note"]),
+        table("notes", &["id", "owner", "body"]),
+    ];
+    Catalog::new(schema, tables)
+}
+
+/// A value as the tests write it: form, column, source.
+fn shown(rewritten: &Rewritten, index: usize) -> String {
+    let value = &rewritten.values[index];
+    let source = match &value.source {
+        Source::Parameter(number) => format!("${number}"),
+        Source::Constant(None) => "NULL".into(),
+        Source::Constant(Some(text)) => text.clone(),
+        Source::Constants(list) => format!("{list:?}"),
+        Source::Read(index) => format!("read {index}"),
+        Source::Computed(index) => format!("computed {index}"),
+    };
+    match &value.form {
+        Form::Plain => format!("‹{source}›"),
+        Form::Sealed(_) => format!("‹sealed {source}›"),
+        Form::Equality(_) => format!("‹eq {source}›"),
+        Form::EqualityArray(_) => format!("‹eqs {source}›"),
+        Form::Order(_) => format!("‹ord {source}›"),
+        Form::Bound(_, side) => format!("‹{side:?} {source}›"),
+    }
+}
+
+fn text_of(rewritten: &Rewritten) -> String {
+    let part = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Value(index) => shown(rewritten, *index),
+    };
+    let mut text: String = rewritten.pieces.iter().map(part).collect();
+    for (long, short) in [
+        ("arras.mope_bound('\\x00000000000000", "bound('"),
+        ("arras.mope_order('\\x00000000000000", "label('"),
+    ] {
+        text = text.replace(long, short);
+    }
+    text = text.replace("'::bytea, ", "', ");
+    let outputs = match &rewritten.outputs {
+        Outputs::AsSent => return text,
+        Outputs::Columns(list) => list.iter().map(|output| match output {
+            Output::Plain => "plain".to_owned(),
+            Output::PlainRest => "rest".to_owned(),
+            Output::Sealed(encryption) => encryption.label.clone(),
+            Output::Fold(Fold::Sum, encryption) => format!("sum {}", encryption.label),
+            Output::Fold(Fold::Average, encryption) => format!("avg {}", encryption.label),
+        }),
+    };
+    format!("{text} => {}", outputs.collect::<Vec<_>>().join(", "))
+}
+
+/// What becomes of a statement, as the golden data write it.
+pub(super) fn outcome(statement: &str) -> String {
+    let planned = super::plan(statement, &catalog()).unwrap();
+    let [planned] = &planned[..] else { panic!("{} statements in {statement}", planned.len()) };
+    match &planned.action {
+        Action::Unchanged => "unchanged".into(),
+        Action::Rewritten(rewritten) => text_of(rewritten),
+        Action::Program(program) => format!("{program:?}"),
+        Action::Refused(error) => {
+            let place = error.position.map_or(String::new(), |at| at.to_string());
+            format!("{} {place}: {}", error.sqlstate, error.message)
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Statements and what becomes of them.
+
+use super::outcome;
+
+fn check(cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter_map(|(statement, expected)| {
+            let found = outcome(statement);
+            (found != *expected).then(|| format!("{statement}\n  is       {found}\n  expected {expected}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_touches_nothing_encrypted_is_unchanged() {
+    check(&[
+        ("SELECT owner, body FROM notes WHERE owner = 'x'", "unchanged"),
+        ("SELECT id, note FROM payments WHERE note LIKE 'a%'", "unchanged"),
+        ("SELECT count(*) FROM accounts", "unchanged"),
+        ("VACUUM accounts", "unchanged"),
+        ("TRUNCATE accounts", "unchanged"),
+        ("DELETE FROM accounts WHERE id = 4", "unchanged"),
+        ("UPDATE payments SET note = upper(note) WHERE id IN (SELECT id FROM notes)", "unchanged"),
+        ("SELECT id FROM accounts WHERE memo IS NOT NULL", "unchanged"),
+        ("SELECT p.id FROM payments p JOIN notes n ON n.id = p.id ORDER BY n.owner", "unchanged"),
+    ]);
+}
+
+#[test]
+fn conditions_are_on_terms() {
+    check(&[
+        (
+            "SELECT id FROM accounts WHERE owner = 'Ann' AND balance >= $1",
+            "SELECT id FROM accounts WHERE \"owner$eq\" = ‹eq Ann› AND \"balance$ord\" >= bound('02', ‹GreaterOrEqual $1›)",
+        ),
+        (
+            "SELECT id FROM accounts a WHERE 5 < a.balance OR a.balance BETWEEN -1 AND (2)",
+            "SELECT id FROM accounts a WHERE bound('02', ‹Greater 5›) < a.\"balance$ord\" OR a.\"balance$ord\" \
+             BETWEEN bound('02', ‹GreaterOrEqual -1›) AND bound('02', ‹LessOrEqual 2›)",
+        ),
+        (
+            "select ID from ACCOUNTS where \"owner\" <> E'it\\'s' and note=$2",
+            "select ID from ACCOUNTS where \"owner$eq\" <> ‹eq it's› and note=‹$2›",
+        ),
+        (
+            "SELECT id FROM accounts WHERE balance IN (1, $1, NULL) AND owner = ANY($2) AND owner = ANY('{a,b}')",
+            "SELECT id FROM accounts WHERE \"balance$eq\" IN (‹eq 1›, ‹eq $1›, ‹eq NULL›) AND \"owner$eq\" = \
+             ANY(‹eqs $2›) AND \"owner$eq\" = ANY(‹eqs [Some(\"a\"), Some(\"b\")]›)",
+        ),
+        (
+            "SELECT id FROM accounts WHERE opened = DATE '2020-01-01' AND balance = '5'::int AND owner = CAST($1 AS text)",
+            "SELECT id FROM accounts WHERE \"opened$ord\" = bound('03', ‹Equal 2020-01-01›) AND \"balance$eq\" = ‹eq 5› \
+             AND \"owner$eq\" = ‹eq $1›",
+        ),
+        (
+            "SELECT id FROM accounts WHERE (owner, balance) = ($1, $2) AND (id, owner) IN ((1, 'a'), (2, 'b'))",
+            "SELECT id FROM accounts WHERE (\"owner$eq\", \"balance$eq\") = (‹eq $1›, ‹eq $2›) AND (id, \"owner$eq\") \
+             IN ((1, ‹eq a›), (2, ‹eq b›))",
+        ),
+        (
+            "UPDATE accounts SET id = $1 WHERE owner = $1",
+            "UPDATE accounts SET id = ‹$1› WHERE \"owner$eq\" = ‹eq $1›",
+        ),
+    ]);
+}
+
+#[test]
+fn results_are_opened_and_stars_show_no_terms() {
+    check(&[
+        ("SELECT owner, id FROM accounts", "SELECT owner, id FROM accounts => accounts.owner, plain"),
+        (
+            "SELECT * FROM accounts",
+            "SELECT \"accounts\".\"id\", \"accounts\".\"owner\", \"accounts\".\"balance\", \"accounts\".\"opened\", \
+             \"accounts\".\"memo\" FROM accounts => plain, accounts.owner, accounts.balance, accounts.opened, accounts.memo",
+        ),
+        (
+            "SELECT n.*, a.owner o, f.* FROM notes n, accounts a, f(1)",
+            "SELECT n.*, a.owner o, f.* FROM notes n, accounts a, f(1) => plain, plain, plain, accounts.owner, rest",
+        ),
+        (
+            "SELECT p.* FROM payments AS p ORDER BY amount DESC, 1 LIMIT $1",
+            "SELECT \"p\".\"id\", \"p\".\"payer\", \"p\".\"owner\", \"p\".\"amount\", \"p\".\"note\" FROM payments AS p \
+             ORDER BY \"amount$ord\" DESC, 1 LIMIT ‹$1› => plain, payments.payer, payments.owner, payments.amount, plain",
+        ),
+        (
+            "SELECT balance AS b FROM accounts ORDER BY b, 1",
+            "SELECT balance AS b FROM accounts ORDER BY \"balance$ord\", \"balance$ord\" => accounts.balance",
+        ),
+    ]);
+}
+
+#[test]
+fn aggregates_groups_and_duplicates() {
+    check(&[
+        (
+            "SELECT min(balance), max(balance) AS m, count(owner), count(DISTINCT owner) FROM accounts",
+            "SELECT (array_agg(balance ORDER BY \"balance$ord\" ASC NULLS LAST))[1] AS \"min\", (array_agg(balance ORDER BY \
+             \"balance$ord\" DESC NULLS LAST))[1] AS m, count(owner), count(DISTINCT \"owner$eq\") FROM accounts => \
+             accounts.balance, accounts.balance, plain, plain",
+        ),
+        (
+            "SELECT id, sum(balance) FILTER (WHERE owner = 'x'), avg(balance) a FROM accounts GROUP BY id",
+            "SELECT id, array_agg(balance) FILTER (WHERE \"owner$eq\" = ‹eq x›) AS \"sum\", array_agg(balance) a FROM \
+             accounts GROUP BY id => plain, sum accounts.balance, avg accounts.balance",
+        ),
+        (
+            "SELECT balance, count(*) FROM accounts GROUP BY balance HAVING balance > 3 ORDER BY balance",
+            "SELECT (array_agg(balance))[1] AS \"balance\", count(*) FROM accounts GROUP BY \"balance$eq\", \"balance$ord\" \
+             HAVING \"balance$ord\" > bound('02', ‹Greater 3›) ORDER BY \"balance$ord\" => accounts.balance, plain",
+        ),
+        (
+            "SELECT owner AS o, count(*) FROM accounts GROUP BY 1",
+            "SELECT (array_agg(owner))[1] AS o, count(*) FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain",
+        ),
+        (
+            "SELECT DISTINCT balance, id FROM accounts ORDER BY balance",
+            "SELECT DISTINCT ON (\"balance$ord\", 2) balance, id FROM accounts ORDER BY \"balance$ord\" => \
+             accounts.balance, plain",
+        ),
+        (
+            "SELECT rank() OVER (PARTITION BY owner ORDER BY balance DESC), lag(balance) OVER w FROM accounts \
+             WINDOW w AS (ORDER BY opened)",
+            "SELECT rank() OVER (PARTITION BY \"owner$eq\" ORDER BY \"balance$ord\" DESC), lag(balance) OVER w FROM \
+             accounts WINDOW w AS (ORDER BY \"opened$ord\") => plain, accounts.balance",
+        ),
+    ]);
+}
+
+#[test]
+fn joins_and_queries_in_queries() {
+    check(&[
+        (
+            "SELECT a.id FROM accounts a JOIN payments p ON p.payer = a.owner",
+            "SELECT a.id FROM accounts a JOIN payments p ON p.\"payer$eq\" = a.\"owner$eq\"",
+        ),
+        (
+            "SELECT a.id FROM accounts a JOIN payments p USING (owner)",
+            "SELECT a.id FROM accounts a JOIN payments p USING (\"owner$eq\")",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner IN (SELECT payer FROM payments WHERE amount > 3)",
+            "SELECT id FROM accounts WHERE \"owner$eq\" IN (SELECT \"payer$eq\" FROM payments WHERE \"amount$ord\" > \
+             bound('06', ‹Greater 3›))",
+        ),
+        (
+            "SELECT id FROM accounts a WHERE EXISTS (SELECT p.amount FROM payments p WHERE p.payer = a.owner)",
+            "SELECT id FROM accounts a WHERE EXISTS (SELECT p.amount FROM payments p WHERE p.\"payer$eq\" = a.\"owner$eq\")",
+        ),
+        (
+            "SELECT id FROM accounts WHERE balance = (SELECT max(balance) FROM accounts)",
+            "SELECT id FROM accounts WHERE \"balance$ord\" = (SELECT max(\"balance$ord\") FROM accounts)",
+        ),
+        (
+            "WITH rich AS (SELECT owner AS o, balance FROM accounts) SELECT o FROM rich WHERE balance > 5 ORDER BY rich.balance",
+            "WITH rich AS (SELECT owner AS o, \"owner$eq\" AS \"o$eq\", balance, \"balance$eq\" AS \"balance$eq\", \
+             \"balance$ord\" AS \"balance$ord\" FROM accounts) SELECT o FROM rich WHERE \"balance$ord\" > bound('02', \
+             ‹Greater 5›) ORDER BY rich.\"balance$ord\" => accounts.owner",
+        ),
+        (
+            "SELECT x.* FROM (SELECT id, opened FROM accounts LIMIT 3) x",
+            "SELECT \"x\".\"id\", \"x\".\"opened\" FROM (SELECT id, opened, \"opened$ord\" AS \"opened$ord\" FROM accounts \
+             LIMIT 3) x => plain, accounts.opened",
+        ),
+        (
+            "SELECT balance FROM accounts WHERE id = 1 UNION ALL SELECT balance FROM accounts WHERE balance < 0",
+            "SELECT balance FROM accounts WHERE id = 1 UNION ALL SELECT balance FROM accounts WHERE \"balance$ord\" < \
+             bound('02', ‹Less 0›) => accounts.balance",
+        ),
+    ]);
+}
+
+#[test]
+fn rows_are_stored_with_their_terms() {
+    check(&[
+        (
+            "INSERT INTO accounts (id, owner, balance) VALUES (1, 'Ann', $1), (2, NULL, DEFAULT) RETURNING owner",
+            "INSERT INTO accounts (id, \"owner\", \"owner$eq\", \"balance\", \"balance$eq\", \"balance$ord\") VALUES (1, \
+             ‹sealed Ann›, ‹eq Ann›, ‹sealed $1›, ‹eq $1›, label('02', ‹ord $1›)), (2, ‹sealed NULL›, ‹eq NULL›, DEFAULT, \
+             DEFAULT, DEFAULT) RETURNING owner => accounts.owner",
+        ),
+        (
+            "INSERT INTO accounts VALUES (1, 'Ann')",
+            "INSERT INTO accounts (\"id\", \"owner\", \"owner$eq\") VALUES (1, ‹sealed Ann›, ‹eq Ann›)",
+        ),
+        (
+            "INSERT INTO accounts (owner, memo) VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET memo = EXCLUDED.memo, \
+             id = accounts.id + 1 WHERE accounts.owner <> 'x'",
+            "INSERT INTO accounts (\"owner\", \"owner$eq\", \"memo\") VALUES (‹sealed $1›, ‹eq $1›, ‹sealed $2›) ON CONFLICT \
+             (\"owner$eq\") DO UPDATE SET \"memo\" = EXCLUDED.memo, id = accounts.id + 1 WHERE accounts.\"owner$eq\" <> ‹eq x›",
+        ),
+        (
+            "UPDATE accounts SET balance = 7, memo = NULL WHERE id = $1 RETURNING *",
+            "UPDATE accounts SET \"balance\" = ‹sealed 7›, \"balance$eq\" = ‹eq 7›, \"balance$ord\" = label('02', ‹ord 7›), \
+             \"memo\" = ‹sealed NULL› WHERE id = ‹$1› RETURNING \"accounts\".\"id\", \"accounts\".\"owner\", \
+             \"accounts\".\"balance\", \"accounts\".\"opened\", \"accounts\".\"memo\" => plain, accounts.owner, \
+             accounts.balance, accounts.opened, accounts.memo",
+        ),
+        (
+            "DELETE FROM accounts USING payments WHERE payer = accounts.owner RETURNING accounts.id",
+            "DELETE FROM accounts USING payments WHERE \"payer$eq\" = accounts.\"owner$eq\" RETURNING accounts.id",
+        ),
+        (
+            "INSERT INTO payments (payer, note) SELECT $1, body FROM notes",
+            "INSERT INTO payments (\"payer\", \"payer$eq\", note) SELECT ‹sealed $1›, ‹eq $1›, body FROM notes",
+        ),
+    ]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_its_place() {
+    check(&[
+        (
+            "SELECT lower(owner) FROM accounts",
+            "0A000 14: column accounts.owner is encrypted: function lower() cannot read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner LIKE 'A%'",
+            "0A000 31: column accounts.owner is encrypted: LIKE cannot read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE memo = 'x'",
+            "0A000 31: column accounts.memo is encrypted without \"equality\": operator = needs it",
+        ),
+        (
+            "SELECT id FROM accounts ORDER BY owner",
+            "0A000 34: column accounts.owner is encrypted without \"order\": ORDER BY needs it",
+        ),
+        (
+            "SELECT balance + 1 FROM accounts",
+            "0A000 8: column accounts.balance is encrypted: operator + cannot read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE balance = id",
+            "0A000 31: column accounts.balance is encrypted: operator = beside a computed value cannot read it",
+        ),
+        (
+            "SELECT 1 FROM accounts a, payments p WHERE a.balance = p.amount",
+            "0A000 46: columns accounts.balance and payments.amount are encrypted under different keys: operator = cannot \
+             compare them",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner = 5",
+            "42804 39: column accounts.owner is of type text, and this is none",
+        ),
+        (
+            "SELECT accounts FROM accounts",
+            "0A000 8: a whole row of accounts holds encrypted columns, which are read one by one",
+        ),
+        (
+            "SELECT owner FROM accounts UNION SELECT payer FROM payments",
+            "0A000 1: column accounts.owner is encrypted: a UNION without ALL, an INTERSECT or an EXCEPT cannot read it, nor \
+             can one with another column",
+        ),
+        (
+            "CREATE VIEW v AS SELECT owner FROM accounts",
+            "0A000 36: accounts is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+        (
+            "DO $$ BEGIN UPDATE accounts SET id = 1; END $$",
+            "42601 1: a statement that names an encrypted table is not understood: Expected: an SQL statement, found: DO",
+        ),
+        (
+            "SELECT \"owner$eq\" FROM accounts",
+            "0A000 8: \"owner$eq\" is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+        (
+            "SELECT id FROM (TABLE accounts) x",
+            "42601 23: a statement that names an encrypted table is not understood: Expected: (, found: accounts",
+        ),
+        (
+            "SELECT sum(balance) AS s FROM accounts ORDER BY s",
+            "0A000 49: \"s\" is computed of an encrypted column: ORDER BY cannot read it",
+        ),
+        (
+            "INSERT INTO accounts (balance) VALUES (1 + 2)",
+            "0A000 40: column accounts.balance is encrypted: what is stored there must be a constant or a parameter",
+        ),
+        (
+            "INSERT INTO accounts (owner) SELECT payer FROM payments",
+            "0A000 30: values of accounts.owner come from a query: the server cannot encrypt them",
+        ),
+        (
+            "INSERT INTO accounts (nothing) VALUES (1)",
+            "42703 23: column \"nothing\" of relation accounts does not exist",
+        ),
+        (
+            "SELECT a.id FROM accounts a NATURAL JOIN payments p",
+            "0A000 1: a NATURAL JOIN of relations with encrypted columns is not rewritten",
+        ),
+    ]);
+}

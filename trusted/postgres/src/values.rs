@@ -1,0 +1,410 @@
+//! Values on their way to the database and back: computed from what a client binds, opened from what a row holds.
+
+#[cfg(test)]
+mod tests;
+
+use crate::catalog::Encryption;
+use crate::codec::{Datum, Numeric, array_members, binary_members};
+use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
+use arras_service::columns::{Columns, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What `arras.mope_bound` is given first: below all labels.
+pub const BOUND_BELOW_ALL: u8 = 0;
+/// The label of the ciphertext that follows.
+pub const BOUND_AT: u8 = 1;
+/// Above all labels.
+pub const BOUND_ABOVE_ALL: u8 = 2;
+/// One more than the label of the ciphertext that follows.
+pub const BOUND_AFTER: u8 = 3;
+/// One less than the label of the ciphertext that follows.
+pub const BOUND_BEFORE: u8 = 4;
+
+/// A parameter that a client bound.
+#[derive(Clone, Copy)]
+pub struct Argument<'a> {
+    /// Number of the type that the client declared; 0 if it left that open.
+    pub oid: u32,
+    /// Is it in binary?
+    pub binary: bool,
+    /// The value; none is NULL.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// What values are computed from.
+#[derive(Clone, Copy, Default)]
+pub struct Inputs<'a> {
+    /// The client's text, for the places of errors.
+    pub text: &'a str,
+    /// The client's parameters.
+    pub arguments: &'a [Argument<'a>],
+    /// Columns of the row that a program has read, as text; of an encrypted column, opened.
+    pub read: &'a [Option<String>],
+    /// What a program has computed, as text.
+    pub computed: &'a [Option<String>],
+}
+
+/// A value whose ciphertext in its column's order is asked for.
+struct Asked<'v> {
+    index: usize,
+    encryption: &'v Arc<Encryption>,
+    key: Vec<u8>,
+    /// None: it is stored. Else: it is compared with.
+    side: Option<Side>,
+}
+
+/// Computes a statement's values, in their order. All that are asked of one column's order are asked together.
+///
+/// # Errors
+/// A parameter is missing, or no value of its column's type; the database cannot be asked.
+pub async fn compute(
+    values: &[Value],
+    inputs: Inputs<'_>,
+    columns: &dyn Columns,
+) -> Result<Vec<PhysicalValue>, SqlError> {
+    let mut found = Vec::with_capacity(values.len());
+    let mut asked = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let placed = |error: SqlError| error.at(inputs.text, value.at);
+        found.push(local(value, inputs, columns).map_err(placed)?);
+        let (encryption, side) = match &value.form {
+            Form::Order(encryption) => (encryption, None),
+            Form::Bound(encryption, side) => (encryption, Some(*side)),
+            Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) => continue,
+        };
+        if let Some(datum) = datum(&value.source, encryption, inputs).map_err(placed)? {
+            let datum = if side.is_none() { datum.storable(encryption).map_err(placed)? } else { datum };
+            asked.push(Asked { index, encryption, key: datum.order_key(encryption).map_err(placed)?, side });
+        }
+    }
+    let mut of_column: BTreeMap<([u8; 8], bool), Vec<Asked<'_>>> = BTreeMap::new();
+    for one in asked {
+        of_column.entry((one.encryption.id, one.side.is_some())).or_default().push(one);
+    }
+    for ((column, compared), list) in of_column {
+        let label = list.first().map_or("", |one| one.encryption.label.as_str());
+        let missing =
+            || SqlError::new(sqlstate::INTERNAL_ERROR, format!("column {label} has no encoder of its order"));
+        let encoder = columns.encoder(column).ok_or_else(missing)?;
+        let keys: Vec<Vec<u8>> = list.iter().map(|one| one.key.clone()).collect();
+        let answers: Vec<Vec<u8>> = if compared {
+            let places = encoder.places(&keys).await?;
+            let bound = |(one, place): (&Asked<'_>, Place)| bound(place, one.side.unwrap_or(Side::Equal));
+            list.iter().zip(places).map(bound).collect()
+        } else {
+            encoder.encode(&keys).await?
+        };
+        if answers.len() != list.len() {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("column {label}: not every value was answered"),
+            ));
+        }
+        for (one, answer) in list.iter().zip(answers) {
+            if let Some(place) = found.get_mut(one.index) {
+                *place = PhysicalValue::Bytes(answer);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What the database compares labels with, by where a value stands.
+fn bound(place: Place, side: Side) -> Vec<u8> {
+    let Place { exact, below, above } = place;
+    let (kind, ciphertext) = match (side, exact) {
+        (_, Some(exact)) => (BOUND_AT, exact),
+        (Side::Less, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AFTER, below)),
+        (Side::LessOrEqual, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AT, below)),
+        (Side::Greater, None) => above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_BEFORE, above)),
+        (Side::GreaterOrEqual, None) => {
+            above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_AT, above))
+        }
+        (Side::Equal, None) => (BOUND_BELOW_ALL, Vec::new()),
+    };
+    let mut bytes = vec![kind];
+    bytes.extend(ciphertext);
+    bytes
+}
+
+/// A value as far as it is computed without asking the database.
+fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<PhysicalValue, SqlError> {
+    let bytes = |encryption: &Arc<Encryption>, make: &dyn Fn(Datum) -> Result<Vec<u8>, SqlError>| {
+        Ok(match datum(&value.source, encryption, inputs)? {
+            None => PhysicalValue::Null,
+            Some(datum) => PhysicalValue::Bytes(make(datum)?),
+        })
+    };
+    let term = |encryption: &Encryption, datum: &Datum| {
+        let shared = encryption.equality.unwrap_or(encryption.id);
+        columns.keys(shared).equality(&datum.canonical()).to_vec()
+    };
+    match &value.form {
+        Form::Plain => Ok(match &value.source {
+            Source::Parameter(number) => PhysicalValue::Client(*number),
+            Source::Constant(text) => text.clone().map_or(PhysicalValue::Null, PhysicalValue::Text),
+            Source::Read(index) => plain(inputs.read, *index)?,
+            Source::Computed(index) => plain(inputs.computed, *index)?,
+            Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
+        }),
+        Form::Sealed(encryption) => bytes(encryption, &|datum| {
+            Ok(columns.keys(encryption.id).seal(&datum.storable(encryption)?.stored()))
+        }),
+        Form::Equality(encryption) => bytes(encryption, &|datum| Ok(term(encryption, &datum))),
+        Form::EqualityArray(encryption) => {
+            let Some(members) = members(&value.source, encryption, inputs)? else {
+                return Ok(PhysicalValue::Null);
+            };
+            let member = |member: Option<Datum>| member.map(|datum| term(encryption, &datum));
+            Ok(PhysicalValue::Array(members.into_iter().map(member).collect()))
+        }
+        // What is not NULL is asked for.
+        Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
+    }
+}
+
+fn defect(what: &str) -> SqlError {
+    SqlError::new(sqlstate::INTERNAL_ERROR, what)
+}
+
+fn plain(row: &[Option<String>], index: usize) -> Result<PhysicalValue, SqlError> {
+    let value = row.get(index).ok_or_else(|| defect("a row has fewer columns than were read"))?;
+    Ok(value.clone().map_or(PhysicalValue::Null, PhysicalValue::Text))
+}
+
+/// The value that a source is, of a column's type; none is NULL.
+fn datum(source: &Source, encryption: &Encryption, inputs: Inputs<'_>) -> Result<Option<Datum>, SqlError> {
+    let from_text = |text: &Option<String>| {
+        text.as_deref().map(|text| Datum::from_text(encryption.kind, text)).transpose()
+    };
+    match source {
+        Source::Parameter(number) => {
+            let argument = argument(*number, inputs)?;
+            let Some(bytes) = argument.bytes else { return Ok(None) };
+            read(encryption.kind, argument, bytes).map(Some)
+        }
+        Source::Constant(text) => from_text(text),
+        Source::Read(index) => from_text(
+            inputs.read.get(*index).ok_or_else(|| defect("a row has fewer columns than were read"))?,
+        ),
+        Source::Computed(index) => {
+            from_text(inputs.computed.get(*index).ok_or_else(|| defect("a value was not computed"))?)
+        }
+        Source::Constants(_) => Err(defect("an array stands where one value does")),
+    }
+}
+
+fn argument<'a>(number: u16, inputs: Inputs<'a>) -> Result<Argument<'a>, SqlError> {
+    let found = usize::from(number).checked_sub(1).and_then(|index| inputs.arguments.get(index));
+    found.copied().ok_or_else(|| {
+        SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${number}"))
+    })
+}
+
+fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum, SqlError> {
+    if argument.binary {
+        return Datum::from_binary(kind, argument.oid, bytes);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| {
+        SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+    })?;
+    Datum::from_text(kind, text)
+}
+
+/// The values of an array; none is NULL.
+fn members(
+    source: &Source,
+    encryption: &Encryption,
+    inputs: Inputs<'_>,
+) -> Result<Option<Vec<Option<Datum>>>, SqlError> {
+    let kind = encryption.kind;
+    let texts = |list: &[Option<String>]| {
+        let one =
+            |text: &Option<String>| text.as_deref().map(|text| Datum::from_text(kind, text)).transpose();
+        list.iter().map(one).collect::<Result<Vec<_>, _>>()
+    };
+    match source {
+        Source::Constants(list) => texts(list).map(Some),
+        Source::Parameter(number) => {
+            let argument = argument(*number, inputs)?;
+            let Some(bytes) = argument.bytes else { return Ok(None) };
+            if argument.binary {
+                let wrong = || {
+                    SqlError::new(sqlstate::INVALID_BINARY_REPRESENTATION, "not an array of one dimension")
+                };
+                let (oid, list) = binary_members(bytes).ok_or_else(wrong)?;
+                let one = |member: Option<&[u8]>| {
+                    member.map(|bytes| Datum::from_binary(kind, oid, bytes)).transpose()
+                };
+                return list.into_iter().map(one).collect::<Result<Vec<_>, _>>().map(Some);
+            }
+            let text = String::from_utf8_lossy(bytes);
+            let wrong = || {
+                SqlError::new(
+                    sqlstate::INVALID_TEXT_REPRESENTATION,
+                    format!("malformed array literal: \"{text}\""),
+                )
+            };
+            texts(&array_members(&text).ok_or_else(wrong)?).map(Some)
+        }
+        Source::Constant(None) => Ok(None),
+        Source::Constant(Some(_)) | Source::Read(_) | Source::Computed(_) => {
+            Err(defect("one value stands where an array does"))
+        }
+    }
+}
+
+/// What a `RowDescription` says of a column that the proxy opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Number of the type.
+    pub oid: u32,
+    /// Bytes, or -1 where it differs.
+    pub length: i16,
+    /// Type modifier; -1 for none.
+    pub modifier: i32,
+}
+
+impl Output {
+    /// What a client is told of the column; none if that is what the server says.
+    #[must_use]
+    pub fn shown(&self) -> Option<Shown> {
+        let shown =
+            |kind: ColumnType| Shown { oid: kind.oid(), length: kind.length(), modifier: kind.modifier() };
+        match self {
+            Self::Plain | Self::PlainRest => None,
+            Self::Sealed(encryption) => Some(shown(encryption.kind)),
+            Self::Fold(fold, encryption) => Some(shown(fold.kind(encryption.kind))),
+        }
+    }
+
+    /// Opens a value of the column for the client; none is NULL. `raw` is what the server sent, in binary or text.
+    ///
+    /// # Errors
+    /// It was not sealed for this column, or is no `bytea` at all; a sum leaves its type.
+    pub fn open(
+        &self,
+        raw: Option<&[u8]>,
+        raw_is_binary: bool,
+        binary: bool,
+        columns: &dyn Columns,
+    ) -> Result<Option<Vec<u8>>, SqlError> {
+        let Some(raw) = raw else { return Ok(None) };
+        let written = |value: &Datum, kind: ColumnType| {
+            if binary { value.to_binary(kind) } else { value.to_text(kind).into_bytes() }
+        };
+        match self {
+            Self::Plain | Self::PlainRest => Ok(Some(raw.to_vec())),
+            Self::Sealed(encryption) => {
+                let sealed = bytea(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
+                Ok(Some(written(&opened(&sealed, encryption, columns)?, encryption.kind)))
+            }
+            Self::Fold(fold, encryption) => {
+                let list = sealed_members(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
+                let mut values = Vec::with_capacity(list.len());
+                for sealed in list.into_iter().flatten() {
+                    values.push(opened(&sealed, encryption, columns)?);
+                }
+                let folded = fold.of(&values, encryption.kind)?;
+                Ok(folded.map(|value| written(&value, fold.kind(encryption.kind))))
+            }
+        }
+    }
+}
+
+fn not_sealed(encryption: &Encryption) -> SqlError {
+    SqlError::new(
+        sqlstate::DATA_CORRUPTED,
+        format!("column {} holds what was not sealed for it", encryption.label),
+    )
+}
+
+fn opened(sealed: &[u8], encryption: &Encryption, columns: &dyn Columns) -> Result<Datum, SqlError> {
+    let stored = columns.keys(encryption.id).open(sealed).map_err(|_| {
+        not_sealed(encryption).hint("Was the column encrypted under another key, or its ciphertext changed?")
+    })?;
+    Datum::from_stored(encryption.kind, &stored)
+}
+
+fn bytea(raw: &[u8], binary: bool) -> Option<Vec<u8>> {
+    if binary {
+        return Some(raw.to_vec());
+    }
+    match Datum::from_text(ColumnType::Bytea, std::str::from_utf8(raw).ok()?).ok()? {
+        Datum::Bytes(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn sealed_members(raw: &[u8], binary: bool) -> Option<Vec<Option<Vec<u8>>>> {
+    if binary {
+        let (_, list) = binary_members(raw)?;
+        return Some(list.into_iter().map(|member| member.map(<[u8]>::to_vec)).collect());
+    }
+    let members = array_members(std::str::from_utf8(raw).ok()?)?;
+    members
+        .into_iter()
+        .map(|member| member.map_or(Some(None), |text| bytea(text.as_bytes(), false).map(Some)))
+        .collect()
+}
+
+impl Fold {
+    /// The type of what values of a type are folded into, as PostgreSQL's.
+    #[must_use]
+    pub fn kind(self, kind: ColumnType) -> ColumnType {
+        match (self, kind) {
+            (Self::Sum, ColumnType::SmallInt | ColumnType::Integer) => ColumnType::BigInt,
+            (Self::Sum, ColumnType::Real) => ColumnType::Real,
+            (_, ColumnType::Real | ColumnType::DoublePrecision) => ColumnType::DoublePrecision,
+            _ => ColumnType::Numeric(None),
+        }
+    }
+
+    fn of(self, values: &[Datum], kind: ColumnType) -> Result<Option<Datum>, SqlError> {
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
+        let result = self.kind(kind);
+        match kind {
+            ColumnType::Real | ColumnType::DoublePrecision => Ok(Some(self.of_reals(values, result))),
+            _ => {
+                let number = |value: &Datum| match value {
+                    Datum::Integer(number) => Numeric::integer(*number),
+                    Datum::Numeric(number) => number.clone(),
+                    _ => Numeric::Nan,
+                };
+                let sum = values.iter().fold(Numeric::integer(0), |sum, value| sum.plus(&number(value)));
+                match (self, result) {
+                    (Self::Average, _) => Ok(Some(Datum::Numeric(sum.mean(count)))),
+                    (Self::Sum, ColumnType::BigInt) => Datum::from_text(result, &sum.to_string()).map(Some),
+                    (Self::Sum, _) => Ok(Some(Datum::Numeric(sum))),
+                }
+            }
+        }
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "PostgreSQL adds in these types, too"
+    )]
+    fn of_reals(self, values: &[Datum], result: ColumnType) -> Datum {
+        let number = |value: &Datum| match value {
+            Datum::Real(number) => f64::from(*number),
+            Datum::Double(number) => *number,
+            _ => f64::NAN,
+        };
+        if result == ColumnType::Real {
+            return Datum::Real(values.iter().fold(0.0_f32, |sum, value| sum + number(value) as f32));
+        }
+        let sum: f64 = values.iter().map(number).sum();
+        Datum::Double(match self {
+            Self::Sum => sum,
+            Self::Average => sum / values.len() as f64,
+        })
+    }
+}

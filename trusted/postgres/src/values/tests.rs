@@ -1,0 +1,181 @@
+#![allow(clippy::unwrap_used)]
+
+use super::{Argument, Inputs, compute};
+use crate::column_type::ColumnType;
+use crate::plan::{Action, Fold, Output, PhysicalValue};
+use crate::rewrite::tests::catalog;
+use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Pending, Place};
+use arras_service::{Fault, ServiceError};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// Keys that hide nothing: what is computed shows.
+#[derive(Clone)]
+struct Bare([u8; 8], Arc<Mutex<BTreeSet<Vec<u8>>>>);
+
+impl ColumnKeys for Bare {
+    fn seal(&self, canonical: &[u8]) -> Vec<u8> {
+        [&self.0[..], canonical].concat()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let wrong = || ServiceError::new(Fault::Corruption, "not sealed for this column");
+        sealed.strip_prefix(&self.0[..]).map(<[u8]>::to_vec).ok_or_else(wrong)
+    }
+
+    fn equality(&self, canonical: &[u8]) -> [u8; 16] {
+        let mut term = [self.0[7]; 16];
+        term.iter_mut().skip(1).zip(canonical).for_each(|(to, from)| *to = *from);
+        term
+    }
+}
+
+impl OrderEncoder for Bare {
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>> {
+        self.1.lock().unwrap().extend(keys.iter().cloned());
+        Box::pin(std::future::ready(Ok(keys.to_vec())))
+    }
+
+    fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
+        let stored = self.1.lock().unwrap();
+        let place = |key: &Vec<u8>| Place {
+            exact: stored.get(key).cloned(),
+            below: stored.range(..key.clone()).next_back().cloned(),
+            above: stored.range(key.clone()..).find(|other| *other != key).cloned(),
+        };
+        Box::pin(std::future::ready(Ok(keys.iter().map(place).collect())))
+    }
+}
+
+#[derive(Default)]
+struct BareColumns(Arc<Mutex<BTreeSet<Vec<u8>>>>);
+
+impl Columns for BareColumns {
+    fn keys(&self, column: [u8; 8]) -> Arc<dyn ColumnKeys> {
+        Arc::new(Bare(column, Arc::default()))
+    }
+
+    fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
+        Some(Arc::new(Bare(column, self.0.clone())))
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+}
+
+fn simple(statement: &str, columns: &BareColumns) -> Result<String, crate::SqlError> {
+    let planned = crate::plan(statement, &catalog()).unwrap();
+    let [planned] = &planned[..] else { panic!("one statement") };
+    let rewritten = match &planned.action {
+        Action::Rewritten(rewritten) => rewritten,
+        Action::Refused(error) => return Err(error.clone()),
+        other => panic!("{other:?}"),
+    };
+    let inputs = Inputs { text: statement, ..Inputs::default() };
+    let values = run(compute(&rewritten.values, inputs, columns))?;
+    rewritten.simple_text(&values)
+}
+
+#[test]
+fn a_bound_is_a_neighbours_ciphertext_inside_the_range() {
+    let columns = BareColumns::default();
+    simple("INSERT INTO accounts (balance) VALUES (10), (20), (NULL)", &columns).unwrap();
+    let key = |number: i64| crate::plan::hexadecimal(&(number.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+    for (condition, kind, neighbour) in [
+        ("< 10", "01", key(10)),
+        ("< 15", "03", key(10)),
+        ("< 5", "00", String::new()),
+        ("<= 15", "01", key(10)),
+        ("<= 5", "00", String::new()),
+        ("> 15", "04", key(20)),
+        ("> 20", "01", key(20)),
+        ("> 25", "02", String::new()),
+        (">= 15", "01", key(20)),
+        (">= 25", "02", String::new()),
+    ] {
+        let text = simple(&format!("SELECT id FROM accounts WHERE balance {condition}"), &columns).unwrap();
+        let (operator, _) = condition.split_once(' ').unwrap();
+        let expected = format!(
+            "\"balance$ord\" {operator} arras.mope_bound('\\x0000000000000002'::bytea, '\\x{kind}{neighbour}'::bytea)"
+        );
+        assert!(text.ends_with(&expected), "{text}\n{expected}");
+    }
+    let text = simple("SELECT id FROM accounts WHERE balance < NULL", &columns).unwrap();
+    assert!(text.ends_with("arras.mope_bound('\\x0000000000000002'::bytea, NULL)"), "{text}");
+}
+
+#[test]
+fn parameters_are_read_in_the_format_and_type_that_the_client_sends() {
+    let statement = "INSERT INTO accounts (id, owner, balance) VALUES ($1, $2, $3)";
+    let planned = crate::plan(statement, &catalog()).unwrap();
+    let Action::Rewritten(rewritten) = &planned[0].action else { panic!("rewritten") };
+    let argument = |oid, binary, bytes| Argument { oid, binary, bytes };
+    let arguments = [
+        argument(0, false, Some(&b"7"[..])),
+        argument(25, true, Some(&b"Ann"[..])),
+        argument(21, true, Some(&[0, 5][..])),
+    ];
+    let inputs = Inputs { text: statement, arguments: &arguments, ..Inputs::default() };
+    let columns = BareColumns::default();
+    let values = run(compute(&rewritten.values, inputs, &columns)).unwrap();
+    let sealed =
+        |column: u8, stored: &[u8]| PhysicalValue::Bytes([&[0, 0, 0, 0, 0, 0, 0, column], stored].concat());
+    let five = 5_i64.to_be_bytes();
+    assert!(values.contains(&PhysicalValue::Client(1)));
+    assert!(values.contains(&sealed(1, b"Ann")) && values.contains(&sealed(2, &five)));
+    assert_eq!(rewritten.extended_text().matches('$').count(), 6 + 3, "six values, three names of terms");
+    let short = Inputs { arguments: &arguments[..2], ..inputs };
+    assert_eq!(run(compute(&rewritten.values, short, &columns)).err().unwrap().sqlstate, "42P02");
+}
+
+#[test]
+fn a_value_outside_its_type_is_an_error_at_its_place() {
+    let columns = BareColumns::default();
+    let error = simple("INSERT INTO accounts (id, balance) VALUES (1, 3000000000)", &columns).unwrap_err();
+    assert_eq!((error.sqlstate, error.position), ("22003", Some(47)));
+    let error = simple("SELECT id FROM accounts WHERE opened > 'tomorrow'", &columns).unwrap_err();
+    assert_eq!((error.sqlstate, error.position), ("22007", Some(40)));
+    assert!(columns.0.lock().unwrap().is_empty(), "what is refused has stored nothing");
+}
+
+#[test]
+fn results_are_opened_in_the_format_that_is_asked_for() {
+    let catalog = catalog();
+    let balance = catalog.schema().column("public", "accounts", "balance").unwrap().clone();
+    let columns = BareColumns::default();
+    let sealed = |number: i64| [&balance.id[..], &number.to_be_bytes()].concat();
+    let output = Output::Sealed(balance.clone());
+    let text = format!("\\x{}", crate::plan::hexadecimal(&sealed(-7)));
+    assert_eq!(output.open(Some(text.as_bytes()), false, false, &columns).unwrap().unwrap(), b"-7");
+    assert_eq!(
+        output.open(Some(&sealed(-7)), true, true, &columns).unwrap().unwrap(),
+        (-7_i32).to_be_bytes()
+    );
+    assert_eq!(output.open(None, true, true, &columns).unwrap(), None);
+    let mut other = sealed(-7);
+    other[0] ^= 1;
+    assert_eq!(output.open(Some(&other), true, true, &columns).unwrap_err().sqlstate, "XX001");
+    let sum = Output::Fold(Fold::Sum, balance.clone());
+    let list = format!(
+        "{{\"\\\\x{}\",NULL,\"\\\\x{}\"}}",
+        crate::plan::hexadecimal(&sealed(40)),
+        crate::plan::hexadecimal(&sealed(2))
+    );
+    assert_eq!(sum.open(Some(list.as_bytes()), false, false, &columns).unwrap().unwrap(), b"42");
+    assert_eq!(sum.open(Some(b"{NULL}"), false, false, &columns).unwrap(), None);
+    let average = Output::Fold(Fold::Average, balance);
+    assert_eq!(
+        average.open(Some(list.as_bytes()), false, false, &columns).unwrap().unwrap(),
+        b"21.0000000000000000"
+    );
+    assert_eq!(sum.shown().unwrap().oid, ColumnType::BigInt.oid());
+}

@@ -1,0 +1,135 @@
+//! What the callers of a tree share: the newest acknowledged state, and inner nodes.
+
+use super::node::{Body, Tag};
+use arras_protocol::mope::{Head, Label, Node};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Most inner nodes that are kept: those of some 30 million values. Where there are more, the lowest go first.
+const NODES_MAX: usize = 4096;
+
+/// An inner node as it was last read or written, with its plains.
+pub(super) struct Inner {
+    pub(super) body: Body,
+    pub(super) tag: Tag,
+}
+
+/// See the module.
+pub(super) struct Cache {
+    /// The newest state that is known to be this column's.
+    pub(super) head: Option<Head>,
+    /// True: ask for the head before relying on it.
+    doubtful: bool,
+    /// What the tree becomes by a change that is being applied.
+    pending: Option<Head>,
+    /// Of the version of `head`; in a verified tree perhaps of others, which their tags tell.
+    nodes: HashMap<Node, Arc<Inner>>,
+    /// The label inserted last.
+    pub(super) last: Option<Label>,
+}
+
+/// The lock is held for a few memory accesses, never across a round.
+pub(super) struct Shared(RwLock<Cache>);
+
+impl Shared {
+    pub(super) fn new(head: Option<Head>) -> Self {
+        let nodes = HashMap::new();
+        Self(RwLock::new(Cache { head, doubtful: false, pending: None, nodes, last: None }))
+    }
+
+    pub(super) fn cache(&self) -> RwLockReadGuard<'_, Cache> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Cache> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change may or may not have been applied, or another was.
+    pub(super) fn doubt(&self) {
+        self.write().doubtful = true;
+    }
+
+    /// Takes over an authentic state. One that is being applied from here is left to whoever applies it.
+    pub(super) fn adopt(&self, head: Head, verified: bool) {
+        let mut cache = self.write();
+        if cache.pending == Some(head) {
+            return;
+        }
+        match cache.head {
+            Some(known) if known.version > head.version => {}
+            Some(known) if known.version == head.version => cache.doubtful = false,
+            Some(_) | None => {
+                cache.head = Some(head);
+                cache.doubtful = false;
+                if !verified {
+                    cache.nodes.clear();
+                }
+            }
+        }
+    }
+
+    /// Keeps an inner node of a version.
+    pub(super) fn keep(&self, version: u64, node: Node, inner: &Arc<Inner>) {
+        let mut cache = self.write();
+        if cache.head.is_some_and(|head| head.version == version) {
+            cache.keep(node, inner);
+        }
+    }
+
+    pub(super) fn expect(&self, head: Option<Head>) {
+        self.write().pending = head;
+    }
+
+    /// A change of ours was applied.
+    pub(super) fn finish(&self, after: After) {
+        let mut cache = self.write();
+        cache.pending = None;
+        if cache.head.is_some_and(|head| head.version > after.head.version) {
+            return;
+        }
+        cache.head = Some(after.head);
+        cache.doubtful = false;
+        cache.last = after.last;
+        for node in after.gone {
+            cache.nodes.remove(&node);
+        }
+        for (node, inner) in after.inners {
+            cache.keep(node, &inner);
+        }
+    }
+}
+
+/// What is known once a change is applied.
+#[derive(Default)]
+pub(super) struct After {
+    pub(super) head: Head,
+    pub(super) last: Option<Label>,
+    /// Inner nodes as they are then.
+    pub(super) inners: Vec<(Node, Arc<Inner>)>,
+    /// Nodes that are there no more.
+    pub(super) gone: Vec<Node>,
+}
+
+impl Cache {
+    /// The state to start from; none if it must be asked for.
+    pub(super) fn start(&self) -> Option<Head> {
+        self.head.filter(|_| !self.doubtful)
+    }
+
+    /// An inner node of a version, with the tag that it must have.
+    pub(super) fn node(&self, version: u64, node: Node, tag: &Tag, verified: bool) -> Option<Arc<Inner>> {
+        let inner = self.nodes.get(&node)?;
+        let right =
+            if verified { inner.tag == *tag } else { self.head.is_some_and(|head| head.version == version) };
+        right.then(|| Arc::clone(inner))
+    }
+
+    fn keep(&mut self, node: Node, inner: &Arc<Inner>) {
+        if self.nodes.len() >= NODES_MAX {
+            let lowest = self.nodes.values().map(|inner| inner.body.level).min();
+            self.nodes.retain(|_, inner| Some(inner.body.level) != lowest);
+        }
+        self.nodes.insert(node, Arc::clone(inner));
+    }
+}

@@ -1,0 +1,322 @@
+//! The tree above changed leaves, made whole again: splits, merges, and the entries of children in their parents, level by
+//! level from the leaves up.
+//!
+//! A node that falls below the least number of entries is joined with a sibling, and what is then too much for one node is
+//! shared out evenly. An entry of an inner node is the child's first key, its label, number and tag: where one of these is
+//! another, the parent has changed, too.
+
+use super::cache::{After, Inner};
+use super::node::{Body, ENTRIES_MIN, Entry, LEVEL_MAX, Tag, shares};
+use super::work::{Path, Work, parent, slot};
+use super::{Miss, Tree};
+use crate::error::IndexError;
+use arras_primitives::wipe::Wiped;
+use arras_protocol::Blob;
+use arras_protocol::mope::{DIGEST_BYTES, Head, Node, TreeStore};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Nodes of a level that change, or that are joined with one that does.
+type Level = BTreeMap<Path, (Node, Body)>;
+
+/// What a change comes to in nodes.
+#[derive(Default)]
+pub(super) struct Rebuilt {
+    /// For the store.
+    pub(super) nodes: Vec<(Node, Option<Blob>)>,
+    /// Without the label inserted last.
+    pub(super) after: After,
+}
+
+/// Siblings that are joined, or a node by itself.
+struct Run {
+    first: Path,
+    last: Path,
+    entries: usize,
+}
+
+/// A node that was written, as its parent is to know it.
+struct Written {
+    ciphertext: Vec<u8>,
+    plain: Wiped,
+    label: u64,
+    node: Node,
+    tag: Tag,
+}
+
+impl Written {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            ciphertext: &self.ciphertext,
+            plain: &self.plain,
+            label: self.label,
+            child: self.node,
+            tag: self.tag,
+        }
+    }
+}
+
+impl<S: TreeStore> Work<'_, S> {
+    /// None if no leaf has changed.
+    pub(super) async fn rebuild(&mut self, entered: usize, left: usize) -> Result<Option<Rebuilt>, Miss> {
+        let mut level: Level = BTreeMap::new();
+        for (path, leaf) in self.leaves.iter_mut().filter(|(_, leaf)| leaf.changed) {
+            let mut body = std::mem::take(&mut leaf.body);
+            body.plains = Wiped::default();
+            level.insert(*path, (leaf.node, body));
+        }
+        if level.is_empty() {
+            return Ok(None);
+        }
+        let mut rebuilt = Rebuilt::default();
+        let values = (self.head.values + entered as u64).saturating_sub(left as u64);
+        let mut root = (self.head.root, [0; 16]);
+        for height in 0..=self.height {
+            if height == self.height {
+                if let Some((node, body)) = level.remove(&0) {
+                    root = self.regrow(node, body, &mut rebuilt)?;
+                }
+                break;
+            }
+            level = self.raise(height, level, &mut rebuilt).await?;
+            if level.is_empty() {
+                break;
+            }
+        }
+        let (root, tag) = root;
+        let version = self.head.version + 1;
+        let mut head = Head { version, root, next: self.next, values, digest: [0; DIGEST_BYTES] };
+        if let Some(tags) = &self.tree.tags {
+            head.digest = tags.digest(&head, &tag);
+        }
+        rebuilt.after.head = head;
+        Ok(Some(rebuilt))
+    }
+
+    /// Writes the nodes of a level below the root's; returns their parents that change with them.
+    async fn raise(&mut self, height: u8, mut level: Level, rebuilt: &mut Rebuilt) -> Result<Level, Miss> {
+        let runs = self.join(height, &mut level).await?;
+        let mut parents: Level = BTreeMap::new();
+        let mut runs = runs.into_iter().peekable();
+        while let Some(path) = runs.peek().map(|run| parent(run.first)) {
+            let (node, inner) = match self.inners.get(&(height + 1, path)) {
+                Some((node, inner)) => (*node, Arc::clone(inner)),
+                None => return Err(IndexError::Peer("a node was read before its parent").into()),
+            };
+            let old = &inner.body;
+            let layout = self.tree.layout;
+            let mut body = Body::with_capacity(old.level, old.len() + 1, &layout);
+            let (mut from, mut changed) = (0, false);
+            while let Some(run) = runs.next_if(|run| parent(run.first) == path) {
+                let until = slot(run.last) + 1;
+                let known = old.entry(slot(run.first), &layout);
+                let written = self.write_run(&run, &mut level, known, rebuilt)?;
+                body.append(old, from..slot(run.first), &layout);
+                changed |= run.first != run.last || written.len() != 1;
+                for written in written {
+                    changed |= !same(&known, &written.entry());
+                    body.push(written.entry(), &layout);
+                }
+                from = until;
+            }
+            if changed {
+                body.append(old, from..old.len(), &layout);
+                parents.insert(path, (node, body));
+            }
+        }
+        Ok(parents)
+    }
+
+    /// Finds siblings for nodes that have too few entries, and reads them.
+    async fn join(&mut self, height: u8, level: &mut Level) -> Result<Vec<Run>, Miss> {
+        // A node whose next sibling is joined with it.
+        let mut bonds: BTreeSet<Path> = BTreeSet::new();
+        loop {
+            let runs = runs(level, &bonds);
+            let mut missing = BTreeSet::new();
+            let before = bonds.len();
+            for run in runs.iter().filter(|run| run.entries < ENTRIES_MIN) {
+                let siblings = self.inner(height + 1, parent(run.first))?.len();
+                let other = if slot(run.last) + 1 < siblings {
+                    bonds.insert(run.last);
+                    run.last + 1
+                } else if slot(run.first) > 0 {
+                    bonds.insert(run.first - 1);
+                    run.first - 1
+                } else {
+                    continue;
+                };
+                if !level.contains_key(&other) {
+                    missing.insert(other);
+                }
+            }
+            if bonds.len() == before {
+                return Ok(runs);
+            }
+            let missing: Vec<Path> = missing.into_iter().collect();
+            self.load_at(height, &missing).await?;
+            for path in missing {
+                level.insert(path, self.copy(height, path)?);
+            }
+        }
+    }
+
+    /// A node that was read and has not changed, to be joined with another.
+    fn copy(&self, height: u8, path: Path) -> Result<(Node, Body), IndexError> {
+        let layout = &self.tree.layout;
+        if height > 0 {
+            let node = self.inners.get(&(height, path)).map_or(0, |(node, _)| *node);
+            let body = self.inner(height, path)?;
+            return Ok((node, body.part(0..body.len(), layout)));
+        }
+        let leaf = self.leaf(path)?;
+        let mut body = leaf.body.part(0..leaf.body.len(), layout);
+        body.plains = Wiped::default();
+        Ok((leaf.node, body))
+    }
+
+    /// Writes the nodes that siblings, joined and shared out, come to. `known` is the first of them as their parent knows it.
+    fn write_run(
+        &mut self,
+        run: &Run,
+        level: &mut Level,
+        known: Entry<'_>,
+        rebuilt: &mut Rebuilt,
+    ) -> Result<Vec<Written>, IndexError> {
+        let mut joined: Option<Body> = None;
+        let mut numbers = Vec::new();
+        for path in run.first..=run.last {
+            let Some((node, body)) = level.remove(&path) else { continue };
+            numbers.push(node);
+            match &mut joined {
+                None => joined = Some(body),
+                Some(joined) => joined.append(&body, 0..body.len(), &self.tree.layout),
+            }
+        }
+        self.write(joined.unwrap_or_default(), numbers, Some(known), rebuilt)
+    }
+
+    /// Writes a body as one node or several, under the numbers that there are and new ones.
+    fn write(
+        &mut self,
+        body: Body,
+        numbers: Vec<Node>,
+        known: Option<Entry<'_>>,
+        rebuilt: &mut Rebuilt,
+    ) -> Result<Vec<Written>, IndexError> {
+        let mut numbers = numbers.into_iter();
+        let entries = body.len();
+        let mut written = Vec::new();
+        let mut whole = Some(body);
+        let count = shares(entries).count();
+        for share in shares(entries) {
+            let node = numbers.next().unwrap_or_else(|| self.allocate());
+            let part = if count == 1 {
+                whole.take()
+            } else {
+                whole.as_ref().map(|body| body.part(share, &self.tree.layout))
+            };
+            written.push(self.tree.write_node(node, part.unwrap_or_default(), known.as_ref(), rebuilt)?);
+        }
+        for node in numbers {
+            rebuilt.nodes.push((node, None));
+            rebuilt.after.gone.push(node);
+        }
+        Ok(written)
+    }
+
+    /// Writes what was the root, and new roots above it as far as that takes more than one node, or none where all is gone.
+    fn regrow(&mut self, node: Node, body: Body, rebuilt: &mut Rebuilt) -> Result<(Node, Tag), IndexError> {
+        let (mut node, mut body) = (node, body);
+        loop {
+            if body.level > 0 && body.len() == 1 {
+                return Ok(self.collapse(node, &body, rebuilt));
+            }
+            let height = body.level;
+            let mut written = self.write(body, vec![node], None, rebuilt)?;
+            let (Some(only), 0..=1) = (written.last(), written.len()) else {
+                if written.is_empty() {
+                    return Ok((0, [0; 16]));
+                }
+                if height == LEVEL_MAX {
+                    return Err(IndexError::Caller("an order-preserving tree cannot hold so many values"));
+                }
+                let layout = self.tree.layout;
+                body = Body::with_capacity(height + 1, written.len(), &layout);
+                written.drain(..).for_each(|child| body.push(child.entry(), &layout));
+                node = self.allocate();
+                continue;
+            };
+            return Ok((only.node, only.tag));
+        }
+    }
+
+    /// The root has one child: that is the root now.
+    fn collapse(&mut self, node: Node, body: &Body, rebuilt: &mut Rebuilt) -> (Node, Tag) {
+        rebuilt.nodes.push((node, None));
+        rebuilt.after.gone.push(node);
+        let mut root = (body.children[0], body.tags.first().copied().unwrap_or_default());
+        while let Some(at) = rebuilt
+            .after
+            .inners
+            .iter()
+            .position(|(written, inner)| *written == root.0 && inner.body.len() == 1)
+        {
+            let (gone, inner) = rebuilt.after.inners.swap_remove(at);
+            rebuilt.nodes.retain(|(written, _)| *written != gone);
+            rebuilt.nodes.push((gone, None));
+            rebuilt.after.gone.push(gone);
+            root = (inner.body.children[0], inner.body.tags.first().copied().unwrap_or_default());
+        }
+        root
+    }
+}
+
+impl<S: TreeStore> Tree<S> {
+    /// Writes a node.
+    fn write_node(
+        &self,
+        node: Node,
+        body: Body,
+        known: Option<&Entry<'_>>,
+        rebuilt: &mut Rebuilt,
+    ) -> Result<Written, IndexError> {
+        let bytes = body.encode(&self.layout);
+        let tag = self.tags.as_ref().map_or([0; 16], |tags| tags.node(&bytes));
+        rebuilt.nodes.push((node, Some(Blob(bytes))));
+        let ciphertext = body.ciphertext(0, &self.layout).to_vec();
+        let mut plain = Wiped::with_capacity(self.layout.plain_bytes);
+        match known {
+            Some(known) if known.ciphertext == ciphertext => plain.extend_from_slice(known.plain),
+            Some(_) | None => self.cipher.open_each(&ciphertext, &mut plain)?,
+        }
+        let written = Written { ciphertext, plain, label: body.labels[0], node, tag };
+        if body.level > 0 {
+            rebuilt.after.inners.push((node, Arc::new(Inner { body, tag })));
+        }
+        Ok(written)
+    }
+}
+
+/// The nodes of a level, those that are joined together.
+fn runs(level: &Level, bonds: &BTreeSet<Path>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::with_capacity(level.len());
+    for (path, (_, body)) in level {
+        match runs.last_mut() {
+            Some(run) if bonds.contains(&run.last) && run.last + 1 == *path => {
+                run.last = *path;
+                run.entries += body.len();
+            }
+            Some(_) | None => runs.push(Run { first: *path, last: *path, entries: body.len() }),
+        }
+    }
+    runs
+}
+
+/// True if a parent knows a child as it is.
+fn same(known: &Entry<'_>, is: &Entry<'_>) -> bool {
+    known.ciphertext == is.ciphertext
+        && known.label == is.label
+        && known.child == is.child
+        && known.tag == is.tag
+}

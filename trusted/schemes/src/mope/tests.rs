@@ -1,0 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
+mod changes;
+mod sharing;
+mod support;
