@@ -9,6 +9,9 @@
 //! |   |-- CollectionRowId                 deterministic AEAD of the canonical `_id`; its tag is the row id
 //! |   |-- CollectionHeaderSeal            AEAD of a document's header
 //! |   `-- CollectionValuesSeal            AEAD of the values of a document's fields
+//! |-- Column(id)                          one a column of a SQL table; id is the 8 bytes that the schema file gives it
+//! |   |-- ColumnSeal                      AEAD of the column's values
+//! |   `-- ColumnEquality                  deterministic tag of a value: the term that equal values share
 //! `-- Index(id)                           one an index; id is the index's random 8 bytes
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
 //!     |-- ArxEqCounterSlots               arx_eq: PRF, value -> name of its counter in the proxy's store
@@ -70,6 +73,12 @@ pub enum Purpose<'a> {
     CollectionRowId,
     /// From `Collection`.
     CollectionValuesSeal,
+    /// From a root, with the column's id.
+    Column(&'a [u8; 8]),
+    /// From `Column`. All 32 bytes are used (AES-SIV takes two AES-128 keys).
+    ColumnEquality,
+    /// From `Column`.
+    ColumnSeal,
     /// From a root, with the index's id.
     Index(&'a [u8; 8]),
     /// From a root.
@@ -132,6 +141,9 @@ impl<'a> Purpose<'a> {
             Self::CollectionHeaderSeal => ("collection header seal", b""),
             Self::CollectionRowId => ("collection row id", b""),
             Self::CollectionValuesSeal => ("collection values seal", b""),
+            Self::Column(id) => ("column", id),
+            Self::ColumnEquality => ("column equality", b""),
+            Self::ColumnSeal => ("column seal", b""),
             Self::Index(id) => ("index", id),
             Self::ProxyRunning => ("proxy running", b""),
             Self::ProxyStoreSeal => ("proxy store seal", b""),

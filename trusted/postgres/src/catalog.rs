@@ -6,6 +6,7 @@
 
 use crate::column_type::ColumnType;
 use crate::schema::Schema;
+use arras_service::columns::{Declared, Padding};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -121,4 +122,43 @@ pub enum Order {
     Mope,
     /// The same, of the values that are stored at the same time.
     Stope,
+}
+
+impl Encryption {
+    /// The column as the holder of keys is told of it.
+    #[must_use]
+    pub fn declared(&self) -> Declared {
+        let padding = match (self.kind, self.max_bytes) {
+            (ColumnType::Numeric(Some((precision, _))), _) => {
+                // Sign, point and the zero before it; the longest name of what is no number.
+                Padding::To((usize::from(precision) + 3).max("-Infinity".len()))
+            }
+            (ColumnType::Text | ColumnType::Varchar(_) | ColumnType::Bytea, Some(most)) => {
+                Padding::To(most.into())
+            }
+            (
+                ColumnType::Numeric(None)
+                | ColumnType::Text
+                | ColumnType::Varchar(_)
+                | ColumnType::Bytea
+                | ColumnType::Json
+                | ColumnType::Jsonb,
+                _,
+            ) => Padding::InSteps,
+            (
+                ColumnType::SmallInt
+                | ColumnType::Integer
+                | ColumnType::BigInt
+                | ColumnType::Real
+                | ColumnType::DoublePrecision
+                | ColumnType::Date
+                | ColumnType::Timestamp
+                | ColumnType::TimestampTz
+                | ColumnType::Uuid
+                | ColumnType::Boolean,
+                _,
+            ) => Padding::None,
+        };
+        Declared { id: self.id, padding }
+    }
 }

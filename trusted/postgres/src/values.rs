@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What `arras.mope_bound` is given first: below all labels.
-pub const BOUND_BELOW_ALL: u8 = 0;
-/// The label of the ciphertext that follows.
-pub const BOUND_AT: u8 = 1;
+const BOUND_BELOW_ALL: u8 = 0;
 /// Above all labels.
-pub const BOUND_ABOVE_ALL: u8 = 2;
-/// One more than the label of the ciphertext that follows.
-pub const BOUND_AFTER: u8 = 3;
-/// One less than the label of the ciphertext that follows.
-pub const BOUND_BEFORE: u8 = 4;
+const BOUND_ABOVE_ALL: u8 = 1;
+/// The label of the ciphertext that follows.
+const BOUND_AT: u8 = 2;
+/// Just below the label of the ciphertext that follows.
+const BOUND_BEFORE: u8 = 3;
+/// Just above the label of the ciphertext that follows.
+const BOUND_AFTER: u8 = 4;
 
 /// A parameter that a client bound.
 #[derive(Clone, Copy)]

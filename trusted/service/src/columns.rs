@@ -10,6 +10,26 @@ use std::pin::Pin;
 /// What an operation that asks the database comes to.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServiceError>> + Send + 'a>>;
 
+/// How the lengths of a column's sealed values are made to say no more than the column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// All values of the type have one length: there is nothing to hide.
+    None,
+    /// Every value is sealed at one length, that of the longest, in bytes.
+    To(usize),
+    /// The type has no longest value: lengths show in steps of 32 bytes, from 256 bytes on of an eighth of themselves.
+    InSteps,
+}
+
+/// A column whose keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The 8 bytes that the schema gave it.
+    pub id: [u8; 8],
+    /// How its values are padded.
+    pub padding: Padding,
+}
+
 /// The keys of one column, behind operations.
 pub trait ColumnKeys: Send + Sync {
     /// Seals a canonical value: randomised, bound to the column, padded so that its length says what the column's type

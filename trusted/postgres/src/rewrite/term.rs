@@ -5,7 +5,7 @@ use super::constant::{Constant, Written, cast_agrees};
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Form, Piece, Side, Value, hexadecimal};
+use crate::plan::{Form, Piece, Side, Value};
 use std::sync::Arc;
 
 /// A term of a column.
@@ -70,9 +70,9 @@ fn bound_of(order: Order) -> &'static str {
 /// A value's place in a text, as it stands there in its form.
 pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
     let call = |function: &str, encryption: &Encryption| {
-        let id = hexadecimal(&encryption.id);
+        let id = i64::from_be_bytes(encryption.id);
         vec![
-            Piece::Text(format!("{function}('\\x{id}'::bytea, ")),
+            Piece::Text(format!("{function}('{id}'::bigint, ")),
             Piece::Value(index),
             Piece::Text(")".into()),
         ]

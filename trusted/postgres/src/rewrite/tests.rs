@@ -67,13 +67,8 @@ fn text_of(rewritten: &Rewritten) -> String {
         Piece::Value(index) => shown(rewritten, *index),
     };
     let mut text: String = rewritten.pieces.iter().map(part).collect();
-    for (long, short) in [
-        ("arras.mope_bound('\\x00000000000000", "bound('"),
-        ("arras.mope_order('\\x00000000000000", "label('"),
-    ] {
-        text = text.replace(long, short);
-    }
-    text = text.replace("'::bytea, ", "', ");
+    text = text.replace("arras.mope_bound('", "bound('0").replace("arras.mope_order('", "label('0");
+    text = text.replace("'::bigint, ", "', ");
     let outputs = match &rewritten.outputs {
         Outputs::AsSent => return text,
         Outputs::Columns(list) => list.iter().map(|output| match output {

@@ -1,0 +1,130 @@
+//! Values of columns of SQL tables as the database stores them: a sealed value, and a term that equal values share.
+//!
+//! *Parameters.* Values are sealed with AES-256-GCM-SIV under a key of the column's own, at a random nonce; associated data
+//! is the column's id. What is sealed begins with the version of the root that it was sealed under: the keyring's newest,
+//! while values of older ones still open. Equality terms are AES-SIV tags under the *oldest* root, as a term that changed
+//! with the keyring would not be equal to itself.
+//!
+//! *Leakage.* Sealed values: their lengths, which are one for a column whose type or declaration has a longest value, and
+//! show steps for one that has none ([`Padding`]); the version. Equality terms: which values of the columns that share a
+//! key are equal, and so how often each is there.
+
+#[cfg(test)]
+mod tests;
+
+use arras_keys::{Key, Purpose};
+use arras_primitives::aead::{Aead, NONCE_BYTES};
+use arras_primitives::det_aead::DetAead;
+use arras_schemes::padding::{pad, pad_in_proportion, unpad};
+use arras_service::columns::{ColumnKeys, Declared, Padding};
+use arras_service::{Fault, ServiceError};
+use rand::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Bytes of a version before what is sealed.
+const VERSION_BYTES: usize = 4;
+/// What lengths are rounded up to where they have no limit.
+const STEP: usize = 32;
+
+/// Seals and opens the values of one column.
+pub struct ColumnSealer {
+    declared: Declared,
+    /// By the version of the root, the newest last.
+    seals: Vec<(u32, Aead)>,
+    equality: DetAead,
+}
+
+impl std::fmt::Debug for ColumnSealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ColumnSealer({:?})", self.declared)
+    }
+}
+
+impl ColumnSealer {
+    /// Derives the ciphers of a column from the keyring's roots: versions and roots, the oldest first. None without a root.
+    #[must_use]
+    pub fn new<'k>(declared: Declared, roots: impl IntoIterator<Item = (u32, &'k Key)>) -> Option<Self> {
+        let (mut seals, mut equality) = (Vec::new(), None);
+        for (version, root) in roots {
+            let column = root.child(Purpose::Column(&declared.id));
+            seals.push((version, Aead::new(column.child(Purpose::ColumnSeal).expose())));
+            equality.get_or_insert_with(|| DetAead::new(column.child(Purpose::ColumnEquality).expose()));
+        }
+        Some(Self { declared, seals, equality: equality? })
+    }
+
+    fn padded(&self, canonical: &[u8]) -> Zeroizing<Vec<u8>> {
+        // With room for all of the padding, so that no copy of the value is left behind by a growing vector.
+        let room = canonical.len() + canonical.len() / 8 + 2 * STEP;
+        let plaintext = |room| {
+            let mut plaintext = Vec::with_capacity(room);
+            plaintext.extend_from_slice(canonical);
+            plaintext
+        };
+        Zeroizing::new(match self.declared.padding {
+            Padding::None => canonical.to_vec(),
+            Padding::To(longest) => {
+                let length = longest.max(canonical.len()) + 1;
+                pad(plaintext(length), length)
+            }
+            Padding::InSteps => pad_in_proportion(plaintext(room), STEP),
+        })
+    }
+}
+
+impl ColumnKeys for ColumnSealer {
+    fn seal(&self, canonical: &[u8]) -> Vec<u8> {
+        let Some((version, seal)) = self.seals.last() else { return Vec::new() };
+        let mut nonce = [0; NONCE_BYTES];
+        rand::rng().fill_bytes(&mut nonce);
+        let sealed = seal.seal(&nonce, &self.declared.id, &self.padded(canonical));
+        [&version.to_be_bytes()[..], &sealed].concat()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let refused = || {
+            ServiceError::new(
+                Fault::Corruption,
+                "a value of an encrypted column does not open: it was altered, moved, or sealed under another key",
+            )
+        };
+        let (version, sealed) = sealed.split_first_chunk::<VERSION_BYTES>().ok_or_else(refused)?;
+        let version = u32::from_be_bytes(*version);
+        let (_, seal) = self.seals.iter().find(|(known, _)| *known == version).ok_or_else(refused)?;
+        let padded = Zeroizing::new(seal.open(&self.declared.id, sealed).map_err(|_| refused())?);
+        match self.declared.padding {
+            Padding::None => Ok(padded.to_vec()),
+            Padding::To(_) | Padding::InSteps => Ok(unpad(&padded).map_err(|_| refused())?.to_vec()),
+        }
+    }
+
+    fn equality(&self, canonical: &[u8]) -> [u8; 16] {
+        self.equality.tag(&[&self.declared.id], canonical)
+    }
+}
+
+/// The sealers of a schema's columns.
+#[derive(Debug, Default)]
+pub struct ColumnSealers {
+    by_id: BTreeMap<[u8; 8], Arc<ColumnSealer>>,
+}
+
+impl ColumnSealers {
+    /// The sealers of columns, from the keyring's roots, the oldest first.
+    #[must_use]
+    pub fn new(declared: impl IntoIterator<Item = Declared>, roots: &[(u32, &Key)]) -> Self {
+        let sealer = |declared: Declared| {
+            let sealer = ColumnSealer::new(declared, roots.iter().copied())?;
+            Some((declared.id, Arc::new(sealer)))
+        };
+        Self { by_id: declared.into_iter().filter_map(sealer).collect() }
+    }
+
+    /// The sealer of a column; none if it is not one of them.
+    #[must_use]
+    pub fn get(&self, column: [u8; 8]) -> Option<Arc<ColumnSealer>> {
+        self.by_id.get(&column).cloned()
+    }
+}
