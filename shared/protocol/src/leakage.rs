@@ -6,6 +6,8 @@
 //! below leave that out.
 
 pub mod bplus;
+pub mod mope;
+pub mod sql;
 
 /// One thing an attacker learns. Ordered from the least to the most telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,6 +16,7 @@ mod frames;
 mod pipeline;
 pub mod plan;
 mod replies;
+pub mod report;
 mod rewrite;
 pub mod schema;
 mod scram;

@@ -20,11 +20,11 @@
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 use crate::ore::Scheme;
 
-const FREQUENCY: &str =
+pub(super) const FREQUENCY: &str =
     "nkw_frequency: frequency analysis (snapshot attacker with an auxiliary distribution)";
-const SORTING: &str =
+pub(super) const SORTING: &str =
     "nkw_sorting: the order of a dense column is its values (snapshot attacker who knows the domain)";
-const CUMULATIVE: &str =
+pub(super) const CUMULATIVE: &str =
     "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
 const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";

@@ -16,6 +16,17 @@ pub(super) fn read_schema(path: &Path) -> Result<Schema, Failure> {
     Ok(Schema::parse(&text, &path.display().to_string())?)
 }
 
+/// A schema of tables, if the file is one: it declares no collection.
+fn sql_schema(path: &Path) -> Result<Option<arras_postgres::Schema>, Failure> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Failure::Io { path: path.to_path_buf(), source })?;
+    // What is no TOML is a schema of collections, whose reader says where it is wrong.
+    let is_sql = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("tables"));
+    let parsed =
+        is_sql.then(|| arras_postgres::Schema::parse(&text, &path.display().to_string())).transpose();
+    parsed.map_err(|error| Failure::Check(error.to_string()))
+}
+
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?;
@@ -24,6 +35,10 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
         let what = "the configuration names no schema: set schema = \"schema.toml\" in it, or give --schema";
         return Err(Failure::Check(what.into()));
     };
+    if let Some(schema) = sql_schema(&path)? {
+        print!("{}", arras_postgres::report::text(&arras_postgres::report::report(&schema)));
+        return Ok(());
+    }
     let mut schema = read_schema(&path)?;
     if let (Some(configuration), true) = (&configuration, arguments.apply) {
         return apply::run(configuration, schema);
