@@ -7,6 +7,7 @@
 
 use crate::catalog::Encryption;
 use crate::error::SqlError;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -177,15 +178,23 @@ pub enum Fold {
 /// Several statements in place of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Program {
-    /// Statements one after another, in the client's transaction or one of their own: a table's physical layout. The
-    /// client is answered with the first one's tag, as of the statement that it sent.
-    Layout(Vec<Rewritten>),
+    /// A table's physical layout.
+    Layout(Layout),
     /// New values from old ones.
     Recompute(Recompute),
     /// `COPY ... FROM`: rows that the proxy encrypts and stores.
     CopyIn(CopyIn),
     /// `COPY ... TO`: the rows of a query, which the proxy opens and writes.
     CopyOut(CopyOut),
+}
+
+/// Statements one after another, in the client's transaction or one of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// The statements; none has values.
+    pub steps: Vec<Rewritten>,
+    /// The one whose tag and notices the client is answered with, by its index.
+    pub answer: usize,
 }
 
 /// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
@@ -277,6 +286,25 @@ pub struct CopyFormat {
 }
 
 impl Rewritten {
+    /// A statement without values.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { pieces: vec![Piece::Text(text.into())], ..Self::default() }
+    }
+
+    /// The columns whose labels the statement stores, rising: their order must be held to the transaction's end
+    /// (`arras.mope_hold`, in a statement before).
+    #[must_use]
+    pub fn held(&self) -> Vec<[u8; 8]> {
+        let stored = self.values.iter().filter_map(|value| match &value.form {
+            Form::Order(encryption) => Some(encryption.id),
+            Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) | Form::Bound(..) => {
+                None
+            }
+        });
+        stored.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The text for the extended protocol: the value of index 0 is `$1`.
     #[must_use]
     pub fn extended_text(&self) -> String {

@@ -6,6 +6,7 @@ mod constant;
 mod edits;
 mod expression;
 mod from;
+mod layout;
 mod mention;
 mod scope;
 mod select;

@@ -1,10 +1,11 @@
 //! One statement that mentions an encrypted table.
 
 use super::analysis::Analysis;
+use super::layout::Beside;
 use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Action, Outputs};
+use crate::plan::{Action, Layout, Outputs, Program};
 use crate::text::Lexemes;
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -62,8 +63,38 @@ pub(super) fn plan(
     }
     let statement = parse(text, lexemes, mention)?;
     let mut analysis = Analysis::new(text, lexemes, catalog);
-    let results = analysis.statement(&statement)?;
-    finish(analysis, &results)
+    match &statement {
+        Statement::CreateTable(table) => {
+            let beside = analysis.create_table(table)?;
+            finish_layout(analysis, beside)
+        }
+        Statement::AlterTable(alter) => {
+            let beside = analysis.alter_table(alter)?;
+            finish_layout(analysis, beside)
+        }
+        Statement::CreateIndex(index) => {
+            analysis.create_index(index)?;
+            finish(analysis, &[])
+        }
+        _ => {
+            let results = analysis.statement(&statement)?;
+            finish(analysis, &results)
+        }
+    }
+}
+
+/// A statement about a table's columns, with those beside it.
+fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlError> {
+    let action = finish(analysis, &[])?;
+    let Beside { before, after } = beside;
+    match action {
+        Action::Rewritten(rewritten) if !before.is_empty() || !after.is_empty() => {
+            let answer = before.len();
+            let steps = before.into_iter().chain([rewritten]).chain(after).collect();
+            Ok(Action::Program(Box::new(Program::Layout(Layout { steps, answer }))))
+        }
+        Action::Rewritten(_) | Action::Unchanged | Action::Program(_) | Action::Refused(_) => Ok(action),
+    }
 }
 
 fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {

@@ -3,7 +3,7 @@
 mod golden;
 
 use crate::catalog::{Catalog, Column, Table};
-use crate::plan::{Action, Fold, Form, Output, Outputs, Piece, Rewritten, Source};
+use crate::plan::{Action, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
 use crate::schema::Schema;
 use std::sync::Arc;
 
@@ -89,7 +89,16 @@ pub(super) fn outcome(statement: &str) -> String {
     match &planned.action {
         Action::Unchanged => "unchanged".into(),
         Action::Rewritten(rewritten) => text_of(rewritten),
-        Action::Program(program) => format!("{program:?}"),
+        Action::Program(program) => match &**program {
+            Program::Layout(layout) => {
+                let mark = |index: usize| if index == layout.answer { "* " } else { "" };
+                let steps = layout.steps.iter().enumerate();
+                let texts: Vec<String> =
+                    steps.map(|(index, step)| format!("{}{}", mark(index), text_of(step))).collect();
+                texts.join("; ")
+            }
+            other => format!("{other:?}"),
+        },
         Action::Refused(error) => {
             let place = error.position.map_or(String::new(), |at| at.to_string());
             format!("{} {place}: {}", error.sqlstate, error.message)

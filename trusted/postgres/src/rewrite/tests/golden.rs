@@ -209,6 +209,73 @@ fn rows_are_stored_with_their_terms() {
 }
 
 #[test]
+fn tables_are_laid_out_with_terms() {
+    check(&[
+        (
+            "CREATE TABLE accounts (id serial PRIMARY KEY, owner text NOT NULL UNIQUE, balance int, memo text)",
+            "* CREATE TABLE accounts (id serial PRIMARY KEY, \"owner\" bytea NOT NULL, \"owner$eq\" bytea NOT NULL UNIQUE, \
+             \"balance\" bytea, \"balance$eq\" bytea, \"balance$ord\" bigint, \"memo\" bytea); CREATE INDEX IF NOT EXISTS \
+             \"arras_0000000000000002_equality\" ON accounts (\"balance$eq\"); CREATE INDEX IF NOT EXISTS \
+             \"arras_0000000000000002_order\" ON accounts (\"balance$ord\"); SELECT arras.mope_store_in('2', \
+             'accounts'::regclass, 'balance$ord')",
+        ),
+        (
+            "CREATE TABLE public.payments (payer text REFERENCES accounts (owner) ON DELETE CASCADE, UNIQUE (id, payer), \
+             FOREIGN KEY (owner) REFERENCES accounts (owner), owner varchar, id int)",
+            "42P16 164: column payments.owner is declared as text in the schema file, and created as VARCHAR",
+        ),
+        (
+            "CREATE TABLE public.payments (payer text REFERENCES accounts (owner) ON DELETE CASCADE, UNIQUE (id, payer), \
+             owner text, FOREIGN KEY (owner) REFERENCES accounts (owner))",
+            "* CREATE TABLE public.payments (\"payer\" bytea, \"payer$eq\" bytea REFERENCES accounts (\"owner$eq\") ON DELETE \
+             CASCADE, UNIQUE (id, \"payer$eq\"), \"owner\" bytea, \"owner$eq\" bytea, FOREIGN KEY (\"owner$eq\") \
+             REFERENCES accounts (\"owner$eq\")); CREATE INDEX IF NOT EXISTS \"arras_0000000000000005_equality\" ON \
+             public.payments (\"payer$eq\"); CREATE INDEX IF NOT EXISTS \"arras_0000000000000007_equality\" ON \
+             public.payments (\"owner$eq\")",
+        ),
+        (
+            "ALTER TABLE accounts ADD COLUMN balance integer NOT NULL, DROP COLUMN opened CASCADE",
+            "SELECT arras.mope_forget('3', 'accounts'::regclass, 'opened$ord'); * ALTER TABLE accounts ADD COLUMN \
+             \"balance\" bytea NOT NULL, ADD COLUMN \"balance$eq\" bytea NOT NULL, ADD COLUMN \"balance$ord\" bigint NOT \
+             NULL, DROP COLUMN \"opened\", DROP COLUMN \"opened$ord\" CASCADE; CREATE INDEX IF NOT EXISTS \
+             \"arras_0000000000000002_equality\" ON accounts (\"balance$eq\"); CREATE INDEX IF NOT EXISTS \
+             \"arras_0000000000000002_order\" ON accounts (\"balance$ord\"); SELECT arras.mope_store_in('2', \
+             'accounts'::regclass, 'balance$ord')",
+        ),
+        (
+            "CREATE INDEX by_balance ON accounts (id, balance DESC) WHERE owner IS NOT NULL",
+            "CREATE INDEX by_balance ON accounts (id, \"balance$ord\" DESC) WHERE owner IS NOT NULL",
+        ),
+        ("CREATE UNIQUE INDEX ON accounts (owner)", "CREATE UNIQUE INDEX ON accounts (\"owner$eq\")"),
+        (
+            "CREATE INDEX ON accounts (memo)",
+            "0A000 27: column accounts.memo is encrypted without \"equality\": an index needs it",
+        ),
+        (
+            "CREATE INDEX ON accounts (lower(owner))",
+            "0A000 33: column accounts.owner is encrypted: function lower() cannot read it",
+        ),
+        (
+            "CREATE TABLE accounts (balance int CHECK (balance > 0))",
+            "0A000 24: column accounts.balance is encrypted: it cannot have CHECK (balance > 0), which the server would \
+             compute or check",
+        ),
+        (
+            "CREATE TABLE accounts (balance int, CHECK (balance > 0))",
+            "0A000 44: balance is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+        (
+            "ALTER TABLE accounts RENAME TO others",
+            "0A000 1: accounts has encrypted columns: RENAME TO others is not rewritten",
+        ),
+        (
+            "CREATE TABLE copies AS SELECT * FROM accounts",
+            "0A000 38: accounts is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+    ]);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_with_its_place() {
     check(&[
         (

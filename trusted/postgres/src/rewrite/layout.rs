@@ -1,0 +1,491 @@
+//! Tables and indexes: an encrypted column becomes its sealed value and its terms.
+
+use super::analysis::{Analysis, Reference};
+use super::scope::{Relation, RelationColumn, Scope};
+use super::term::Term;
+use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
+use crate::error::{SqlError, sqlstate};
+use crate::plan::{Piece, Rewritten, hexadecimal};
+use crate::text::{fold, quoted};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex, CreateTable,
+    Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName, TableConstraint,
+};
+use sqlparser::tokenizer::Token;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A table's declared columns.
+type DeclaredColumns = BTreeMap<String, Arc<Encryption>>;
+
+/// Statements beside the client's own: those before it, those after it.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    pub(super) before: Vec<Rewritten>,
+    pub(super) after: Vec<Rewritten>,
+}
+
+/// An index of a column's term, named after the column's id: names of ours and the application's do not meet.
+fn index_of_term(table: &str, name: &str, encryption: &Encryption, term: Term) -> Rewritten {
+    let index = quoted(&format!("arras_{}_{}", hexadecimal(&encryption.id), term.operation()));
+    let column = quoted(&format!("{name}{}", term.suffix()));
+    Rewritten::plain(format!("CREATE INDEX IF NOT EXISTS {index} ON {table} ({column})"))
+}
+
+/// Tells the database's functions that a column's labels are stored there, or are no more.
+fn labels_in(function: &str, table: &str, name: &str, encryption: &Encryption) -> Rewritten {
+    let id = i64::from_be_bytes(encryption.id);
+    let text = |text: &str| text.replace('\'', "''");
+    let column = text(&format!("{name}{}", Term::Order.suffix()));
+    Rewritten::plain(format!(
+        "SELECT arras.{function}('{id}'::bigint, '{}'::regclass, '{column}')",
+        text(table)
+    ))
+}
+
+impl Analysis<'_> {
+    /// What is declared of a table, by its name as it is written.
+    fn declared(&self, name: &ObjectName) -> Result<Option<DeclaredColumns>, SqlError> {
+        let parts: Vec<String> = name
+            .0
+            .iter()
+            .filter_map(|part| part.as_ident())
+            .map(|part| fold(&part.value, part.quote_style.is_some()))
+            .collect();
+        let tables = &self.catalog.schema().tables;
+        match &parts[..] {
+            [table] => {
+                let mut named = tables.iter().filter(|((_, name), _)| name == table);
+                match (named.next(), named.next()) {
+                    (found, None) => Ok(found.map(|(_, columns)| columns.clone())),
+                    (_, Some(_)) => Err(self.unsupported(
+                        0,
+                        format!("tables called \"{table}\" are declared in more than one schema"),
+                        "Write the schema before the table's name.",
+                    )),
+                }
+            }
+            [schema, table] => Ok(tables.get(&(schema.clone(), table.clone())).cloned()),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn create_table(&mut self, table: &CreateTable) -> Result<Beside, SqlError> {
+        let Some(declared) = self.declared(&table.name)? else {
+            self.understand_name(&table.name);
+            return Ok(Beside::default());
+        };
+        let odd = table.query.is_some()
+            || table.like.is_some()
+            || table.inherits.is_some()
+            || table.partition_of.is_some()
+            || table.temporary;
+        if odd {
+            return Err(self.unsupported(
+                0,
+                format!(
+                    "{} is declared with encrypted columns: it is created with its own list of them",
+                    table.name
+                ),
+                "Write CREATE TABLE with the columns.",
+            ));
+        }
+        self.watch_relation(&relation_of(table.columns.iter().map(|column| &column.name), &declared));
+        self.understand_name(&table.name);
+        let text = table.name.to_string();
+        let mut beside = Beside::default();
+        for column in &table.columns {
+            let name = fold(&column.name.value, column.name.quote_style.is_some());
+            match declared.get(&name) {
+                None => self.understand(&column.name),
+                Some(encryption) => {
+                    let unique = self.column_definition(column, &name, encryption, ", ")?;
+                    self.beside_column(&text, &name, encryption, unique, &mut beside);
+                }
+            }
+        }
+        table.constraints.iter().try_for_each(|constraint| self.constraint(constraint, &declared))?;
+        Ok(beside)
+    }
+
+    /// The indexes of a new column's terms.
+    fn beside_column(
+        &self,
+        table: &str,
+        name: &str,
+        encryption: &Arc<Encryption>,
+        unique: bool,
+        beside: &mut Beside,
+    ) {
+        for term in encryption.terms().filter(|term| *term == Term::Order || !unique) {
+            beside.after.push(index_of_term(table, name, encryption, term));
+        }
+        if encryption.order.is_some() {
+            beside.after.push(labels_in("mope_store_in", table, name, encryption));
+        }
+    }
+
+    /// The tokens of a column's definition: up to the comma or the parenthesis behind it.
+    fn tokens_of_definition(&self, column: &ColumnDef) -> Range<usize> {
+        let start = self.lexemes.index_of(column.name.span).unwrap_or(0);
+        let mut depth = 0_usize;
+        for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
+            match lexeme.token.token {
+                Token::LParen => depth += 1,
+                Token::RParen | Token::Comma if depth == 0 => return start..at,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+        }
+        start..self.lexemes.list.len()
+    }
+
+    /// The definition of an encrypted column; whether its values are unique.
+    fn column_definition(
+        &mut self,
+        column: &ColumnDef,
+        name: &str,
+        encryption: &Arc<Encryption>,
+        separator: &str,
+    ) -> Result<bool, SqlError> {
+        let tokens = self.tokens_of_definition(column);
+        let kind = ColumnType::parse(&column.data_type.to_string());
+        let label = &encryption.label;
+        if kind != Some(encryption.kind) {
+            let (is, said) = (&column.data_type, encryption.kind.name());
+            let message =
+                format!("column {label} is declared as {said} in the schema file, and created as {is}");
+            return Err(self.at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), tokens.start + 1));
+        }
+        let (mut required, mut unique, mut terms) = (false, false, String::new());
+        for option in &column.options {
+            let named = option.name.as_ref().map(|name| format!(" CONSTRAINT {name}")).unwrap_or_default();
+            match &option.option {
+                ColumnOption::Null | ColumnOption::Collation(_) => {}
+                ColumnOption::Default(Expr::Value(value)) if value.value == sqlparser::ast::Value::Null => {}
+                ColumnOption::NotNull => required = true,
+                ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) if encryption.equality.is_none() => {
+                    return Err(self.unsupported(
+                        tokens.start,
+                        format!("column {label} is encrypted without \"unique\""),
+                        "Add \"unique\" to its operations in the schema file.",
+                    ));
+                }
+                ColumnOption::PrimaryKey(_) => {
+                    (required, unique) = (true, true);
+                    terms.push_str(&format!("{named} PRIMARY KEY"));
+                }
+                ColumnOption::Unique(_) => {
+                    unique = true;
+                    terms.push_str(&format!("{named} UNIQUE"));
+                }
+                ColumnOption::ForeignKey(key) => {
+                    let columns = self.referred(key, &[encryption.clone()], tokens.start)?;
+                    let delete =
+                        key.on_delete.map(|action| format!(" ON DELETE {action}")).unwrap_or_default();
+                    let update =
+                        key.on_update.map(|action| format!(" ON UPDATE {action}")).unwrap_or_default();
+                    terms.push_str(&format!(
+                        "{named} REFERENCES {} ({columns}){delete}{update}",
+                        key.foreign_table
+                    ));
+                }
+                other => {
+                    return Err(self.unsupported(
+                        tokens.start,
+                        format!("column {label} is encrypted: it cannot have {other}, which the server would compute or check"),
+                        "Leave it out: let the application set and check the value.",
+                    ));
+                }
+            }
+        }
+        let null = if required { " NOT NULL" } else { "" };
+        let mut text = format!("{} bytea{null}", quoted(name));
+        for term in encryption.terms() {
+            let (kind, constraints) = match term {
+                Term::Equality => ("bytea", terms.as_str()),
+                Term::Order => ("bigint", ""),
+            };
+            text.push_str(&format!(
+                "{separator}{} {kind}{null}{constraints}",
+                quoted(&format!("{name}{}", term.suffix()))
+            ));
+        }
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, vec![Piece::Text(text)]);
+        Ok(unique)
+    }
+
+    /// The columns that a foreign key refers to, as terms.
+    fn referred(
+        &mut self,
+        key: &ForeignKeyConstraint,
+        columns: &[Arc<Encryption>],
+        at: usize,
+    ) -> Result<String, SqlError> {
+        let other = self.declared(&key.foreign_table)?.unwrap_or_default();
+        let mut names = Vec::new();
+        for (column, refers) in columns.iter().zip(&key.referred_columns) {
+            let name = fold(&refers.value, refers.quote_style.is_some());
+            match other.get(&name) {
+                Some(found) if column.equality.is_some() && found.equality == column.equality => {
+                    names.push(quoted(&format!("{name}{}", Term::Equality.suffix())));
+                }
+                Some(_) | None => {
+                    return Err(self.unsupported(
+                        at,
+                        format!(
+                            "column {} does not share a key with the column that it refers to",
+                            column.label
+                        ),
+                        "Declare join = \"table.column\" in the schema file.",
+                    ));
+                }
+            }
+        }
+        if names.len() != columns.len() {
+            return Err(self.unsupported(
+                at,
+                "a foreign key of an encrypted column names the column that it refers to".into(),
+                "Write REFERENCES table (column).",
+            ));
+        }
+        Ok(names.join(", "))
+    }
+
+    fn constraint(
+        &mut self,
+        constraint: &TableConstraint,
+        declared: &DeclaredColumns,
+    ) -> Result<(), SqlError> {
+        match constraint {
+            TableConstraint::Unique(unique) => self.unique_columns(&unique.columns, declared),
+            TableConstraint::PrimaryKey(key) => self.unique_columns(&key.columns, declared),
+            TableConstraint::ForeignKey(key) => self.foreign_key(key, declared),
+            // A check of an encrypted column stays not understood.
+            TableConstraint::Check(_) | TableConstraint::Index(_) => Ok(()),
+            _ => Ok(()),
+        }
+    }
+
+    fn foreign_key(
+        &mut self,
+        key: &ForeignKeyConstraint,
+        declared: &DeclaredColumns,
+    ) -> Result<(), SqlError> {
+        self.understand_name(&key.foreign_table);
+        let found: Vec<Option<Arc<Encryption>>> = key
+            .columns
+            .iter()
+            .map(|column| declared.get(&fold(&column.value, column.quote_style.is_some())).cloned())
+            .collect();
+        for (place, (column, encryption)) in key.columns.iter().zip(&found).enumerate() {
+            let at = self.lexemes.index_of(column.span).unwrap_or(0);
+            let Some(encryption) = encryption else {
+                self.understand(column);
+                continue;
+            };
+            let one = ForeignKeyConstraint {
+                referred_columns: key.referred_columns.get(place).cloned().into_iter().collect(),
+                ..key.clone()
+            };
+            let refers = self.referred(&one, std::slice::from_ref(encryption), at)?;
+            self.replace_identifier(column, Term::Equality);
+            if let Some(to) = key.referred_columns.get(place).and_then(|to| self.lexemes.index_of(to.span)) {
+                self.edits.replace(self.lexemes.bytes(to), vec![Piece::Text(refers)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// A column's name becomes its term's.
+    fn replace_identifier(&mut self, identifier: &Ident, term: Term) {
+        let name = fold(&identifier.value, identifier.quote_style.is_some());
+        if let Some(at) = self.lexemes.index_of(identifier.span) {
+            let text = quoted(&format!("{name}{}", term.suffix()));
+            self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(text)]);
+        }
+    }
+
+    fn unique_columns(
+        &mut self,
+        columns: &[IndexColumn],
+        declared: &DeclaredColumns,
+    ) -> Result<(), SqlError> {
+        for column in columns {
+            let Expr::Identifier(identifier) = &column.column.expr else { continue };
+            match declared.get(&fold(&identifier.value, identifier.quote_style.is_some())) {
+                None => self.understand(identifier),
+                Some(encryption) if encryption.equality.is_some() => {
+                    self.replace_identifier(identifier, Term::Equality);
+                }
+                Some(encryption) => {
+                    let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+                    return Err(self.unsupported(
+                        at,
+                        format!("column {} is encrypted without \"unique\"", encryption.label),
+                        "Add \"unique\" to its operations in the schema file.",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_index(&mut self, index: &CreateIndex) -> Result<(), SqlError> {
+        let relation = self.table_named(&index.table_name, None)?;
+        let scope = Scope { relations: vec![relation], outer: None };
+        for column in &index.columns {
+            let Some(reference) = self.reference(&column.column.expr, &scope)? else {
+                self.expression(&column.column.expr, &scope, "an index")?;
+                continue;
+            };
+            let plain = match &index.using {
+                None | Some(IndexType::BTree) => true,
+                Some(IndexType::Hash) => !index.unique,
+                Some(_) => false,
+            };
+            if !plain || column.operator_class.is_some() {
+                return Err(self.unreadable(&reference, "this kind of index"));
+            }
+            let term = self.term_of_index(&reference, index)?;
+            self.replace_with_term(&reference, term);
+        }
+        for column in &index.include {
+            self.understand(column);
+        }
+        if let Some(condition) = &index.predicate {
+            self.expression(condition, &scope, "the condition of an index")?;
+        }
+        if !self.edits.values.is_empty() {
+            return Err(self.unsupported(
+                0,
+                "the condition of an index compares an encrypted column with a value".into(),
+                "Use IS NOT NULL, or an index without a condition.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// By what an index finds a column: uniqueness by equality, else by order where there is one.
+    fn term_of_index(&self, reference: &Reference, index: &CreateIndex) -> Result<Term, SqlError> {
+        let hashed = matches!(index.using, Some(IndexType::Hash));
+        let ordered = reference.encryption.order.is_some() && !index.unique && !hashed;
+        let wanted = if ordered { Some(Term::Order) } else { Some(Term::Equality) };
+        self.need(reference, "an index", wanted)
+    }
+
+    pub(super) fn alter_table(&mut self, alter: &AlterTable) -> Result<Beside, SqlError> {
+        let Some(declared) = self.declared(&alter.name)? else {
+            self.understand_name(&alter.name);
+            return Ok(Beside::default());
+        };
+        self.watch_relation(&relation_of([], &declared));
+        let text = alter.name.to_string();
+        let mut beside = Beside::default();
+        for operation in &alter.operations {
+            self.alter(operation, &declared, &text, &mut beside)?;
+        }
+        self.understand_name(&alter.name);
+        Ok(beside)
+    }
+
+    fn alter(
+        &mut self,
+        operation: &AlterTableOperation,
+        declared: &DeclaredColumns,
+        table: &str,
+        beside: &mut Beside,
+    ) -> Result<(), SqlError> {
+        let find = |identifier: &Ident| {
+            let name = fold(&identifier.value, identifier.quote_style.is_some());
+            declared.get(&name).map(|encryption| (name, encryption.clone()))
+        };
+        match operation {
+            AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
+                match find(&column_def.name) {
+                    None => self.understand(&column_def.name),
+                    Some((name, encryption)) => {
+                        let separator =
+                            if *if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
+                        let unique = self.column_definition(column_def, &name, &encryption, separator)?;
+                        self.beside_column(table, &name, &encryption, unique, beside);
+                    }
+                }
+            }
+            AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+                for identifier in column_names {
+                    let (Some((name, encryption)), Some(at)) =
+                        (find(identifier), self.lexemes.index_of(identifier.span))
+                    else {
+                        self.understand(identifier);
+                        continue;
+                    };
+                    let exists = if *if_exists { "IF EXISTS " } else { "" };
+                    // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
+                    let mut names = vec![quoted(&name)];
+                    for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term))
+                    {
+                        names.push(quoted(&format!("{name}{}", term.suffix())));
+                    }
+                    let names = names.join(&format!(", DROP COLUMN {exists}"));
+                    self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
+                    if encryption.order.is_some() {
+                        beside.before.push(labels_in("mope_forget", table, &name, &encryption));
+                    }
+                }
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => match (find(column_name), op) {
+                (None, _)
+                | (
+                    Some(_),
+                    AlterColumnOperation::SetNotNull
+                    | AlterColumnOperation::DropNotNull
+                    | AlterColumnOperation::DropDefault,
+                ) => {
+                    self.understand(column_name);
+                }
+                (Some((_, encryption)), _) => {
+                    let at = self.lexemes.index_of(column_name.span).unwrap_or(0);
+                    return Err(self.unsupported(
+                        at,
+                        format!(
+                            "column {} is encrypted: its type and default are the schema file's",
+                            encryption.label
+                        ),
+                        "Add a column of another name and id, and copy the values in the application.",
+                    ));
+                }
+            },
+            AlterTableOperation::AddConstraint { constraint, .. } => self.constraint(constraint, declared)?,
+            AlterTableOperation::DropConstraint { .. }
+            | AlterTableOperation::RenameConstraint { .. }
+            | AlterTableOperation::ValidateConstraint { .. }
+            | AlterTableOperation::OwnerTo { .. } => {}
+            other => {
+                return Err(self.unsupported(
+                    0,
+                    format!("{table} has encrypted columns: {other} is not rewritten"),
+                    "Names of tables and columns are the schema file's.",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A relation of columns that may be encrypted, for what is watched.
+fn relation_of<'c>(columns: impl IntoIterator<Item = &'c Ident>, declared: &DeclaredColumns) -> Relation {
+    let named = columns.into_iter().map(|column| fold(&column.value, column.quote_style.is_some()));
+    let names: std::collections::BTreeSet<String> = named.chain(declared.keys().cloned()).collect();
+    let column = |name: String| RelationColumn {
+        encryption: declared.get(&name).cloned(),
+        name,
+        terms: true,
+        merged: false,
+    };
+    Relation { name: None, schema: None, columns: Some(names.into_iter().map(column).collect()) }
+}
