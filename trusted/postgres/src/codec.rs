@@ -180,6 +180,29 @@ impl Datum {
     }
 }
 
+impl Encryption {
+    /// Bytes of each of the column's order keys.
+    #[must_use]
+    pub fn order_key_bytes(&self) -> usize {
+        let datum = match self.kind {
+            ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt => Datum::Integer(0),
+            ColumnType::Real => Datum::Real(0.0),
+            ColumnType::DoublePrecision => Datum::Double(0.0),
+            ColumnType::Numeric(_) => Datum::Numeric(Numeric::Nan),
+            ColumnType::Text | ColumnType::Varchar(_) | ColumnType::Json | ColumnType::Jsonb => {
+                Datum::Text(String::new())
+            }
+            ColumnType::Date => Datum::Date(0),
+            ColumnType::Timestamp | ColumnType::TimestampTz => Datum::Timestamp(0),
+            ColumnType::Uuid => Datum::Uuid([0; 16]),
+            ColumnType::Boolean => Datum::Boolean(false),
+            ColumnType::Bytea => Datum::Bytes(Vec::new()),
+        };
+        // None of these is refused: only decimals of too many digits are.
+        datum.order_key(self).map_or(0, |key| key.len())
+    }
+}
+
 /// A finite decimal as the number of its last digits, which the column's type says how many there are of.
 fn decimal_key(number: &Numeric, encryption: &Encryption) -> Result<Vec<u8>, SqlError> {
     let [below, finite, above, nan] = DECIMAL_RANKS;

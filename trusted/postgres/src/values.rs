@@ -8,7 +8,7 @@ use crate::codec::{Datum, Numeric, array_members, binary_members};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
-use arras_service::columns::{Columns, Place};
+use arras_service::columns::{ColumnKeys, Columns, Place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -130,6 +130,13 @@ fn bound(place: Place, side: Side) -> Vec<u8> {
     bytes
 }
 
+/// The keys that a column's values are under.
+fn keys(columns: &dyn Columns, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn ColumnKeys>, SqlError> {
+    let missing =
+        || SqlError::new(sqlstate::INTERNAL_ERROR, format!("the proxy has no keys of column {}", of.label));
+    columns.keys(id).ok_or_else(missing)
+}
+
 /// A value as far as it is computed without asking the database.
 fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<PhysicalValue, SqlError> {
     let bytes = |encryption: &Arc<Encryption>, make: &dyn Fn(Datum) -> Result<Vec<u8>, SqlError>| {
@@ -140,7 +147,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
     };
     let term = |encryption: &Encryption, datum: &Datum| {
         let shared = encryption.equality.unwrap_or(encryption.id);
-        columns.keys(shared).equality(&datum.canonical()).to_vec()
+        Ok::<_, SqlError>(keys(columns, shared, encryption)?.equality(&datum.canonical()).to_vec())
     };
     match &value.form {
         Form::Plain => Ok(match &value.source {
@@ -151,15 +158,15 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Source::Constants(_) => return Err(defect("an array stands where a plain value does")),
         }),
         Form::Sealed(encryption) => bytes(encryption, &|datum| {
-            Ok(columns.keys(encryption.id).seal(&datum.storable(encryption)?.stored()))
+            Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
         }),
-        Form::Equality(encryption) => bytes(encryption, &|datum| Ok(term(encryption, &datum))),
+        Form::Equality(encryption) => bytes(encryption, &|datum| term(encryption, &datum)),
         Form::EqualityArray(encryption) => {
             let Some(members) = members(&value.source, encryption, inputs)? else {
                 return Ok(PhysicalValue::Null);
             };
-            let member = |member: Option<Datum>| member.map(|datum| term(encryption, &datum));
-            Ok(PhysicalValue::Array(members.into_iter().map(member).collect()))
+            let member = |member: Option<Datum>| member.map(|datum| term(encryption, &datum)).transpose();
+            Ok(PhysicalValue::Array(members.into_iter().map(member).collect::<Result<_, SqlError>>()?))
         }
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
@@ -323,7 +330,7 @@ fn not_sealed(encryption: &Encryption) -> SqlError {
 }
 
 fn opened(sealed: &[u8], encryption: &Encryption, columns: &dyn Columns) -> Result<Datum, SqlError> {
-    let stored = columns.keys(encryption.id).open(sealed).map_err(|_| {
+    let stored = keys(columns, encryption.id, encryption)?.open(sealed).map_err(|_| {
         not_sealed(encryption).hint("Was the column encrypted under another key, or its ciphertext changed?")
     })?;
     Datum::from_stored(encryption.kind, &stored)

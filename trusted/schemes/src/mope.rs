@@ -163,6 +163,14 @@ impl<S: TreeStore> Tree<S> {
         &self.store
     }
 
+    /// The value that a ciphertext of this column is of: for who is told of a ciphertext by the keeper.
+    ///
+    /// # Errors
+    /// [`IndexError::Open`] if it is not of this column.
+    pub fn value(&self, ciphertext: &Blob) -> Result<Vec<u8>, IndexError> {
+        Ok(self.cipher.value(ciphertext.as_slice())?)
+    }
+
     /// The newest state that is known to be this column's; none if nothing was asked yet.
     #[must_use]
     pub fn acknowledged(&self) -> Option<Head> {

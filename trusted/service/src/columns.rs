@@ -70,8 +70,8 @@ pub trait OrderEncoder: Send + Sync {
 
 /// Opens the keys of columns.
 pub trait Columns: Send + Sync {
-    /// The keys of a column, by the 8 bytes that the schema gave it.
-    fn keys(&self, column: [u8; 8]) -> std::sync::Arc<dyn ColumnKeys>;
+    /// The keys of a column, by the 8 bytes that the schema gave it; none if it is not declared.
+    fn keys(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn ColumnKeys>>;
 
     /// The encoder of a column's order; none if it has none.
     fn encoder(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn OrderEncoder>>;

@@ -149,7 +149,7 @@ fn order_keys_are_in_postgresqls_order_and_canonical_bytes_are_equal_where_value
             .enumerate()
             .flat_map(|(rank, texts)| texts.iter().map(move |text| (rank, read(kind, text))))
             .collect();
-        let width = values[0].1.order_key(&column).unwrap().len();
+        let width = column.order_key_bytes();
         for (rank, value) in &values {
             let key = value.order_key(&column).unwrap();
             assert_eq!(key.len(), width, "{name} {value:?}: all keys have one length");

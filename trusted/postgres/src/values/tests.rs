@@ -54,8 +54,8 @@ impl OrderEncoder for Bare {
 struct BareColumns(Arc<Mutex<BTreeSet<Vec<u8>>>>);
 
 impl Columns for BareColumns {
-    fn keys(&self, column: [u8; 8]) -> Arc<dyn ColumnKeys> {
-        Arc::new(Bare(column, Arc::default()))
+    fn keys(&self, column: [u8; 8]) -> Option<Arc<dyn ColumnKeys>> {
+        Some(Arc::new(Bare(column, Arc::default())))
     }
 
     fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {

@@ -44,6 +44,18 @@ impl Form {
         }
     }
 
+    /// The value of a plain.
+    fn value(self, plain: &[u8]) -> Option<&[u8]> {
+        match self {
+            Self::Fixed(bytes) => plain.get(plain.len().checked_sub(usize::from(bytes))?..),
+            Self::Text(most) => {
+                let (rest, length) = plain.split_last_chunk::<LENGTH_BYTES>()?;
+                let text = rest.get(rest.len().checked_sub(usize::from(most))?..)?;
+                text.get(..usize::from(u16::from_be_bytes(*length)))
+            }
+        }
+    }
+
     /// Appends a value's plain.
     fn append(self, value: &[u8], plains: &mut Vec<u8>) -> Result<(), IndexError> {
         let padding = |bytes: usize| std::iter::repeat_n(0, bytes);
@@ -146,6 +158,16 @@ impl Cipher {
                 }
             }
         }
+    }
+
+    /// The value that a ciphertext is of.
+    pub(super) fn value(&self, ciphertext: &[u8]) -> Result<Vec<u8>, OpenFailed> {
+        if ciphertext.len() != self.ciphertext_bytes() {
+            return Err(OpenFailed);
+        }
+        let mut plain = Wiped::with_capacity(self.plain_bytes());
+        self.open_each(ciphertext, &mut plain)?;
+        self.form.value(&plain).map(<[u8]>::to_vec).ok_or(OpenFailed)
     }
 
     /// Appends the plains of ciphertexts that follow each other.
@@ -252,6 +274,9 @@ mod tests {
             prop_assert_eq!(sealed == again, !fresh);
             cipher.open_each(&sealed, &mut opened).unwrap();
             prop_assert_eq!(&opened[..], &plains[..]);
+            for (value, sealed) in values.iter().zip(sealed.chunks(cipher.ciphertext_bytes())) {
+                prop_assert_eq!(&cipher.value(sealed).unwrap(), value);
+            }
             let other = Cipher::new(&Key::take_from(&mut [4; 32]), form, cipher.nonces).unwrap();
             prop_assert!(other.open_each(&sealed, &mut opened).is_err(), "another column's key");
         }
