@@ -4,6 +4,10 @@
 //! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
 //! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, a `bigint` in the order of the values.
 
+mod reading;
+
+pub use reading::COLUMNS;
+
 use crate::column_type::ColumnType;
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};

@@ -46,6 +46,8 @@ pub mod sqlstate {
     pub const INVALID_DATETIME_FORMAT: &str = "22007";
     /// A date that no calendar has, or that the type does not hold.
     pub const DATETIME_FIELD_OVERFLOW: &str = "22008";
+    /// A row of `COPY` that is none.
+    pub const BAD_COPY_FILE_FORMAT: &str = "22P04";
     /// A byte that no text holds.
     pub const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
     /// Division by zero.

@@ -10,6 +10,7 @@ mod cancel;
 pub mod catalog;
 mod codec;
 pub mod column_type;
+pub mod copy;
 pub mod error;
 mod fields;
 mod frames;

@@ -205,7 +205,8 @@ pub struct Recompute {
     /// What is computed of each row.
     pub computed: Vec<Computation>,
     /// Writes one row. Its values may be [`Source::Read`] (the `ctid`) and [`Source::Computed`]; what it returns is what
-    /// the statement returns of the row.
+    /// the statement returns of the row. A client's parameter may be used by both statements, by one, or by what is computed:
+    /// its type is that of the one that knows it.
     pub write: Rewritten,
 }
 
@@ -283,6 +284,20 @@ pub struct CopyFormat {
     pub quote: u8,
     /// Before a quote inside a field (CSV).
     pub escape: u8,
+}
+
+impl CopyFormat {
+    /// The text format, as it is without options.
+    #[must_use]
+    pub fn text() -> Self {
+        Self { csv: false, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"', escape: b'"' }
+    }
+
+    /// CSV, as it is without options.
+    #[must_use]
+    pub fn csv() -> Self {
+        Self { csv: true, delimiter: b',', null: String::new(), ..Self::text() }
+    }
 }
 
 impl Rewritten {

@@ -3,15 +3,17 @@
 mod analysis;
 mod comparison;
 mod constant;
+mod copy;
 mod edits;
 mod expression;
 mod from;
 mod layout;
 mod mention;
+mod recompute;
 mod scope;
 mod select;
 mod statement;
-mod term;
+pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write;

@@ -1,5 +1,6 @@
 //! Values on their way to the database and back: computed from what a client binds, opened from what a row holds.
 
+mod arithmetic;
 #[cfg(test)]
 mod tests;
 

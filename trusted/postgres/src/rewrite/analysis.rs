@@ -6,6 +6,7 @@
 //! encrypted column in it.
 
 use super::edits::{Edits, compact, parameter_of};
+use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
 use super::term::Term;
 use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
@@ -30,6 +31,8 @@ pub(super) struct Analysis<'a> {
     pub(super) edits: Edits,
     /// Types of the client's parameters that are values of encrypted columns.
     parameters: BTreeMap<u16, u32>,
+    /// What the proxy computes.
+    pub(super) computed: Computed,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
 }
@@ -67,6 +70,7 @@ impl<'a> Analysis<'a> {
             understood,
             edits: Edits::default(),
             parameters: BTreeMap::new(),
+            computed: Computed::default(),
             common: Vec::new(),
         }
     }
@@ -284,7 +288,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// What is known of each of the client's parameters.
-    fn parameter_types(&self, values: &[Value]) -> Vec<ParameterType> {
+    pub(super) fn parameter_types(&self, values: &[Value]) -> Vec<ParameterType> {
         let named = self.lexemes.list.iter().filter_map(|lexeme| match &lexeme.token.token {
             Token::Placeholder(name) => name.strip_prefix('$')?.parse::<u16>().ok(),
             _ => None,

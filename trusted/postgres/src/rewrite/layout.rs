@@ -204,10 +204,8 @@ impl Analysis<'_> {
         let null = if required { " NOT NULL" } else { "" };
         let mut text = format!("{} bytea{null}", quoted(name));
         for term in encryption.terms() {
-            let (kind, constraints) = match term {
-                Term::Equality => ("bytea", terms.as_str()),
-                Term::Order => ("bigint", ""),
-            };
+            let constraints = if term == Term::Equality { terms.as_str() } else { "" };
+            let kind = term.kind();
             text.push_str(&format!(
                 "{separator}{} {kind}{null}{constraints}",
                 quoted(&format!("{name}{}", term.suffix()))

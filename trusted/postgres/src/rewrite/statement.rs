@@ -1,6 +1,7 @@
 //! One statement that mentions an encrypted table.
 
 use super::analysis::Analysis;
+use super::copy::Copy;
 use super::layout::Beside;
 use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
@@ -71,6 +72,13 @@ pub(super) fn plan(
         Statement::AlterTable(alter) => {
             let beside = analysis.alter_table(alter)?;
             finish_layout(analysis, beside)
+        }
+        Statement::Copy { source, to, target, options, legacy_options, values: _ } => {
+            let copy = Copy { source, to: *to, target, options, legacy: legacy_options };
+            match analysis.copy(&copy)? {
+                Some(action) => Ok(action),
+                None => finish(analysis, &[]),
+            }
         }
         Statement::CreateIndex(index) => {
             analysis.create_index(index)?;
@@ -164,6 +172,14 @@ fn finish(mut analysis: Analysis<'_>, results: &[ResultColumn]) -> Result<Action
     }
     analysis.place_plain_parameters();
     analysis.edits.check(analysis.text, analysis.lexemes)?;
+    if !analysis.computed.is_empty() {
+        let outputs = if encrypted {
+            Outputs::Columns(results.iter().map(ResultColumn::output).collect())
+        } else {
+            Outputs::AsSent
+        };
+        return Ok(Action::Program(Box::new(Program::Recompute(analysis.recompute(outputs)?))));
+    }
     let pieces = analysis.edits.pieces(analysis.text, analysis.lexemes.span())?;
     let mut rewritten = analysis.rewritten(pieces);
     if encrypted {

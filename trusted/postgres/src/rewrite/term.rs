@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A term of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Term {
+pub(crate) enum Term {
     /// Equality terms.
     Equality,
     /// Order labels.
@@ -18,15 +18,23 @@ pub(super) enum Term {
 }
 
 impl Term {
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Equality => EQUALITY_SUFFIX,
             Self::Order => ORDER_SUFFIX,
         }
     }
 
-    /// What a column is called that has it.
-    pub(super) fn operation(self) -> &'static str {
+    /// The type of its column.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Equality => "bytea",
+            Self::Order => "bigint",
+        }
+    }
+
+    /// The operation that asks for it.
+    pub(crate) fn operation(self) -> &'static str {
         match self {
             Self::Equality => "equality",
             Self::Order => "order",
@@ -48,7 +56,7 @@ impl Encryption {
     }
 
     /// The terms that are stored beside the sealed value.
-    pub(super) fn terms(&self) -> impl Iterator<Item = Term> {
+    pub(crate) fn terms(&self) -> impl Iterator<Item = Term> {
         [Term::Equality, Term::Order].into_iter().filter(|term| self.has(*term))
     }
 }

@@ -3,7 +3,7 @@
 mod golden;
 
 use crate::catalog::{Catalog, Column, Table};
-use crate::plan::{Action, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
+use crate::plan::{Action, Expression, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
 use crate::schema::Schema;
 use std::sync::Arc;
 
@@ -82,6 +82,19 @@ fn text_of(rewritten: &Rewritten) -> String {
     format!("{text} => {}", outputs.collect::<Vec<_>>().join(", "))
 }
 
+fn expression(of: &Expression) -> String {
+    match of {
+        Expression::Read(index, encryption) => format!("read {index} as {}", encryption.label),
+        Expression::Parameter(number, _) => format!("${number}"),
+        Expression::Constant(text, _) => text.clone(),
+        Expression::Arithmetic(operator, left, right) => {
+            format!("({} {operator:?} {})", expression(left), expression(right))
+        }
+        Expression::Coalesce(list) => list.iter().map(expression).collect::<Vec<_>>().join(" or "),
+        Expression::Negated(inner) => format!("-{}", expression(inner)),
+    }
+}
+
 /// What becomes of a statement, as the golden data write it.
 pub(super) fn outcome(statement: &str) -> String {
     let planned = super::plan(statement, &catalog()).unwrap();
@@ -97,7 +110,16 @@ pub(super) fn outcome(statement: &str) -> String {
                     steps.map(|(index, step)| format!("{}{}", mark(index), text_of(step))).collect();
                 texts.join("; ")
             }
-            other => format!("{other:?}"),
+            Program::Recompute(recompute) => {
+                let computed = recompute
+                    .computed
+                    .iter()
+                    .map(|one| format!("{} = {}", one.column.label, expression(&one.expression)));
+                let computed = computed.collect::<Vec<_>>().join(", ");
+                format!("{}; {computed}; {}", text_of(&recompute.read), text_of(&recompute.write))
+            }
+            Program::CopyIn(copy) => format!("{} from {:?}", text_of(&copy.insert), copy.format),
+            Program::CopyOut(copy) => format!("{} to {:?}", text_of(&copy.read), copy.format),
         },
         Action::Refused(error) => {
             let place = error.position.map_or(String::new(), |at| at.to_string());

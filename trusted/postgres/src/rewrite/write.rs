@@ -307,7 +307,7 @@ impl Analysis<'_> {
             let folded = fold(&identifier.value, identifier.quote_style.is_some());
             match relation.column(&folded).and_then(|column| column.encryption.clone()) {
                 Some(encryption) => {
-                    self.assign(identifier, &folded, &assignment.value, &encryption, scope)?
+                    self.assign(identifier, &assignment.value, &encryption, relation, scope)?
                 }
                 None => {
                     self.understand_name(name);
@@ -321,11 +321,12 @@ impl Analysis<'_> {
     fn assign(
         &mut self,
         identifier: &Ident,
-        name: &str,
         value: &Expr,
         encryption: &Arc<Encryption>,
+        relation: &Relation,
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
+        let name = fold(&identifier.value, identifier.quote_style.is_some());
         let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
         let (texts, tokens) = if let Some(found) = constant(self.lexemes, value) {
             (self.stored_pieces(&found, encryption)?, found.tokens)
@@ -337,20 +338,13 @@ impl Analysis<'_> {
                 .reference(value, scope)?
                 .filter(|found| found.encryption.id == encryption.id && found.terms);
             let Some(reference) = reference else {
-                return Err(self.unsupported(
-                    at,
-                    format!(
-                        "column {} is encrypted: it is set to a constant, a parameter or itself",
-                        encryption.label
-                    ),
-                    "Compute the value in the application.",
-                ));
+                return self.assign_computed(identifier, value, encryption, relation, scope);
             };
             let terms = encryption.terms().map(|term| vec![Piece::Text(self.term_text(&reference, term))]);
             let sealed = vec![Piece::Text(self.source(&reference.tokens).to_owned())];
             (std::iter::once(sealed).chain(terms).collect(), reference.tokens.clone())
         };
-        let names = stored_names(name, Some(encryption));
+        let names = stored_names(&name, Some(encryption));
         let mut pieces = Vec::new();
         for (place, (column, value)) in names.iter().zip(texts).enumerate() {
             let comma = if place > 0 { ", " } else { "" };

@@ -179,3 +179,31 @@ fn results_are_opened_in_the_format_that_is_asked_for() {
     );
     assert_eq!(sum.shown().unwrap().oid, ColumnType::BigInt.oid());
 }
+
+#[test]
+fn new_values_are_computed_as_postgresql_computes_them() {
+    let planned = |statement: &str| {
+        let planned = crate::plan(statement, &catalog()).unwrap();
+        match &planned[0].action {
+            Action::Program(program) => match &**program {
+                crate::plan::Program::Recompute(recompute) => recompute.clone(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    let evaluate = |set: &str, read: &[Option<&str>]| {
+        let read: Vec<Option<String>> = read.iter().map(|text| text.map(str::to_owned)).collect();
+        let five = [Argument { oid: 0, binary: false, bytes: Some(b"5") }];
+        let inputs = Inputs { arguments: &five, read: &read, ..Inputs::default() };
+        planned(&format!("UPDATE accounts SET {set}")).computed[0].evaluate(inputs)
+    };
+    let some = |text: &str| Ok(Some(text.to_owned()));
+    assert_eq!(evaluate("balance = balance - $1", &[Some("3")]), some("-2"));
+    assert_eq!(evaluate("balance = -(balance + 2) * $1", &[Some("3")]), some("-25"));
+    assert_eq!(evaluate("balance = balance + 1", &[None]), Ok(None));
+    assert_eq!(evaluate("balance = coalesce(balance, 0) + 1", &[None]), some("1"));
+    assert_eq!(evaluate("memo = memo || 'b'", &[Some("a")]), some("ab"));
+    assert_eq!(evaluate("balance = balance + 1", &[Some("2147483647")]).unwrap_err().sqlstate, "22003");
+    assert_eq!(evaluate("memo = memo + memo", &[Some("a")]).unwrap_err().sqlstate, "0A000");
+}

@@ -276,6 +276,77 @@ fn tables_are_laid_out_with_terms() {
 }
 
 #[test]
+fn new_values_from_old_ones_are_computed_by_the_proxy() {
+    check(&[
+        (
+            "UPDATE accounts SET balance = balance - $1, id = $2 WHERE owner = $3 RETURNING id, balance",
+            "SELECT balance, \"accounts\".ctid FROM accounts WHERE \"owner$eq\" = ‹eq $3› FOR NO KEY UPDATE => \
+             accounts.balance, plain; accounts.balance = (read 0 as accounts.balance Minus $1); UPDATE accounts SET \
+             \"balance\" = ‹sealed computed 0›, \"balance$eq\" = ‹eq computed 0›, \"balance$ord\" = label('02', ‹ord \
+             computed 0›), id = ‹$2› WHERE \"accounts\".ctid = ‹read 1›::tid RETURNING id, balance => plain, \
+             accounts.balance",
+        ),
+        (
+            "UPDATE accounts AS a SET memo = coalesce(a.memo, '') || 'x', balance = (balance + id) * 2",
+            "SELECT a.memo, balance, id, \"a\".ctid FROM accounts AS a  FOR NO KEY UPDATE => accounts.memo, \
+             accounts.balance, plain, plain; accounts.memo = (read 0 as accounts.memo or  Concatenated x), \
+             accounts.balance = ((read 1 as accounts.balance Plus read 2 as accounts.balance) Times 2); UPDATE accounts AS \
+             a SET \"memo\" = ‹sealed computed 0›, \"balance\" = ‹sealed computed 1›, \"balance$eq\" = ‹eq computed 1›, \
+             \"balance$ord\" = label('02', ‹ord computed 1›) WHERE \"a\".ctid = ‹read 3›::tid ",
+        ),
+        (
+            "UPDATE accounts SET balance = balance / 2",
+            "0A000 21: column accounts.balance is encrypted: it is set to a constant, a parameter, or what +, -, *, || and \
+             coalesce make of those and columns of its own table",
+        ),
+        (
+            "UPDATE accounts SET balance = balance + p.amount FROM payments p WHERE p.payer = owner",
+            "42702 82: column reference \"owner\" is ambiguous",
+        ),
+        (
+            "UPDATE accounts a SET balance = balance + p.amount FROM payments p WHERE p.payer = a.owner",
+            "0A000 52: an UPDATE that computes with encrypted columns and has FROM is not rewritten",
+        ),
+    ]);
+}
+
+#[test]
+fn rows_are_copied_through_the_proxy() {
+    check(&[
+        (
+            "COPY accounts (id, owner, balance) FROM STDIN WITH (FORMAT csv, HEADER, NULL 'nil')",
+            "INSERT INTO accounts (\"id\", \"owner\", \"owner$eq\", \"balance\", \"balance$eq\", \"balance$ord\") VALUES \
+             (‹read 0›, ‹sealed read 1›, ‹eq read 1›, ‹sealed read 2›, ‹eq read 2›, label('02', ‹ord read 2›)) from \
+             CopyFormat { csv: true, delimiter: 44, null: \"nil\", header: true, quote: 34, escape: 34 }",
+        ),
+        (
+            "COPY public.accounts TO stdout",
+            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\" FROM public.accounts => plain, accounts.owner, \
+             accounts.balance, accounts.opened, accounts.memo to CopyFormat { csv: false, delimiter: 9, null: \"\\\\N\", \
+             header: false, quote: 34, escape: 34 }",
+        ),
+        (
+            "COPY (SELECT owner FROM accounts WHERE balance > 3) TO STDOUT CSV DELIMITER ';'",
+            "SELECT owner FROM accounts WHERE \"balance$ord\" > bound('02', ‹Greater 3›) => accounts.owner to CopyFormat \
+             { csv: true, delimiter: 59, null: \"\", header: false, quote: 34, escape: 34 }",
+        ),
+        ("COPY (SELECT count(*) FROM accounts) TO STDOUT", "unchanged"),
+        (
+            "COPY accounts TO '/tmp/x'",
+            "0A000 1: a file of the server's holds ciphertext: rows of encrypted columns pass through the client",
+        ),
+        (
+            "COPY accounts FROM STDIN (FORMAT binary)",
+            "0A000 1: COPY of encrypted columns has no FORMAT binary",
+        ),
+        (
+            "COPY accounts (nothing) TO STDOUT",
+            "42703 16: column \"nothing\" of relation \"accounts\" does not exist",
+        ),
+    ]);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_with_its_place() {
     check(&[
         (

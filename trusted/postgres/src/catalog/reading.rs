@@ -1,0 +1,154 @@
+//! The catalogue as it is read from the database, and whether what is declared fits what is there.
+
+use super::{Catalog, Column, EQUALITY_SUFFIX, ORDER_SUFFIX, Table};
+use crate::error::{SqlError, sqlstate};
+use crate::schema::Schema;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Reads the columns of all tables and views, four texts a row: schema, table, column, type; by their order.
+pub const COLUMNS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
+    pg_catalog.format_type(a.atttypid, a.atttypmod) \
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
+    ORDER BY n.nspname, c.relname, a.attnum";
+
+/// What is stored of a column where it is declared, by suffix.
+const SEALED_TYPE: &str = "bytea";
+const EQUALITY_TYPE: &str = "bytea";
+const ORDER_TYPE: &str = "bigint";
+
+impl Catalog {
+    /// The catalogue of what [`COLUMNS`] gives.
+    ///
+    /// # Errors
+    /// A declared column is there and is not laid out as declared; one is laid out as an encrypted one and not declared.
+    /// A column that is declared and not there may be added yet.
+    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 4]>) -> Result<Self, SqlError> {
+        let mut tables: BTreeMap<(String, String), Vec<(String, String)>> = BTreeMap::new();
+        for [schema, table, column, kind] in rows {
+            tables.entry((schema, table)).or_default().push((column, kind));
+        }
+        let mut found = Vec::with_capacity(tables.len());
+        for ((in_schema, name), columns) in tables {
+            let columns = logical(&schema, &in_schema, &name, &columns)?;
+            found.push(Table { schema: in_schema, name, columns });
+        }
+        Ok(Self::new(schema, found))
+    }
+}
+
+fn misfit(message: String, hint: &str) -> SqlError {
+    SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message).hint(hint)
+}
+
+/// The columns of one table as the application sees them.
+fn logical(
+    schema: &Schema,
+    in_schema: &str,
+    table: &str,
+    columns: &[(String, String)],
+) -> Result<Vec<Column>, SqlError> {
+    let kind_of =
+        |name: &str| columns.iter().find(|(column, _)| column == name).map(|(_, kind)| kind.as_str());
+    let declared = |name: &str| schema.column(in_schema, table, name).cloned();
+    let mut found = Vec::new();
+    for (name, kind) in columns {
+        let term = [(EQUALITY_SUFFIX, EQUALITY_TYPE), (ORDER_SUFFIX, ORDER_TYPE)]
+            .iter()
+            .find_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, *suffix, *kind)));
+        if let Some((base, suffix, term_kind)) =
+            term.filter(|(base, _, kind)| kind_of(base) == Some(SEALED_TYPE) && kind_of(name) == Some(*kind))
+        {
+            let Some(encryption) = declared(base) else {
+                return Err(misfit(
+                    format!(
+                        "column {in_schema}.{table}.{base} is encrypted, and the schema file does not declare it"
+                    ),
+                    "Declare it again, with the id that it had: without it, its values cannot be read.",
+                ));
+            };
+            let wanted = if suffix == EQUALITY_SUFFIX {
+                encryption.equality.is_some()
+            } else {
+                encryption.order.is_some()
+            };
+            if !wanted {
+                return Err(misfit(
+                    format!(
+                        "column {in_schema}.{table}.{base} has terms \"{name}\" of type {term_kind}, and the schema file does not ask for them"
+                    ),
+                    "Add the operation to the schema file again, or drop the column of terms.",
+                ));
+            }
+            continue;
+        }
+        let encryption = declared(name);
+        if let Some(encryption) = &encryption {
+            if kind != SEALED_TYPE {
+                return Err(misfit(
+                    format!(
+                        "column {in_schema}.{table}.{name} is declared as encrypted, and holds {kind} in plaintext"
+                    ),
+                    "Create the table through the proxy, or add an encrypted column of another name and copy the values.",
+                ));
+            }
+            for term in encryption.terms() {
+                let (suffix, term_kind) = (term.suffix(), term.kind());
+                let there = kind_of(&format!("{name}{suffix}"));
+                if there != Some(term_kind) {
+                    let is = there.map_or("is not there".to_owned(), |kind| format!("is {kind}"));
+                    return Err(misfit(
+                        format!(
+                            "column {in_schema}.{table}.{name} is declared with \"{}\", and \"{name}{suffix}\" {is}",
+                            term.operation()
+                        ),
+                        "Add an encrypted column of another name with that operation and copy the values.",
+                    ));
+                }
+            }
+        }
+        found.push(Column { name: name.clone(), encryption });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(columns: &[(&str, &str)]) -> Result<Catalog, SqlError> {
+        let schema = "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\", operations = [\"equality\", \"order\"] }\n\
+                      d = { id = \"0000000000000002\", type = \"text\" }";
+        let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind].map(str::to_owned);
+        Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row))
+    }
+
+    #[test]
+    fn terms_are_no_columns_of_the_application() {
+        let columns =
+            [("c$eq", "bytea"), ("c", "bytea"), ("p", "integer"), ("c$ord", "bigint"), ("x$eq", "text")];
+        let catalog = read(&columns).unwrap();
+        let table = catalog.table(None, "t").unwrap();
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["c", "p", "x$eq"]);
+        assert!(table.columns[0].encryption.is_some() && table.columns[1].encryption.is_none());
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_its_declaration_is_an_error() {
+        for (columns, part) in [
+            (&[("c", "integer")][..], "holds integer in plaintext"),
+            (&[("c", "bytea"), ("c$eq", "bytea")], "\"c$ord\" is not there"),
+            (&[("c", "bytea"), ("c$eq", "bytea"), ("c$ord", "text")], "\"c$ord\" is text"),
+            (&[("d", "bytea"), ("d$eq", "bytea")], "does not ask for them"),
+            (&[("e", "bytea"), ("e$ord", "bigint")], "does not declare it"),
+        ] {
+            let error = read(columns).unwrap_err();
+            assert!(error.message.contains(part) && error.sqlstate == "42P16", "{error}");
+        }
+    }
+}

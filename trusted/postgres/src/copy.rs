@@ -1,0 +1,286 @@
+//! Rows of `COPY`, in PostgreSQL's text format and in CSV: read from a stream of any length, and written.
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{SqlError, sqlstate};
+use crate::plan::CopyFormat;
+
+/// A row: its fields, none for NULL.
+pub type Row = Vec<Option<String>>;
+
+/// Longest row that is held, in bytes: PostgreSQL's own limit of a field.
+const MAX_ROW_BYTES: usize = 1 << 30;
+
+/// Reads rows from pieces of a stream. It holds the row that is not complete, and no other.
+#[derive(Debug)]
+pub struct RowReader {
+    format: CopyFormat,
+    columns: usize,
+    /// Bytes of a row that has not ended.
+    held: Vec<u8>,
+    /// How many of them were looked at, and whether a quote was open there.
+    looked: usize,
+    in_quotes: bool,
+    header_is_due: bool,
+    ended: bool,
+    lines: u64,
+}
+
+impl RowReader {
+    /// A reader of rows of so many columns.
+    #[must_use]
+    pub fn new(format: CopyFormat, columns: usize) -> Self {
+        let header_is_due = format.header;
+        Self {
+            format,
+            columns,
+            held: Vec::new(),
+            looked: 0,
+            in_quotes: false,
+            header_is_due,
+            ended: false,
+            lines: 0,
+        }
+    }
+
+    /// The rows that a piece of the stream completes.
+    ///
+    /// # Errors
+    /// A row that has other columns, is not UTF-8, or is longer than any that PostgreSQL takes; with the number of its line.
+    pub fn read(&mut self, piece: &[u8]) -> Result<Vec<Row>, SqlError> {
+        if self.ended {
+            return Ok(Vec::new());
+        }
+        self.held.extend_from_slice(piece);
+        let (mut rows, mut start) = (Vec::new(), 0);
+        while let Some(end) = self.end_of_row() {
+            let mut line = self.held.get(start..end).unwrap_or_default().to_vec();
+            start = end + 1;
+            self.looked = start;
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            rows.extend(self.row(&line)?);
+            if self.ended {
+                break;
+            }
+        }
+        self.held.drain(..start.min(self.held.len()));
+        self.looked -= start.min(self.looked);
+        if self.held.len() > MAX_ROW_BYTES {
+            return Err(self.wrong("a row is too long"));
+        }
+        Ok(rows)
+    }
+
+    /// The last row, if the stream ends without a line's end.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; a quote that does not end.
+    pub fn finish(&mut self) -> Result<Option<Row>, SqlError> {
+        if self.in_quotes {
+            return Err(self.wrong("unterminated CSV quoted field"));
+        }
+        let line = std::mem::take(&mut self.held);
+        if line.is_empty() || self.ended { Ok(None) } else { self.row(&line) }
+    }
+
+    /// The place of the next line's end that is not inside quotes or behind a backslash.
+    fn end_of_row(&mut self) -> Option<usize> {
+        while let Some(byte) = self.held.get(self.looked).copied() {
+            if self.format.csv {
+                // An escape that is not the quote hides the byte behind it, inside quotes.
+                if self.in_quotes && byte == self.format.escape && self.format.escape != self.format.quote {
+                    self.held.get(self.looked + 1)?;
+                    self.looked += 2;
+                    continue;
+                }
+                // A doubled quote closes and opens again.
+                if byte == self.format.quote {
+                    self.in_quotes = !self.in_quotes;
+                } else if byte == b'\n' && !self.in_quotes {
+                    return Some(self.looked);
+                }
+            } else if byte == b'\\' {
+                self.held.get(self.looked + 1)?;
+                self.looked += 2;
+                continue;
+            } else if byte == b'\n' {
+                return Some(self.looked);
+            }
+            self.looked += 1;
+        }
+        None
+    }
+
+    fn row(&mut self, line: &[u8]) -> Result<Option<Row>, SqlError> {
+        self.lines += 1;
+        if self.header_is_due {
+            self.header_is_due = false;
+            return Ok(None);
+        }
+        if line == b"\\." {
+            self.ended = true;
+            return Ok(None);
+        }
+        let fields = if self.format.csv { self.csv(line) } else { self.text(line) };
+        let row = fields.into_iter().map(|field| {
+            field.map(|bytes| String::from_utf8(bytes).map_err(|_| self.not_utf8())).transpose()
+        });
+        let row: Row = row.collect::<Result<_, _>>()?;
+        match row.len().cmp(&self.columns) {
+            std::cmp::Ordering::Equal => Ok(Some(row)),
+            std::cmp::Ordering::Less => Err(self.wrong("missing data for a column")),
+            std::cmp::Ordering::Greater => Err(self.wrong("extra data after last expected column")),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> SqlError {
+        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, what).detail(format!("COPY, line {}", self.lines))
+    }
+
+    fn not_utf8(&self) -> SqlError {
+        SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+            .detail(format!("COPY, line {}", self.lines))
+    }
+
+    fn text(&self, line: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let mut fields = Vec::new();
+        let mut start = 0;
+        let mut at = 0;
+        loop {
+            match line.get(at) {
+                Some(b'\\') => at += 2,
+                Some(byte) if *byte != self.format.delimiter => at += 1,
+                ended => {
+                    let raw = line.get(start..at.min(line.len())).unwrap_or_default();
+                    fields.push((raw != self.format.null.as_bytes()).then(|| unescaped(raw)));
+                    if ended.is_none() {
+                        return fields;
+                    }
+                    at += 1;
+                    start = at;
+                }
+            }
+        }
+    }
+
+    fn csv(&self, line: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let CopyFormat { quote, escape, delimiter, .. } = self.format;
+        let (mut fields, mut field, mut quoted, mut inside) = (Vec::new(), Vec::new(), false, false);
+        let mut bytes = line.iter().copied().peekable();
+        let null = self.format.null.as_bytes();
+        let finished = |field: Vec<u8>, quoted: bool| (quoted || field != null).then_some(field);
+        while let Some(byte) = bytes.next() {
+            if inside && byte == escape && bytes.peek().is_some_and(|next| *next == quote || *next == escape)
+            {
+                field.extend(bytes.next());
+            } else if byte == quote {
+                inside = !inside;
+                quoted = true;
+            } else if byte == delimiter && !inside {
+                fields.push(finished(std::mem::take(&mut field), quoted));
+                quoted = false;
+            } else {
+                field.push(byte);
+            }
+        }
+        fields.push(finished(field, quoted));
+        fields
+    }
+}
+
+/// A field of the text format without its backslashes.
+fn unescaped(raw: &[u8]) -> Vec<u8> {
+    let mut field = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    let digit =
+        |byte: u8, radix: u32| char::from(byte).to_digit(radix).and_then(|digit| u8::try_from(digit).ok());
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte != b'\\' {
+            field.push(*byte);
+            continue;
+        }
+        let [escaped, after @ ..] = rest else {
+            field.push(b'\\');
+            break;
+        };
+        rest = after;
+        let (radix, most, first) = match escaped {
+            b'b' => (0, 0, 8),
+            b'f' => (0, 0, 12),
+            b'n' => (0, 0, b'\n'),
+            b'r' => (0, 0, b'\r'),
+            b't' => (0, 0, b'\t'),
+            b'v' => (0, 0, 11),
+            b'x' if rest.first().is_some_and(|byte| digit(*byte, 16).is_some()) => (16, 2, 0),
+            b'0'..=b'7' => (8, 2, escaped - b'0'),
+            other => (0, 0, *other),
+        };
+        let mut value = first;
+        for _ in 0..most {
+            let Some((next, after)) = rest.split_first() else { break };
+            let Some(number) = digit(*next, radix) else { break };
+            value = value.wrapping_mul(if radix == 16 { 16 } else { 8 }).wrapping_add(number);
+            rest = after;
+        }
+        field.push(value);
+    }
+    field
+}
+
+/// Writes a row, with the end of its line.
+#[must_use]
+pub fn write_row(format: &CopyFormat, row: &[Option<&str>]) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (place, field) in row.iter().enumerate() {
+        if place > 0 {
+            line.push(format.delimiter);
+        }
+        match field {
+            None => line.extend_from_slice(format.null.as_bytes()),
+            Some(text) if format.csv => csv_field(format, text, row.len() == 1, &mut line),
+            Some(text) => text.bytes().for_each(|byte| text_byte(format, byte, &mut line)),
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+fn text_byte(format: &CopyFormat, byte: u8, line: &mut Vec<u8>) {
+    let escaped = match byte {
+        8 => b'b',
+        9 => b't',
+        10 => b'n',
+        11 => b'v',
+        12 => b'f',
+        13 => b'r',
+        b'\\' => b'\\',
+        byte if byte == format.delimiter => byte,
+        byte => {
+            line.push(byte);
+            return;
+        }
+    };
+    line.extend([b'\\', escaped]);
+}
+
+fn csv_field(format: &CopyFormat, text: &str, alone: bool, line: &mut Vec<u8>) {
+    let special =
+        |byte: u8| byte == format.delimiter || byte == format.quote || byte == b'\n' || byte == b'\r';
+    let quoted = text == format.null || (alone && text == "\\.") || text.bytes().any(special);
+    if !quoted {
+        line.extend_from_slice(text.as_bytes());
+        return;
+    }
+    line.push(format.quote);
+    for byte in text.bytes() {
+        if byte == format.quote || byte == format.escape {
+            line.push(format.escape);
+        }
+        line.push(byte);
+    }
+    line.push(format.quote);
+}

@@ -1,0 +1,247 @@
+//! `UPDATE t SET c = c + 1`: new values of encrypted columns from old ones, computed by the proxy.
+
+use super::analysis::{Analysis, Reference};
+use super::constant::constant;
+use super::edits::compact;
+use super::scope::{Relation, Scope};
+use super::write::stored_forms;
+use crate::catalog::Encryption;
+use crate::error::SqlError;
+use crate::plan::{
+    Arithmetic, Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value,
+};
+use crate::text::quoted;
+use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
+use sqlparser::tokenizer::Token;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is read of each row, and what is computed of it.
+#[derive(Debug, Default)]
+pub(super) struct Computed {
+    /// Texts of what is read, in order, and what it is.
+    read: Vec<(String, Output)>,
+    computations: Vec<Computation>,
+    /// Name of the relation whose rows are read.
+    relation: Option<String>,
+}
+
+impl Computed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.computations.is_empty()
+    }
+
+    fn index_of(&mut self, text: String, output: Output) -> usize {
+        let known = self.read.iter().position(|(other, _)| *other == text);
+        known.unwrap_or_else(|| {
+            self.read.push((text, output));
+            self.read.len() - 1
+        })
+    }
+}
+
+impl Analysis<'_> {
+    /// `c = c + 1`: the assignment of a value that is computed. The tokens of the value are `tokens`.
+    pub(super) fn assign_computed(
+        &mut self,
+        identifier: &Ident,
+        value: &Expr,
+        encryption: &Arc<Encryption>,
+        relation: &Relation,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        let unable = || {
+            self.unsupported(
+                at,
+                format!(
+                    "column {} is encrypted: it is set to a constant, a parameter, or what +, -, *, || and coalesce make of \
+                     those and columns of its own table",
+                    encryption.label
+                ),
+                "Compute the value in the application.",
+            )
+        };
+        let (false, Some(tokens)) = (self.computed_elsewhere(), self.tokens_of_assignment(at)) else {
+            return Err(unable());
+        };
+        let refused = unable();
+        let Some(expression) = self.computable(value, encryption, scope)? else { return Err(refused) };
+        self.computed.relation.clone_from(&relation.name);
+        let index = self.computed.computations.len();
+        self.computed.computations.push(Computation { column: encryption.clone(), expression });
+        let name = crate::text::fold(&identifier.value, identifier.quote_style.is_some());
+        let mut pieces = Vec::new();
+        for (place, (suffix, form)) in stored_forms(encryption).into_iter().enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            pieces.push(Piece::Text(format!("{comma}{} = ", quoted(&format!("{name}{suffix}")))));
+            let value = Value {
+                source: Source::Computed(index),
+                form: form.clone(),
+                at: self.lexemes.bytes(at).start,
+            };
+            let number = self.edits.value(value);
+            pieces.extend(super::term::form_pieces(&form, number));
+        }
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, pieces);
+        Ok(())
+    }
+
+    /// Only a plain `UPDATE` alone is run in steps.
+    fn computed_elsewhere(&self) -> bool {
+        !self.lexemes.is_word(0, "update")
+    }
+
+    /// The tokens of an assignment, from its column to the comma or word behind its value.
+    fn tokens_of_assignment(&self, start: usize) -> Option<Range<usize>> {
+        let mut depth = 0_usize;
+        for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
+            match lexeme.token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::Comma if depth == 0 => return Some(start..at),
+                _ if depth == 0
+                    && ["where", "from", "returning"].iter().any(|word| self.lexemes.is_word(at, word)) =>
+                {
+                    return Some(start..at);
+                }
+                _ => {}
+            }
+        }
+        Some(start..self.lexemes.list.len())
+    }
+
+    /// What the proxy computes, if it can; in the type of the column that is set.
+    fn computable(
+        &mut self,
+        expression: &Expr,
+        of: &Arc<Encryption>,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Expression>, SqlError> {
+        if let Some(found) = constant(self.lexemes, expression) {
+            return Ok(match found.source {
+                Source::Parameter(number) => {
+                    self.type_parameter(&found.source, of.kind.oid());
+                    Some(Expression::Parameter(number, of.clone()))
+                }
+                Source::Constant(Some(text)) => Some(Expression::Constant(text, of.clone())),
+                Source::Constant(None) | Source::Constants(_) | Source::Read(_) | Source::Computed(_) => None,
+            });
+        }
+        match expression {
+            Expr::Nested(inner) => self.computable(inner, of, scope),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let Some(reference) = self.reference(expression, scope)? else {
+                    return Ok(self.plain_read(expression, of));
+                };
+                Ok(self.encrypted_read(&reference))
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let operator = match op {
+                    BinaryOperator::Plus => Arithmetic::Plus,
+                    BinaryOperator::Minus => Arithmetic::Minus,
+                    BinaryOperator::Multiply => Arithmetic::Times,
+                    BinaryOperator::StringConcat => Arithmetic::Concatenated,
+                    _ => return Ok(None),
+                };
+                let both = (self.computable(left, of, scope)?, self.computable(right, of, scope)?);
+                let (Some(left), Some(right)) = both else { return Ok(None) };
+                Ok(Some(Expression::Arithmetic(operator, Box::new(left), Box::new(right))))
+            }
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                let inner = self.computable(expr, of, scope)?;
+                Ok(inner.map(|inner| Expression::Negated(Box::new(inner))))
+            }
+            Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("coalesce") => {
+                let FunctionArguments::List(list) = &function.args else { return Ok(None) };
+                let mut parts = Vec::new();
+                for argument in list.args.iter().filter_map(super::expression::argument_of) {
+                    let Some(part) = self.computable(argument, of, scope)? else { return Ok(None) };
+                    parts.push(part);
+                }
+                Ok(Some(Expression::Coalesce(parts)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn encrypted_read(&mut self, reference: &Reference) -> Option<Expression> {
+        let text = self.source(&reference.tokens).to_owned();
+        let index = self.computed.index_of(text, Output::Sealed(reference.encryption.clone()));
+        Some(Expression::Read(index, reference.encryption.clone()))
+    }
+
+    /// A plain column of the row, as a value of the type of the column that is set.
+    fn plain_read(&mut self, expression: &Expr, of: &Arc<Encryption>) -> Option<Expression> {
+        let start = super::select::first_token(self.lexemes, expression);
+        let width = match expression {
+            Expr::CompoundIdentifier(parts) => 2 * parts.len() - 1,
+            _ => 1,
+        };
+        let text = self.source(&(start..start + width)).to_owned();
+        let index = self.computed.index_of(text, Output::Plain);
+        Some(Expression::Read(index, of.clone()))
+    }
+
+    /// The place of a word of the statement itself, not inside parentheses.
+    fn word_at(&self, word: &str) -> Option<usize> {
+        let mut depth = 0_usize;
+        for (at, lexeme) in self.lexemes.list.iter().enumerate() {
+            match lexeme.token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0 && self.lexemes.is_word(at, word) => return Some(at),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The statements that an `UPDATE` with computed values is.
+    pub(super) fn recompute(&mut self, outputs: Outputs) -> Result<Recompute, SqlError> {
+        let end = self.lexemes.list.len();
+        let returning = self.word_at("returning").unwrap_or(end);
+        let condition = self.word_at("where").unwrap_or(returning);
+        let set = self.word_at("set").unwrap_or(condition);
+        if let Some(from) = self.word_at("from").filter(|from| *from < condition) {
+            return Err(self.unsupported(
+                from,
+                "an UPDATE that computes with encrypted columns and has FROM is not rewritten".into(),
+                "Use a sub-query in WHERE, or compute in the application.",
+            ));
+        }
+        let text_of = |from: usize, to: usize| {
+            if from >= to { Ok(Vec::new()) } else { self.edits.pieces(self.text, self.bytes(&(from..to))) }
+        };
+        let row =
+            self.computed.relation.as_deref().map(|name| format!("{}.", quoted(name))).unwrap_or_default();
+        let texts: Vec<&str> = self.computed.read.iter().map(|(text, _)| text.as_str()).collect();
+        let columns = texts.iter().map(|text| format!("{text}, ")).collect::<String>();
+        let mut read = vec![Piece::Text(format!("SELECT {columns}{row}ctid FROM "))];
+        read.extend(text_of(1, set)?);
+        read.push(Piece::Text(" ".into()));
+        read.extend(text_of(condition, returning)?);
+        read.push(Piece::Text(" FOR NO KEY UPDATE".into()));
+        let mut write = text_of(0, condition)?;
+        let place = Value { source: Source::Read(texts.len()), form: Form::Plain, at: 0 };
+        let mut values = self.edits.values.clone();
+        values.push(place);
+        write.push(Piece::Text(format!(" WHERE {row}ctid = ")));
+        write.push(Piece::Value(values.len() - 1));
+        write.push(Piece::Text("::tid ".into()));
+        write.extend(text_of(returning, end)?);
+        let statement = |pieces: Vec<Piece>, outputs: Outputs| {
+            let (pieces, values) = compact(pieces, &values);
+            let parameters = self.parameter_types(&values);
+            Rewritten { pieces, values, parameters, outputs }
+        };
+        let read_outputs = self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain]);
+        Ok(Recompute {
+            read: statement(read, Outputs::Columns(read_outputs.collect())),
+            computed: self.computed.computations.clone(),
+            write: statement(write, outputs),
+        })
+    }
+}
