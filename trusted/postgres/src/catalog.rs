@@ -9,6 +9,7 @@ mod reading;
 pub use reading::COLUMNS;
 
 use crate::column_type::ColumnType;
+use crate::rewrite::Sensitive;
 use crate::schema::Schema;
 use arras_service::columns::{Declared, Padding};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Catalog {
     schema: Arc<Schema>,
     /// The tables that are there, by schema and name.
     tables: BTreeMap<(String, String), Arc<Table>>,
+    /// Names of tables whose statements are analysed.
+    sensitive: Sensitive,
 }
 
 impl Catalog {
@@ -33,7 +36,15 @@ impl Catalog {
     #[must_use]
     pub fn new(schema: Arc<Schema>, tables: impl IntoIterator<Item = Table>) -> Self {
         let key = |table: &Table| (table.schema.clone(), table.name.clone());
-        Self { schema, tables: tables.into_iter().map(|table| (key(&table), Arc::new(table))).collect() }
+        let tables: BTreeMap<_, _> = tables.into_iter().map(|table| (key(&table), Arc::new(table))).collect();
+        let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
+        let declared = schema.tables.keys().map(|(_, name)| name.clone());
+        let sensitive = Sensitive::new(encrypted.chain(declared));
+        Self { schema, tables, sensitive }
+    }
+
+    pub(crate) fn sensitive(&self) -> &Sensitive {
+        &self.sensitive
     }
 
     /// What is declared.

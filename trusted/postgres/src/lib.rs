@@ -23,6 +23,7 @@ pub mod schema;
 mod scram;
 mod server;
 mod session;
+pub mod shown;
 mod startup;
 mod stream;
 mod text;

@@ -12,17 +12,19 @@ mod mention;
 mod recompute;
 mod scope;
 mod select;
+mod shown;
 mod statement;
 pub(crate) mod term;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write;
 
+pub(crate) use mention::Sensitive;
+
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::plan::{Action, Planned};
 use crate::text::{Lexemes, statements};
-use mention::Sensitive;
 
 /// Plans a client's text: each of its statements in order. Statements that touch nothing encrypted may come as one.
 ///
@@ -30,16 +32,16 @@ use mention::Sensitive;
 /// The text is not made of tokens: nothing of it is run. What is wrong with one statement is that statement's
 /// [`Action::Refused`].
 pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
-    let sensitive = Sensitive::new(catalog);
+    let sensitive = catalog.sensitive();
     if !sensitive.may_be_in(text) {
         return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged }]);
     }
     let plan_one = |statement: Lexemes| {
         let action = match sensitive.mention(&statement) {
-            None => Action::Unchanged,
-            Some(at) => statement::plan(text, &statement, catalog, at).unwrap_or_else(Action::Refused),
+            None => shown::plan(text, &statement, catalog),
+            Some(at) => statement::plan(text, &statement, catalog, at),
         };
-        Planned { span: statement.span(), action }
+        Planned { span: statement.span(), action: action.unwrap_or_else(Action::Refused) }
     };
     Ok(statements(text)?.into_iter().map(plan_one).collect())
 }

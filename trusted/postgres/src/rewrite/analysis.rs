@@ -53,8 +53,6 @@ pub(super) struct Reference {
 
 impl<'a> Analysis<'a> {
     pub(super) fn new(text: &'a str, lexemes: &'a Lexemes, catalog: &'a Catalog) -> Self {
-        let tables = catalog.tables().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
-        let declared = catalog.schema().tables.keys().map(|(_, name)| name.clone());
         let mut understood = BTreeSet::new();
         for at in 0..lexemes.list.len() {
             // What follows `AS` is a new name or a type; what follows `::` is a type.
@@ -66,7 +64,7 @@ impl<'a> Analysis<'a> {
             text,
             lexemes,
             catalog,
-            names: tables.chain(declared).collect(),
+            names: BTreeSet::new(),
             understood,
             edits: Edits::default(),
             parameters: BTreeMap::new(),
@@ -249,10 +247,11 @@ impl<'a> Analysis<'a> {
 
     /// The watched name that was not understood, if there is one.
     pub(super) fn not_understood(&self) -> Option<usize> {
+        let tables = self.catalog.sensitive();
         let watched = |(at, lexeme): (usize, &crate::text::Lexeme)| match &lexeme.token.token {
-            Token::Word(word) => {
-                (self.names.contains(&name_of(word)) && !self.understood.contains(&at)).then_some(at)
-            }
+            Token::Word(word) => ((self.names.contains(&name_of(word)) || tables.holds(&name_of(word)))
+                && !self.understood.contains(&at))
+            .then_some(at),
             _ => None,
         };
         self.lexemes

@@ -45,6 +45,23 @@ fn labels_in(function: &str, table: &str, name: &str, encryption: &Encryption) -
     ))
 }
 
+/// A table's name without its schema and quotes.
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, last)| last).trim_matches('"')
+}
+
+/// The name that PostgreSQL would give a constraint of a column, which the term's column has in its place. None where it
+/// would be cut, and for what has no such name.
+fn default_name(table: &str, columns: &[&str], option: &ColumnOption) -> Option<String> {
+    let kind = match option {
+        ColumnOption::Unique(_) => "key",
+        ColumnOption::ForeignKey(_) => "fkey",
+        _ => return None,
+    };
+    let name = format!("{table}_{}_{kind}", columns.join("_"));
+    (name.len() < 64).then(|| format!(" CONSTRAINT {}", quoted(&name)))
+}
+
 impl Analysis<'_> {
     /// What is declared of a table, by its name as it is written.
     fn declared(&self, name: &ObjectName) -> Result<Option<DeclaredColumns>, SqlError> {
@@ -95,13 +112,14 @@ impl Analysis<'_> {
         self.watch_relation(&relation_of(table.columns.iter().map(|column| &column.name), &declared));
         self.understand_name(&table.name);
         let text = table.name.to_string();
+        let plain = last_part(&text).to_owned();
         let mut beside = Beside::default();
         for column in &table.columns {
             let name = fold(&column.name.value, column.name.quote_style.is_some());
             match declared.get(&name) {
                 None => self.understand(&column.name),
                 Some(encryption) => {
-                    let unique = self.column_definition(column, &name, encryption, ", ")?;
+                    let unique = self.column_definition(column, &plain, &name, encryption, ", ")?;
                     self.beside_column(&text, &name, encryption, unique, &mut beside);
                 }
             }
@@ -146,6 +164,7 @@ impl Analysis<'_> {
     fn column_definition(
         &mut self,
         column: &ColumnDef,
+        table: &str,
         name: &str,
         encryption: &Arc<Encryption>,
         separator: &str,
@@ -161,7 +180,10 @@ impl Analysis<'_> {
         }
         let (mut required, mut unique, mut terms) = (false, false, String::new());
         for option in &column.options {
-            let named = option.name.as_ref().map(|name| format!(" CONSTRAINT {name}")).unwrap_or_default();
+            let named = match &option.name {
+                Some(name) => format!(" CONSTRAINT {name}"),
+                None => default_name(table, &[name], &option.option).unwrap_or_default(),
+            };
             match &option.option {
                 ColumnOption::Null | ColumnOption::Collation(_) => {}
                 ColumnOption::Default(Expr::Value(value)) if value.value == sqlparser::ast::Value::Null => {}
@@ -409,7 +431,13 @@ impl Analysis<'_> {
                     Some((name, encryption)) => {
                         let separator =
                             if *if_not_exists { ", ADD COLUMN IF NOT EXISTS " } else { ", ADD COLUMN " };
-                        let unique = self.column_definition(column_def, &name, &encryption, separator)?;
+                        let unique = self.column_definition(
+                            column_def,
+                            last_part(table),
+                            &name,
+                            &encryption,
+                            separator,
+                        )?;
                         self.beside_column(table, &name, &encryption, unique, beside);
                     }
                 }

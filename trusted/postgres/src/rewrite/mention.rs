@@ -1,31 +1,43 @@
 //! Whether a statement can touch anything encrypted at all, by its tokens alone.
 
-use crate::catalog::Catalog;
 use crate::text::{Lexemes, name_of};
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeSet;
 
 /// Names whose tokens make a statement one to analyse.
-pub(super) struct Sensitive {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sensitive {
     /// Tables with encrypted columns, there or declared.
     tables: BTreeSet<String>,
+    /// The same in small letters, to be looked for in a text.
+    folded: BTreeSet<String>,
 }
 
 impl Sensitive {
-    pub(super) fn new(catalog: &Catalog) -> Self {
-        let there = catalog.tables().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
-        let declared = catalog.schema().tables.keys().map(|(_, name)| name.clone());
-        Self { tables: there.chain(declared).collect() }
+    pub(crate) fn new(tables: impl IntoIterator<Item = String>) -> Self {
+        let tables: BTreeSet<String> = tables.into_iter().collect();
+        let folded = tables.iter().map(|name| name.to_lowercase()).collect();
+        Self { tables, folded }
     }
 
-    /// Quickly, from the text: can any of its tokens be one of the names? A name in the middle of another word says yes,
-    /// too; a name spelt in escapes is not looked for, so every such spelling says yes.
+    /// Is it the name of an encrypted table?
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.tables.contains(name)
+    }
+
+    /// Quickly, from the text: can any of its tokens be one of the names, or a name of the catalogue? A name in the middle
+    /// of another word says yes, too; a name spelt in escapes is not looked for, so every such spelling says yes.
     pub(super) fn may_be_in(&self, text: &str) -> bool {
         if self.tables.is_empty() {
             return false;
         }
         let folded = text.to_lowercase();
-        folded.contains("u&\"") || self.tables.iter().any(|name| folded.contains(&name.to_lowercase()))
+        self.may_name(&folded) || super::shown::may_be_in(&folded)
+    }
+
+    /// May a text in small letters name an encrypted table?
+    fn may_name(&self, folded: &str) -> bool {
+        folded.contains("u&\"") || self.folded.iter().any(|name| folded.contains(name))
     }
 
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts: the
@@ -39,7 +51,7 @@ impl Sensitive {
         };
         statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
             Token::Word(word) => self.tables.contains(&name_of(word)) || escaped(at),
-            Token::DollarQuotedString(string) => self.may_be_in(&string.value),
+            Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
             _ => false,
         })
     }

@@ -213,7 +213,8 @@ fn tables_are_laid_out_with_terms() {
     check(&[
         (
             "CREATE TABLE accounts (id serial PRIMARY KEY, owner text NOT NULL UNIQUE, balance int, memo text)",
-            "* CREATE TABLE accounts (id serial PRIMARY KEY, \"owner\" bytea NOT NULL, \"owner$eq\" bytea NOT NULL UNIQUE, \
+            "* CREATE TABLE accounts (id serial PRIMARY KEY, \"owner\" bytea NOT NULL, \"owner$eq\" bytea NOT NULL CONSTRAINT \
+             \"accounts_owner_key\" UNIQUE, \
              \"balance\" bytea, \"balance$eq\" bytea, \"balance$ord\" bigint, \"memo\" bytea); CREATE INDEX IF NOT EXISTS \
              \"arras_0000000000000002_equality\" ON accounts (\"balance$eq\"); CREATE INDEX IF NOT EXISTS \
              \"arras_0000000000000002_order\" ON accounts (\"balance$ord\"); SELECT arras.mope_store_in('2', \
@@ -227,7 +228,8 @@ fn tables_are_laid_out_with_terms() {
         (
             "CREATE TABLE public.payments (payer text REFERENCES accounts (owner) ON DELETE CASCADE, UNIQUE (id, payer), \
              owner text, FOREIGN KEY (owner) REFERENCES accounts (owner))",
-            "* CREATE TABLE public.payments (\"payer\" bytea, \"payer$eq\" bytea REFERENCES accounts (\"owner$eq\") ON DELETE \
+            "* CREATE TABLE public.payments (\"payer\" bytea, \"payer$eq\" bytea CONSTRAINT \
+             \"payments_payer_fkey\" REFERENCES accounts (\"owner$eq\") ON DELETE \
              CASCADE, UNIQUE (id, \"payer$eq\"), \"owner\" bytea, \"owner$eq\" bytea, FOREIGN KEY (\"owner$eq\") \
              REFERENCES accounts (\"owner$eq\")); CREATE INDEX IF NOT EXISTS \"arras_0000000000000005_equality\" ON \
              public.payments (\"payer$eq\"); CREATE INDEX IF NOT EXISTS \"arras_0000000000000007_equality\" ON \
@@ -343,6 +345,27 @@ fn rows_are_copied_through_the_proxy() {
             "COPY accounts (nothing) TO STDOUT",
             "42703 16: column \"nothing\" of relation \"accounts\" does not exist",
         ),
+    ]);
+}
+
+#[test]
+fn the_catalogue_is_shown_without_terms() {
+    check(&[
+        (
+            "SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = $1 AND a.attnum > 0",
+            "SELECT a.attname FROM arras.pg_attribute a WHERE a.attrelid = ‹$1› AND a.attnum > 0",
+        ),
+        (
+            "SELECT pg_attribute.attname, pg_catalog.pg_get_indexdef(i.indexrelid, 0, true) FROM pg_attribute, PG_INDEX i",
+            "SELECT arras.pg_attribute.attname, arras.pg_get_indexdef(i.indexrelid, 0, true) FROM arras.pg_attribute, \
+             arras.pg_index i",
+        ),
+        (
+            "SELECT column_name FROM information_schema.columns WHERE table_name = 'accounts'",
+            "SELECT column_name FROM arras.columns WHERE table_name = 'accounts'",
+        ),
+        ("SELECT columns FROM notes, columns WHERE 'pg_attribute'::regclass = 4", "unchanged"),
+        ("SELECT relname FROM pg_class", "unchanged"),
     ]);
 }
 
