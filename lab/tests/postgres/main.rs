@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod differential;
+mod encrypted;
 mod extended;
 mod outages;
 mod private;

@@ -1,12 +1,39 @@
 //! The PostgreSQL listener in this process, in front of a private PostgreSQL.
 
+use arras_keys::Key;
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_postgres::{Access, Options, Server, Upstream};
+use arras_postgres::{Access, Options, Rewriting, Schema, Server, Upstream};
+use arras_records::column::ColumnSealer;
+use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+/// A root of keys.
+pub(crate) struct Keys(Key);
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self(Key::generate())
+    }
+}
+
+/// The keys of a schema's columns, none of which has an order.
+struct Unordered(HashMap<[u8; 8], Arc<ColumnSealer>>);
+
+impl Columns for Unordered {
+    fn keys(&self, column: [u8; 8]) -> Option<Arc<dyn ColumnKeys>> {
+        self.0.get(&column).map(|sealer| Arc::clone(sealer) as Arc<dyn ColumnKeys>)
+    }
+
+    fn encoder(&self, _: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
+        None
+    }
+}
 
 /// A listener; it stops when dropped.
 pub(crate) struct Proxy {
@@ -21,7 +48,26 @@ impl Proxy {
         Self::with(&server.uri("postgres"), Access::new(None, None), Options::default())
     }
 
+    /// The same, with the columns encrypted that a schema declares, which has no orders.
+    pub(crate) fn encrypting(server: &PrivatePostgres, schema: &str, keys: &Keys) -> Self {
+        let schema = Arc::new(Schema::parse(schema, "schema").unwrap());
+        let mut sealers = HashMap::new();
+        for column in schema.columns() {
+            for id in [Some(column.id), column.equality].into_iter().flatten() {
+                let declared = Declared { id, ..column.declared() };
+                sealers.insert(id, Arc::new(ColumnSealer::new(declared, [(1, &keys.0)]).unwrap()));
+            }
+        }
+        let rewriting = Rewriting::new(schema, Arc::new(Unordered(sealers)), 0);
+        let access = Access::new(None, None);
+        Self::open(&server.uri("postgres"), access, Options::default(), Some(Arc::new(rewriting)))
+    }
+
     pub(crate) fn with(upstream: &str, access: Access, options: Options) -> Self {
+        Self::open(upstream, access, options, None)
+    }
+
+    fn open(upstream: &str, access: Access, options: Options, rewriting: Option<Arc<Rewriting>>) -> Self {
         let upstream = Upstream::parse(upstream, None).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
@@ -33,7 +79,7 @@ impl Proxy {
                 let shutdown = async {
                     let _ = stopped.await;
                 };
-                Server::new(upstream, access, options).serve(listener, shutdown).await;
+                Server::new(upstream, access, options, rewriting).serve(listener, shutdown).await;
             });
         });
         Self { address: told.recv().unwrap(), stop: Some(stop), thread: Some(thread) }

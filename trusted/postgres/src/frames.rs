@@ -28,11 +28,6 @@ impl Head {
     }
 }
 
-/// A length that no message has: where the next one begins is not known any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a message of an impossible length")]
-pub(crate) struct Malformed;
-
 /// What has come from one side and is not passed on yet.
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
@@ -56,6 +51,11 @@ impl Inbox {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
+    }
+
+    /// Bytes that a message may have without more room.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Makes room for a message of so many bytes.

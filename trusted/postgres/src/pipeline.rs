@@ -74,24 +74,25 @@ impl<T> Default for Pipeline<T> {
 }
 
 impl<T> Pipeline<T> {
-    /// A message goes to the database.
-    pub(crate) fn sent(&mut self, asked: Asked, note: T) {
+    /// A message goes to the database; the note again if nothing will answer it, since it is passed over.
+    pub(crate) fn sent(&mut self, asked: Asked, note: T) -> Option<T> {
         if self.copying {
             // Whatever comes before the end of the rows is passed over or is an error of the COPY.
             let ended = self.entries.iter().any(|entry| entry.asked == Asked::CopyEnd);
             if !ended && asked != Asked::CopyEnd {
-                return;
+                return Some(note);
             }
         } else if asked == Asked::CopyEnd && self.entries.is_empty() {
-            return;
+            return Some(note);
         }
         if self.skipping {
             if asked != Asked::Sync {
-                return;
+                return Some(note);
             }
             self.skipping = false;
         }
         self.entries.push_back(Entry { asked, note });
+        None
     }
 
     /// What the next reply answers; `None` if it answers nothing.
@@ -103,9 +104,14 @@ impl<T> Pipeline<T> {
         self.entries.front_mut()
     }
 
-    /// The messages behind the first one.
-    pub(crate) fn later(&mut self) -> impl Iterator<Item = &mut Entry<T>> {
-        self.entries.iter_mut().skip(1)
+    /// The messages on their way.
+    pub(crate) fn entries(&mut self) -> impl Iterator<Item = &mut Entry<T>> {
+        self.entries.iter_mut()
+    }
+
+    /// True if all of them will be answered without another.
+    pub(crate) fn will_end(&self) -> bool {
+        self.entries.back().is_none_or(|entry| entry.asked.ends_ready())
     }
 
     /// Number of messages on their way.

@@ -4,7 +4,8 @@ use crate::access::Access;
 use crate::cancel::{Key, Sessions};
 use crate::error::SqlError;
 use crate::replies::{self, Authentication};
-use crate::session::{self, End, Ends};
+use crate::rewriting::Rewriting;
+use crate::session::{self, End, Ends, Surroundings};
 use crate::startup::{self, Opening, StartupFailure, Wanted};
 use crate::upstream::{Begun, Login, Upstream};
 use arras_transport::tcp;
@@ -47,6 +48,7 @@ struct Shared {
     upstream: Upstream,
     access: Access,
     options: Options,
+    rewriting: Option<Arc<Rewriting>>,
     sessions: Sessions,
     /// Room for sessions, and for connections that are none yet.
     room: Semaphore,
@@ -61,12 +63,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that lets in whom `access` does, in front of `upstream`.
+    /// A server that lets in whom `access` does, in front of `upstream`; without `rewriting` nothing is encrypted.
     #[must_use]
-    pub fn new(upstream: Upstream, access: Access, options: Options) -> Self {
+    pub fn new(
+        upstream: Upstream,
+        access: Access,
+        options: Options,
+        rewriting: Option<Arc<Rewriting>>,
+    ) -> Self {
         let room = Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS));
         let opening = Semaphore::new(OPENING_MAX);
-        let shared = Shared { upstream, access, options, sessions: Sessions::default(), room, opening };
+        let shared =
+            Shared { upstream, access, options, rewriting, sessions: Sessions::default(), room, opening };
         Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }
     }
 
@@ -193,8 +201,9 @@ impl Shared {
         let entered = self.sessions.enter(Key { process, secret });
         opening.stream.write_all(&greeting(&beginning, entered.shown)).await?;
         opening.stream.flush().await?;
-        let ends = Ends { client: opening.stream, database };
-        Ok(session::run(ends, &entered, &self.upstream, stop).await)
+        let ends = Ends { client: opening.stream, database, beginning };
+        let (upstream, rewriting) = (&self.upstream, self.rewriting.as_deref());
+        Ok(session::run(ends, Surroundings { entered: &entered, upstream, rewriting }, stop).await)
     }
 }
 

@@ -5,14 +5,24 @@
 //! came, in as many pieces as they came in.
 
 mod answers;
+mod names;
+mod opened;
+mod physical;
+mod reading;
 mod requests;
+mod rewritten;
+mod settings;
 
 use crate::cancel::Entered;
 use crate::error::SqlError;
 use crate::pipeline::Pipeline;
 use crate::replies::{self, Severity};
+use crate::rewriting::Rewriting;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
+use names::{Names, Undo};
+use reading::Reading;
+use settings::Settings;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
@@ -32,15 +42,33 @@ pub(crate) enum End {
     Ended,
     /// The connection to the database broke.
     Lost(Option<io::Error>),
-    /// The client's messages make no sense.
+    /// What one of the two sends cannot be passed on.
     Violation(SqlError),
     /// The proxy stops.
     Stopped,
 }
 
+/// What is kept of a message until it is answered.
+#[derive(Default)]
+struct Note {
+    /// Messages are counted from 1; of one that nothing depends on, 0.
+    number: u64,
+    /// How its replies are read.
+    reading: Reading,
+    /// What it did to the session's names.
+    undo: Option<Undo>,
+}
+
 /// What both ways know.
-pub(crate) struct State {
-    pipeline: Pipeline<()>,
+struct State {
+    pipeline: Pipeline<Note>,
+    names: Names,
+    settings: Settings,
+    /// The transaction's: `I`, `T` or `E`.
+    status: u8,
+    /// Tables were made or changed by this session, in the transaction under way, and since it looked at them last.
+    changing_tables: bool,
+    changed_tables: bool,
     /// The client has said that it ends the session.
     terminated: bool,
     /// The database has said that it does.
@@ -49,22 +77,74 @@ pub(crate) struct State {
     waiting: bool,
 }
 
+impl State {
+    /// True if the proxy may ask the database something: it is answered at once, and fails no transaction of the client's.
+    fn can_ask(&self) -> bool {
+        self.status != b'E' && self.pipeline.will_end()
+    }
+
+    /// A command is complete.
+    fn tagged(&mut self, frame: &[u8]) {
+        let tag = frame.get(5..).unwrap_or_default();
+        if [&b"CREATE"[..], b"ALTER", b"DROP"].iter().any(|word| tag.starts_with(word)) {
+            (self.changing_tables, self.changed_tables) = (true, true);
+        } else if tag.starts_with(b"ROLLBACK") && self.changing_tables {
+            self.changed_tables = true;
+        }
+    }
+
+    /// The database waits for the next message.
+    fn ready(&mut self, status: u8, rewriting: &Rewriting) {
+        self.status = status;
+        if status == b'I' && std::mem::take(&mut self.changing_tables) {
+            rewriting.changed();
+        }
+    }
+
+    /// Messages failed or were passed over, in the order in which they were sent; what is on its way was sent after them.
+    fn undo(&mut self, undone: Vec<Undo>) {
+        for undo in undone.into_iter().rev() {
+            let later = self.pipeline.entries().filter_map(|entry| entry.note.undo.as_mut());
+            self.names.undo(undo, later);
+        }
+    }
+}
+
 /// A session's parts that both ways use.
-pub(crate) struct Shared {
+struct Shared {
     state: Mutex<State>,
     /// Told when the pipeline has become shorter and somebody waits for that.
     shorter: Notify,
 }
 
 impl Shared {
-    fn new() -> Self {
-        let state = State { pipeline: Pipeline::default(), terminated: false, fatal: false, waiting: false };
+    fn new(beginning: &[u8]) -> Self {
+        let mut settings = Settings::default();
+        settings.read_all(beginning);
+        let state = State {
+            pipeline: Pipeline::default(),
+            names: Names::default(),
+            settings,
+            status: b'I',
+            changing_tables: false,
+            changed_tables: false,
+            terminated: false,
+            fatal: false,
+            waiting: false,
+        };
         Self { state: Mutex::new(state), shorter: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // One task holds it, never across a wait; nothing panics while it does.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has whoever waits for fewer unanswered messages look again.
+    fn tell_waiting(&self) {
+        if std::mem::take(&mut self.state().waiting) {
+            self.shorter.notify_one();
+        }
     }
 
     /// Waits until so few messages are unanswered.
@@ -82,28 +162,41 @@ impl Shared {
     }
 }
 
-/// The two connections of a session.
+/// The two connections of a session, and what the database began it with.
 pub(crate) struct Ends {
     pub(crate) client: Stream,
     pub(crate) database: Stream,
+    pub(crate) beginning: Vec<u8>,
+}
+
+/// What a session goes by.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) entered: &'a Entered,
+    pub(crate) upstream: &'a Upstream,
+    /// None if nothing is encrypted.
+    pub(crate) rewriting: Option<&'a Rewriting>,
 }
 
 /// Runs a session to its end.
-pub(crate) async fn run(
-    ends: Ends,
-    entered: &Entered,
-    upstream: &Upstream,
-    mut stop: watch::Receiver<bool>,
-) -> End {
+pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::Receiver<bool>) -> End {
     let (from_client, mut to_client) = tokio::io::split(ends.client);
     let (from_database, mut to_database) = tokio::io::split(ends.database);
-    let shared = Shared::new();
+    let shared = Shared::new(&ends.beginning);
+    drop(ends.beginning);
     let mut whole = true;
-    let end = tokio::select! {
-        biased;
-        end = answers::pass(&shared, from_database, &mut to_client, &mut whole) => end,
-        end = requests::pass(&shared, from_client, &mut to_database) => end,
-        () = stopped(&shared, &mut stop) => End::Stopped,
+    let end = match around.rewriting {
+        None => tokio::select! {
+            biased;
+            end = answers::pass(&shared, from_database, &mut to_client, &mut whole) => end,
+            end = requests::pass(&shared, from_client, &mut to_database) => end,
+            () = stopped(&shared, &mut stop) => End::Stopped,
+        },
+        Some(rewriting) => tokio::select! {
+            biased;
+            end = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole) => end,
+            end = rewritten::pass(&shared, rewriting, from_client, &mut to_database) => end,
+            () = stopped(&shared, &mut stop) => End::Stopped,
+        },
     };
     if let (Some(farewell), true) = (farewell(&end), whole) {
         let mut out = Vec::new();
@@ -111,7 +204,7 @@ pub(crate) async fn run(
         let _ = to_client.write_all(&out).await;
         let _ = to_client.flush().await;
     }
-    leave(&end, entered, upstream, &mut to_database).await;
+    leave(&end, &around, &mut to_database).await;
     let _ = to_client.shutdown().await;
     end
 }
@@ -141,7 +234,7 @@ fn farewell(end: &End) -> Option<SqlError> {
 }
 
 /// Ends the database's side: what runs there for nobody is cancelled.
-async fn leave(end: &End, entered: &Entered, upstream: &Upstream, to_database: &mut WriteHalf<Stream>) {
+async fn leave(end: &End, around: &Surroundings<'_>, to_database: &mut WriteHalf<Stream>) {
     match end {
         End::Ended | End::Lost(_) => {}
         End::Left | End::Stopped => {
@@ -150,8 +243,8 @@ async fn leave(end: &End, entered: &Entered, upstream: &Upstream, to_database: &
             let _ = to_database.write_all(&out).await;
         }
         End::Abandoned | End::Violation(_) => {
-            let key = entered.upstream;
-            if let Err(error) = upstream.cancel(key.process, key.secret).await {
+            let key = around.entered.upstream;
+            if let Err(error) = around.upstream.cancel(key.process, key.secret).await {
                 tracing::warn!(%error, "an abandoned statement may run on: it could not be cancelled");
             }
         }

@@ -94,7 +94,7 @@ pub(crate) fn default_connections_max() -> usize {
     arras_mongo::Options::default().connections_max
 }
 
-fn default_memory() -> usize {
+pub(crate) fn default_memory() -> usize {
     512
 }
 
@@ -153,7 +153,7 @@ impl Configuration {
 }
 
 /// A mistake in a configuration file, on one line.
-fn parse_failure(text: &str, error: &toml::de::Error) -> String {
+pub(crate) fn parse_failure(text: &str, error: &toml::de::Error) -> String {
     let line = error
         .span()
         .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count());
@@ -246,6 +246,8 @@ pub fn template(values: &Values<'_>) -> String {
          # Its certificate and name are verified; ?sslmode= and ?sslrootcert= as in libpq. The password may be in the\n\
          # environment variable PGPASSWORD.\n\
          # upstream = \"postgres://app@db.example/shop\"\n\
+         # Which columns are encrypted, and what must work on them. Without it nothing is encrypted.\n\
+         # schema = \"tables.toml\"\n\
          # TLS towards applications; without it keep the listener on the application's side.\n\
          # certificate = \"postgres.pem\"\n\
          # private_key = \"postgres.key\"\n\

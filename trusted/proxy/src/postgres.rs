@@ -1,12 +1,18 @@
 //! The listener for applications of PostgreSQL: its part of the configuration, and how it is opened.
 
+mod columns;
+
 use crate::cli::Failure;
-use crate::configuration::ConfigurationError;
+use crate::configuration::{
+    ConfigurationError, KeyringFile, LogFormat, default_connections_max, default_memory, parse_failure,
+};
+use arras_keys::Keyring;
 use arras_postgres::{Acceptor, Access, Options, Server, Upstream, Users};
 use serde::Deserialize;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// `[postgres]` of the configuration.
@@ -17,6 +23,8 @@ pub struct Postgres {
     pub listen: String,
     /// The database behind, a URL; a password may be in it.
     pub upstream: Url,
+    /// The schema of tables: which columns are encrypted. Without it nothing is.
+    pub schema: Option<PathBuf>,
     /// The certificate shown to applications, PEM; without one they are spoken to in plaintext.
     pub certificate: Option<PathBuf>,
     /// Its key, PEM.
@@ -64,8 +72,8 @@ impl Postgres {
                 Ok(Some(configured))
             }
             (None, Some(listen), Some(upstream)) => {
-                let (certificate, private_key) = (None, None);
-                Ok(Some(Self { listen, upstream, certificate, private_key, users: Vec::new() }))
+                let users = Vec::new();
+                Ok(Some(Self { listen, upstream, schema: None, certificate: None, private_key: None, users }))
             }
             (None, Some(_), None) => Err("--postgres needs --upstream, or a [postgres] section".into()),
             // It may come from the environment.
@@ -75,7 +83,7 @@ impl Postgres {
 
     /// Makes its paths relative to the configuration's directory.
     pub(crate) fn relative_to(&mut self, base: &Path) {
-        for path in [&mut self.certificate, &mut self.private_key].into_iter().flatten() {
+        for path in [&mut self.schema, &mut self.certificate, &mut self.private_key].into_iter().flatten() {
             *path = base.join(&*path);
         }
     }
@@ -108,6 +116,49 @@ impl Postgres {
     }
 }
 
+/// The configuration of a proxy that serves PostgreSQL alone: a file without a `[server]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alone {
+    /// The listener.
+    pub postgres: Postgres,
+    /// The keyring.
+    pub keyring: KeyringFile,
+    /// Most sessions at a time.
+    #[serde(default = "default_connections_max")]
+    pub connections_max: usize,
+    /// What messages and prepared statements may hold in memory together, about, in MiB.
+    #[serde(default = "default_memory")]
+    pub memory: usize,
+    /// Form of the log.
+    #[serde(default)]
+    pub log_format: LogFormat,
+}
+
+impl Alone {
+    /// Reads the file; nothing if it has a `[server]`, or no `[postgres]`.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] if it does not parse.
+    pub fn read(path: &Path) -> Result<Option<Self>, ConfigurationError> {
+        let wrong = |what: String| ConfigurationError { path: path.to_path_buf(), what };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let table: toml::Table =
+            toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
+        if table.contains_key("server") || !table.contains_key("postgres") {
+            return Ok(None);
+        }
+        let mut read: Self = toml::from_str(&text).map_err(|error| wrong(parse_failure(&text, &error)))?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        read.postgres.relative_to(base);
+        read.keyring.path = base.join(&read.keyring.path);
+        if let Some(key_file) = &mut read.keyring.key_file {
+            *key_file = base.join(&*key_file);
+        }
+        Ok(Some(read))
+    }
+}
+
 /// A listener that is open.
 pub(crate) struct Listening {
     listener: TcpListener,
@@ -116,7 +167,21 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// Opens the listener, and says so on standard output.
-    pub(crate) async fn open(postgres: &Postgres, connections_max: usize) -> Result<Self, Failure> {
+    ///
+    /// Messages and prepared statements may hold `memory` MiB.
+    pub(crate) async fn open(
+        postgres: &Postgres,
+        connections_max: usize,
+        memory: usize,
+        keyring: Option<&Keyring>,
+    ) -> Result<Self, Failure> {
+        let rewriting = match (&postgres.schema, keyring) {
+            (Some(schema), Some(keyring)) => {
+                Some(Arc::new(columns::rewriting(schema, keyring, memory.saturating_mul(1024 * 1024))?))
+            }
+            (Some(_), None) => return Err(Postgres::wrong("a schema needs a keyring")),
+            (None, _) => None,
+        };
         let upstream = Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok())
             .map_err(|error| Postgres::wrong(error.to_string()))?;
         let access = postgres.access()?;
@@ -133,7 +198,7 @@ impl Listening {
         let _ = io::stdout().flush();
         tracing::info!(address = %bound, %upstream, "listening on postgres://{bound}");
         let options = Options { connections_max, ..Options::default() };
-        Ok(Self { listener, server: Server::new(upstream, access, options) })
+        Ok(Self { listener, server: Server::new(upstream, access, options, rewriting) })
     }
 
     /// Serves until `stop` completes.

@@ -1,7 +1,6 @@
 //! The way from the database to the client.
 
 use super::{End, FromSide, Shared, State, ToSide};
-use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -58,7 +57,7 @@ pub(super) async fn pass(shared: &Shared, mut from: FromSide, to: &mut ToSide, w
 }
 
 /// How a session ends whose database closed the connection.
-fn ended(state: &State, error: Option<io::Error>) -> End {
+pub(super) fn ended(state: &State, error: Option<io::Error>) -> End {
     if state.fatal || state.terminated { End::Ended } else { End::Lost(error) }
 }
 
@@ -88,7 +87,7 @@ fn scan(there: &[u8], rest: usize, state: &mut State) -> io::Result<Scanned> {
 }
 
 /// True if an encoded `ErrorResponse` ends the session.
-fn is_fatal(error: &[u8]) -> bool {
+pub(super) fn is_fatal(error: &[u8]) -> bool {
     let Ok(Some(Message::ErrorResponse(body))) = Message::parse(&mut BytesMut::from(error)) else {
         return false;
     };

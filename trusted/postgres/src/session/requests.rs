@@ -1,6 +1,6 @@
 //! The way from the client to the database.
 
-use super::{End, FromSide, Shared, State, ToSide, UNANSWERED_MAX};
+use super::{End, FromSide, Note, Shared, State, ToSide, UNANSWERED_MAX};
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Asked;
@@ -76,7 +76,7 @@ fn scan(there: &[u8], rest: usize, state: &mut State) -> Result<Scanned, SqlErro
             return Err(SqlError::new("08P01", "invalid message length"));
         };
         if let Some(asked) = Asked::by(head.kind) {
-            state.pipeline.sent(asked, ());
+            let _ = state.pipeline.sent(asked, Note::default());
         }
         let there = head.total.min(message.len());
         (pass, rest) = (pass + there, head.total - there);

@@ -1,10 +1,12 @@
 //! `arras proxy`: connects to the server, opens the engine, and serves MongoDB clients.
 
 use super::{Failure, ProxyArguments, logging, plan, unlock};
-use crate::configuration::{Configuration, ConfigurationError, LogFormat, default_connections_max};
+use crate::configuration::{
+    Configuration, ConfigurationError, LogFormat, default_connections_max, default_memory,
+};
 use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
-use crate::postgres::{Listening, Postgres};
+use crate::postgres::{Alone, Listening, Postgres};
 use crate::running::{Noted, Running};
 use arras_certificates::Watching;
 use arras_engine::channel::ServerChannel;
@@ -29,7 +31,10 @@ use tokio::sync::watch;
 const INTERRUPTED: i32 = 130;
 
 pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
-    let Some(file) = &arguments.config else { return alone(arguments) };
+    let Some(file) = &arguments.config else { return alone(arguments, None) };
+    if let Some(configuration) = Alone::read(file)? {
+        return alone(arguments, Some(configuration));
+    }
     let mut configuration = Configuration::read(file)?;
     configuration.postgres =
         Postgres::overridden(configuration.postgres, arguments.postgres, arguments.upstream)
@@ -50,17 +55,28 @@ pub(super) fn run(arguments: ProxyArguments) -> Result<(), Failure> {
     })
 }
 
-/// Runs a proxy in front of PostgreSQL that has no configuration: nothing is encrypted.
-fn alone(arguments: ProxyArguments) -> Result<(), Failure> {
+/// Runs a proxy in front of PostgreSQL alone; without a configuration nothing is encrypted.
+fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), Failure> {
     let command_line = |what| ConfigurationError { path: "command line".into(), what };
+    let configured = configuration.as_ref().map(|configuration| configuration.postgres.clone());
     let postgres =
-        Postgres::overridden(None, arguments.postgres, arguments.upstream).map_err(command_line)?;
+        Postgres::overridden(configured, arguments.postgres, arguments.upstream).map_err(command_line)?;
     let postgres = postgres.ok_or_else(|| command_line("--postgres and --upstream are needed".into()))?;
-    logging::start(LogFormat::default(), "info");
+    let defaults = (LogFormat::default(), default_connections_max(), default_memory());
+    let (log_format, connections_max, memory) =
+        configuration.as_ref().map_or(defaults, |read| (read.log_format, read.connections_max, read.memory));
+    logging::start(log_format, "info");
+    let keyring = match &configuration {
+        Some(Alone { keyring, .. }) => {
+            let unlock = unlock::existing(keyring.key_file.clone())?;
+            Some(Keyring::open(&keyring.path, unlock)?)
+        }
+        None => None,
+    };
     runtime()?.block_on(async {
         let stop = stop_signal()?;
-        let connections_max = arguments.connections_max.unwrap_or_else(default_connections_max);
-        let listening = Listening::open(&postgres, connections_max).await?;
+        let connections_max = arguments.connections_max.unwrap_or(connections_max);
+        let listening = Listening::open(&postgres, connections_max, memory, keyring.as_ref()).await?;
         listening.serve(stop).await;
         tracing::info!("stopped");
         Ok(())
@@ -123,6 +139,13 @@ pub(super) async fn serve(
     let engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
     let memory_bytes = engine_settings.memory_bytes;
     let mut running = Running::new(&keyring, &configuration.server.address, server.database);
+    let connections_max = configuration.connections_max;
+    let postgres = match &configuration.postgres {
+        Some(postgres) => {
+            Some(Listening::open(postgres, connections_max, configuration.memory, Some(&keyring)).await?)
+        }
+        None => None,
+    };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let _restarts = AbortOnDrop(tokio::spawn(follow_restarts(engine.clone(), incarnation)));
     let noting = witness.clone().map(|witness| tokio::spawn(note(witness, Arc::clone(&history))));
@@ -133,29 +156,20 @@ pub(super) async fn serve(
     let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
     let _ = io::stdout().flush();
     tracing::info!(address = %bound, "listening on mongodb://{bound}");
-    let connections_max = configuration.connections_max;
-    let postgres = match &configuration.postgres {
-        Some(postgres) => Some(Listening::open(postgres, connections_max).await?),
-        None => None,
-    };
     let options = Options { connections_max, memory_bytes, ..Options::default() };
-    let stopping = watch::Sender::new(false);
-    let server = Server::new(Arc::new(engine), options);
-    let mongo = server.serve(listener, async {
+    let stop = async {
         tokio::select! {
             () = stop => {}
             () = history.fenced() => {}
         }
+    };
+    let stopping = watch::Sender::new(false);
+    let server = Server::new(Arc::new(engine), options);
+    let mongo = server.serve(listener, async {
+        stop.await;
         stopping.send_replace(true);
     });
-    let mut told = stopping.subscribe();
-    let beside = async {
-        if let Some(listening) = postgres {
-            // The sender outlives this.
-            listening.serve(async move { _ = told.wait_for(|stopping| *stopping).await }).await;
-        }
-    };
-    tokio::join!(mongo, beside);
+    tokio::join!(mongo, serve_postgres(postgres, stopping.subscribe()));
     if let (Some(noting), Some(witness)) = (noting, witness) {
         noting.abort();
         note_once(&witness, &history);
@@ -165,6 +179,14 @@ pub(super) async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Serves PostgreSQL beside, if it is asked for, until `stopping`.
+async fn serve_postgres(listening: Option<Listening>, mut stopping: watch::Receiver<bool>) {
+    if let Some(listening) = listening {
+        // The sender outlives this.
+        listening.serve(async move { _ = stopping.wait_for(|stopping| *stopping).await }).await;
+    }
 }
 
 /// Tells the engine of each restart of the server.

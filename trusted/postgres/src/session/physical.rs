@@ -1,0 +1,139 @@
+//! What goes to the database in place of a client's statement, encoded.
+
+use super::reading::{Part, Statement, put_value};
+use crate::error::{SqlError, sqlstate};
+use crate::fields::Bind;
+use crate::plan::{Form, Layout, Outputs, PhysicalValue, Program, Rewritten, Source, Value};
+use crate::replies;
+
+/// What has the columns' order held whose labels a statement stores, if it stores any.
+pub(super) fn holding(rewritten: &Rewritten) -> Option<String> {
+    let held = rewritten.held();
+    let numbers: Vec<String> = held.into_iter().map(|id| i64::from_be_bytes(id).to_string()).collect();
+    (!numbers.is_empty()).then(|| format!("SELECT arras.mope_hold({})", numbers.join(", ")))
+}
+
+/// What a query is sent for a program.
+pub(super) fn steps(program: Program, text: &str, at: usize) -> Result<Vec<(String, Part)>, SqlError> {
+    match program {
+        Program::Layout(layout) => {
+            let part = |(place, step): (usize, Rewritten)| {
+                let part = if place == layout.answer { Part::Shown(Outputs::AsSent) } else { Part::Hidden };
+                (step.extended_text(), part)
+            };
+            Ok(layout.steps.into_iter().enumerate().map(part).collect())
+        }
+        other @ (Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_)) => {
+            Err(several(&other, text, at))
+        }
+    }
+}
+
+/// A layout's step that is answered, those before it and those behind it.
+pub(super) fn laid_out(layout: Layout) -> Result<(Rewritten, Vec<String>, Vec<String>), SqlError> {
+    let texts = |steps: &[Rewritten]| steps.iter().map(Rewritten::extended_text).collect::<Vec<_>>();
+    let Layout { steps, answer } = layout;
+    match (steps.get(..answer), steps.get(answer), steps.get(answer + 1..)) {
+        (Some(before), Some(step), Some(after)) => Ok((step.clone(), texts(before), texts(after))),
+        _ => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a layout without a step that is answered")),
+    }
+}
+
+pub(super) fn several(program: &Program, text: &str, at: usize) -> SqlError {
+    let what = match program {
+        Program::Layout(_) => "a change of an encrypted table's layout",
+        Program::Recompute(_) => "an UPDATE that computes with encrypted values",
+        Program::CopyIn(_) | Program::CopyOut(_) => "COPY of an encrypted table",
+    };
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} does not go through the proxy yet"))
+        .at(text, at)
+}
+
+pub(super) fn format_of(formats: &[i16], place: usize) -> i16 {
+    match formats {
+        [] => 0,
+        [all] => *all,
+        each => each.get(place).copied().unwrap_or_default(),
+    }
+}
+
+/// Types that the physical parameters are declared as.
+pub(super) fn physical_types(statement: &Statement) -> Vec<u32> {
+    let of = |value: &Value| match (&value.form, &value.source) {
+        (Form::Plain, Source::Parameter(number)) => {
+            let place = usize::from(*number).checked_sub(1);
+            place.and_then(|place| statement.types.get(place)).copied().unwrap_or_default()
+        }
+        (form, _) => form.oid().unwrap_or_default(),
+    };
+    statement.rewritten.values.iter().map(of).collect()
+}
+
+/// What the proxy prepares beside the client's statements is called.
+pub(super) const HIDDEN: &[u8] = b"arras";
+
+/// `Close` of a statement, and so of its portals.
+pub(super) fn close(out: &mut Vec<u8>, name: &[u8]) {
+    replies::message(out, b'C', |out| {
+        out.push(b'S');
+        replies::string(out, name);
+    });
+}
+
+/// `Parse`.
+pub(super) fn parse(out: &mut Vec<u8>, name: &[u8], text: &str, types: &[u32]) {
+    replies::message(out, b'P', |out| {
+        replies::string(out, name);
+        replies::string(out, text.as_bytes());
+        out.extend_from_slice(&u16::try_from(types.len()).unwrap_or(u16::MAX).to_be_bytes());
+        for oid in types {
+            out.extend_from_slice(&oid.to_be_bytes());
+        }
+    });
+}
+
+/// `Bind` with the values that go to the database; the formats of results are the client's.
+pub(super) fn bind(out: &mut Vec<u8>, asked: &Bind<'_>, values: &[PhysicalValue]) {
+    let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();
+    let place = |number: u16| usize::from(number).saturating_sub(1);
+    replies::message(out, b'B', |out| {
+        replies::string(out, asked.portal);
+        replies::string(out, asked.statement);
+        out.extend_from_slice(&count(values.len()));
+        for value in values {
+            let format = match value {
+                PhysicalValue::Bytes(_) => 1,
+                PhysicalValue::Client(number) => format_of(&asked.formats, place(*number)),
+                PhysicalValue::Null | PhysicalValue::Array(_) | PhysicalValue::Text(_) => 0,
+            };
+            out.extend_from_slice(&format.to_be_bytes());
+        }
+        out.extend_from_slice(&count(values.len()));
+        for value in values {
+            match value {
+                PhysicalValue::Null => put_value(out, None),
+                PhysicalValue::Bytes(bytes) => put_value(out, Some(bytes)),
+                PhysicalValue::Array(members) => put_value(out, Some(array(members).as_bytes())),
+                PhysicalValue::Client(number) => {
+                    put_value(out, asked.values.get(place(*number)).copied().flatten());
+                }
+                PhysicalValue::Text(text) => put_value(out, Some(text.as_bytes())),
+            }
+        }
+        out.extend_from_slice(&count(asked.results.len()));
+        for format in &asked.results {
+            out.extend_from_slice(&format.to_be_bytes());
+        }
+    });
+}
+
+/// An array of `bytea` as text.
+fn array(members: &[Option<Vec<u8>>]) -> String {
+    let member = |member: &Option<Vec<u8>>| {
+        member.as_ref().map_or_else(
+            || "NULL".to_owned(),
+            |bytes| format!("\"\\\\x{}\"", crate::plan::hexadecimal(bytes)),
+        )
+    };
+    format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,514 @@
+//! The way from the client to the database where statements are rewritten: each that touches an encrypted column goes on as
+//! another, or is refused; what cannot be analysed is refused, too.
+
+use super::names::Undo;
+use super::physical::{self, HIDDEN, close, format_of, holding, laid_out, parse, physical_types, steps};
+use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
+use super::{End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
+use crate::catalog::{COLUMNS, Catalog};
+use crate::error::{SqlError, sqlstate};
+use crate::fields::{self, Bind, Parse, Target};
+use crate::frames::{HEAD_BYTES, Head, Inbox};
+use crate::pipeline::Asked;
+use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
+use crate::replies;
+use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
+use crate::values::{Argument, Inputs, compute};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::oneshot;
+
+/// Bytes of what is written that are kept for the next time.
+const KEPT_BYTES: usize = 256 * 1024;
+
+/// Why the way ends.
+type Ended = Result<(), End>;
+
+/// The way, and what it knows.
+pub(super) struct Requests<'a> {
+    shared: &'a Shared,
+    rewriting: &'a Rewriting,
+    to: &'a mut ToSide,
+    /// Not written yet.
+    out: Vec<u8>,
+    /// The tables as they were when they had been changed so many times.
+    catalog: Option<(u64, Arc<Catalog>)>,
+    /// Number of the next message.
+    number: u64,
+}
+
+/// Passes on what the client sends until there is no more.
+pub(super) async fn pass(shared: &Shared, rewriting: &Rewriting, from: FromSide, to: &mut ToSide) -> End {
+    let mut requests = Requests { shared, rewriting, to, out: Vec::new(), catalog: None, number: 0 };
+    match requests.run(from).await {
+        Ok(()) => std::future::pending().await,
+        Err(end) => end,
+    }
+}
+
+impl Requests<'_> {
+    async fn run(&mut self, mut from: FromSide) -> Ended {
+        let mut inbox = Inbox::new();
+        loop {
+            let mut share = None;
+            while let Some(head) = head(&inbox)? {
+                let there = inbox.there();
+                if let Some(message) = there.get(..head.total) {
+                    self.message(head.kind, message).await?;
+                    inbox.passed(head.total);
+                    share = None;
+                    self.bound().await?;
+                } else if Asked::by(head.kind).is_none_or(|asked| asked == Asked::CopyEnd) {
+                    self.out.extend_from_slice(there);
+                    let came = there.len();
+                    inbox.passed(came);
+                    self.rest(&mut inbox, &mut from, head.total - came, true).await?;
+                } else if head.total > MESSAGE_BYTES_MAX {
+                    let text = format!(
+                        "a message of {} bytes is more than the proxy takes ({MESSAGE_BYTES_MAX})",
+                        head.total
+                    );
+                    self.refuse(head.kind, SqlError::new("54000", text));
+                    let came = there.len();
+                    inbox.passed(came);
+                    self.rest(&mut inbox, &mut from, head.total - came, false).await?;
+                } else if share.is_none() && head.total > inbox.capacity() {
+                    match self.rewriting.share(head.total).await {
+                        Ok(room) => share = room,
+                        Err(error) => {
+                            self.refuse(head.kind, error);
+                            let came = there.len();
+                            inbox.passed(came);
+                            self.rest(&mut inbox, &mut from, head.total - came, false).await?;
+                            continue;
+                        }
+                    }
+                    inbox.make_room(head.total);
+                    break;
+                } else {
+                    break;
+                }
+            }
+            self.write().await?;
+            if self.shared.state().terminated {
+                return Ok(());
+            }
+            if share.is_none() {
+                inbox.shrink();
+            }
+            self.fill(&mut inbox, &mut from).await?;
+        }
+    }
+
+    async fn fill(&mut self, inbox: &mut Inbox, from: &mut FromSide) -> Ended {
+        match inbox.fill(from).await {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => {
+                let idle = self.shared.state().pipeline.is_empty();
+                Err(if idle { End::Left } else { End::Abandoned })
+            }
+        }
+    }
+
+    /// Reads the rest of a message, and passes it on or not.
+    async fn rest(&mut self, inbox: &mut Inbox, from: &mut FromSide, mut rest: usize, pass: bool) -> Ended {
+        while rest > 0 {
+            self.write().await?;
+            self.fill(inbox, from).await?;
+            let came = rest.min(inbox.there().len());
+            if pass {
+                self.out.extend_from_slice(inbox.there().get(..came).unwrap_or_default());
+            }
+            inbox.passed(came);
+            rest -= came;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self) -> Ended {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let written: std::io::Result<()> = async {
+            self.to.write_all(&self.out).await?;
+            self.to.flush().await
+        }
+        .await;
+        if written.is_err() {
+            // What the database said last, or that it is gone, comes the other way.
+            std::future::pending::<()>().await;
+        }
+        self.out.clear();
+        self.out.shrink_to(KEPT_BYTES);
+        Ok(())
+    }
+
+    /// Waits while too many messages are unanswered.
+    async fn bound(&mut self) -> Ended {
+        if self.shared.state().pipeline.len() >= UNANSWERED_MAX {
+            // The database keeps replies back until it is asked for them, or has many.
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write().await?;
+            self.shared.at_most(UNANSWERED_MAX / 2).await;
+        }
+        Ok(())
+    }
+
+    /// Notes a message that goes to the database.
+    fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
+        self.number += 1;
+        let note = Note { number: self.number, reading, undo };
+        let mut state = self.shared.state();
+        // What is passed over does nothing.
+        if let Some(undo) = state.pipeline.sent(asked, note).and_then(|note| note.undo) {
+            state.names.undo(undo, std::iter::empty());
+        }
+    }
+
+    fn plain(&mut self, asked: Asked, message: &[u8]) {
+        self.sent(asked, Reading::Plain, None);
+        self.out.extend_from_slice(message);
+    }
+
+    /// Sends what fails in place of a message.
+    fn refuse(&mut self, kind: u8, error: SqlError) {
+        let reading = Reading::Refused(Box::new(error));
+        match kind {
+            b'Q' | b'F' => {
+                self.sent(Asked::Query, reading, None);
+                replies::message(&mut self.out, b'Q', |out| replies::string(out, REFUSED.as_bytes()));
+            }
+            _ => {
+                // It never succeeds, so it never takes the place of what has that name.
+                self.sent(Asked::Parse, reading, None);
+                parse(&mut self.out, b"arras refused", REFUSED, &[]);
+            }
+        }
+    }
+
+    async fn message(&mut self, kind: u8, message: &[u8]) -> Ended {
+        let body = message.get(HEAD_BYTES..).unwrap_or_default();
+        let malformed = || End::Violation(SqlError::new("08P01", "invalid message format"));
+        match kind {
+            b'Q' => self.query(message, fields::query(body).ok_or_else(malformed)?).await,
+            b'P' => self.parse(message, Parse::read(body).ok_or_else(malformed)?).await,
+            b'B' => self.bind(message, Bind::read(body).ok_or_else(malformed)?).await,
+            b'D' => {
+                let target = Target::read(body).ok_or_else(malformed)?;
+                let reading = self.target(&target);
+                self.sent(Asked::Describe, reading, None);
+                self.out.extend_from_slice(message);
+                Ok(())
+            }
+            b'E' => {
+                let target = Target { kind: b'P', name: fields::portal(body).ok_or_else(malformed)? };
+                let reading = self.target(&target);
+                let portal =
+                    if let Reading::Portal(portal) = &reading { Some(Arc::clone(portal)) } else { None };
+                self.sent(Asked::Execute, reading, None);
+                self.out.extend_from_slice(message);
+                if let Some(portal) = portal {
+                    self.hidden(&portal.statement.after);
+                }
+                Ok(())
+            }
+            b'C' => {
+                let target = Target::read(body).ok_or_else(malformed)?;
+                let undo = {
+                    let names = &mut self.shared.state().names;
+                    if target.kind == b'S' {
+                        names.prepare(target.name, None)
+                    } else {
+                        names.bind(target.name, None)
+                    }
+                };
+                self.sent(Asked::Close, Reading::Plain, undo);
+                self.out.extend_from_slice(message);
+                Ok(())
+            }
+            b'F' => {
+                let error = SqlError::new("0A000", "function calls by number do not go through the proxy");
+                self.refuse(b'F', error.hint("Call the function in a SELECT."));
+                Ok(())
+            }
+            b'X' => {
+                self.shared.state().terminated = true;
+                self.out.extend_from_slice(message);
+                Ok(())
+            }
+            _ => {
+                if let Some(asked) = Asked::by(kind) {
+                    self.sent(asked, Reading::Plain, None);
+                }
+                self.out.extend_from_slice(message);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs statements beside the client's, in its transaction.
+    fn hidden(&mut self, statements: &[String]) {
+        // It is closed first: where one failed before it was closed, it is there still.
+        for text in statements {
+            self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
+            self.hidden_message(Asked::Parse, |out| parse(out, HIDDEN, text, &[]));
+            let bound =
+                Bind { portal: HIDDEN, statement: HIDDEN, formats: vec![], values: vec![], results: vec![] };
+            self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
+            self.hidden_message(Asked::Execute, |out| {
+                replies::message(out, b'E', |out| {
+                    replies::string(out, HIDDEN);
+                    out.extend_from_slice(&0_i32.to_be_bytes());
+                });
+            });
+            self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
+        }
+    }
+
+    fn hidden_message(&mut self, asked: Asked, encode: impl FnOnce(&mut Vec<u8>)) {
+        encode(&mut self.out);
+        self.sent(asked, Reading::Hidden, None);
+    }
+
+    fn target(&self, target: &Target<'_>) -> Reading {
+        let state = self.shared.state();
+        if target.kind == b'S' {
+            state
+                .names
+                .statement(target.name)
+                .map(|found| Reading::Statement(Arc::clone(found)))
+                .unwrap_or_default()
+        } else {
+            state
+                .names
+                .portal(target.name)
+                .map(|found| Reading::Portal(Arc::clone(found)))
+                .unwrap_or_default()
+        }
+    }
+
+    /// What becomes of a text; `None` if it goes on as it is.
+    async fn plan<'t>(&mut self, text: &'t [u8]) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+        let catalog = self.catalog().await?;
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
+        };
+        let planned = crate::rewrite::plan(text, &catalog)?;
+        let as_whole = |one: &Planned| one.action == Action::Unchanged && one.span == (0..text.len());
+        if planned.iter().all(as_whole) {
+            return Ok(None);
+        }
+        self.shared.state().settings.require_readable()?;
+        let unchanged = planned.iter().all(|one| one.action == Action::Unchanged);
+        Ok((!unchanged).then_some((text, planned)))
+    }
+
+    /// The tables as they are now.
+    async fn catalog(&mut self) -> Result<Arc<Catalog>, SqlError> {
+        let changes = self.rewriting.changes();
+        let stale = self.shared.state().changed_tables;
+        if let Some((known, catalog)) = &self.catalog {
+            // What waits for more of the client's messages, or fails anyway, is read with what is known.
+            let can_ask = self.shared.state().can_ask();
+            if (*known == changes && !stale) || !can_ask {
+                return Ok(Arc::clone(catalog));
+            }
+        }
+        let rows = self.ask(COLUMNS).await?;
+        let catalog = Arc::new(self.rewriting.catalog(rows)?);
+        self.catalog = Some((changes, Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+
+    /// Asks the database something of the proxy's own.
+    async fn ask(&mut self, statement: &str) -> Result<Rows, SqlError> {
+        let (done, answered) = oneshot::channel();
+        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, done };
+        self.shared.state().changed_tables = false;
+        self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
+        replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
+        let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
+        self.write().await.map_err(|_| lost())?;
+        answered.await.map_err(|_| lost())?
+    }
+
+    async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
+        let (text, planned) = match self.plan(text).await {
+            Ok(None) => {
+                self.plain(Asked::Query, message);
+                return Ok(());
+            }
+            Ok(Some(planned)) => planned,
+            Err(error) => {
+                self.refuse(b'Q', error);
+                return Ok(());
+            }
+        };
+        self.write().await?;
+        let mut parts = Vec::new();
+        let mut refused = None;
+        let mut sent = String::new();
+        let mut behind = 0;
+        for one in planned {
+            let end = one.span.end;
+            // What is between two statements stays, for the places of what follows.
+            sent.push_str(text.get(behind..one.span.start).unwrap_or_default());
+            match self.rewrite(text, one).await {
+                Ok(list) => {
+                    for (place, (text, part)) in list.into_iter().enumerate() {
+                        if place > 0 {
+                            sent.push_str("; ");
+                        }
+                        sent.push_str(&text);
+                        parts.push(part);
+                    }
+                }
+                Err(error) => {
+                    sent.push_str(REFUSED);
+                    refused = Some(error);
+                    break;
+                }
+            }
+            behind = end;
+        }
+        let length = sent.len();
+        let texts = Texts { client: text.to_owned(), sent };
+        let out = &mut self.out;
+        out.reserve(length + HEAD_BYTES + 1);
+        replies::message(out, b'Q', |out| replies::string(out, texts.sent.as_bytes()));
+        self.sent(Asked::Query, Reading::Query(Box::new(Query { texts, parts, at: 0, refused })), None);
+        Ok(())
+    }
+
+    /// What is sent for a statement of a query.
+    async fn rewrite(&mut self, text: &str, one: Planned) -> Result<Vec<(String, Part)>, SqlError> {
+        let rewritten = match one.action {
+            Action::Unchanged => {
+                let same = text.get(one.span).unwrap_or_default().to_owned();
+                return Ok(vec![(same, Part::Shown(Outputs::AsSent))]);
+            }
+            Action::Rewritten(rewritten) => rewritten,
+            Action::Program(program) => return steps(*program, text, one.span.start),
+            Action::Refused(error) => return Err(error),
+        };
+        let inputs = Inputs { text, ..Inputs::default() };
+        let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
+        let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
+        list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs)));
+        Ok(list)
+    }
+
+    async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
+        let prepared = match self.plan(asked.text).await {
+            Ok(None) => Ok(None),
+            Ok(Some((text, planned))) => self.prepared(text, planned, asked.types),
+            Err(error) => Err(error),
+        };
+        match prepared {
+            Ok(statement) => {
+                let undo = self.shared.state().names.prepare(asked.name, statement.clone());
+                match statement {
+                    None => {
+                        self.sent(Asked::Parse, Reading::Plain, undo);
+                        self.out.extend_from_slice(message);
+                    }
+                    Some(statement) => {
+                        let types = physical_types(&statement);
+                        parse(&mut self.out, asked.name, &statement.texts.sent, &types);
+                        self.sent(Asked::Parse, Reading::Statement(statement), undo);
+                    }
+                }
+            }
+            Err(error) => self.refuse(b'P', error),
+        }
+        Ok(())
+    }
+
+    /// What is prepared in place of a statement; `None` if that goes on as it is.
+    fn prepared(
+        &self,
+        text: &str,
+        planned: Vec<Planned>,
+        types: Vec<u32>,
+    ) -> Result<Option<Arc<Statement>>, SqlError> {
+        let mut planned = planned.into_iter();
+        let (Some(one), None) = (planned.next(), planned.next()) else {
+            // Several at once: the database refuses them with its own words.
+            return Ok(None);
+        };
+        let (rewritten, before, after) = match one.action {
+            Action::Unchanged => return Ok(None),
+            Action::Rewritten(rewritten) => {
+                let before = holding(&rewritten).into_iter().collect();
+                (rewritten, before, Vec::new())
+            }
+            Action::Program(program) => match *program {
+                Program::Layout(layout) => laid_out(layout)?,
+                other @ (Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_)) => {
+                    return Err(physical::several(&other, text, one.span.start));
+                }
+            },
+            Action::Refused(error) => return Err(error),
+        };
+        let sent = rewritten.extended_text();
+        // About what the texts, their pieces and a plan's parts take.
+        let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
+        let texts = Texts { client: text.to_owned(), sent };
+        Ok(Some(Arc::new(Statement { texts, rewritten, before, after, types, _share: share })))
+    }
+
+    async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
+        let found = self.shared.state().names.statement(asked.statement).cloned();
+        let Some(statement) = found else {
+            let undo = self.shared.state().names.bind(asked.portal, None);
+            self.sent(Asked::Bind, Reading::Plain, undo);
+            self.out.extend_from_slice(message);
+            return Ok(());
+        };
+        self.write().await?;
+        match self.values(&statement, &asked).await {
+            Ok(values) => {
+                self.hidden(&statement.before);
+                let portal = Portal { statement: Arc::clone(&statement), formats: asked.results.clone() };
+                let number = self.number + 1;
+                let undo = self.shared.state().names.bind(asked.portal, Some((number, Arc::new(portal))));
+                physical::bind(&mut self.out, &asked, &values);
+                self.sent(Asked::Bind, Reading::Statement(statement), undo);
+            }
+            Err(error) => self.refuse(b'B', error),
+        }
+        Ok(())
+    }
+
+    async fn values(&self, statement: &Statement, asked: &Bind<'_>) -> Result<Vec<PhysicalValue>, SqlError> {
+        let wanted = statement.rewritten.parameters.len();
+        if asked.values.len() != wanted {
+            let name = String::from_utf8_lossy(asked.statement);
+            let text = format!(
+                "bind message supplies {} parameters, but prepared statement \"{name}\" requires {wanted}",
+                asked.values.len()
+            );
+            return Err(SqlError::new("08P01", text));
+        }
+        let arguments: Vec<Argument<'_>> = asked
+            .values
+            .iter()
+            .enumerate()
+            .map(|(place, bytes)| Argument {
+                oid: statement.types.get(place).copied().unwrap_or_default(),
+                binary: format_of(&asked.formats, place) == 1,
+                bytes: *bytes,
+            })
+            .collect();
+        let inputs = Inputs { text: &statement.texts.client, arguments: &arguments, ..Inputs::default() };
+        compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await
+    }
+}
+
+fn head(inbox: &Inbox) -> Result<Option<Head>, End> {
+    if inbox.there().len() < HEAD_BYTES {
+        return Ok(None);
+    }
+    let wrong = || End::Violation(SqlError::new("08P01", "invalid message length"));
+    Head::read(inbox.there()).map(Some).ok_or_else(wrong)
+}

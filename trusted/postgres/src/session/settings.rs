@@ -1,0 +1,87 @@
+//! What of a session's settings statements are read by.
+
+use crate::error::SqlError;
+use crate::fields::Fields;
+
+/// The settings that say how a statement's text is to be read.
+#[derive(Debug)]
+pub(super) struct Settings {
+    utf8: bool,
+    standard_strings: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { utf8: true, standard_strings: true }
+    }
+}
+
+impl Settings {
+    /// Reads `ParameterStatus` messages, one after another.
+    pub(super) fn read_all(&mut self, mut messages: &[u8]) {
+        while let Some(head) = crate::frames::Head::read(messages) {
+            let Some((message, rest)) = messages.split_at_checked(head.total) else { return };
+            if head.kind == b'S' {
+                self.read(message);
+            }
+            messages = rest;
+        }
+    }
+
+    /// Reads a `ParameterStatus`.
+    pub(super) fn read(&mut self, frame: &[u8]) {
+        let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
+        let (Some(name), Some(value)) = (fields.string(), fields.string()) else { return };
+        match name {
+            b"client_encoding" => self.utf8 = value.eq_ignore_ascii_case(b"UTF8"),
+            b"standard_conforming_strings" => self.standard_strings = value == b"on",
+            _ => {}
+        }
+    }
+
+    /// That a text means what it seems to, and values are what they seem to be.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn require_readable(&self) -> Result<(), SqlError> {
+        let refused = |what: &str, hint: &str| {
+            Err(SqlError::new("0A000", format!("statements on encrypted tables are not read with {what}"))
+                .hint(hint))
+        };
+        if !self.utf8 {
+            return refused("another client_encoding than UTF8", "SET client_encoding = 'UTF8'.");
+        }
+        if !self.standard_strings {
+            return refused("standard_conforming_strings off", "SET standard_conforming_strings = on.");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::replies;
+
+    fn status(name: &str, value: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        replies::message(&mut out, b'S', |out| {
+            replies::string(out, name.as_bytes());
+            replies::string(out, value.as_bytes());
+        });
+        out
+    }
+
+    #[test]
+    fn texts_are_read_in_one_encoding_and_with_standard_strings() {
+        let mut settings = Settings::default();
+        let both = [status("client_encoding", "UTF8"), status("standard_conforming_strings", "off")].concat();
+        settings.read_all(&both);
+        assert!(settings.require_readable().unwrap_err().message.contains("standard_conforming_strings"));
+        settings.read(&status("standard_conforming_strings", "on"));
+        settings.require_readable().unwrap();
+        settings.read(&status("client_encoding", "LATIN1"));
+        assert!(settings.require_readable().unwrap_err().message.contains("client_encoding"));
+    }
+}
