@@ -184,6 +184,13 @@ fn texts_are_printed_as_postgresql_prints_them() {
         ("double precision", "100", "100"),
         ("double precision", "0.1", "0.1"),
         ("double precision", "-0", "-0"),
+        // As near to a neighbour, and as near to two of fewer digits.
+        ("double precision", "30615228405433048", "3.0615228405433048e+16"),
+        ("double precision", "85934305287164384", "8.593430528716438e+16"),
+        ("double precision", "-780170135105571.25", "-780170135105571.2"),
+        ("double precision", "9007199254740992", "9.007199254740992e+15"),
+        ("real", "86988992", "8.698899e+07"),
+        ("real", "16777216", "1.6777216e+07"),
         ("real", "1e6", "1e+06"),
         ("real", "123456", "123456"),
         ("real", "0.1", "0.1"),

@@ -170,7 +170,7 @@ impl<'a> Analysis<'a> {
             [column] => scope.find(column),
             [relation, column] => qualified(scope.relation(None, relation), column),
             [schema, relation, column] => qualified(scope.relation(Some(schema), relation), column),
-            _ => Found::Plain,
+            _ => Found::Nowhere,
         };
         let name = names.last().cloned().unwrap_or_default();
         match found {
@@ -194,6 +194,7 @@ impl<'a> Analysis<'a> {
                 }
                 Ok(None)
             }
+            Found::Nowhere => Ok(None),
             Found::Row => Err(self.unsupported(
                 start,
                 format!("a whole row of {name} holds encrypted columns, which are read one by one"),
@@ -304,9 +305,12 @@ impl<'a> Analysis<'a> {
     }
 }
 
-fn qualified<'s>(relation: Option<&'s Relation>, column: &str) -> Found<'s> {
-    match relation.and_then(|relation| Some((relation, relation.column(column)?))) {
-        Some((relation, found)) if found.encryption.is_some() => Found::Encrypted(relation, found),
-        Some(_) | None => Found::Plain,
+fn qualified<'s>(relation: Option<&'s Relation>, name: &str) -> Found<'s> {
+    let Some(relation) = relation else { return Found::Nowhere };
+    match relation.column(name) {
+        Some(column) if column.encryption.is_some() => Found::Encrypted(relation, column),
+        Some(_) => Found::Plain,
+        None if relation.columns.is_none() => Found::Plain,
+        None => Found::Nowhere,
     }
 }

@@ -69,6 +69,8 @@ pub(super) enum Found<'s> {
     Encrypted(&'s Relation, &'s RelationColumn),
     /// Nothing encrypted.
     Plain,
+    /// No column of any relation in sight: an error of the statement's, a column that every table has.
+    Nowhere,
     /// A row of a relation with encrypted columns.
     Row,
     /// Perhaps an encrypted column, perhaps one of a relation whose columns are not known.
@@ -115,12 +117,14 @@ impl<'p> Scope<'p> {
                 None => Found::Plain,
             };
         }
-        let outside = self.outer.map_or(Found::Plain, |outer| outer.find(name));
+        let outside = self.outer.map_or(Found::Nowhere, |outer| outer.find(name));
         let unknown = self.relations.iter().any(|relation| relation.columns.is_none());
         match outside {
-            Found::Plain => match self.relation(None, name) {
+            Found::Plain | Found::Nowhere => match self.relation(None, name) {
                 Some(relation) if relation.is_encrypted() => Found::Row,
-                Some(_) | None => Found::Plain,
+                Some(_) => Found::Plain,
+                None if unknown => Found::Plain,
+                None => outside,
             },
             Found::Encrypted(..) if unknown => Found::Uncertain,
             Found::Encrypted(..) | Found::Row | Found::Uncertain | Found::Ambiguous => outside,

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod golden;
+mod random;
 
 use crate::catalog::{Catalog, Column, Table};
 use crate::plan::{Action, Expression, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
