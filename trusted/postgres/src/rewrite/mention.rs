@@ -25,14 +25,15 @@ impl Sensitive {
         self.tables.contains(name)
     }
 
-    /// Quickly, from the text: can any of its tokens be one of the names, or a name of the catalogue? A name in the middle
+    /// Quickly, from the text: can any of its tokens be one of the names, or, where the catalogue
+    /// is shown otherwise, a name of it? A name in the middle
     /// of another word says yes, too; a name spelt in escapes is not looked for, so every such spelling says yes.
-    pub(super) fn may_be_in(&self, text: &str) -> bool {
+    pub(super) fn may_be_in(&self, text: &str, is_shown: bool) -> bool {
         if self.tables.is_empty() {
             return false;
         }
         let folded = text.to_lowercase();
-        self.may_name(&folded) || super::shown::may_be_in(&folded)
+        self.may_name(&folded) || (is_shown && super::shown::may_be_in(&folded))
     }
 
     /// May a text in small letters name an encrypted table?

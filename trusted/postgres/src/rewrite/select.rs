@@ -1,5 +1,6 @@
 //! Queries: what they read, and what their results are.
 
+mod chosen;
 mod group;
 mod item;
 

@@ -76,7 +76,7 @@ impl Analysis<'_> {
                 self.understand_tokens(tokens);
                 Ok(())
             }
-            Some(_) | None => self.expression(expression, scope, "ORDER BY"),
+            Some(_) | None => self.order_by_value(expression, scope),
         }
     }
 

@@ -221,6 +221,12 @@ impl Analysis<'_> {
             let what = self.column_item(&reference, tokens, alias, grouped, mode)?;
             return Ok(ResultColumn { name: Some(name), what });
         }
+        if matches!(mode, Mode::Top | Mode::Relation)
+            && let Some(what) = self.chosen(expression, scope)?
+        {
+            let name = if matches!(expression, Expr::Case { .. }) { "case" } else { "coalesce" };
+            return Ok(ResultColumn { name: Some(alias.map_or_else(|| name.to_owned(), name_of)), what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| function_name.clone(), name_of);

@@ -73,7 +73,8 @@ fn results_are_opened_and_stars_show_no_terms() {
         (
             "SELECT * FROM accounts",
             "SELECT \"accounts\".\"id\", \"accounts\".\"owner\", \"accounts\".\"balance\", \"accounts\".\"opened\", \
-             \"accounts\".\"memo\" FROM accounts => plain, accounts.owner, accounts.balance, accounts.opened, accounts.memo",
+             \"accounts\".\"memo\", \"accounts\".\"closed\" FROM accounts => plain, accounts.owner, accounts.balance, \
+             accounts.opened, accounts.memo, accounts.closed",
         ),
         (
             "SELECT n.*, a.owner o, f.* FROM notes n, accounts a, f(1)",
@@ -124,6 +125,39 @@ fn aggregates_groups_and_duplicates() {
              WINDOW w AS (ORDER BY opened)",
             "SELECT rank() OVER (PARTITION BY \"owner$eq\" ORDER BY \"balance$ord\" DESC), lag(balance) OVER w FROM \
              accounts WINDOW w AS (ORDER BY \"opened$ord\") => plain, accounts.balance",
+        ),
+    ]);
+}
+
+#[test]
+fn extremes_choices_and_conditions() {
+    check(&[
+        (
+            "SELECT id FROM accounts GROUP BY id HAVING max(balance) > 5 AND min(balance) = $1 ORDER BY max(balance) DESC",
+            "SELECT id FROM accounts GROUP BY id HAVING max(\"balance$ord\") > bound('02', ‹Greater 5›) AND \
+             min(\"balance$ord\") = bound('02', ‹Equal $1›) ORDER BY max(\"balance$ord\") DESC",
+        ),
+        (
+            "SELECT coalesce(balance, 0), CASE WHEN owner = 'x' THEN NULL ELSE a.memo END AS m FROM accounts a",
+            "SELECT coalesce(balance, ‹sealed 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹sealed NULL› ELSE a.memo END AS m \
+             FROM accounts a => accounts.balance, accounts.memo",
+        ),
+        (
+            "SELECT coalesce(memo, a.owner) FROM accounts a",
+            "0A000 25: column accounts.owner is encrypted: a choice among values of several columns cannot read it",
+        ),
+        (
+            "SELECT coalesce(memo, note) FROM accounts, payments",
+            "0A000 23: a value of column accounts.memo is chosen beside one that the server computes",
+        ),
+        (
+            "SELECT id FROM accounts WHERE closed AND NOT accounts.closed OR (closed)",
+            "SELECT id FROM accounts WHERE (\"closed$eq\" = ‹eq true›) AND NOT (accounts.\"closed$eq\" = ‹eq true›) OR \
+             ((\"closed$eq\" = ‹eq true›))",
+        ),
+        (
+            "SELECT id FROM accounts WHERE balance OR id = 1",
+            "0A000 31: column accounts.balance is encrypted: OR cannot read it",
         ),
     ]);
 }
@@ -194,8 +228,9 @@ fn rows_are_stored_with_their_terms() {
             "UPDATE accounts SET balance = 7, memo = NULL WHERE id = $1 RETURNING *",
             "UPDATE accounts SET \"balance\" = ‹sealed 7›, \"balance$eq\" = ‹eq 7›, \"balance$ord\" = label('02', ‹ord 7›), \
              \"memo\" = ‹sealed NULL› WHERE id = ‹$1› RETURNING \"accounts\".\"id\", \"accounts\".\"owner\", \
-             \"accounts\".\"balance\", \"accounts\".\"opened\", \"accounts\".\"memo\" => plain, accounts.owner, \
-             accounts.balance, accounts.opened, accounts.memo",
+             \"accounts\".\"balance\", \"accounts\".\"opened\", \"accounts\".\"memo\", \
+             \"accounts\".\"closed\" => plain, accounts.owner, accounts.balance, accounts.opened, accounts.memo, \
+             accounts.closed",
         ),
         (
             "DELETE FROM accounts USING payments WHERE payer = accounts.owner RETURNING accounts.id",
@@ -323,8 +358,8 @@ fn rows_are_copied_through_the_proxy() {
         ),
         (
             "COPY public.accounts TO stdout",
-            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\" FROM public.accounts => plain, accounts.owner, \
-             accounts.balance, accounts.opened, accounts.memo to CopyFormat { csv: false, delimiter: 9, null: \"\\\\N\", \
+            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\", \"closed\" FROM public.accounts => plain, \
+             accounts.owner, accounts.balance, accounts.opened, accounts.memo, accounts.closed to CopyFormat { csv: false, delimiter: 9, null: \"\\\\N\", \
              header: false, quote: 34, escape: 34 }",
         ),
         (

@@ -200,8 +200,35 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
         || tokens.is_word(end, "union")
         || tokens.is_word(end, "over")
         || matches!(tokens.token(end), None | Some(Token::Comma | Token::RParen | Token::Eq));
-    null || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
+    null || chosen(tokens, start)
+        || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
         || (opens && closes && in_list(tokens, start))
+}
+
+/// Is a token a value that `coalesce` or `CASE` gives: an argument alone, or alone behind `THEN` or `ELSE`?
+fn chosen(tokens: &Lexemes, start: usize) -> bool {
+    if start > 0 && (tokens.is_word(start - 1, "then") || tokens.is_word(start - 1, "else")) {
+        let end = start + if matches!(tokens.token(start + 1), Some(Token::Period)) { 3 } else { 1 };
+        return ["when", "else", "end"].iter().any(|word| tokens.is_word(end, word));
+    }
+    let mut depth = 0_usize;
+    for at in (0..start).rev() {
+        match tokens.token(at) {
+            Some(Token::RParen) => depth += 1,
+            Some(Token::LParen) if depth == 0 => return at > 0 && tokens.is_word(at - 1, "coalesce"),
+            Some(Token::LParen) => depth -= 1,
+            Some(
+                Token::Comma
+                | Token::Word(_)
+                | Token::Placeholder(_)
+                | Token::SingleQuotedString(_)
+                | Token::Number(..),
+            ) => {}
+            _ if depth > 0 => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Is a token in a list of results or of columns: does the nearest opening of its level begin one?
