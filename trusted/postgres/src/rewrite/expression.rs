@@ -120,11 +120,6 @@ impl Analysis<'_> {
             Expr::Between { expr, low, high, .. } => self.between(expr, low, high, scope),
             Expr::AnyOp { left, compare_op, right, .. } => self.any(left, compare_op, right, scope, "ANY"),
             Expr::AllOp { left, compare_op, right } => self.any(left, compare_op, right, scope, "ALL"),
-            Expr::Like { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "LIKE"),
-            Expr::ILike { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "ILIKE"),
-            Expr::SimilarTo { expr, pattern, .. } => {
-                self.expressions([&**expr, pattern], scope, "SIMILAR TO")
-            }
             Expr::IsTrue(inner)
             | Expr::IsNotTrue(inner)
             | Expr::IsFalse(inner)
@@ -142,6 +137,18 @@ impl Analysis<'_> {
             Expr::Case { .. } => self.case(expression, scope),
             Expr::Exists { subquery, .. } => self.query(subquery, Some(scope), Mode::Unread).map(drop),
             Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
+            _ => self.reading(expression, scope),
+        }
+    }
+
+    /// Expressions that read whatever is in them.
+    fn reading(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        match expression {
+            Expr::Like { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "LIKE"),
+            Expr::ILike { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "ILIKE"),
+            Expr::SimilarTo { expr, pattern, .. } => {
+                self.expressions([&**expr, pattern], scope, "SIMILAR TO")
+            }
             Expr::Tuple(list) => self.expressions(list, scope, "a row"),
             Expr::Array(array) => self.expressions(&array.elem, scope, "ARRAY"),
             Expr::Extract { expr, .. } => self.expression(expr, scope, "extract()"),

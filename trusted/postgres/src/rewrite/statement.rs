@@ -17,7 +17,7 @@ use sqlparser::tokenizer::{Location, Span, Token};
 const MAX_OPERATORS: usize = 2_000;
 
 /// First words of statements that read no column's value, whatever they name.
-const UNREAD: [&[&str]; 12] = [
+const UNREAD: [&[&str]; 16] = [
     &["vacuum"],
     &["analyze"],
     &["analyse"],
@@ -26,8 +26,12 @@ const UNREAD: [&[&str]; 12] = [
     &["truncate"],
     &["lock"],
     &["drop", "table"],
-    &["comment", "on", "table"],
-    &["comment", "on", "column"],
+    &["comment", "on"],
+    &["grant"],
+    &["revoke"],
+    &["create", "sequence"],
+    &["alter", "sequence"],
+    &["create", "publication"],
     &["drop", "index"],
     &["discard"],
 ];

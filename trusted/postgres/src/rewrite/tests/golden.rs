@@ -21,6 +21,7 @@ fn what_touches_nothing_encrypted_is_unchanged() {
         ("SELECT count(*) FROM accounts", "unchanged"),
         ("VACUUM accounts", "unchanged"),
         ("TRUNCATE accounts", "unchanged"),
+        ("GRANT SELECT ON accounts TO PUBLIC", "unchanged"),
         ("DELETE FROM accounts WHERE id = 4", "unchanged"),
         ("UPDATE payments SET note = upper(note) WHERE id IN (SELECT id FROM notes)", "unchanged"),
         ("SELECT id FROM accounts WHERE memo IS NOT NULL", "unchanged"),
@@ -449,6 +450,12 @@ fn what_cannot_be_done_is_refused_with_its_place() {
             "0A000 1: column accounts.owner is encrypted: a UNION without ALL, an INTERSECT or an EXCEPT cannot read it, nor \
              can one with another column",
         ),
+    ]);
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_place() {
+    check(&[
         (
             "CREATE VIEW v AS SELECT owner FROM accounts",
             "0A000 36: accounts is encrypted or has encrypted columns, and this use of it is not understood",
