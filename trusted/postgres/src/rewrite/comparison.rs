@@ -180,7 +180,7 @@ impl Analysis<'_> {
         let term = if column.encryption.order.is_some() { Term::Order } else { wanted };
         self.need(&column, reader, Some(term))?;
         self.replace_with_term(&column, term);
-        self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)?;
+        self.query_of_term(query, scope, term, &column)?;
         Ok(true)
     }
 
@@ -243,7 +243,7 @@ impl Analysis<'_> {
             Some(column) => {
                 let term = self.need(&column, "IN", None)?;
                 self.replace_with_term(&column, term);
-                self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)
+                self.query_of_term(query, scope, term, &column)
             }
             None => {
                 self.expression(left, scope, "IN")?;
@@ -292,7 +292,7 @@ impl Analysis<'_> {
         if let Some(query) = subquery(right) {
             let term = self.need(&column, &reader, None)?;
             self.replace_with_term(&column, term);
-            return self.query(query, Some(scope), Mode::Term(term, &column)).map(drop);
+            return self.query_of_term(query, scope, term, &column);
         }
         let term = self.need(&column, &reader, Some(Term::Equality))?;
         self.replace_with_term(&column, term);

@@ -10,7 +10,8 @@ use crate::error::SqlError;
 use crate::plan::{Piece, Source, Value};
 use sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowSpec, WindowType,
+    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
 };
 
 /// What is compared.
@@ -243,7 +244,9 @@ impl Analysis<'_> {
         if let Some(filter) = &function.filter {
             self.expression(filter, scope, "FILTER")?;
         }
-        self.order(&function.within_group, scope)?;
+        // An ordered set is computed with: its labels would be taken for values.
+        let reader = format!("function {}() WITHIN GROUP", function.name.to_string().to_lowercase());
+        self.expressions(function.within_group.iter().map(|item| &item.expr), scope, &reader)?;
         match &function.over {
             Some(WindowType::WindowSpec(window)) => self.window(window, scope),
             Some(WindowType::NamedWindow(name)) => {
@@ -263,6 +266,18 @@ impl Analysis<'_> {
                     self.replace_with_term(&reference, term);
                 }
                 None => self.expression(expression, scope, "PARTITION BY")?,
+            }
+        }
+        if let Some(frame) = &window.window_frame {
+            let by_distance = |bound: &WindowFrameBound| {
+                matches!(bound, WindowFrameBound::Preceding(Some(_)) | WindowFrameBound::Following(Some(_)))
+            };
+            // Distances between labels are none between values.
+            if frame.units == WindowFrameUnits::Range
+                && (by_distance(&frame.start_bound) || frame.end_bound.as_ref().is_some_and(by_distance))
+            {
+                let order = window.order_by.iter().map(|item| &item.expr);
+                return self.expressions(order, scope, "a RANGE by distance");
             }
         }
         self.order(&window.order_by, scope)

@@ -449,6 +449,33 @@ impl Analysis<'_> {
         self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
     }
 
+    /// `ALTER COLUMN c`: whether it may be NULL is the sealed value's; anything else is the schema file's.
+    fn alter_column(
+        &mut self,
+        column: &Ident,
+        encryption: &Encryption,
+        operation: &AlterColumnOperation,
+    ) -> Result<(), SqlError> {
+        match operation {
+            AlterColumnOperation::SetNotNull
+            | AlterColumnOperation::DropNotNull
+            | AlterColumnOperation::DropDefault => {
+                self.understand(column);
+                Ok(())
+            }
+            AlterColumnOperation::SetDefault { .. }
+            | AlterColumnOperation::SetDataType { .. }
+            | AlterColumnOperation::AddGenerated { .. } => Err(self.unsupported(
+                self.lexemes.index_of(column.span).unwrap_or(0),
+                format!(
+                    "column {} is encrypted: its type and default are the schema file's",
+                    encryption.label
+                ),
+                "Add a column of another name and id, and copy the values in the application.",
+            )),
+        }
+    }
+
     fn alter(
         &mut self,
         operation: &AlterTableOperation,
@@ -491,27 +518,9 @@ impl Analysis<'_> {
                     }
                 }
             }
-            AlterTableOperation::AlterColumn { column_name, op } => match (find(column_name), op) {
-                (None, _)
-                | (
-                    Some(_),
-                    AlterColumnOperation::SetNotNull
-                    | AlterColumnOperation::DropNotNull
-                    | AlterColumnOperation::DropDefault,
-                ) => {
-                    self.understand(column_name);
-                }
-                (Some((_, encryption)), _) => {
-                    let at = self.lexemes.index_of(column_name.span).unwrap_or(0);
-                    return Err(self.unsupported(
-                        at,
-                        format!(
-                            "column {} is encrypted: its type and default are the schema file's",
-                            encryption.label
-                        ),
-                        "Add a column of another name and id, and copy the values in the application.",
-                    ));
-                }
+            AlterTableOperation::AlterColumn { column_name, op } => match find(column_name) {
+                None => self.understand(column_name),
+                Some((_, encryption)) => self.alter_column(column_name, &encryption, op)?,
             },
             AlterTableOperation::AddConstraint { constraint, .. } => self.constraint(constraint, declared)?,
             AlterTableOperation::DropConstraint { .. }

@@ -267,7 +267,7 @@ impl Analysis<'_> {
                 }
                 self.need(reference, "a comparison", Some(term))?;
                 self.replace_with_term(reference, term);
-                Ok(What::Plain)
+                Ok(What::Term)
             }
             Mode::Top | Mode::Relation => {
                 self.keep(reference);
@@ -331,7 +331,7 @@ impl Analysis<'_> {
             ("min" | "max", Mode::Term(Term::Order, with)) if with.encryption.id == encryption.id => {
                 self.need(&reference, &reader, Some(Term::Order))?;
                 self.replace_with_term(&reference, Term::Order);
-                What::Plain
+                What::Term
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need(&reference, &reader, Some(Term::Order))?;

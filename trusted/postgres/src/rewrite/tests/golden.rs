@@ -454,6 +454,48 @@ fn what_cannot_be_done_is_refused_with_its_place() {
 }
 
 #[test]
+fn labels_and_terms_are_never_taken_for_values() {
+    check(&[
+        (
+            "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY balance) FROM accounts",
+            "0A000 52: column accounts.balance is encrypted: function percentile_disc() WITHIN GROUP cannot read it",
+        ),
+        (
+            "SELECT count(*) OVER (ORDER BY balance RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM accounts",
+            "0A000 32: column accounts.balance is encrypted: a RANGE by distance cannot read it",
+        ),
+        (
+            "SELECT count(*) OVER (ORDER BY balance ROWS 2 PRECEDING) FROM accounts",
+            "SELECT count(*) OVER (ORDER BY \"balance$ord\" ROWS 2 PRECEDING) FROM accounts",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner IN (SELECT payer FROM payments UNION SELECT 'x')",
+            "0A000 31: column accounts.owner is encrypted: a comparison with what is not a column of the same key cannot \
+             read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE EXISTS (SELECT owner FROM accounts EXCEPT SELECT owner FROM accounts)",
+            "0A000 1: column accounts.owner is encrypted: a UNION without ALL, an INTERSECT or an EXCEPT cannot read it, \
+             nor can one with another column",
+        ),
+        (
+            "SELECT id FROM accounts WHERE EXISTS (SELECT DISTINCT owner FROM accounts OFFSET 1)",
+            "SELECT id FROM accounts WHERE EXISTS (SELECT DISTINCT ON (\"owner$eq\") owner FROM accounts OFFSET 1)",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner IN (SELECT payer FROM payments EXCEPT SELECT owner FROM payments)",
+            "SELECT id FROM accounts WHERE \"owner$eq\" IN (SELECT \"payer$eq\" FROM payments EXCEPT SELECT \"owner$eq\" \
+             FROM payments)",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner = (SELECT note FROM payments)",
+            "0A000 31: column accounts.owner is encrypted: a comparison with what is not a column of the same key cannot \
+             read it",
+        ),
+    ]);
+}
+
+#[test]
 fn what_is_not_understood_is_refused_with_its_place() {
     check(&[
         (
