@@ -140,7 +140,7 @@ pub(super) fn covered_lists_insertion(shape: &Shape, statistics: &Statistics) ->
     Cost { rounds: 1, sent_bytes: instances * lists * ENTRY_BYTES, ..Cost::default() }
 }
 
-/// Bytes of one access of a Path ORAM: a path of buckets of four blocks, there and back.
+/// Bytes of one access of an ORAM: a path of buckets of four blocks, there and back.
 fn path_bytes(statistics: &Statistics) -> u64 {
     let nodes = (statistics.document_count / PAGE_ENTRIES).max(2);
     let height = u64::from(64 - nodes.leading_zeros());
