@@ -6,10 +6,10 @@ use super::channel::ServerChannel;
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_primitives::prg::Prg;
-use arras_protocol::IndexId;
 use arras_protocol::arx_range;
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::write::Step;
+use arras_protocol::{Channel, IndexId};
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
 use arras_schemes::bplus::{self, BPlus, StatefulBPlus};
 use arras_schemes::contract::{EncryptedIndex, Pending, State};
@@ -23,6 +23,19 @@ use arras_schemes::random::Randomness;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
+
+/// A channel to the server for every protocol that has a row here.
+pub trait OrderChannel:
+    Channel<arx_range::ArxRange> + Channel<arras_protocol::bplus::BPlus> + Channel<arras_protocol::pope::Pope>
+{
+}
+
+impl<C> OrderChannel for C where
+    C: Channel<arx_range::ArxRange>
+        + Channel<arras_protocol::bplus::BPlus>
+        + Channel<arras_protocol::pope::Pope>
+{
+}
 
 /// An index to be made or opened.
 pub(super) struct Making<C> {
@@ -161,7 +174,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
         }),
         open: Box::new(|making, state| {
             let saved = width(&making.part).and_then(|width| FhOpe::saved(making.part.id, width, state));
-            let opened = saved.map(|(scheme, version)| {
+            let opened = saved.map(|(scheme, version, present)| {
                 let index = StatefulBPlus::new(
                     making.channel,
                     making.part.id,
@@ -169,7 +182,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
                     scheme,
                     seeded(&making.random),
                 );
-                Arc::new(index.at_version(version)) as Arc<dyn EncryptedIndex>
+                Arc::new(index.taken_up(version, present)) as Arc<dyn EncryptedIndex>
             });
             Box::pin(std::future::ready(opened))
         }),

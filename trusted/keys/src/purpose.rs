@@ -23,6 +23,7 @@
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
 //!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
 //!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
+//!     |-- BPlusRecord                       bplus: PRF, ciphertext -> name of its record in the proxy's store
 //!     |-- BPlusSeal                         bplus: deterministic AEAD of an entry's value and row
 //!     |-- BPlusTie                          bplus: PRF, value -> what orders the entries of that value
 //!     |-- ClozHash                          CLOZ: PRF of the pairing hash
@@ -90,6 +91,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     BcloTape,
     /// From `Index`.
+    BPlusRecord,
+    /// From `Index`.
     BPlusSeal,
     /// From `Index`.
     BPlusTie,
@@ -149,6 +152,7 @@ impl<'a> Purpose<'a> {
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),
+            Self::BPlusRecord => ("bplus record", b""),
             Self::BPlusSeal => ("bplus seal", b""),
             Self::BPlusTie => ("bplus tie", b""),
             Self::ClozHash => ("cloz hash", b""),
