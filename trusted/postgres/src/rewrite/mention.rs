@@ -44,16 +44,18 @@ impl Sensitive {
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts: the
     /// string may be the body of a function or a block.
     pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
-        let escaped = |at: usize| {
-            statement.is_word(at, "u")
-                && matches!(statement.token(at + 1), Some(Token::Ampersand))
-                && matches!(statement.token(at + 2), Some(Token::Word(word)) if word.quote_style.is_some())
-                && statement.bytes(at).end == statement.bytes(at + 1).start
-        };
         statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
-            Token::Word(word) => self.tables.contains(&name_of(word)) || escaped(at),
+            Token::Word(word) => self.tables.contains(&name_of(word)) || is_escaped(statement, at),
             Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
             _ => false,
         })
     }
+}
+
+/// Does an identifier in Unicode escapes (`U&"..."`) begin at a token? The tokens of it are others than PostgreSQL's.
+pub(super) fn is_escaped(statement: &Lexemes, at: usize) -> bool {
+    statement.is_word(at, "u")
+        && matches!(statement.token(at + 1), Some(Token::Ampersand))
+        && matches!(statement.token(at + 2), Some(Token::Word(word)) if word.quote_style.is_some())
+        && statement.bytes(at).end == statement.bytes(at + 1).start
 }

@@ -3,6 +3,7 @@
 use super::analysis::Analysis;
 use super::copy::Copy;
 use super::layout::Beside;
+use super::mention::is_escaped;
 use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
@@ -49,6 +50,12 @@ pub(super) fn plan(
     let begins = |words: &&[&str]| words.iter().enumerate().all(|(at, word)| lexemes.is_word(at, word));
     if UNREAD.iter().any(|words| begins(&words)) {
         return Ok(Action::Unchanged);
+    }
+    if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
+        let message = "a name in Unicode escapes is not read where encrypted tables are";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Write the name itself, in double quotes.")
+            .at(text, lexemes.bytes(at).start));
     }
     let operators = lexemes.list.iter().filter(|lexeme| match &lexeme.token.token {
         Token::Word(word) => {

@@ -349,6 +349,24 @@ fn new_values_from_old_ones_are_computed_by_the_proxy() {
 }
 
 #[test]
+fn a_column_is_set_to_one_of_several_values() {
+    check(&[
+        (
+            "UPDATE accounts SET owner = (CASE WHEN (id = $1) THEN 'a' WHEN memo IS NULL THEN owner ELSE NULL END), id = 1 \
+             WHERE id IN ($1, 2)",
+            "UPDATE accounts SET \"owner\" = (CASE WHEN (id = ‹$1›) THEN ‹sealed a› WHEN memo IS NULL THEN owner ELSE ‹sealed \
+             NULL› END), \"owner$eq\" = (CASE WHEN (id = ‹$1›) THEN ‹eq a› WHEN memo IS NULL THEN \"owner$eq\" ELSE ‹eq NULL› \
+             END), id = 1 WHERE id IN (‹$1›, 2)",
+        ),
+        (
+            "UPDATE accounts SET balance = coalesce(balance, $1)",
+            "UPDATE accounts SET \"balance\" = coalesce(balance, ‹sealed $1›), \"balance$eq\" = coalesce(\"balance$eq\", ‹eq \
+             $1›), \"balance$ord\" = coalesce(\"balance$ord\", label('02', ‹ord $1›))",
+        ),
+    ]);
+}
+
+#[test]
 fn rows_are_copied_through_the_proxy() {
     check(&[
         (
@@ -509,6 +527,10 @@ fn what_is_not_understood_is_refused_with_its_place() {
         (
             "SELECT \"owner$eq\" FROM accounts",
             "0A000 8: \"owner$eq\" is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+        (
+            "SELECT id FROM accounts WHERE U&\"b\\0061lance\" = 'x'",
+            "0A000 31: a name in Unicode escapes is not read where encrypted tables are",
         ),
         (
             "SELECT id FROM (TABLE accounts) x",
