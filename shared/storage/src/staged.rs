@@ -5,7 +5,6 @@
 //! changes once, in key order, which its pages like best.
 
 use bytes::Bytes;
-use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -172,12 +171,12 @@ impl<E: Engine> Read for Staged<'_, E> {
 }
 
 /// Scans `snapshot` with `changes`, which come in the same direction, laid over it.
-pub(crate) fn merge<K: AsRef<[u8]>, V: Borrow<Option<Bytes>>>(
+fn merge<'c>(
     snapshot: &impl Read,
     table: Table,
     range: KeyRange<'_>,
     direction: Direction,
-    changes: impl Iterator<Item = (K, V)>,
+    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>,
     visit: &mut Visit<'_>,
 ) -> Result<(), StorageError> {
     let mut changes = changes.peekable();
@@ -191,28 +190,27 @@ pub(crate) fn merge<K: AsRef<[u8]>, V: Borrow<Option<Bytes>>>(
         flow
     })?;
     if flow.is_continue() {
-        let _ended = changes
-            .try_for_each(|(key, value)| visit_present(key.as_ref(), value.borrow().as_deref(), visit));
+        let _ended = changes.try_for_each(|(key, value)| visit_present(key, value.as_deref(), visit));
     }
     Ok(())
 }
 
 /// Visits the changes that come before `key` and at it; true if there was one at it.
-fn visit_up_to<K: AsRef<[u8]>, V: Borrow<Option<Bytes>>>(
+fn visit_up_to<'c>(
     key: &[u8],
     direction: Direction,
-    changes: &mut Peekable<impl Iterator<Item = (K, V)>>,
+    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>>,
     visit: &mut Visit<'_>,
 ) -> ControlFlow<(), bool> {
     while let Some((changed, value)) = changes.peek() {
         let order = match direction {
-            Direction::Ascending => changed.as_ref().cmp(key),
-            Direction::Descending => key.cmp(changed.as_ref()),
+            Direction::Ascending => changed.as_slice().cmp(key),
+            Direction::Descending => key.cmp(changed.as_slice()),
         };
         if order == Ordering::Greater {
             break;
         }
-        visit_present(changed.as_ref(), value.borrow().as_deref(), visit)?;
+        visit_present(changed, value.as_deref(), visit)?;
         changes.next();
         if order == Ordering::Equal {
             return ControlFlow::Continue(true);

@@ -7,7 +7,6 @@ mod damage;
 mod full;
 mod history;
 mod log;
-mod memtable;
 mod model;
 mod power;
 mod rates;

@@ -76,7 +76,7 @@ impl Analysis<'_> {
                 self.understand_tokens(tokens);
                 Ok(())
             }
-            Some(_) | None => self.order_by_value(expression, scope),
+            Some(_) | None => self.expression(expression, scope, "ORDER BY"),
         }
     }
 
@@ -107,7 +107,8 @@ impl Analysis<'_> {
                 Ok(())
             }
             Some(Distinct::Distinct) => {
-                if results.iter().all(ResultColumn::is_plain) || matches!(mode, Mode::Term(..)) {
+                if results.iter().all(ResultColumn::is_plain) || matches!(mode, Mode::Term(..) | Mode::Unread)
+                {
                     return Ok(());
                 }
                 self.distinct_rows(select, results, ordered, scope)
@@ -169,7 +170,7 @@ impl What {
     fn terms(&self) -> usize {
         match self {
             Self::Sealed(encryption, true) => encryption.terms().count(),
-            Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Term | Self::Fold(..) => 0,
+            Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Fold(..) => 0,
         }
     }
 }

@@ -221,12 +221,6 @@ impl Analysis<'_> {
             let what = self.column_item(&reference, tokens, alias, grouped, mode)?;
             return Ok(ResultColumn { name: Some(name), what });
         }
-        if matches!(mode, Mode::Top | Mode::Relation)
-            && let Some(what) = self.chosen(expression, scope)?
-        {
-            let name = if matches!(expression, Expr::Case { .. }) { "case" } else { "coalesce" };
-            return Ok(ResultColumn { name: Some(alias.map_or_else(|| name.to_owned(), name_of)), what });
-        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| function_name.clone(), name_of);
@@ -267,7 +261,7 @@ impl Analysis<'_> {
                 }
                 self.need(reference, "a comparison", Some(term))?;
                 self.replace_with_term(reference, term);
-                Ok(What::Term)
+                Ok(What::Plain)
             }
             Mode::Top | Mode::Relation => {
                 self.keep(reference);
@@ -331,7 +325,7 @@ impl Analysis<'_> {
             ("min" | "max", Mode::Term(Term::Order, with)) if with.encryption.id == encryption.id => {
                 self.need(&reference, &reader, Some(Term::Order))?;
                 self.replace_with_term(&reference, Term::Order);
-                What::Term
+                What::Plain
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need(&reference, &reader, Some(Term::Order))?;
