@@ -1,6 +1,5 @@
 //! The engine over a server's half in this process: what large and many writes come to.
 
-mod beside;
 mod bulk;
 mod definitions;
 mod large;
