@@ -10,7 +10,6 @@ mod bplus;
 #[cfg(feature = "process")]
 pub mod configuration;
 mod documents;
-mod halves;
 mod hello;
 #[cfg(feature = "lab")]
 mod kerschbaum_tueno;

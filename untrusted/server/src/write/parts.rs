@@ -1,8 +1,7 @@
 //! Parts of writes that are too large for one request.
 
-use super::{FINISHED, OPERATIONS, mark, name};
+use super::{FINISHED, OPERATIONS, apply, mark, name};
 use crate::backend::storage;
-use crate::halves;
 use arras_protocol::limits::{STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{self, Step};
 use arras_protocol::{Blob, OperationId, Protocol, Refusal, codec};
@@ -53,7 +52,7 @@ pub(super) fn apply_all(
             if *position >= most {
                 return Err(Refusal::Limit(format!("more than {STEPS_MAX} steps in one write")));
             }
-            halves::apply(writer, *position, step)?;
+            apply(writer, *position, step)?;
             *position = position.saturating_add(1);
         }
     }
