@@ -6,7 +6,6 @@ mod driven;
 mod kerschbaum_tueno;
 mod logarithmic_brc;
 mod make;
-mod mope;
 mod path_oram;
 mod pope;
 mod watched;
@@ -93,6 +92,17 @@ pub enum Construction {
     OneByOne,
 }
 
+/// What a run takes, beside those of other protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// As most do.
+    Usual,
+    /// Several times as much.
+    Much,
+    /// More than all others together.
+    Most,
+}
+
 type MakeFuture = Pin<Box<dyn Future<Output = Result<Made, IndexError>> + Send>>;
 
 /// Reads ranks out of the store of a watched run.
@@ -111,6 +121,8 @@ pub struct ProtocolEntry {
     pub construction: Construction,
     /// Whether `all` means it, too. Not if a comparison takes most of a second.
     pub in_all: bool,
+    /// What a run of it takes.
+    pub work: Work,
     /// Bytes of the smallest page it works with.
     pub page_bytes_min: fn(Width) -> usize,
     make: fn(Making) -> MakeFuture,
@@ -144,8 +156,6 @@ pub const ALL: &[ProtocolEntry] = &[
     bplus::FH_OPE,
     kerschbaum_tueno::ENTRY,
     pope::ENTRY,
-    mope::SAME_FOR_EVER,
-    mope::SAME_TIME,
     logarithmic_brc::ENTRY,
     path_oram::ENTRY,
     arx_range::ENTRY,

@@ -17,7 +17,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let tie = Some(TieToken([4; 16]));
     let entry = NewEntry { query: text.clone(), stored: text.clone(), sealed, tie };
     let ends = (text.clone(), text.clone());
-    let placed = vec![Placed { stored: text.clone(), sealed, equals: Some(ends.clone()) }];
+    let placed = vec![Placed { stored: text.clone(), sealed }];
     let (removed, inserted) = (placed.clone(), placed);
     let revision = Revision { from: 4, to: 300, moves: Blob(vec![5; 32]), removed, inserted };
     let bound = |after| Bound { query: text.clone(), after };

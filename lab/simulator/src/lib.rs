@@ -19,6 +19,7 @@ pub mod lies;
 pub mod model;
 pub mod network;
 pub mod plan;
+mod protocols;
 pub mod setback;
 pub mod shorten;
 pub mod trace;

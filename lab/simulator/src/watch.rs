@@ -1,15 +1,16 @@
 //! What must never come twice with another content: names of writes, labels of equality entries, nonces, circuits. Seen
 //! where the server sees it.
 
+use crate::protocols;
 use arras_protocol::write::{self, Step, Write};
-use arras_protocol::{Protocol, ProtocolId, arx_eq, arx_range, codec, documents, unique};
+use arras_protocol::{IndexId, Protocol, ProtocolId, arx_range, codec};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 /// A thing that must be used once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Once {
+pub(crate) enum Once {
     Operation(u64, u64, Option<u32>),
     Label(Vec<u8>),
     Nonce(Vec<u8>),
@@ -18,9 +19,11 @@ enum Once {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+pub(crate) struct Seen {
     /// Sums of contents. Never walked, so that its order does not matter.
     once: HashMap<Once, u64>,
+    /// Bytes of an element of an index whose elements are of one length.
+    pub(crate) lengths: HashMap<IndexId, usize>,
     wrong: Option<String>,
 }
 
@@ -61,7 +64,7 @@ impl Watch {
 }
 
 impl Seen {
-    fn note(&mut self, once: Once, content: &[u8], what: &str) {
+    pub(crate) fn note(&mut self, once: Once, content: &[u8], what: &str) {
         let now = sum(content);
         let before = *self.once.entry(once.clone()).or_insert(now);
         if before != now && self.wrong.is_none() {
@@ -78,74 +81,11 @@ impl Seen {
     }
 
     fn steps(&mut self, steps: &[Step]) {
-        for step in steps {
-            match step {
-                Step::Documents(documents::Change::Put { document, .. }) => {
-                    self.sealed(document.row.as_bytes(), &document.header.0);
-                    self.sealed(document.row.as_bytes(), &document.values.0);
-                }
-                Step::Documents(documents::Change::PutHeader { row, header, .. }) => {
-                    self.sealed(row.as_bytes(), &header.0);
-                }
-                Step::ArxEq(arx_eq::Change::Insert { index, label, row }) => {
-                    let name = Once::Label(codec::encode(&(index, label)));
-                    self.note(name, &codec::encode(row), "a counter of an equality index is used");
-                }
-                Step::ArxRange(change) => self.range(change),
-                Step::Upload { operation, part, steps } => {
-                    let name = Once::Operation(operation.epoch, operation.sequence, Some(*part));
-                    self.note(name, &steps.0, "a part of a write comes");
-                    if let Ok(steps) =
-                        codec::decode_expanding::<Vec<Step>>(&steps.0, Write::REQUEST_EXPANSION)
-                    {
-                        self.steps(&steps);
-                    }
-                }
-                Step::Documents(
-                    documents::Change::CreateCollection { .. }
-                    | documents::Change::DropCollection { .. }
-                    | documents::Change::Delete { .. },
-                )
-                | Step::Unique(
-                    unique::Change::CreateIndex { .. }
-                    | unique::Change::DropIndex { .. }
-                    | unique::Change::Insert { .. }
-                    | unique::Change::Remove { .. },
-                )
-                | Step::ArxEq(
-                    arx_eq::Change::CreateIndex { .. }
-                    | arx_eq::Change::DropIndex { .. }
-                    | arx_eq::Change::Remove { .. },
-                )
-                | Step::Bplus(_)
-                | Step::Pope(_)
-                | Step::Mope(_)
-                | Step::Parts { .. } => {}
-            }
-        }
-    }
-
-    fn range(&mut self, change: &arx_range::Change) {
-        use arx_range::Change;
-        match change {
-            Change::CreateIndex { index, head_bucket, head_sealed, .. } => {
-                self.sealed(index.as_bytes(), &head_bucket.0);
-                self.sealed(index.as_bytes(), &head_sealed.0);
-            }
-            Change::PutHead { index, sealed, .. }
-            | Change::PutBucket { index, sealed, .. }
-            | Change::AddEntries { index, sealed, .. } => self.sealed(index.as_bytes(), &sealed.0),
-            Change::PutTop { index, record, .. } => self.sealed(index.as_bytes(), &record.sealed.0),
-            Change::PutNode { index, record, .. } => self.sealed(index.as_bytes(), &record.sealed.0),
-            Change::PutCircuit { circuit, .. } => {
-                self.note(Once::Circuit(circuit.nonce.0), &codec::encode(circuit), "a circuit is made");
-            }
-            Change::DropIndex { .. } | Change::RemoveNode { .. } | Change::LinkBuckets { .. } => {}
-        }
+        steps.iter().for_each(|step| protocols::used_once(step, self));
     }
 
     /// Something sealed: its first bytes are its nonce.
-    fn sealed(&mut self, of: &[u8], sealed: &[u8]) {
+    pub(crate) fn sealed(&mut self, of: &[u8], sealed: &[u8]) {
         if let Some((nonce, _)) = sealed.split_first_chunk::<12>() {
             self.note(Once::Nonce([of, nonce].concat()), sealed, "a nonce is used");
         }

@@ -6,6 +6,7 @@ use crate::datasets::Dataset;
 use crate::plots::{
     Axis, BarPanel, BarRow, Line, LinePanel, MEASURES, PlotError, Scale, bar_chart, line_chart, of_runs,
 };
+use crate::protocols::{Work, named};
 use crate::run::{FieldError, RunRequest, RunResult, Stage};
 
 /// A drawn figure.
@@ -78,9 +79,10 @@ fn scalability_requests(arguments: &CompareArguments) -> Vec<RunRequest> {
 
 /// The runs of figure 4a, growing with the size of the queries. As many queries as the paper's line needs.
 fn share_requests(arguments: &CompareArguments) -> Vec<RunRequest> {
-    // Kerschbaum-Tueno's construction takes longest and its queries are flat in the paper, too.
+    // One whose construction takes longest is left out: its queries are flat in the paper, too.
+    let takes_longest = |name: &String| named(name).is_some_and(|protocol| protocol.work == Work::Most);
     let protocols: Vec<String> =
-        arguments.protocols().into_iter().filter(|name| name != "kerschbaum_tueno").collect();
+        arguments.protocols().into_iter().filter(|name| !takes_longest(name)).collect();
     let of_share = |percent: &f64| RunRequest {
         protocols: protocols.clone(),
         queries: arguments.queries.min(200),

@@ -24,9 +24,6 @@ impl std::fmt::Debug for Jobs<'_> {
     }
 }
 
-/// Those that take longest come first, so that no worker is left with one at the end.
-const LONGEST: [&str; 4] = ["kerschbaum_tueno", "path_oram", "bplus_lewi_wu", "bplus_bclo"];
-
 impl Jobs<'_> {
     /// Runs every protocol of every request. Results are in the order of the requests, and of the protocols in
     /// each; what a stop kept from running is not there.
@@ -40,12 +37,9 @@ impl Jobs<'_> {
             .enumerate()
             .flat_map(|(plan, of)| (0..of.protocols.len()).map(move |at| (plan, at)))
             .collect();
-        let rank = |(plan, at): &(usize, usize)| {
-            let name = plans[*plan].protocols[*at].name;
-            LONGEST.iter().position(|long| *long == name).unwrap_or(LONGEST.len())
-        };
-        jobs.sort_by_key(rank);
+        // Workers take the last: those that take longest, so that no worker is left with one at the end.
         jobs.reverse();
+        jobs.sort_by_key(|(plan, at)| plans[*plan].protocols[*at].work);
         let count = jobs.len();
         let queue = Mutex::new(jobs);
         let results: Mutex<Vec<((usize, usize), ProtocolResult)>> = Mutex::new(Vec::new());

@@ -1,7 +1,7 @@
 //! ArxRange in the lab.
 
 use super::make::no_state;
-use super::{Construction, Made, MakeFuture, Making, ProtocolEntry};
+use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::channel::LabChannel;
 use arras_protocol::arx_range::{self, Response};
@@ -18,6 +18,7 @@ pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     leakage: |_| leakage::ARX_RANGE,
     construction: Construction::OneByOne,
     in_all: true,
+    work: Work::Usual,
     sorted_by_queries: false,
     page_bytes_min: |_| 64,
     make,

@@ -1,7 +1,7 @@
 //! The B+ trees over all schemes, in the lab.
 
 use super::make::page_bytes;
-use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, Watched};
+use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, Watched, Work};
 use crate::attacks::{Column, Exchange, Grain, Sight, View};
 use crate::compare::{Band, CONSTRUCTION_IO, Evaluated, QUERY_BYTES, QUERY_IO, Row};
 use crate::plain_scheme::PlainScheme;
@@ -64,17 +64,18 @@ const OF_OTHERS: Evaluated = Evaluated { rows: &[], reasons: &[] };
 
 /// The row of a B+ tree over a scheme.
 macro_rules! bplus {
-    ($name:literal, $title:literal, $public:expr, $make:expr, $in_all:literal, $table3:expr) => {
+    ($name:literal, $title:literal, $public:expr, $make:expr, $in_all:literal, $work:expr, $table3:expr) => {
         ProtocolEntry {
             name: $name,
             title: $title,
             leakage: |width| *leakage::bplus::bplus($public(width)),
             construction: Construction::OneByOne,
             in_all: $in_all,
+            work: $work,
             sorted_by_queries: false,
             page_bytes_min: |width| arras_schemes::bplus::page_bytes_min($public(width)),
             make: $make,
-            ranks: Some(|run| Column::read(run)?.ranks()),
+            ranks: Some(|run| Ok(Column::read(run)?.ranks())),
             view: &VIEW,
             table3: $table3,
         }
@@ -87,6 +88,7 @@ pub(super) const PLAIN: ProtocolEntry = bplus!(
     Scheme::Plain,
     |making| make(PlainScheme(making.width), making),
     true,
+    Work::Usual,
     Some(&OF_OTHERS)
 );
 pub(super) const BCLO: ProtocolEntry = bplus!(
@@ -95,6 +97,7 @@ pub(super) const BCLO: ProtocolEntry = bplus!(
     Scheme::Bclo,
     |making| make(Bclo::new(&making.key(), making.width), making),
     true,
+    Work::Much,
     Some(&TABLE3)
 );
 pub(super) const CLWW: ProtocolEntry = bplus!(
@@ -103,6 +106,7 @@ pub(super) const CLWW: ProtocolEntry = bplus!(
     Scheme::Clww,
     |making| make(Clww::new(&making.key(), making.width), making),
     true,
+    Work::Usual,
     Some(&OF_OTHERS)
 );
 pub(super) const LEWI_WU: ProtocolEntry = bplus!(
@@ -111,6 +115,7 @@ pub(super) const LEWI_WU: ProtocolEntry = bplus!(
     |width| Scheme::LewiWu { width, block_bits: BlockBits::Eight.bits() },
     |making| make(LewiWu::new(&making.key(), making.width, BlockBits::Eight), making),
     true,
+    Work::Much,
     Some(&OF_OTHERS)
 );
 pub(super) const CLOZ: ProtocolEntry = bplus!(
@@ -119,6 +124,7 @@ pub(super) const CLOZ: ProtocolEntry = bplus!(
     Scheme::Cloz,
     |making| make(Cloz::new(&making.key(), making.width), making),
     false,
+    Work::Much,
     None
 );
 pub(super) const FH_OPE: ProtocolEntry = bplus!(
@@ -127,6 +133,7 @@ pub(super) const FH_OPE: ProtocolEntry = bplus!(
     Scheme::FhOpe,
     |making| make_stateful(FhOpe::new(making.width), making),
     true,
+    Work::Usual,
     Some(&OF_OTHERS)
 );
 

@@ -3,7 +3,7 @@
 mod ranks;
 
 use super::make::{page_bytes, stateless};
-use super::{Construction, MakeFuture, Making, ProtocolEntry};
+use super::{Construction, MakeFuture, Making, ProtocolEntry, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::compare::{Band, CONSTRUCTION_BYTES, CONSTRUCTION_IO, Evaluated, QUERY_IO, Row};
 use crate::run::Stage;
@@ -54,6 +54,7 @@ pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     leakage: |_| leakage::KERSCHBAUM_TUENO,
     construction: Construction::OneByOne,
     in_all: true,
+    work: Work::Most,
     sorted_by_queries: false,
     page_bytes_min: |_| ENTRY_BYTES,
     make,

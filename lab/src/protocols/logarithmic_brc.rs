@@ -1,7 +1,7 @@
 //! Logarithmic-BRC in the lab.
 
 use super::make::{page_bytes, stateless};
-use super::{Construction, MakeFuture, Making, ProtocolEntry};
+use super::{Construction, MakeFuture, Making, ProtocolEntry, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::channel::LabChannel;
 use crate::compare::{Band, CONSTRUCTION_MESSAGES, Evaluated, Row};
@@ -41,6 +41,7 @@ pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     leakage: |_| leakage::LOGARITHMIC_BRC,
     construction: Construction::Bulk,
     in_all: true,
+    work: Work::Usual,
     sorted_by_queries: false,
     page_bytes_min: |_| 256,
     make,

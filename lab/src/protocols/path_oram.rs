@@ -1,7 +1,7 @@
 //! Path ORAM with a B+ tree, in the lab.
 
 use super::make::Shared;
-use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, StateBytes};
+use super::{Construction, Made, MakeFuture, Making, ProtocolEntry, StateBytes, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::compare::{
     Band, CONSTRUCTION_BYTES, CONSTRUCTION_IO, CONSTRUCTION_MESSAGES, Evaluated, QUERY_BYTES, QUERY_IO,
@@ -57,6 +57,7 @@ pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     leakage: |_| leakage::PATH_ORAM,
     construction: Construction::OneByOne,
     in_all: true,
+    work: Work::Much,
     sorted_by_queries: false,
     page_bytes_min: |_| 256,
     make,

@@ -3,7 +3,7 @@
 mod ranks;
 
 use super::make::{page_bytes, stateless};
-use super::{Construction, MakeFuture, Making, ProtocolEntry};
+use super::{Construction, MakeFuture, Making, ProtocolEntry, Work};
 use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::compare::{Band, CONSTRUCTION_BYTES, CONSTRUCTION_IO, Evaluated, QUERY_IO, QUERY_MESSAGES, Row};
 use crate::run::Stage;
@@ -73,6 +73,7 @@ pub(super) const ENTRY: ProtocolEntry = ProtocolEntry {
     leakage: |_| leakage::POPE,
     construction: Construction::OneByOne,
     in_all: true,
+    work: Work::Usual,
     sorted_by_queries: true,
     page_bytes_min: pope::page_bytes_min,
     make,

@@ -1,5 +1,6 @@
 //! The engine over a server's half in this process: what large and many writes come to.
 
+mod beside;
 mod bulk;
 mod definitions;
 mod large;

@@ -125,8 +125,7 @@ carried!(
     arras_protocol::arx_eq::Entries,
     arras_protocol::arx_range::ArxRange,
     arras_protocol::bplus::BPlus,
-    arras_protocol::pope::Pope,
-    arras_protocol::mope::index::Mope
+    arras_protocol::pope::Pope
 );
 
 pub(crate) fn namespace() -> Namespace {

@@ -87,11 +87,8 @@ pub struct Target {
 pub struct Placed {
     /// Its stored ciphertext.
     pub stored: Blob,
-    /// Its name.
+    /// Its name. The client knows which entries there are, and puts none in again.
     pub sealed: SealedEntry,
-    /// For an entry that comes where its value has others: query ciphertexts of the value's lower and upper end. No entry
-    /// of its name may be between them.
-    pub equals: Option<(Blob, Blob)>,
 }
 
 /// One step in the life of an index whose ciphertexts the client keeps (schemes that hide equality): all of it or
@@ -142,8 +139,8 @@ pub enum Change {
         /// What to take out.
         targets: Vec<Target>,
     },
-    /// Takes an index to its next version; [`crate::Refusal::OtherVersion`] if it has another,
-    /// [`crate::Refusal::Conflict`] if an entry that comes is there. For schemes that hide equality.
+    /// Takes an index to its next version; [`crate::Refusal::OtherVersion`] if it has another. For schemes that hide
+    /// equality.
     Revise {
         /// Where.
         index: IndexId,

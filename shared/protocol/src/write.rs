@@ -52,6 +52,24 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// True for what a relaxed write may hold: it can be done again.
+    #[must_use]
+    pub fn may_be_lost(&self) -> bool {
+        match self {
+            Self::ArxRange(change) => matches!(change, arx_range::Change::PutCircuit { .. }),
+            Self::Upload { .. } => true,
+            Self::Documents(_)
+            | Self::Unique(_)
+            | Self::ArxEq(_)
+            | Self::Bplus(_)
+            | Self::Pope(_)
+            | Self::Mope(_)
+            | Self::Parts { .. } => false,
+        }
+    }
+}
+
 /// A write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {

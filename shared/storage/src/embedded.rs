@@ -3,9 +3,13 @@
 
 pub(crate) mod checked;
 mod committing;
+mod guarding;
+mod memtable;
+mod merging;
 mod opening;
 mod places;
 mod recovering;
+mod snapshot;
 mod sums;
 mod wal;
 
@@ -16,27 +20,21 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 
 #[cfg(test)]
 use checked::Medium;
-use committing::{commit, put};
+use committing::{Commit, commit, put};
 use opening::{Opened, Source};
-use places::definition;
 use recovering::{Origin, Recovering};
 pub use recovering::{ScrubPace, Scrubbed};
+use snapshot::EmbeddedSnapshot;
 #[cfg(test)]
 pub(crate) use wal::LogLimits;
 
-use crate::range::borrowed;
 use crate::staged::{Changes, Engine, Staged, Turn};
-use crate::{
-    Direction, Durability, KeyRange, Read, Storage, StorageError, Table, Take, Visit, selects_nothing,
-};
-use crate::{RUNNING, private};
-use bytes::Bytes;
+use crate::{Durability, RUNNING, Storage, StorageError, private};
 
 /// The engine's file inside the data directory.
 const FILE: &str = "arras.redb";
@@ -66,12 +64,12 @@ const CACHE_BYTES: usize = 256 << 20;
 
 /// A durable store in one file of a directory.
 ///
-/// A relaxed commit does not wait for the device, except when the file grows, which it does by doubling, and when it
-/// is the first after an opening, which marks the file as open: its pages stay in memory or in free pages of
-/// the file. A durable commit is relaxed, too, as far as that file goes; what it and those before it changed is appended
-/// to a log, which is synced. When the log is long, and when nothing was written for a while, the engine writes what it
-/// has in memory, waits for the device, and then names it in the file's header; the log starts over. Whatever instant a
-/// crash picks, the header names a complete state, and the log holds what is missing in it.
+/// A commit goes to a table in memory. A relaxed one ends there; a durable one is first appended, with the relaxed
+/// ones before it, to a log, which is synced. When there is much in memory, a thread merges it into the engine, whose
+/// pages stay in memory or in free pages of its file. When the log is long, and when nothing was written for a while,
+/// the engine takes the rest, writes what it has in memory, waits for the device, and then names it in the file's
+/// header; the log starts over. Whatever instant a crash picks, the header names a complete state, and the log holds
+/// what is missing in it.
 ///
 /// Every block of the file that is read is checked against the sum it was written with, across closing and opening,
 /// so that a damaged page is found before an answer depends on it ([`StorageError::Damaged`]).
@@ -85,7 +83,6 @@ const CACHE_BYTES: usize = 256 << 20;
 pub struct Embedded {
     engine: Arc<Recovering>,
     turn: Turn,
-    broken: AtomicBool,
     /// Locked until the database is closed.
     lock: Option<File>,
 }
@@ -118,7 +115,7 @@ impl Embedded {
         let engine = Arc::new(Recovering::open(source)?);
         // What the log holds after a crash.
         recovering::rest_in_background(&engine);
-        Ok(Self { engine, turn: Turn::default(), broken: AtomicBool::new(false), lock })
+        Ok(Self { engine, turn: Turn::default(), lock })
     }
 
     /// Opens the store in the file behind `backend`.
@@ -135,6 +132,19 @@ impl Embedded {
         limits: LogLimits,
     ) -> Result<Self, StorageError> {
         Self::over(Source::Device(Arc::new(backend), Some((Arc::new(log), limits))), None)
+    }
+
+    /// Bytes of what is committed and not being merged, about.
+    #[cfg(test)]
+    pub(crate) fn memtable_bytes(&self) -> usize {
+        self.engine.with(|opened, _| Ok(opened.memtable.active_bytes())).unwrap_or(usize::MAX)
+    }
+
+    /// Has the engine have what is committed.
+    #[cfg(test)]
+    pub(crate) fn merge(&self) {
+        let merged = self.engine.with(|opened, origin| self.engine.merge(opened, &origin));
+        assert!(merged.is_ok(), "{merged:?}");
     }
 
     /// True if there is a store in `directory`.
@@ -190,52 +200,16 @@ impl Embedded {
 
     /// Has the engine's file hold everything, and nothing need the log.
     fn checkpoint(&self) -> Result<(), StorageError> {
-        self.engine.with(|opened, origin| match opened.log() {
-            Some(mut log) => self.guarded_write(&origin, || opened.checkpoint(&mut log)),
-            None => Ok(()),
-        })
+        self.engine.with(|opened, origin| self.engine.guarded_write(&origin, || opened.checkpoint()))
     }
 
-    /// Runs engine code that reads. A panic inside it is the engine's way of saying that the file contradicts itself:
-    /// at a block known to be damaged that is the end of this read alone, without one nothing runs afterwards.
+    /// Runs engine code that reads: see [`Recovering::guarded`].
     fn guarded<T>(
         &self,
         origin: &Origin,
         run: impl FnOnce() -> Result<T, redb::Error>,
     ) -> Result<T, StorageError> {
-        if self.broken.load(Ordering::Acquire) {
-            return Err(StorageError::Damaged("the engine stopped at an earlier contradiction".to_owned()));
-        }
-        let outcome = contained(|| Ok(run())).map_err(|panic| match origin.state.damage() {
-            Some(damage) => StorageError::Damaged(damage),
-            None => {
-                self.broken.store(true, Ordering::Release);
-                panic
-            }
-        })?;
-        outcome.map_err(|error| {
-            self.engine.heed(origin, &error);
-            failed(error)
-        })
-    }
-
-    /// Runs engine code that writes: after a panic in it nothing runs.
-    fn guarded_write<T>(
-        &self,
-        origin: &Origin,
-        run: impl FnOnce() -> Result<T, redb::Error>,
-    ) -> Result<T, StorageError> {
-        let before = self.broken.load(Ordering::Acquire);
-        let mut panicked = true;
-        let outcome = self.guarded(origin, || {
-            let outcome = run();
-            panicked = false;
-            outcome
-        });
-        if panicked && !before {
-            self.broken.store(true, Ordering::Release);
-        }
-        outcome
+        self.engine.guarded(origin, run)
     }
 }
 
@@ -349,151 +323,51 @@ fn read_failed(error: &io::Error) -> StorageError {
     }
 }
 
-type ReadOnlyTable = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
-
-/// A snapshot of an [`Embedded`].
-pub struct EmbeddedSnapshot<'a> {
-    store: &'a Embedded,
-    transaction: ReadTransaction,
-    origin: Origin,
-}
-
-impl EmbeddedSnapshot<'_> {
-    fn guarded<T>(&self, run: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, StorageError> {
-        self.store.guarded(&self.origin, run)
-    }
-
-    fn table(&self, table: Table) -> Result<Option<ReadOnlyTable>, redb::Error> {
-        match self.transaction.open_table(definition(table)) {
-            Ok(table) => Ok(Some(table)),
-            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl Read for EmbeddedSnapshot<'_> {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
-        let prefix = places::prefix(table);
-        self.guarded(|| {
-            let Some(entries) = self.table(table)? else {
-                return Ok(None);
-            };
-            let key = places::key(&prefix, key);
-            let Some(stored) = ReadableTable::get(&entries, &*key)? else {
-                return Ok(None);
-            };
-            Ok(Some(Bytes::copy_from_slice(checked(places::engine_name(table), &key, stored.value())?)))
-        })
-    }
-
-    fn get_many(
-        &self,
-        table: Table,
-        keys: &mut dyn Iterator<Item = Vec<u8>>,
-        take: &mut Take<'_>,
-    ) -> Result<(), StorageError> {
-        let (name, prefix) = (places::engine_name(table), places::prefix(table));
-        let entries = self.guarded(|| self.table(table))?;
-        // Both run outside the guard: their panics are not the engine's.
-        for key in keys {
-            let value = self.guarded(|| {
-                let Some(entries) = &entries else { return Ok(None) };
-                let key = places::key(&prefix, &key);
-                let Some(stored) = ReadableTable::get(entries, &*key)? else { return Ok(None) };
-                Ok(Some(Bytes::copy_from_slice(checked(name, &key, stored.value())?)))
-            })?;
-            if take(value).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), StorageError> {
-        if selects_nothing(&range) {
-            return Ok(());
-        }
-        let Some(stored) = self.guarded(|| self.table(table))? else {
-            return Ok(());
-        };
-        let (name, prefix) = (places::engine_name(table), places::prefix(table));
-        let placed;
-        let range = if prefix.is_empty() {
-            range
-        } else {
-            placed = places::range(&prefix, range);
-            borrowed(&placed)
-        };
-        let mut entries = self.guarded(|| Ok(ReadableTable::range::<&[u8]>(&stored, range)?))?;
-        // `visit` runs outside the guard: its panics are not the engine's.
-        while let Some((key, value)) = self.guarded(|| {
-            let next = match direction {
-                Direction::Ascending => entries.next(),
-                Direction::Descending => entries.next_back(),
-            };
-            Ok(next.transpose()?)
-        })? {
-            let (key, value) = self.guarded(|| {
-                let key = key.value();
-                Ok((key, checked(name, key, value.value())?))
-            })?;
-            if visit(key.get(prefix.len()..).unwrap_or_default(), value).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Engine for Embedded {
     type Snapshot<'a> = EmbeddedSnapshot<'a>;
 
     fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
         self.engine.with(|opened, origin| {
-            let transaction = self.guarded(&origin, || Ok(opened.database.begin_read()?))?;
-            Ok(EmbeddedSnapshot { store: self, transaction, origin })
+            let begin = || self.guarded(&origin, || Ok(opened.database.begin_read()?));
+            let (view, transaction) = opened.memtable.view(begin)?;
+            Ok(EmbeddedSnapshot::new(self, transaction, view, origin))
         })
     }
 
     fn setbacks_at(snapshot: &EmbeddedSnapshot<'_>) -> u64 {
-        snapshot.origin.generation()
+        snapshot.generation()
     }
 
-    fn apply(&self, mut changes: Changes, durability: Durability, setbacks: u64) -> Result<(), StorageError> {
+    fn apply(&self, changes: Changes, durability: Durability, setbacks: u64) -> Result<(), StorageError> {
         if changes.is_empty() && durability == Durability::Relaxed {
             return Ok(());
         }
-        let was_broken = self.broken.load(Ordering::Acquire);
+        let was_broken = self.engine.is_broken();
+        let mut own = Commit { changes, durability, mark: None };
         let mut was_tried = false;
         let outcome = self.engine.with(|opened, origin| {
             if origin.generation() != setbacks {
                 // What it was made of may be gone.
                 return Err(StorageError::Environment(SET_BACK.to_owned()));
             }
-            self.engine.check_room(&changes, durability)?;
+            self.engine.check_room(&own.changes, durability)?;
             was_tried = true;
-            match opened.log() {
-                Some(mut log) => self.commit_logged(opened, &origin, &mut log, &mut changes, durability),
-                None => self.guarded_write(&origin, || commit(&opened.database, &changes, durability)),
+            if opened.log.is_some() {
+                self.commit_logged(opened, &origin, &mut own)
+            } else {
+                self.engine.guarded_write(&origin, || commit(&opened.database, &own.changes, durability))
             }
         });
         match outcome {
             // The device failed under it. What opening the file again finds has reached the device.
             Err(failure @ StorageError::Environment(_)) if was_tried && self.setbacks() != setbacks => {
-                match self.holds(&changes) {
+                match self.holds(&own) {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(failure),
                     Err(_) => Err(StorageError::Undecided(failure.to_string())),
                 }
             }
-            Err(StorageError::Damaged(what)) if self.broken.load(Ordering::Acquire) && !was_broken => {
+            Err(StorageError::Damaged(what)) if self.engine.is_broken() && !was_broken => {
                 Err(StorageError::Undecided(what))
             }
             outcome => outcome.inspect(|()| self.engine.written(durability)),
@@ -527,7 +401,7 @@ fn entries_by_table(database: &Database) -> Result<BTreeMap<String, u64>, redb::
 impl Drop for Embedded {
     /// Closes the file, relaxed commits included.
     fn drop(&mut self) {
-        self.engine.close(self.broken.load(Ordering::Acquire));
+        self.engine.close();
         // Closing the descriptor is not enough: a child process forked meanwhile holds a copy until it runs its
         // program.
         if let Some(lock) = &self.lock {

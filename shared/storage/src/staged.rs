@@ -5,6 +5,7 @@
 //! changes once, in key order, which its pages like best.
 
 use bytes::Bytes;
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -171,12 +172,12 @@ impl<E: Engine> Read for Staged<'_, E> {
 }
 
 /// Scans `snapshot` with `changes`, which come in the same direction, laid over it.
-fn merge<'c>(
+pub(crate) fn merge<K: AsRef<[u8]>, V: Borrow<Option<Bytes>>>(
     snapshot: &impl Read,
     table: Table,
     range: KeyRange<'_>,
     direction: Direction,
-    changes: impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>,
+    changes: impl Iterator<Item = (K, V)>,
     visit: &mut Visit<'_>,
 ) -> Result<(), StorageError> {
     let mut changes = changes.peekable();
@@ -190,27 +191,28 @@ fn merge<'c>(
         flow
     })?;
     if flow.is_continue() {
-        let _ended = changes.try_for_each(|(key, value)| visit_present(key, value.as_deref(), visit));
+        let _ended = changes
+            .try_for_each(|(key, value)| visit_present(key.as_ref(), value.borrow().as_deref(), visit));
     }
     Ok(())
 }
 
 /// Visits the changes that come before `key` and at it; true if there was one at it.
-fn visit_up_to<'c>(
+fn visit_up_to<K: AsRef<[u8]>, V: Borrow<Option<Bytes>>>(
     key: &[u8],
     direction: Direction,
-    changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Bytes>)>>,
+    changes: &mut Peekable<impl Iterator<Item = (K, V)>>,
     visit: &mut Visit<'_>,
 ) -> ControlFlow<(), bool> {
     while let Some((changed, value)) = changes.peek() {
         let order = match direction {
-            Direction::Ascending => changed.as_slice().cmp(key),
-            Direction::Descending => key.cmp(changed.as_slice()),
+            Direction::Ascending => changed.as_ref().cmp(key),
+            Direction::Descending => key.cmp(changed.as_ref()),
         };
         if order == Ordering::Greater {
             break;
         }
-        visit_present(changed, value.as_deref(), visit)?;
+        visit_present(changed.as_ref(), value.borrow().as_deref(), visit)?;
         changes.next();
         if order == Ordering::Equal {
             return ControlFlow::Continue(true);

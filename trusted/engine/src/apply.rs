@@ -158,7 +158,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut staged: Vec<Staged> = Vec::with_capacity(placed.len());
         let mut staging = JoinSet::new();
         let several = placed.iter().filter(|(part, _, _, changed)| *changed && is_range(part)).count() > 1;
-        for (position, (part, place, changes, is_changed)) in placed.into_iter().enumerate() {
+        for (position, (part, place, mut changes, is_changed)) in placed.into_iter().enumerate() {
+            if is_range(&part) && self.settings.mutations.has(Mutation::TombstoneForgotten) {
+                let stays = |change: &mut RowChange| change.old.retain(|key, _| change.new.contains_key(key));
+                changes.iter_mut().for_each(stays);
+            }
             staged.push(Staged::default());
             // What a header keeps is kept by those who stage nothing, too.
             if !is_changed && !part.half.keeps_in_headers() {

@@ -3,6 +3,7 @@
 mod stored;
 
 use super::local::{Change, LocalError, LocalStore};
+use arras_planner::kinds::Availability;
 use arras_planner::physical::PhysicalIndex;
 use arras_protocol::{CollectionId, IndexId};
 use arras_service::store::{IndexRequest, Namespace};
@@ -89,6 +90,23 @@ impl CollectionRecord {
     #[must_use]
     pub fn namespace(&self) -> Namespace {
         Namespace { database: self.database.clone(), collection: self.collection.clone() }
+    }
+
+    /// # Errors
+    /// [`LocalError::NotBuilt`] if an index is by a protocol that this build was made without.
+    pub(super) fn built(&self) -> Result<(), LocalError> {
+        for part in self.indexes.iter().flat_map(|index| &index.parts) {
+            let PhysicalIndex::Range { protocol, range, .. } = &part.physical else { continue };
+            if let Availability::Refused(reason) = protocol.kind().availability {
+                return Err(LocalError::NotBuilt {
+                    collection: format!("{}.{}", self.database, self.collection),
+                    field: range.clone(),
+                    protocol: protocol.name(),
+                    reason,
+                });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,12 +1,8 @@
 //! The channel an engine needs: one that carries every protocol it uses.
 
+use super::protocols::OrderChannel;
 use arras_protocol::Channel;
-use arras_protocol::mope::index::Mope;
-use arras_protocol::pope::Pope;
-use arras_protocol::{
-    arx_eq, arx_eq::ArxEq, arx_range::ArxRange, bplus::BPlus, documents::Documents, unique::Unique,
-    write::Write,
-};
+use arras_protocol::{arx_eq, arx_eq::ArxEq, documents::Documents, unique::Unique, write::Write};
 
 /// A channel to the server for every protocol of the engine.
 pub trait ServerChannel:
@@ -15,10 +11,7 @@ pub trait ServerChannel:
     + Channel<Unique>
     + Channel<ArxEq>
     + Channel<arx_eq::Entries>
-    + Channel<ArxRange>
-    + Channel<BPlus>
-    + Channel<Pope>
-    + Channel<Mope>
+    + OrderChannel
     + 'static
 {
 }
@@ -29,10 +22,7 @@ impl<C> ServerChannel for C where
         + Channel<Unique>
         + Channel<ArxEq>
         + Channel<arx_eq::Entries>
-        + Channel<ArxRange>
-        + Channel<BPlus>
-        + Channel<Pope>
-        + Channel<Mope>
+        + OrderChannel
         + 'static
 {
 }

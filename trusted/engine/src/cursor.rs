@@ -2,6 +2,7 @@
 //! batch.
 
 use super::Shared;
+use super::beside::{self, Begun};
 use super::budget::Share;
 use super::channel::ServerChannel;
 use super::collection::Collection;
@@ -53,6 +54,8 @@ struct Put {
 pub struct EngineCursor<S: Storage, C: ServerChannel> {
     shared: Arc<Shared<S, C>>,
     feed: Feed,
+    /// What it may be reading; none if there is no collection.
+    begun: Option<Begun>,
     /// Fetched and not handed out yet.
     ready: Leftover,
     /// Documents to pass over.
@@ -139,7 +142,7 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
     /// A cursor over nothing.
     pub(super) fn empty(shared: &Arc<Shared<S, C>>) -> Self {
         let (shared, feed) = (Arc::clone(shared), Feed::Nothing);
-        Self { shared, feed, ready: Leftover::default(), skip: 0, left: 0 }
+        Self { shared, feed, begun: None, ready: Leftover::default(), skip: 0, left: 0 }
     }
 
     /// Begins a query.
@@ -153,9 +156,10 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         if let Some(order) = &hinted {
             selection.sort = order;
         }
+        let begun = Some(Begun::now(collection));
         let feed = shared.feed(collection, selection).await?;
         let (skip, left) = (query.skip, query.limit.unwrap_or(u64::MAX));
-        Ok(Self { shared: Arc::clone(shared), feed, ready: Leftover::default(), skip, left })
+        Ok(Self { shared: Arc::clone(shared), feed, begun, ready: Leftover::default(), skip, left })
     }
 
     /// Reads on; false at the end.
@@ -163,7 +167,11 @@ impl<S: Storage, C: ServerChannel> EngineCursor<S, C> {
         let passed_over = usize::try_from(self.skip).unwrap_or(usize::MAX);
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let wanted = wanted.min(left).saturating_add(passed_over);
-        let Some(mut documents) = self.feed.next(&self.shared, wanted).await? else {
+        let blamed = |failure| match &self.begun {
+            Some(begun) => begun.blamed(failure),
+            None => failure,
+        };
+        let Some(mut documents) = self.feed.next(&self.shared, wanted).await.map_err(blamed)? else {
             self.feed = Feed::Nothing;
             return Ok(false);
         };
@@ -214,7 +222,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         match Point::of_selection(collection, selection) {
             Some(point) => Ok(Feed::Point(point)),
             // Much larger than a read by `_id` needs, and so not a part of it.
-            None => Box::pin(self.planned_feed(collection, selection)).await,
+            None => Box::pin(beside::drops(collection, || self.planned_feed(collection, selection))).await,
         }
     }
 

@@ -36,6 +36,12 @@ pub(super) fn dropped(ns: &Namespace) -> ServiceError {
     of(Fault::Dropped, format!("collection dropped: {database}.{collection}"))
 }
 
+/// An index went while a statement read it.
+pub(super) fn index_dropped(ns: &Namespace) -> ServiceError {
+    let Namespace { database, collection } = ns;
+    of(Fault::Dropped, format!("an index of {database}.{collection} was dropped while it was read"))
+}
+
 /// A document that is not what the schema declares.
 pub(super) fn misfit(misfit: &Misfit, id: &Bson) -> ServiceError {
     let info = doc! { "failingDocumentId": id.clone(), "details": misfit.details() };

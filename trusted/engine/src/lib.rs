@@ -5,6 +5,7 @@
 mod accepted;
 mod apply;
 mod aside;
+mod beside;
 mod budget;
 mod builds;
 pub mod catalog;
@@ -434,6 +435,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Builds a collection's keyed halves.
     async fn load(&self, record: &CollectionRecord) -> Result<Arc<Collection>, OpenError> {
+        record.built()?;
         let root = self.keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::with_capacity(record.indexes.len());
         for index in &record.indexes {

@@ -41,6 +41,21 @@ pub enum LocalError {
         /// Which protocol.
         error: UnknownProtocol,
     },
+    /// An index is by a protocol that this build was made without.
+    #[error(
+        "the proxy's data directory: the index of {collection} on '{field}' is by {protocol}: {reason}; start a build that has it, or \
+         drop the index there"
+    )]
+    NotBuilt {
+        /// Database and collection.
+        collection: String,
+        /// The ordered field.
+        field: String,
+        /// The protocol's name.
+        protocol: &'static str,
+        /// Why it is not there.
+        reason: &'static str,
+    },
 }
 
 impl LocalError {

@@ -20,11 +20,13 @@ pub enum Mutation {
     DoubtForgotten,
     /// What was recorded with a write is not taken back when the write is refused.
     RefusalNotTakenBack,
+    /// An index of an order is not told of what goes: no tombstone, no removal.
+    TombstoneForgotten,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::IntentStruckEarly,
         Self::EpochNotRecorded,
         Self::CounterTwice,
@@ -33,6 +35,7 @@ impl Mutation {
         Self::IndexOutsideTransaction,
         Self::DoubtForgotten,
         Self::RefusalNotTakenBack,
+        Self::TombstoneForgotten,
     ];
 }
 

@@ -6,15 +6,14 @@ use super::channel::ServerChannel;
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_primitives::prg::Prg;
-use arras_protocol::IndexId;
 use arras_protocol::arx_range;
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::write::Step;
+use arras_protocol::{Channel, IndexId};
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
 use arras_schemes::bplus::{self, BPlus, StatefulBPlus};
 use arras_schemes::contract::{EncryptedIndex, Pending, State};
 use arras_schemes::error::IndexError;
-use arras_schemes::mope::{Kind, index as mope};
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
@@ -24,6 +23,19 @@ use arras_schemes::random::Randomness;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
+
+/// A channel to the server for every protocol that has a row here.
+pub trait OrderChannel:
+    Channel<arx_range::ArxRange> + Channel<arras_protocol::bplus::BPlus> + Channel<arras_protocol::pope::Pope>
+{
+}
+
+impl<C> OrderChannel for C where
+    C: Channel<arx_range::ArxRange>
+        + Channel<arras_protocol::bplus::BPlus>
+        + Channel<arras_protocol::pope::Pope>
+{
+}
 
 /// An index to be made or opened.
 pub(super) struct Making<C> {
@@ -76,12 +88,10 @@ pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexEr
 type Drop = fn(IndexId) -> Step;
 
 /// What drops an index of a protocol, by the beginning of its name: also of one that this build does not have.
-const DROPS: [(&str, Drop); 5] = [
+const DROPS: [(&str, Drop); 3] = [
     ("arx_range", |index| Step::ArxRange(arx_range::Change::DropIndex { index })),
     ("bplus_", bplus::drop_index),
     ("pope", Pope::<()>::drop_step),
-    ("mope", mope::drop_step),
-    ("stope", mope::drop_step),
 ];
 
 /// The step that drops a part; none if no protocol ever made one of its kind.
@@ -101,8 +111,6 @@ fn rows<C: ServerChannel>() -> Vec<Row<C>> {
         bplus_row("bplus_cloz", Scheme::Cloz, arras_schemes::ore::cloz::Cloz::new),
         fh_ope_row(),
         pope_row(),
-        mope_row("mope", Kind::Mope),
-        mope_row("stope", Kind::Stope),
     ]
 }
 
@@ -166,7 +174,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
         }),
         open: Box::new(|making, state| {
             let saved = width(&making.part).and_then(|width| FhOpe::saved(making.part.id, width, state));
-            let opened = saved.map(|(scheme, version)| {
+            let opened = saved.map(|(scheme, version, present)| {
                 let index = StatefulBPlus::new(
                     making.channel,
                     making.part.id,
@@ -174,7 +182,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
                     scheme,
                     seeded(&making.random),
                 );
-                Arc::new(index.at_version(version)) as Arc<dyn EncryptedIndex>
+                Arc::new(index.taken_up(version, present)) as Arc<dyn EncryptedIndex>
             });
             Box::pin(std::future::ready(opened))
         }),
@@ -190,30 +198,6 @@ fn pope_row<C: ServerChannel>() -> Row<C> {
             let opened = width(&making.part).and_then(|width| {
                 let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
                 Pope::open(making.channel, keyed, making.starts, seeded(&making.random))
-            });
-            Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
-        }),
-    }
-}
-
-/// The row of a form of order-preserving encoding. Its tree is verified whatever the server shows of it.
-fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
-    fn made<'k>(
-        part: &PartRecord,
-        key: &'k Key,
-        random: &Randomness,
-        kind: Kind,
-    ) -> Result<mope::Making<'k>, IndexError> {
-        let (index, width, randomness) = (part.id, width(part)?, random.clone());
-        Ok(mope::Making { index, key, width, kind, verified: true, randomness })
-    }
-    Row {
-        name,
-        create: Box::new(move |part, key, random| made(part, key, random, kind)?.create()),
-        open: Box::new(move |making, state| {
-            let opened = made(&making.part, &making.key, &making.random, kind).and_then(|made| {
-                let recorded = made.recorded(state)?;
-                mope::Index::open(making.channel, &made, recorded)
             });
             Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
         }),

@@ -1,5 +1,6 @@
 //! The data service that front ends call, over the engine.
 
+use super::beside;
 use super::channel::ServerChannel;
 use super::cursor::EngineCursor;
 use super::definition;
@@ -66,7 +67,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let Some(collection) = self.collection(ns) else {
             return Ok(0);
         };
-        self.count_matches(&collection, query).await
+        beside::drops(&collection, || self.count_matches(&collection, query)).await
     }
 }
 

@@ -23,6 +23,7 @@
 //!     |-- ArxRangeLabel                   arx_range: PRF, circuit nonce -> its input labels
 //!     |-- ArxRangeDelta                   arx_range: PRF, epoch -> the garbling offset of that epoch
 //!     |-- BcloTape                          BCLO: PRG seeds of the recursion's nodes
+//!     |-- BPlusRecord                       bplus: PRF, ciphertext -> name of its record in the proxy's store
 //!     |-- BPlusSeal                         bplus: deterministic AEAD of an entry's value and row
 //!     |-- BPlusTie                          bplus: PRF, value -> what orders the entries of that value
 //!     |-- ClozHash                          CLOZ: PRF of the pairing hash
@@ -34,7 +35,6 @@
 //!     |-- LewiWuPermutation                 Lewi-Wu: PRF, prefix to the block's permutation (k2)
 //!     |-- LogarithmicBrcKeyword             Logarithmic-BRC: PRF, range node to its tokens
 //!     |-- LogarithmicBrcSeal                Logarithmic-BRC: symmetric encryption of blocks
-//!     |-- MopeRows                            mOPE: PRF, ciphertext -> key of the entries under it
 //!     |-- MopeSeal                            mOPE: encryption of values, deterministic or, in stOPE, randomised
 //!     |-- MopeTags                            mOPE: MAC of the tree's nodes and of its head
 //!     |-- PathOramSeal                      Path ORAM: AEAD of buckets
@@ -91,6 +91,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     BcloTape,
     /// From `Index`.
+    BPlusRecord,
+    /// From `Index`.
     BPlusSeal,
     /// From `Index`.
     BPlusTie,
@@ -112,8 +114,6 @@ pub enum Purpose<'a> {
     LogarithmicBrcKeyword,
     /// From `Index`.
     LogarithmicBrcSeal,
-    /// From `Index`. All 32 bytes are used.
-    MopeRows,
     /// From `Index`. All 32 bytes are used.
     MopeSeal,
     /// From `Index`. All 32 bytes are used.
@@ -152,6 +152,7 @@ impl<'a> Purpose<'a> {
             Self::ProxyStoreSeal => ("proxy store seal", b""),
             Self::ProxyStoreSlotNames => ("proxy store slot names", b""),
             Self::BcloTape => ("bclo tape", b""),
+            Self::BPlusRecord => ("bplus record", b""),
             Self::BPlusSeal => ("bplus seal", b""),
             Self::BPlusTie => ("bplus tie", b""),
             Self::ClozHash => ("cloz hash", b""),
@@ -163,7 +164,6 @@ impl<'a> Purpose<'a> {
             Self::LewiWuPermutation => ("lewi_wu permutation", b""),
             Self::LogarithmicBrcKeyword => ("logarithmic_brc keyword", b""),
             Self::LogarithmicBrcSeal => ("logarithmic_brc seal", b""),
-            Self::MopeRows => ("mope rows", b""),
             Self::MopeSeal => ("mope seal", b""),
             Self::MopeTags => ("mope tags", b""),
             Self::PathOramSeal => ("path_oram seal", b""),

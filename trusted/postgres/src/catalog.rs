@@ -29,6 +29,8 @@ pub struct Catalog {
     tables: BTreeMap<(String, String), Arc<Table>>,
     /// Names of tables whose statements are analysed.
     sensitive: Sensitive,
+    /// Are there views of the catalogue without terms ([`crate::shown`])?
+    shown: bool,
 }
 
 impl Catalog {
@@ -40,7 +42,18 @@ impl Catalog {
         let encrypted = tables.values().filter(|table| table.is_encrypted()).map(|table| table.name.clone());
         let declared = schema.tables.keys().map(|(_, name)| name.clone());
         let sensitive = Sensitive::new(encrypted.chain(declared));
-        Self { schema, tables, sensitive }
+        Self { schema, tables, sensitive, shown: false }
+    }
+
+    /// The catalogue where the database has views of its own without terms.
+    #[cfg(test)]
+    pub(crate) fn with_views(self) -> Self {
+        Self { shown: true, ..self }
+    }
+
+    /// Are there views of the database's catalogue without terms?
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown
     }
 
     pub(crate) fn sensitive(&self) -> &Sensitive {

@@ -33,12 +33,13 @@ use crate::text::{Lexemes, statements};
 /// [`Action::Refused`].
 pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
     let sensitive = catalog.sensitive();
-    if !sensitive.may_be_in(text) {
+    if !sensitive.may_be_in(text, catalog.is_shown()) {
         return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged }]);
     }
     let plan_one = |statement: Lexemes| {
         let action = match sensitive.mention(&statement) {
-            None => shown::plan(text, &statement, catalog),
+            None if catalog.is_shown() => shown::plan(text, &statement, catalog),
+            None => Ok(Action::Unchanged),
             Some(at) => statement::plan(text, &statement, catalog, at),
         };
         Planned { span: statement.span(), action: action.unwrap_or_else(Action::Refused) }

@@ -15,12 +15,16 @@
 
 mod contract;
 mod names;
+mod present;
 mod reply;
 mod revision;
 mod search;
 mod stateful;
 
-pub(crate) use revision::{CIPHERTEXT as CIPHERTEXT_RECORD, VERSION as VERSION_RECORD};
+pub use present::Present;
+pub(crate) use revision::{
+    CIPHERTEXT as CIPHERTEXT_RECORD, ENTRY as ENTRY_RECORD, VERSION as VERSION_RECORD,
+};
 pub use stateful::{RevisionPart, StagedRevision, StatefulBPlus};
 
 use crate::arx_range::RangeEntry;

@@ -73,7 +73,7 @@ pub trait State: Send + Sync {
 /// A record of the caller's durable state as it is to become; none: it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
-    /// Its name: behind the index's own what the index calls it by, which is kept as it is: a scheme with a tree names its ciphertexts.
+    /// Its name: behind the index's own what the index calls it by, which is kept as it is and says nothing to one without keys.
     pub name: Vec<u8>,
     /// With the write.
     pub now: Option<Vec<u8>>,

@@ -30,7 +30,7 @@
 mod cache;
 mod cipher;
 mod edit;
-pub mod index;
+mod inner;
 mod labels;
 #[cfg(any(test, feature = "lab"))]
 pub mod memory;
@@ -100,6 +100,7 @@ pub struct Tree<S> {
     /// None: unverified.
     tags: Option<Tags>,
     kind: Kind,
+    randomness: Randomness,
     shared: Arc<Shared>,
     /// Held by the change that is staged.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -107,7 +108,7 @@ pub struct Tree<S> {
 
 impl<S> std::fmt::Debug for Tree<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tree({:?})", self.kind)
+        write!(f, "Tree({:?}{})", self.kind, if self.tags.is_some() { ", verified" } else { "" })
     }
 }
 
@@ -126,7 +127,8 @@ impl<E: Into<IndexError>> From<E> for Miss {
 
 impl<S: TreeStore> Tree<S> {
     /// Opens a column's tree under the key of its index. `acknowledged` is what [`Self::acknowledged`] said last, where that was
-    /// kept: a keeper that shows an older state is found out. Nonces of stOPE come from `randomness`.
+    /// kept: a keeper that shows an older state is found out. Nonces of stOPE and salts of heads come from
+    /// `randomness`.
     ///
     /// # Errors
     /// [`IndexError::Caller`] if no column can have such values.
@@ -139,7 +141,7 @@ impl<S: TreeStore> Tree<S> {
     ) -> Result<Self, IndexError> {
         let nonces = match settings.kind {
             Kind::Mope => None,
-            Kind::Stope => Some(randomness),
+            Kind::Stope => Some(randomness.clone()),
         };
         let cipher = Cipher::new(key, settings.form, nonces)?;
         let layout = Layout {
@@ -154,6 +156,7 @@ impl<S: TreeStore> Tree<S> {
             layout,
             tags: settings.verified.then(|| Tags::new(key)),
             kind: settings.kind,
+            randomness,
             shared: Arc::new(Shared::new(acknowledged)),
             turn: Arc::default(),
         })
@@ -170,6 +173,18 @@ impl<S: TreeStore> Tree<S> {
     /// [`IndexError::Open`] if it is not of this column.
     pub fn value(&self, ciphertext: &Blob) -> Result<Vec<u8>, IndexError> {
         Ok(self.cipher.value(ciphertext.as_slice())?)
+    }
+
+    /// Which scheme it has.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// True if whatever the keeper returns is verified.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        self.tags.is_some()
     }
 
     /// The newest state that is known to be this column's; none if nothing was asked yet.
@@ -201,9 +216,12 @@ impl<S: TreeStore> Tree<S> {
     async fn change<V: AsRef<[u8]>>(&self, insert: &[V], remove: &[V]) -> Result<Vec<Stored>, IndexError> {
         for _ in 0..TRIES_MAX {
             let mut staged = self.stage(insert, remove).await?;
-            let Some(change) = staged.take() else { return Ok(staged.into_stored()) };
+            let Some(change) = staged.take() else { return Ok(staged.finish()) };
+            let head = change.head;
             match self.store.commit(change).await {
                 Ok(true) => return Ok(staged.finish()),
+                // Without a salt the same change of another writer leads to the same head.
+                Ok(false) if self.is_verified() => self.shared.refuse(head),
                 Ok(false) => self.shared.doubt(),
                 Err(error) => {
                     self.shared.doubt();

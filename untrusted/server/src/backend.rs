@@ -1,10 +1,8 @@
 //! The keyless halves over one store: a request of any protocol in, its encoded response out.
 
-#[cfg(feature = "lab")]
-mod lab;
-
+use crate::halves::{self, request};
 use crate::lease::{Caller, Lease, Writer};
-use crate::{arx_eq, arx_range, bplus, documents, hello, mope, pope, unique, write};
+use crate::{hello, write};
 use arras_protocol::{Protocol, ProtocolId, Refusal, codec};
 use arras_storage::{Bytes, Durability, Read, Storage, StorageError, Table, Write};
 use std::ops::ControlFlow;
@@ -52,30 +50,6 @@ pub(crate) fn look_up(
     });
     looked_up.map_err(storage)?;
     failure.map_or(Ok(()), Err)
-}
-
-/// No protocol has this number, or none of those that this server was built with.
-fn unknown(ProtocolId(number): ProtocolId) -> Refusal {
-    let built = if cfg!(feature = "lab") {
-        ""
-    } else {
-        " (those of the laboratory need a server built with `--features lab`)"
-    };
-    Refusal::Malformed(format!("no protocol {number}{built}"))
-}
-
-/// Outside of the laboratory, what an index holds is changed by writes alone: in the lease's transaction, at most once.
-fn within_a_write(is_change: bool) -> Result<(), Refusal> {
-    if is_change && !cfg!(feature = "lab") {
-        return Err(Refusal::Malformed("a change of an index that is not a step of a write".into()));
-    }
-    Ok(())
-}
-
-/// Decodes a request, or refuses it as malformed.
-fn request<P: Protocol>(body: &[u8]) -> Result<P::Request, Refusal> {
-    codec::decode_expanding(body, P::REQUEST_EXPANSION)
-        .map_err(|_| Refusal::Malformed(format!("not a request of {}", P::NAME)))
 }
 
 impl<S: Storage> Backend<S> {
@@ -171,49 +145,19 @@ impl<S: Storage> Backend<S> {
 
     fn answer(&self, writer: Writer<'_>, protocol: ProtocolId, body: &[u8]) -> Result<Vec<u8>, Refusal> {
         type Hello = arras_protocol::hello::Hello;
-        type Documents = arras_protocol::documents::Documents;
         type WriteProtocol = arras_protocol::write::Write;
-        type Unique = arras_protocol::unique::Unique;
-        type ArxEq = arras_protocol::arx_eq::ArxEq;
-        type ArxEqEntries = arras_protocol::arx_eq::Entries;
-        type ArxRange = arras_protocol::arx_range::ArxRange;
-        type BPlus = arras_protocol::bplus::BPlus;
-        type Pope = arras_protocol::pope::Pope;
-        type Mope = arras_protocol::mope::index::Mope;
         let store = &self.store;
         match protocol {
             Hello::ID => {
                 let (identity, lease) = (&self.identity, &self.lease);
-                Ok(codec::encode(&hello::answer(store, identity, lease, writer, &request::<Hello>(body)?)?))
+                let hello = request::<Hello>(body)?;
+                Ok(codec::encode(&hello::answer(store, identity, lease, writer, &hello)?))
             }
-            Documents::ID => documents::answer(store, request::<Documents>(body)?),
             WriteProtocol::ID => {
                 let write = request::<WriteProtocol>(body)?;
                 Ok(codec::encode(&self.writes.answer(store, writer, write, body.len())?))
             }
-            Unique::ID => Ok(codec::encode(&unique::answer(store, &request::<Unique>(body)?)?)),
-            ArxEq::ID => Ok(codec::encode(&arx_eq::answer(store, &request::<ArxEq>(body)?)?)),
-            ArxEqEntries::ID => Ok(codec::encode(&arx_eq::count(store, request::<ArxEqEntries>(body)?)?)),
-            ArxRange::ID => Ok(codec::encode(&arx_range::answer(store, &request::<ArxRange>(body)?)?)),
-            BPlus::ID => {
-                let bplus = request::<BPlus>(body)?;
-                within_a_write(bplus::is_change(&bplus))?;
-                Ok(codec::encode(&bplus::answer(store, bplus)?))
-            }
-            Pope::ID => {
-                let pope = request::<Pope>(body)?;
-                within_a_write(pope::is_change(&pope))?;
-                Ok(codec::encode(&pope::answer(store, self.identity.incarnation, pope)?))
-            }
-            Mope::ID => {
-                let mope = request::<Mope>(body)?;
-                within_a_write(mope::is_change(&mope))?;
-                Ok(codec::encode(&mope::answer(store, mope)?))
-            }
-            #[cfg(feature = "lab")]
-            other => lab::answer(store, other, body),
-            #[cfg(not(feature = "lab"))]
-            other => Err(unknown(other)),
+            other => halves::answer(store, self.identity.incarnation, other, body),
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
         }
         Request::Change(change) => {
             let mut writer = store.write().map_err(storage)?;
-            let response = change_index(&mut writer, 0, &change)?;
+            let response = change_index(&mut writer, &change)?;
             writer.commit(Durability::Durable).map_err(storage)?;
             Ok(response)
         }
@@ -63,16 +63,16 @@ pub(crate) fn answer<S: Storage>(store: &S, request: Request) -> Result<Response
     }
 }
 
-/// Applies a step of a write, which is at this position.
-pub(crate) fn apply(writer: &mut impl Write, step: u32, change: &Change) -> Result<(), Refusal> {
-    change_index(writer, step, change).map(drop)
+/// Applies a step of a write.
+pub(crate) fn apply(writer: &mut impl Write, change: &Change) -> Result<(), Refusal> {
+    change_index(writer, change).map(drop)
 }
 
 fn malformed<T>(what: &str) -> Result<T, Refusal> {
     Err(Refusal::Malformed(what.to_owned()))
 }
 
-fn change_index(writer: &mut impl Write, step: u32, change: &Change) -> Result<Response, Refusal> {
+fn change_index(writer: &mut impl Write, change: &Change) -> Result<Response, Refusal> {
     match change {
         Change::CreateIndex { index, scheme, page_bytes } => {
             return create(writer, *index, *scheme, *page_bytes);
@@ -91,7 +91,7 @@ fn change_index(writer: &mut impl Write, step: u32, change: &Change) -> Result<R
             })?;
         }
         Change::Revise { index, revision } => {
-            changed(writer, *index, |tree| revise::apply(tree, step, revision))?;
+            changed(writer, *index, |tree| revise::apply(tree, revision))?;
         }
     }
     Ok(Response::Done)

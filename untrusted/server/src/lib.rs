@@ -10,6 +10,7 @@ mod bplus;
 #[cfg(feature = "process")]
 pub mod configuration;
 mod documents;
+mod halves;
 mod hello;
 #[cfg(feature = "lab")]
 mod kerschbaum_tueno;

@@ -8,11 +8,11 @@ pub(crate) use queue::Queue;
 mod parts;
 
 use crate::backend::storage;
+use crate::halves;
 use crate::lease::Author;
-use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use arras_protocol::limits::{PART_BYTES, STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{Request, Response, Step};
-use arras_protocol::{OperationId, Refusal, arx_range::Change};
+use arras_protocol::{OperationId, Refusal};
 use arras_storage::{Direction, Read, Table, Write};
 use std::ops::{Bound, ControlFlow};
 
@@ -52,7 +52,7 @@ fn perform(writer: &mut impl Write, by: Author, request: Request) -> Result<Resp
         return Err(Refusal::Limit(format!("{} steps in one write", request.steps.len())));
     }
     let relaxed = request.operation.is_none();
-    if relaxed && !request.steps.iter().all(may_be_lost) {
+    if relaxed && !request.steps.iter().all(Step::may_be_lost) {
         return Err(Refusal::Malformed("a relaxed write may only store circuits and parts".into()));
     }
     let applies_parts = request.steps.iter().any(|step| matches!(step, Step::Parts { .. }));
@@ -87,26 +87,11 @@ fn perform(writer: &mut impl Write, by: Author, request: Request) -> Result<Resp
             (Step::Upload { operation, part, steps }, None) => {
                 parts::keep(writer, operation, part, &steps)?;
             }
-            (step, _) => apply(writer, position, step)?,
+            (step, _) => halves::apply(writer, position, step)?,
         }
         position = position.saturating_add(1);
     }
     Ok(Response { applied: true, commits })
-}
-
-/// True for what a relaxed write may do: it can be done again.
-fn may_be_lost(step: &Step) -> bool {
-    match step {
-        Step::ArxRange(change) => matches!(change, Change::PutCircuit { .. }),
-        Step::Upload { .. } => true,
-        Step::Documents(_)
-        | Step::Unique(_)
-        | Step::ArxEq(_)
-        | Step::Bplus(_)
-        | Step::Pope(_)
-        | Step::Mope(_)
-        | Step::Parts { .. } => false,
-    }
 }
 
 /// The newest durable write that was applied.
@@ -134,21 +119,6 @@ fn raise(writer: &mut impl Write, which: &[u8], to: OperationId) -> Result<(), R
         writer.put(MARKS, which, &name(to)).map_err(storage)?;
     }
     Ok(())
-}
-
-fn apply(writer: &mut impl Write, position: u32, step: Step) -> Result<(), Refusal> {
-    match step {
-        Step::Documents(change) => documents::apply(writer, position, change),
-        Step::Unique(change) => unique::apply(writer, position, &change),
-        Step::ArxEq(change) => arx_eq::apply(writer, position, &change),
-        Step::ArxRange(change) => arx_range::apply(writer, &change),
-        Step::Bplus(change) => bplus::apply(writer, position, &change),
-        Step::Pope(change) => pope::apply(writer, &change),
-        Step::Mope(change) => mope::apply(writer, &change),
-        Step::Upload { .. } | Step::Parts { .. } => {
-            Err(Refusal::Malformed("a part within a part, or in a write of the other kind".into()))
-        }
-    }
 }
 
 /// Forgets the ids of operations the proxy has finished with.

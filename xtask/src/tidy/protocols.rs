@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(super) const NAMING_FILES_MAX: usize = 5;
 
 /// The protocols and schemes of an order, and ArxEq, by the words of their names.
-const PROTOCOLS: [&[&str]; 12] = [
+const PROTOCOLS: [&[&str]; 11] = [
     &["arx", "eq"],
     &["arx", "range"],
     &["bclo"],
@@ -24,7 +24,6 @@ const PROTOCOLS: [&[&str]; 12] = [
     &["kerschbaum", "tueno"],
     &["lewi", "wu"],
     &["logarithmic", "brc"],
-    &["mope"],
     &["path", "oram"],
     &["pope"],
 ];

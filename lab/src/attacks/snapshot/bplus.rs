@@ -85,18 +85,17 @@ impl Column {
     }
 
     /// A place each.
-    pub(crate) fn ranks(&self) -> Result<Ranks, AttackFailure> {
+    pub(crate) fn ranks(&self) -> Ranks {
         let count = self.entries.len() as f64;
         let mut intervals = vec![(0.0, 1.0); self.entries.len()];
         for (place, (_, record)) in self.entries.iter().enumerate() {
             intervals[*record] = (place as f64 / count, (place + 1) as f64 / count);
         }
-        let groups = if self.shows_equality() { Some(self.groups()?) } else { None };
-        Ok(Ranks { intervals, symmetry: Symmetry::None, groups })
+        Ranks { intervals, symmetry: Symmetry::None }
     }
 
     /// Whether stored ciphertexts alone show which are equal.
-    fn shows_equality(&self) -> bool {
+    pub(crate) fn shows_equality(&self) -> bool {
         matches!(self.scheme, Scheme::Bclo(_) | Scheme::Clww(_) | Scheme::Plain(_))
     }
 

@@ -1,6 +1,6 @@
 //! FH-OPE's index under the one contract of indexes: its changes are steps of writes, its state is records beside them.
 
-use crate::world::{INDEX, Wire, key, memory, prg, run};
+use crate::world::{INDEX, Wire, World, key, memory, prg, run};
 use arras_protocol::arx_range::Order;
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::write::{Request, Response, Step, Write};
@@ -12,7 +12,7 @@ use arras_schemes::contract::{
 };
 use arras_schemes::ore::domain::plaintext_key;
 use arras_schemes::ore::fh_ope::FhOpe;
-use arras_storage::{Failing, Memory};
+use arras_storage::{Failing, Faults, Memory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,6 +55,7 @@ enum Fate {
 /// A caller who writes as the engine does, and the set that the index should be.
 struct Caller {
     server: Server,
+    faults: Faults,
     records: Arc<Records>,
     tree: Arc<Tree>,
     next: AtomicU64,
@@ -62,18 +63,19 @@ struct Caller {
 }
 
 fn opened(server: &Server, records: &Records) -> Arc<Tree> {
-    let (scheme, version) = FhOpe::saved(INDEX, WIDTH, records).expect("records of one tree");
+    let (scheme, version, present) = FhOpe::saved(INDEX, WIDTH, records).expect("records of one tree");
     let tree = StatefulBPlus::new(server.clone(), INDEX, &key(), scheme, prg(version));
-    Arc::new(tree.at_version(version))
+    Arc::new(tree.taken_up(version, present))
 }
 
 impl Caller {
     async fn new() -> Self {
-        let server = memory().wire;
+        let World { wire: server, faults } = memory();
         let records = Arc::new(Records::default());
         let caller = Self {
             tree: opened(&server, &records),
             server,
+            faults,
             records,
             next: AtomicU64::new(0),
             set: Mutex::default(),
@@ -314,5 +316,45 @@ fn searches_beside_a_writer_find_what_was_there() {
             searcher.await.expect("no searcher panicked");
         }
         check(&caller, &caller.tree).await;
+    });
+}
+
+/// Each entry is put in without a look at the others of its value: what a write takes of the server's store grows as the tree's
+/// height does, not as the entries do.
+#[test]
+fn entries_of_one_value_take_no_more_as_they_become_many() {
+    run(async {
+        let caller = Caller::new().await;
+        let mut taken = Vec::new();
+        for write in 0..40_u8 {
+            let rows = (0..100).map(|number| row(u64::from(write) * 100 + number));
+            let changes: Vec<_> = rows.map(|row| (row, None, Some(7))).collect();
+            let before = caller.faults.operations();
+            caller.change(&changes, Fate::Acknowledged).await;
+            taken.push(caller.faults.operations() - before);
+        }
+        let [few, many] = [&taken[4..8], &taken[36..]].map(|some| some.iter().sum::<u64>());
+        assert!(many < 2 * few, "{few} operations beside 500 entries, {many} beside 4,000");
+        check(&caller, &caller.tree).await;
+    });
+}
+
+/// What the caller keeps is named by nothing that one without keys can read, and an entry is named once.
+#[test]
+fn records_are_named_by_nothing_that_a_ciphertext_tells() {
+    run(async {
+        let caller = Caller::new().await;
+        let changes: Vec<_> = (0..50).map(|number| (row(number), None, Some(number))).collect();
+        caller.change(&changes, Fate::Acknowledged).await;
+        let records = caller.records.0.lock().expect("no test panicked here").clone();
+        let ciphertexts: Vec<[u8; 8]> = records
+            .values()
+            .filter_map(|record| record.first_chunk().copied().filter(|_| record.len() == 16))
+            .collect();
+        assert_eq!(ciphertexts.len(), 50);
+        for name in records.keys() {
+            let shown = name.windows(8).any(|bytes| ciphertexts.iter().any(|ciphertext| bytes == ciphertext));
+            assert!(!shown, "{name:?}");
+        }
     });
 }

@@ -113,8 +113,8 @@ pub const BPLUS_CLWW: Leakage = Leakage {
 };
 
 /// The B+ tree over FH-OPE. What moves when, in ciphertexts that give way, is a function of the ranks at which entries came:
-/// it tells what their order of insertion tells, no more. An insertion beside equal values, and every removal, shows the
-/// ends of its value: how many have it, and which ([`Pattern::Frequency`]). Each change and search shows the index's
+/// it tells what their order of insertion tells, no more. A removal shows the ends of its value: how many have it,
+/// and which ([`Pattern::Frequency`]); an insertion does not. Each change and search shows the index's
 /// version, a count of its changes.
 pub const BPLUS_FH_OPE: Leakage = Leakage {
     protocol: "bplus_fh_ope",

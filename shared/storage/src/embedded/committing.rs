@@ -1,64 +1,142 @@
-//! How changes come into the engine and its log.
+//! How changes come into the log and the memtable, and into the engine.
 
+use super::memtable::Layer;
+use super::merging::merge_in_background;
 use super::places::{self, definition};
 use super::recovering::{self, Origin};
-use super::wal::WriteAheadLog;
-use super::{CHECKSUM_BYTES, Embedded, Opened, checksum};
+use super::wal::Mark;
+use super::{CHECKSUM_BYTES, Embedded, Opened, checksum, contained};
 use crate::staged::{Changes, Engine};
-use crate::{Durability, Read, StorageError};
-use redb::{Database, WriteTransaction};
+use crate::{Durability, Read, StorageError, Table};
+use bytes::Bytes;
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
 
 impl Embedded {
-    /// Commits in the engine's memory, and in the log if that is to be durable; or in the engine's file if it is too much
-    /// for the log, or there is little room for what the engine would still have to write.
+    /// Commits in memory, and in the log if that is to be durable; or in the engine's file if it is too much for the
+    /// log, or there is little room for what the engine would still have to write.
     pub(super) fn commit_logged(
         &self,
         opened: &Opened,
         origin: &Origin,
-        log: &mut WriteAheadLog,
-        changes: &mut Changes,
-        durability: Durability,
+        commit: &mut Commit,
     ) -> Result<(), StorageError> {
-        let is_durable = durability == Durability::Durable;
-        if is_durable && !(log.takes(changes) && self.engine.has_ample_room()) {
-            let next = log.start_anew();
-            next.mark(changes);
-            self.guarded_write(origin, || commit(&opened.database, changes, Durability::Durable))?;
-            log.started(next);
+        if opened.memtable.active_bytes() >= 2 * opened.limits.memtable_bytes {
+            self.engine.merge(opened, origin)?;
+        }
+        let is_durable = commit.durability == Durability::Durable;
+        if is_durable
+            && !self.is_for_log(opened, &commit.changes)
+            && self.commit_beside_log(opened, origin, commit)?
+        {
             return Ok(());
         }
-        if changes.is_empty() && !log.lacks() {
+        let Some(mut log) = opened.log() else { return Ok(()) };
+        if commit.changes.is_empty() && !log.lacks() {
             return Ok(());
         }
         let next = log.next();
-        next.mark(changes);
-        self.guarded_write(origin, || {
-            let transaction = prepare(&opened.database, changes, Durability::Relaxed)?;
-            log.note(next, changes, is_durable);
-            if !is_durable {
-                return Ok(transaction.commit()?);
+        commit.mark = Some(next);
+        let changes = &mut commit.changes;
+        self.engine.guarded_write(origin, || {
+            if is_durable {
+                // Nobody sees it before it is durable.
+                return log.append(next, changes).map_err(redb::Error::Io);
             }
-            // Nobody sees it before it is durable.
-            log.append().map_err(redb::Error::Io)?;
-            // The log has it: if the engine has not, it is opened again.
-            transaction.commit().map_err(|_| redb::Error::PreviousIo)
+            log.note(next, changes);
+            Ok(())
         })?;
+        let mut below = None;
+        opened.memtable.publish(std::mem::take(changes), &mut |table, key| {
+            is_in_engine(&opened.database, &mut below, table, key)
+        });
+        let is_log_long = log.held() >= opened.limits.log_bytes / 2;
+        drop(log);
         recovering::rest_in_background(&self.engine);
+        if is_log_long || opened.memtable.active_bytes() >= opened.limits.memtable_bytes {
+            merge_in_background(&self.engine);
+        }
         Ok(())
     }
 
-    /// True if what is committed is as `changes` left it.
-    pub(super) fn holds(&self, changes: &Changes) -> Result<bool, StorageError> {
+    fn is_for_log(&self, opened: &Opened, changes: &Changes) -> bool {
+        opened.log().is_some_and(|log| log.takes(changes)) && self.engine.has_ample_room()
+    }
+
+    /// Has the log start over, and the engine commit if it is not for the log even then: true if it has. Only one
+    /// thread commits: its changes are still the next ones.
+    fn commit_beside_log(
+        &self,
+        opened: &Opened,
+        origin: &Origin,
+        own: &mut Commit,
+    ) -> Result<bool, StorageError> {
+        let Some(mut settled) = opened.settled() else { return Ok(false) };
+        if settled.log.takes_anew(&own.changes) && self.engine.has_ample_room() {
+            return self.engine.guarded_write(origin, || opened.settle(&mut settled)).map(|()| false);
+        }
+        let next = settled.log.start_anew();
+        own.mark = Some(next);
+        next.mark(&mut own.changes);
+        self.engine.guarded_write(origin, || {
+            // Then nothing lies over what the engine has, and its commit is seen all at once.
+            opened.merge_all(&mut settled)?;
+            commit(&opened.database, &own.changes, Durability::Durable)
+        })?;
+        settled.log.started(next);
+        Ok(true)
+    }
+
+    /// True if what is committed is as this commit left it.
+    pub(super) fn holds(&self, commit: &Commit) -> Result<bool, StorageError> {
         let snapshot = self.snapshot()?;
-        for (table, changes) in changes {
+        for (table, changes) in &commit.changes {
             for (key, value) in changes {
                 if snapshot.get(*table, key)?.as_deref() != value.as_deref() {
                     return Ok(false);
                 }
             }
         }
-        Ok(true)
+        // Also what was as it left it before: with this commit go those before it.
+        let last = self.engine.with(|opened, _| Ok(opened.log().map(|log| log.reached().0)))?;
+        Ok(match (last, commit.mark) {
+            (Some(last), Some(mark)) => (last.number, last.round) == (mark.number, mark.round),
+            // It did not come so far.
+            (Some(_), None) => false,
+            (None, _) => true,
+        })
     }
+}
+
+/// A commit under way.
+pub(super) struct Commit {
+    pub(super) changes: Changes,
+    pub(super) durability: Durability,
+    /// Its number, once it has one.
+    pub(super) mark: Option<Mark>,
+}
+
+/// True unless it is known that the engine does not have `key`. `transaction` is kept for the next question.
+fn is_in_engine(
+    database: &Database,
+    transaction: &mut Option<ReadTransaction>,
+    table: Table,
+    key: &[u8],
+) -> bool {
+    let mut look = || {
+        if transaction.is_none() {
+            *transaction = Some(database.begin_read()?);
+        }
+        let Some(transaction) = transaction else { return Ok(true) };
+        let entries = match transaction.open_table(definition(table)) {
+            Ok(entries) => entries,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let prefix = places::prefix(table);
+        Ok::<bool, redb::Error>(ReadableTable::get(&entries, &*places::key(&prefix, key))?.is_some())
+    };
+    // An error is met, and told, by who needs the key.
+    contained(|| Ok(look().unwrap_or(true))).unwrap_or(true)
 }
 
 /// Commits changes.
@@ -67,13 +145,22 @@ pub(super) fn commit(
     changes: &Changes,
     durability: Durability,
 ) -> Result<(), redb::Error> {
-    Ok(prepare(database, changes, durability)?.commit()?)
+    Ok(put_all(database, [Source::Changes(changes)], durability)?.commit()?)
 }
 
-/// A transaction with all changes, yet to be committed.
-fn prepare(
+/// What is put into the engine.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'s> {
+    /// A transaction's changes.
+    Changes(&'s Changes),
+    /// The newest of a layer of the memtable.
+    Layer(&'s Layer),
+}
+
+/// A transaction with all changes of these, the later ones over the earlier ones, yet to be committed.
+pub(super) fn put_all<'s>(
     database: &Database,
-    changes: &Changes,
+    sources: impl IntoIterator<Item = Source<'s>>,
     durability: Durability,
 ) -> Result<WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
@@ -81,18 +168,41 @@ fn prepare(
         Durability::Durable => redb::Durability::Immediate,
         Durability::Relaxed => redb::Durability::None,
     })?;
-    for (table, changes) in changes {
-        let mut entries = transaction.open_table(definition(*table))?;
-        let (name, prefix) = (places::engine_name(*table), places::prefix(*table));
-        for (key, value) in changes {
-            let key = places::key(&prefix, key);
-            match value {
-                Some(value) => put(&mut entries, name, &key, value)?,
-                None => drop(entries.remove(&*key)?),
+    for source in sources {
+        match source {
+            Source::Changes(changes) => put_changes(&transaction, changes)?,
+            Source::Layer(layer) => {
+                layer.merge_into(|table, changes| put_table(&transaction, table, changes))?;
             }
         }
     }
     Ok(transaction)
+}
+
+/// Puts all of `changes`.
+pub(super) fn put_changes(transaction: &WriteTransaction, changes: &Changes) -> Result<(), redb::Error> {
+    for (table, changes) in changes {
+        let mut changes = changes.iter().map(|(key, value)| (key.as_slice(), value.as_ref()));
+        put_table(transaction, *table, &mut changes)?;
+    }
+    Ok(())
+}
+
+fn put_table(
+    transaction: &WriteTransaction,
+    table: Table,
+    changes: &mut dyn Iterator<Item = (&[u8], Option<&Bytes>)>,
+) -> Result<(), redb::Error> {
+    let mut entries = transaction.open_table(definition(table))?;
+    let (name, prefix) = (places::engine_name(table), places::prefix(table));
+    for (key, value) in changes {
+        let key = places::key(&prefix, key);
+        match value {
+            Some(value) => put(&mut entries, name, &key, value)?,
+            None => drop(entries.remove(&*key)?),
+        }
+    }
+    Ok(())
 }
 
 /// Puts a value with its checksum into the engine's table `name`.

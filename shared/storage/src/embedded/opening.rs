@@ -1,6 +1,7 @@
 //! From a directory to an engine whose every page is known to be right, or is checked when it is read.
 
 use super::checked::{Checked, Medium, Plain, State};
+use super::memtable::Memtable;
 use super::places;
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
 use super::wal::{self, LogLimits, Logged, Mark, WriteAheadLog};
@@ -35,6 +36,11 @@ pub(super) struct Opened {
     pub(super) file: Arc<dyn Medium>,
     /// None for a device of a test's making that is without.
     pub(super) log: Option<Mutex<WriteAheadLog>>,
+    /// What is committed and the engine does not have; nothing without a log.
+    pub(super) memtable: Arc<Memtable>,
+    /// Held by who moves that to the engine; taken before the log.
+    pub(super) merging: Mutex<()>,
+    pub(super) limits: LogLimits,
 }
 
 pub(super) fn builder() -> Builder {
@@ -95,14 +101,14 @@ impl Opened {
     /// With the log beside it, and what that holds and the engine does not.
     fn with_log(mut self, file: Arc<dyn Medium>, limits: LogLimits) -> Result<Self, StorageError> {
         let marked = contained(|| marked(&self.database).map_err(failed))?;
-        let mut log = WriteAheadLog::open(file, marked, limits, |changes| {
-            contained(|| replay(&self.database, changes).map_err(failed))
+        let mut log = WriteAheadLog::open(file, marked, limits, |changes, mark| {
+            contained(|| replay(&self.database, changes, mark).map_err(failed))
         })?;
         if marked == Mark::default() {
             // A new store's first round.
             contained(|| self.start_round(&mut log).map_err(failed))?;
         }
-        self.log = Some(Mutex::new(log));
+        (self.log, self.limits) = (Some(Mutex::new(log)), limits);
         Ok(self)
     }
 
@@ -110,11 +116,6 @@ impl Opened {
     pub(super) fn log(&self) -> Option<MutexGuard<'_, WriteAheadLog>> {
         let log = self.log.as_ref()?;
         Some(log.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Has the engine make everything durable by itself, after which nothing needs the log.
-    pub(super) fn checkpoint(&self, log: &mut WriteAheadLog) -> Result<(), redb::Error> {
-        if log.is_idle() { Ok(()) } else { self.start_round(log) }
     }
 
     fn start_round(&self, log: &mut WriteAheadLog) -> Result<(), redb::Error> {
@@ -142,7 +143,7 @@ fn marked(database: &Database) -> Result<Mark, redb::Error> {
 }
 
 /// Applies a record of the log, in memory: the log has it until the engine makes it durable.
-fn replay(database: &Database, changes: &[Logged<'_>]) -> Result<(), redb::Error> {
+fn replay(database: &Database, changes: &[Logged<'_>], mark: Mark) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(redb::Durability::None)?;
     for of_table in changes.chunk_by(|one, other| one.table == other.table) {
@@ -155,6 +156,9 @@ fn replay(database: &Database, changes: &[Logged<'_>]) -> Result<(), redb::Error
             }
         }
     }
+    let mut marked = Changes::new();
+    mark.mark(&mut marked);
+    super::committing::put_changes(&transaction, &marked)?;
     Ok(transaction.commit()?)
 }
 
@@ -184,7 +188,15 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, Sto
         integrity(&mut database)?;
     }
     state.learnt();
-    Ok(Opened { database, state, file, log: None })
+    Ok(Opened {
+        database,
+        state,
+        file,
+        log: None,
+        memtable: Arc::default(),
+        merging: Mutex::new(()),
+        limits: LogLimits::default(),
+    })
 }
 
 /// The sums left by the last closing, if there are any. They are gone from the disk when this returns: the engine

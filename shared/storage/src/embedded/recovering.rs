@@ -90,8 +90,12 @@ pub(super) struct Recovering {
     setbacks: AtomicU64,
     trouble: Mutex<Trouble>,
     closed: AtomicBool,
+    /// Engine code has contradicted itself.
+    pub(super) broken: AtomicBool,
     /// A thread waits until nothing is written any more.
     is_waiting_for_rest: AtomicBool,
+    /// A thread merges.
+    pub(super) is_merging: AtomicBool,
 }
 
 impl Recovering {
@@ -103,7 +107,9 @@ impl Recovering {
             setbacks: AtomicU64::new(0),
             trouble: Mutex::default(),
             closed: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             is_waiting_for_rest: AtomicBool::new(false),
+            is_merging: AtomicBool::new(false),
         })
     }
 
@@ -142,6 +148,14 @@ impl Recovering {
         }
     }
 
+    /// Runs `run` on the engine if it is open.
+    pub(super) fn with_current<T>(&self, run: impl FnOnce(&Opened, Origin) -> T) -> Option<T> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let Current { opened, generation } = current.as_ref()?;
+        let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+        (*generation == self.setbacks()).then(|| run(opened, origin))
+    }
+
     /// Runs `run` on the engine while nobody else uses it.
     pub(super) fn with_alone<T>(
         &self,
@@ -153,18 +167,20 @@ impl Recovering {
     }
 
     /// Closes the engine. Nobody is left to tell of a failure; the next opening finds what is wrong.
-    pub(super) fn close(&self, is_broken: bool) {
+    pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let current = self.current.write().unwrap_or_else(PoisonError::into_inner).take();
         let is_sound = current.as_ref().is_some_and(|current| current.generation == self.setbacks());
         let _closed = contained(|| {
             if let Some(Current { opened, .. }) = &current
-                && let Some(mut log) = opened.log()
                 && is_sound
-                && !is_broken
+                && !self.is_broken()
             {
-                opened.checkpoint(&mut log).map_err(super::failed)?;
-                log.cut().map_err(|error| super::environment(&error))?;
+                opened.checkpoint().map_err(super::failed)?;
+                opened
+                    .log()
+                    .map_or(Ok(()), |mut log| log.cut())
+                    .map_err(|error| super::environment(&error))?;
             }
             Ok(())
         });
@@ -382,24 +398,23 @@ impl Recovering {
     fn clear_log(&self) -> Clearing {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let sound = current.as_ref().filter(|current| current.generation == self.setbacks());
-        let found = sound.and_then(|current| Some((current, current.opened.log()?)));
-        let Some((Current { opened, generation }, mut log)) = found else {
+        let found = sound.and_then(|current| Some((current, current.opened.settled()?)));
+        let Some((Current { opened, generation }, mut settled)) = found else {
             self.is_waiting_for_rest.store(false, Ordering::Release);
             return Clearing::Over;
         };
-        if !log.is_clear() {
-            if !log.rests_since(LOG_REST) {
+        if !settled.log.is_clear() {
+            if !settled.log.rests_since(LOG_REST) {
                 return Clearing::NotYet;
             }
-            let cleared = contained(|| {
-                let outcome = opened.checkpoint(&mut log);
-                Ok(outcome.and_then(|()| log.clear_some().map_err(redb::Error::Io)))
-            });
             let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+            let cleared = self.guarded_write(&origin, || {
+                opened.settle(&mut settled)?;
+                settled.log.clear_some().map_err(redb::Error::Io)
+            });
             match cleared {
-                Ok(Ok(())) if !log.is_clear() => return Clearing::InPart,
-                Ok(Ok(())) => {}
-                Ok(Err(failure)) => self.heed(&origin, &failure),
+                Ok(()) if !settled.log.is_clear() => return Clearing::InPart,
+                Ok(()) => {}
                 Err(failure) => error!("the log cannot be taken into the store's file: {failure}"),
             }
         }
@@ -486,7 +501,7 @@ mod tests {
         assert!(!engine.is_ready(), "the device has failed");
         engine.with(|_, _| Ok(())).unwrap();
         assert!(engine.is_ready(), "it was opened again");
-        engine.close(false);
+        engine.close();
         assert!(!engine.is_ready());
     }
 }

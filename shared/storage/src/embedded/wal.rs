@@ -1,7 +1,7 @@
 //! The write-ahead log: durable commits are appended here and synced, while the engine has them in memory until enough
 //! came together to write each page once for many of them.
 //!
-//! A *record* holds what one or more commits changed, in their order: a durable commit, and the relaxed ones since the
+//! A *record* holds what one or more commits changed: a durable commit, and the relaxed ones since the
 //! record before. Commits are numbered, and the number of the last one is part of every state of the engine
 //! ([`MARK`]); so it is known which records an opened engine lacks. Records are applied again whole, in order: each key
 //! ends as the last of them left it.
@@ -9,6 +9,10 @@
 //! *Torn or damaged.* A record is written after the one before it was synced, and in one go. A power loss can therefore
 //! spoil the last record only: one that does not parse while a later one does is damage, and refused. A device is taken to
 //! leave alone what is beside the bytes that it writes.
+//!
+//! *Place.* Once the engine has made the commits up to one durable, in the background, the records of those are not
+//! needed any more; its state says where the first of the others is to be. Records go on to the file's end and then
+//! from its beginning, as far as it is free; none is split.
 //!
 //! *Rounds.* The log starts over at its beginning once the engine has made everything durable by itself. Each round has a
 //! random name, which is part of the engine's state and of every record: what is left over of other rounds, or looks like a
@@ -34,13 +38,13 @@ pub(crate) struct LogLimits {
     pub(crate) log_bytes: u64,
     /// Relaxed commits changed more: they are not kept for the log.
     pub(crate) pending_bytes: usize,
-    /// There were so many commits: the engine keeps an account of each, of a page in the end.
-    pub(crate) commits: u64,
+    /// The memtable takes up more: it is merged. A commit waits while it takes up twice as much.
+    pub(crate) memtable_bytes: usize,
 }
 
 impl Default for LogLimits {
     fn default() -> Self {
-        Self { log_bytes: LOG_BYTES, pending_bytes: 4 << 20, commits: 8192 }
+        Self { log_bytes: LOG_BYTES, pending_bytes: 4 << 20, memtable_bytes: 32 << 20 }
     }
 }
 
@@ -62,24 +66,34 @@ const REMOVED: u32 = u32::MAX;
 /// A commit's number.
 type Number = u64;
 
-/// What a state of the engine says of its last commit: its number, and the round of the log that it is of.
+/// What a state of the engine says of its last commit: its number, the round of the log that it is of, and where in
+/// the log the records of what follows begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) number: Number,
     pub(super) round: u64,
+    pub(super) start: u64,
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    at: u64,
+    /// How often the log had come to its file's beginning before.
+    lap: u64,
 }
 
 impl Mark {
     /// Puts it among a commit's changes.
     pub(super) fn mark(self, changes: &mut Changes) {
-        let value = [self.number.to_le_bytes(), self.round.to_le_bytes()].concat();
+        let value = [self.number, self.round, self.start].map(u64::to_le_bytes).concat();
         changes.entry(MARK).or_default().insert(Vec::new(), Some(value.into()));
     }
 
     /// Of the bytes that [`Self::mark`] has put.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
-        let [number, round] = [(); 2].map(|()| take(&mut bytes).map(u64::from_le_bytes));
-        Some(Self { number: number?, round: round? }).filter(|_| bytes.is_empty())
+        let [number, round, start] = [(); 3].map(|()| take(&mut bytes).map(u64::from_le_bytes));
+        Some(Self { number: number?, round: round?, start: start? }).filter(|_| bytes.is_empty())
     }
 }
 
@@ -152,10 +166,16 @@ fn take_sized<'b>(bytes: &mut &'b [u8], length: u32) -> Option<&'b [u8]> {
     Some(head)
 }
 
-/// Lays out a commit's changes.
-fn encode(changes: &Changes, output: &mut Vec<u8>) {
+/// Lays out changes, but those of keys that `over` changes, too.
+fn encode(changes: &Changes, over: &Changes, output: &mut Vec<u8>) {
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(REMOVED).to_le_bytes();
     for (table, changes) in changes {
+        let over = over.get(table);
+        let changes: Vec<_> =
+            changes.iter().filter(|(key, _)| !over.is_some_and(|over| over.contains_key(*key))).collect();
+        if changes.is_empty() {
+            continue;
+        }
         let (name, prefix) = (places::engine_name(*table).as_bytes(), places::prefix(*table));
         output.extend_from_slice(&length(name));
         output.extend_from_slice(name);
@@ -212,8 +232,12 @@ fn decode<'b>(mut body: &'b [u8], change: &mut impl FnMut(Logged<'b>)) -> Option
 #[derive(Debug)]
 pub(super) struct WriteAheadLog {
     file: Arc<dyn Medium>,
-    /// Where the next record goes.
+    /// Where the next record goes, unless the file ends there.
     end: u64,
+    /// How often that came to the file's beginning.
+    lap: u64,
+    /// Where the first record is that is needed, if one is.
+    tail: Place,
     /// As far as records went since the file was last cleared.
     reached: u64,
     /// Bytes of the file.
@@ -222,10 +246,10 @@ pub(super) struct WriteAheadLog {
     committed: Mark,
     /// The last commit that this log or the engine has made durable.
     durable: Number,
-    /// The last commit before this round.
-    began: Number,
-    /// What the commits since then changed, behind room for a record's header; none if that was too much to keep.
-    pending: Option<Vec<u8>>,
+    /// What the commits since then changed, and how many bytes that is, about; none if it was too much to keep.
+    pending: Option<(Changes, usize)>,
+    /// Room for a record.
+    record: Vec<u8>,
     /// When a record was last written.
     used: Option<Instant>,
     limits: LogLimits,
@@ -238,53 +262,45 @@ impl WriteAheadLog {
         file: Arc<dyn Medium>,
         marked: Mark,
         limits: LogLimits,
-        mut replay: impl FnMut(&[Logged<'_>]) -> Result<(), StorageError>,
+        mut replay: impl FnMut(&[Logged<'_>], Mark) -> Result<(), StorageError>,
     ) -> Result<Self, StorageError> {
         let failed = |error| super::environment(&error);
         let bytes = read_whole(&*file).map_err(failed)?;
         refuse_ahead(&bytes, marked)?;
-        let (mut end, mut last) = (0, None);
-        while let Some((header, body)) = record_at(&bytes, end)
-            && header.round == marked.round
-        {
-            if last.is_none() && header.first > marked.number.saturating_add(1) {
-                return Err(damaged("it begins after what the file holds"));
-            }
-            if last.is_some_and(|(_, _, last): (usize, usize, Number)| header.first != last.saturating_add(1))
-            {
-                break;
-            }
-            if header.last > marked.number {
-                let mut changes = Vec::new();
-                decode(body, &mut |change| changes.push(change))
-                    .ok_or_else(|| damaged("a record does not parse"))?;
-                replay(&changes)?;
-            }
-            let next = (end + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
-            (last, end) = (Some((end, next, header.last)), next);
+        let mut last = None;
+        let mut end = usize::try_from(marked.start).unwrap_or(usize::MAX);
+        while let Some((at, header, body)) = next_record(&bytes, end, marked, last)? {
+            let mut changes = Vec::new();
+            decode(body, &mut |change| changes.push(change))
+                .ok_or_else(|| damaged("a record does not parse"))?;
+            let next = (at + HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT);
+            replay(&changes, Mark { number: header.last, start: next as u64, ..marked })?;
+            (last, end) = (Some((at, next, header.last)), next);
         }
         let number = last.map_or(marked.number, |(_, _, last)| last.max(marked.number));
-        refuse_later(&bytes, end, Mark { number, ..marked })?;
-        if let Some((from, to, last)) = last
-            && last > marked.number
+        refuse_later(&bytes, Mark { number, ..marked })?;
+        if let Some((from, to, _)) = last
             && let Some(record) = bytes.get(from..to)
         {
             // A sync of it may have failed, and what was read be in memory alone.
             file.write(from as u64, record).map_err(failed)?;
             file.sync_data().map_err(failed)?;
         }
-        // If nothing in it is needed it starts over; its round goes on until the engine has named another.
-        let end = if number == marked.number { 0 } else { end as u64 };
+        // Its round goes on until the engine has named another.
+        let end = end as u64;
+        let lap = u64::from(end < marked.start);
         let reached = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
         Ok(Self {
             file,
             end,
+            lap,
+            tail: Place { at: marked.start, lap: 0 },
             reached,
             length: bytes.len() as u64,
             committed: Mark { number, ..marked },
             durable: number,
-            began: marked.number,
-            pending: Some(empty_record()),
+            pending: Some(Default::default()),
+            record: Vec::new(),
             used: None,
             limits,
         })
@@ -297,7 +313,7 @@ impl WriteAheadLog {
 
     /// The next commit, which the engine makes durable by itself: after it a new round begins.
     pub(super) fn start_anew(&self) -> Mark {
-        Mark { number: self.committed.number + 1, round: random() }
+        Mark { number: self.committed.number + 1, round: random(), start: 0 }
     }
 
     /// True if there are commits that are not durable yet.
@@ -305,45 +321,90 @@ impl WriteAheadLog {
         self.durable < self.committed.number
     }
 
-    /// True if a durable commit of `changes` is for the log, not for the engine alone.
-    pub(super) fn takes(&self, changes: &Changes) -> bool {
-        let (Some(pending), Some(bytes)) = (&self.pending, encoded_bytes(changes)) else { return false };
-        let record = (pending.len() + bytes + 2 * HEADER_BYTES) as u64;
-        record <= self.limits.log_bytes / 4
-            && self.end + record <= self.limits.log_bytes
-            && self.committed.number - self.began < self.limits.commits
+    /// The last commit, for a state of the engine with it: what follows is behind the records so far.
+    pub(super) fn reached(&self) -> (Mark, Place) {
+        let place = Place { at: self.end, lap: self.lap };
+        (Mark { start: place.at, ..self.committed }, place)
     }
 
-    /// The engine makes a commit, in memory. What relaxed ones changed is given up if it is too much: the next durable
-    /// commit is then the engine's own.
-    pub(super) fn note(&mut self, commit: Mark, changes: &Changes, is_durable: bool) {
+    /// The engine has made durable what [`Self::reached`] this place.
+    pub(super) fn release(&mut self, place: Place) {
+        self.tail = place;
+    }
+
+    /// Bytes of the file that are not free.
+    pub(super) fn held(&self) -> u64 {
+        let Self { end, lap, tail, limits, .. } = self;
+        let to_the_end = if *lap == tail.lap { 0 } else { limits.log_bytes };
+        (to_the_end + end).saturating_sub(tail.at)
+    }
+
+    /// Where a record of so many bytes goes, if there is room.
+    fn place(&self, bytes: u64) -> Option<Place> {
+        let Self { end, lap, tail, .. } = *self;
+        let limit = if lap == tail.lap { self.limits.log_bytes } else { tail.at };
+        if end + bytes <= limit {
+            return Some(Place { at: end, lap });
+        }
+        (lap == tail.lap && bytes <= tail.at).then_some(Place { at: 0, lap: lap + 1 })
+    }
+
+    /// True if a durable commit of `changes` is for the log, not for the engine alone.
+    pub(super) fn takes(&self, changes: &Changes) -> bool {
+        let (Some((_, pending)), Some(bytes)) = (&self.pending, encoded_bytes(changes)) else { return false };
+        let record = (pending + bytes + 3 * HEADER_BYTES) as u64;
+        self.is_for_a_log(record) && self.place(record).is_some()
+    }
+
+    /// True if a durable commit of `changes` is for a log that starts over.
+    pub(super) fn takes_anew(&self, changes: &Changes) -> bool {
+        encoded_bytes(changes).is_some_and(|bytes| self.is_for_a_log((bytes + 3 * HEADER_BYTES) as u64))
+    }
+
+    /// True if a record of so many bytes is not better written by the engine at once.
+    fn is_for_a_log(&self, record: u64) -> bool {
+        record <= self.limits.log_bytes / 4
+    }
+
+    /// A relaxed commit is made. What they changed is given up if it is too much: the next durable commit is then the
+    /// engine's own.
+    pub(super) fn note(&mut self, commit: Mark, changes: &Changes) {
         self.committed = commit;
-        let Some(pending) = &mut self.pending else { return };
-        let length = encoded_bytes(changes).map(|bytes| pending.len() + bytes);
-        match length {
-            Some(length) if is_durable || length <= self.limits.pending_bytes => encode(changes, pending),
-            _ => self.pending = None,
+        let Some((pending, pending_bytes)) = &mut self.pending else { return };
+        let bytes = encoded_bytes(changes).map(|bytes| *pending_bytes + bytes);
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= self.limits.pending_bytes) else {
+            self.pending = None;
+            return;
+        };
+        *pending_bytes = bytes;
+        for (table, changes) in changes {
+            let entry = pending.entry(*table).or_default();
+            entry.extend(changes.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
     }
 
-    /// Makes what was noted durable.
+    /// A durable commit is made, and with it what was noted.
     ///
     /// # Errors
-    /// The device failed: what it has of the record is not known.
-    pub(super) fn append(&mut self) -> io::Result<()> {
-        let Some(record) = self.pending.as_mut() else {
-            return Ok(());
-        };
+    /// The device failed, and what it has of the record is not known; or there is no room.
+    pub(super) fn append(&mut self, commit: Mark, changes: &Changes) -> io::Result<()> {
+        let mut record = std::mem::take(&mut self.record);
+        record.clear();
+        record.resize(HEADER_BYTES, 0);
+        let (pending, _) = self.pending.as_ref().ok_or_else(|| io::Error::other("the log lacks commits"))?;
+        encode(pending, changes, &mut record);
+        encode(changes, &Changes::new(), &mut record);
         let body = record.get(HEADER_BYTES..).unwrap_or_default();
         let (body_bytes, body_sum) = (body.len(), crc32fast::hash(body));
-        let Mark { number: last, round } = self.committed;
+        let Mark { number: last, round, .. } = commit;
         let header = Header { round, first: self.durable + 1, last, body_bytes, body_sum };
         if let Some(start) = record.first_chunk_mut() {
             *start = header.encode();
         }
         record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
-        let end = self.end + record.len() as u64;
-        self.file.write(self.end, record)?;
+        let place = self.place(record.len() as u64).ok_or_else(|| io::Error::other("the log is full"))?;
+        let end = place.at + record.len() as u64;
+        self.file.write(place.at, &record)?;
         if end > self.length {
             let length = end.next_multiple_of(GROWTH_BYTES);
             self.file.write(end, &vec![0; usize::try_from(length - end).unwrap_or(0)])?;
@@ -352,20 +413,24 @@ impl WriteAheadLog {
         self.file.sync_data()?;
         record.truncate(HEADER_BYTES);
         record.shrink_to(KEPT_BYTES);
-        (self.end, self.reached, self.durable) = (end, self.reached.max(end), last);
+        self.record = record;
+        self.pending = Some(Default::default());
+        (self.end, self.lap, self.reached) = (end, place.lap, self.reached.max(end));
+        (self.committed, self.durable) = (commit, last);
         self.used = Some(Instant::now());
         Ok(())
     }
 
     /// The engine has made everything durable by itself, up to this commit: the log starts over.
     pub(super) fn started(&mut self, commit: Mark) {
-        (self.committed, self.durable, self.began) = (commit, commit.number, commit.number);
-        (self.end, self.pending) = (0, Some(empty_record()));
+        (self.committed, self.durable) = (commit, commit.number);
+        (self.end, self.pending) = (0, Some(Default::default()));
+        self.tail = Place { at: 0, lap: self.lap };
     }
 
     /// True if no record is needed, and none is about to be.
     pub(super) fn is_idle(&self) -> bool {
-        self.end == 0 && !self.lacks()
+        self.end == 0 && self.held() == 0 && !self.lacks()
     }
 
     /// True if the file holds nothing of what was written.
@@ -402,11 +467,6 @@ impl WriteAheadLog {
     }
 }
 
-/// Room for a header.
-fn empty_record() -> Vec<u8> {
-    vec![0; HEADER_BYTES]
-}
-
 /// All of it, as the device has it.
 fn read_whole(file: &dyn Medium) -> io::Result<Vec<u8>> {
     file.forget_cached()?;
@@ -421,6 +481,36 @@ fn record_at(bytes: &[u8], at: usize) -> Option<(Header, &[u8])> {
     let header = Header::decode(bytes)?;
     let body = bytes.get(HEADER_BYTES..)?.get(..header.body_bytes)?;
     (header.first <= header.last && crc32fast::hash(body) == header.body_sum).then_some((header, body))
+}
+
+/// The next record that a state of the engine lacks: behind `last`, which begins and ends there and has this number,
+/// at `at` or, where the log came to its file's end, at the beginning.
+fn next_record(
+    bytes: &[u8],
+    at: usize,
+    marked: Mark,
+    last: Option<(usize, usize, Number)>,
+) -> Result<Option<(usize, Header, &[u8])>, StorageError> {
+    let number = last.map_or(marked.number, |(_, _, number)| number);
+    for at in [at, 0] {
+        let Some((header, body)) = record_at(bytes, at) else { continue };
+        // What is left of before has a lower number.
+        if header.round != marked.round || header.last <= number {
+            continue;
+        }
+        let follows = match last {
+            Some(_) => header.first == number.saturating_add(1),
+            // The engine may have relaxed commits that the log has only behind its mark.
+            None => header.first <= number.saturating_add(1),
+        };
+        if follows {
+            return Ok(Some((at, header, body)));
+        }
+        if last.is_none() {
+            return Err(damaged("it begins after what the file holds"));
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses a log that begins with records of another round, of which one holds what the file does not: the file is older.
@@ -444,10 +534,10 @@ fn refuse_ahead(bytes: &[u8], marked: Mark) -> Result<(), StorageError> {
 }
 
 /// Refuses a log with a record of after the commit that follows `last`: that one was synced before it, and is not there.
-fn refuse_later(bytes: &[u8], end: usize, last: Mark) -> Result<(), StorageError> {
+fn refuse_later(bytes: &[u8], last: Mark) -> Result<(), StorageError> {
     let is_later =
         |header: Header| header.round == last.round && header.first > last.number.saturating_add(1);
-    let mut at = end;
+    let mut at = 0;
     while at < bytes.len() {
         if bytes.get(at..).and_then(Header::decode).is_some_and(is_later) {
             return Err(damaged("a record is missing before one that is there"));

@@ -164,3 +164,46 @@ fn a_log_is_cleared_when_nothing_is_written_any_more_and_cut_when_the_store_is_c
     assert!(log(directory.path()).is_empty());
     assert_eq!(history::check(&Embedded::open(directory.path()).unwrap()), 20);
 }
+
+/// Where the records are, with the number of the first commit of each.
+fn records(log: &[u8]) -> Vec<(usize, u64)> {
+    let at = (0..log.len()).step_by(8).filter(|at| log[*at..].starts_with(MAGIC));
+    at.map(|at| (at, u64::from_le_bytes(log[at + 16..at + 24].try_into().unwrap()))).collect()
+}
+
+/// While commits go on the engine makes earlier ones durable, and the log goes on where theirs were, never the whole
+/// of it at once free.
+#[test]
+fn a_log_goes_on_at_its_beginning_as_far_as_that_is_free() {
+    let limits = LogLimits { log_bytes: 64 << 10, pending_bytes: 4 << 10, memtable_bytes: 1 << 20 };
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);
+    let store = disk.open().unwrap();
+    let value = |number: u64| vec![number.to_le_bytes()[0]; 1000 + (number * 7919 % 3000) as usize];
+    let (mut laps, mut wrapped) = (0, 0);
+    for number in 1..=200_u64 {
+        let mut writer = store.write().unwrap();
+        writer.put(Table("t"), &(number % 50).to_be_bytes(), &value(number)).unwrap();
+        writer.commit(Durability::Durable).unwrap();
+        if number % 5 == 0 {
+            store.merge();
+        }
+        let images = disk.after_power_loss(|| false);
+        let log = images.log.clone().unwrap();
+        assert!(log.len() <= 1 << 20);
+        let records = records(&log);
+        let (newest, _) = *records.iter().max_by_key(|(_, first)| *first).unwrap();
+        laps += u64::from(newest == 0);
+        wrapped += u64::from(records.iter().any(|(at, _)| *at > newest));
+        let crashed = Disk::holding(images).with(limits);
+        // Twice: also what the first opening leaves is opened.
+        for opening in 1..=2 {
+            let store = crashed.open().unwrap();
+            let reader = store.read().unwrap();
+            for kept in number.saturating_sub(49).max(1)..=number {
+                let found = reader.get(Table("t"), &(kept % 50).to_be_bytes()).unwrap();
+                assert_eq!(found.as_deref(), Some(value(kept).as_slice()), "{kept} of {number}, {opening}");
+            }
+        }
+    }
+    assert!(laps > 2 && wrapped > 50, "{laps} laps, {wrapped} times within one");
+}

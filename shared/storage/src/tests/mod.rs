@@ -7,6 +7,7 @@ mod damage;
 mod full;
 mod history;
 mod log;
+mod memtable;
 mod model;
 mod power;
 mod rates;

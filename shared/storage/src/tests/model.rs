@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::power::{Disk, Images, empty_image};
 use crate::conformance::entries;
+use crate::embedded::LogLimits;
 use crate::{Direction, Durability, Embedded, Memory, Read, Storage, Table, Write};
 
 /// Two that have the engine's table to themselves, and two that share one.
@@ -181,5 +183,16 @@ proptest! {
         let directory = tempfile::tempdir().unwrap();
         let open = || Embedded::open(directory.path()).unwrap();
         run(open(), |store| { drop(store); open() }, transactions);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// What is committed is merged into the engine all the time, and the log starts over.
+    #[test]
+    fn embedded_that_merges_all_the_time_follows_the_model(transactions in transactions()) {
+        let limits = LogLimits { log_bytes: 64 << 10, pending_bytes: 8 << 10, memtable_bytes: 300 };
+        let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);
+        run(disk.open().unwrap(), |store| { drop(store); disk.open().unwrap() }, transactions);
     }
 }

@@ -202,7 +202,8 @@ pub(super) struct Disk {
 }
 
 /// A log that starts over all the time.
-pub(super) const NARROW: LogLimits = LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, commits: 23 };
+pub(super) const NARROW: LogLimits =
+    LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, memtable_bytes: 32 << 10 };
 
 impl Disk {
     pub(super) fn holding(images: Images) -> Self {

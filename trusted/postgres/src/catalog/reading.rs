@@ -6,14 +6,19 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reads the columns of all tables and views, four texts a row: schema, table, column, type; by their order.
+/// Reads the columns of all tables and views, four texts a row: schema, table, column, type; by their order. Of the schema
+/// `arras` only what says whether the catalogue's views are there.
 pub const COLUMNS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
     pg_catalog.format_type(a.atttypid, a.atttypmod) \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
-    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'arras') \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
+    AND (n.nspname <> 'arras' OR c.relname = 'shown_column') \
     ORDER BY n.nspname, c.relname, a.attnum";
+
+/// Where what is declared is written down for the catalogue's views.
+const SHOWN: (&str, &str) = ("arras", "shown_column");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
@@ -32,11 +37,16 @@ impl Catalog {
             tables.entry((schema, table)).or_default().push((column, kind));
         }
         let mut found = Vec::with_capacity(tables.len());
+        let mut shown = false;
         for ((in_schema, name), columns) in tables {
+            if (in_schema.as_str(), name.as_str()) == SHOWN {
+                shown = true;
+                continue;
+            }
             let columns = logical(&schema, &in_schema, &name, &columns)?;
             found.push(Table { schema: in_schema, name, columns });
         }
-        Ok(Self::new(schema, found))
+        Ok(Self { shown, ..Self::new(schema, found) })
     }
 }
 
@@ -136,6 +146,17 @@ mod tests {
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["c", "p", "x$eq"]);
         assert!(table.columns[0].encryption.is_some() && table.columns[1].encryption.is_none());
+    }
+
+    #[test]
+    fn names_of_the_catalogue_are_replaced_where_there_are_views_of_it() {
+        let schema = Arc::new(Schema::parse("[tables.t]\n", "s").unwrap());
+        let planned = |rows: Vec<[String; 4]>| {
+            let catalog = Catalog::read(schema.clone(), rows).unwrap();
+            crate::plan("SELECT * FROM pg_attribute", &catalog).unwrap()[0].action == crate::Action::Unchanged
+        };
+        assert!(planned(Vec::new()));
+        assert!(!planned(vec![["arras", "shown_column", "schema_name", "name"].map(str::to_owned)]));
     }
 
     #[test]

@@ -265,7 +265,12 @@ impl<'a> Analysis<'a> {
 
     /// Gives the parameters that were not replaced their new numbers.
     pub(super) fn place_plain_parameters(&mut self) {
-        for lexeme in &self.lexemes.list {
+        self.place_plain_parameters_in(0..self.lexemes.list.len());
+    }
+
+    /// Gives the parameters among some tokens that were not replaced their new numbers.
+    pub(super) fn place_plain_parameters_in(&mut self, tokens: Range<usize>) {
+        for lexeme in self.lexemes.list.get(tokens).unwrap_or_default() {
             let Token::Placeholder(name) = &lexeme.token.token else { continue };
             let Some(number) = name.strip_prefix('$').and_then(|digits| digits.parse().ok()) else {
                 continue;

@@ -59,16 +59,18 @@ impl Analysis<'_> {
             return Ok(());
         }
         match (self.operand(left, scope, &reader)?, self.operand(right, scope, &reader)?) {
-            (Operand::Column(column), Operand::Constant(value)) => {
+            (Operand::Column(column) | Operand::Extreme(column), Operand::Constant(value)) => {
                 self.ordered(&column, &value, side, &reader)
             }
-            (Operand::Constant(value), Operand::Column(column)) => {
+            (Operand::Constant(value), Operand::Column(column) | Operand::Extreme(column)) => {
                 self.ordered(&column, &value, mirrored(side), &reader)
             }
-            (Operand::Column(left), Operand::Column(right)) => {
-                self.two_columns(&left, &right, Term::Order, &reader)
-            }
-            (Operand::Column(column), Operand::Other) | (Operand::Other, Operand::Column(column)) => {
+            (
+                Operand::Column(left) | Operand::Extreme(left),
+                Operand::Column(right) | Operand::Extreme(right),
+            ) => self.two_columns(&left, &right, Term::Order, &reader),
+            (Operand::Column(column) | Operand::Extreme(column), Operand::Other)
+            | (Operand::Other, Operand::Column(column) | Operand::Extreme(column)) => {
                 Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
             }
             (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
@@ -101,10 +103,19 @@ impl Analysis<'_> {
                 self.replace_with_term(&column, term);
                 self.replace_constant(&value, Self::equal_form(&column.encryption, term))
             }
+            (Operand::Extreme(column), Operand::Constant(value))
+            | (Operand::Constant(value), Operand::Extreme(column)) => {
+                self.ordered(&column, &value, Side::Equal, reader)
+            }
             (Operand::Column(left), Operand::Column(right)) => {
                 self.two_columns(&left, &right, Term::Equality, reader)
             }
-            (Operand::Column(column), Operand::Other) | (Operand::Other, Operand::Column(column)) => {
+            (Operand::Extreme(left), Operand::Column(right) | Operand::Extreme(right))
+            | (Operand::Column(left), Operand::Extreme(right)) => {
+                self.two_columns(&left, &right, Term::Order, reader)
+            }
+            (Operand::Column(column) | Operand::Extreme(column), Operand::Other)
+            | (Operand::Other, Operand::Column(column) | Operand::Extreme(column)) => {
                 Err(self.unreadable(&column, &format!("{reader} beside a computed value")))
             }
             (Operand::Constant(_) | Operand::Other, Operand::Constant(_) | Operand::Other) => Ok(()),
@@ -169,7 +180,7 @@ impl Analysis<'_> {
         let term = if column.encryption.order.is_some() { Term::Order } else { wanted };
         self.need(&column, reader, Some(term))?;
         self.replace_with_term(&column, term);
-        self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)?;
+        self.query_of_term(query, scope, term, &column)?;
         Ok(true)
     }
 
@@ -232,7 +243,7 @@ impl Analysis<'_> {
             Some(column) => {
                 let term = self.need(&column, "IN", None)?;
                 self.replace_with_term(&column, term);
-                self.query(query, Some(scope), Mode::Term(term, &column)).map(drop)
+                self.query_of_term(query, scope, term, &column)
             }
             None => {
                 self.expression(left, scope, "IN")?;
@@ -281,7 +292,7 @@ impl Analysis<'_> {
         if let Some(query) = subquery(right) {
             let term = self.need(&column, &reader, None)?;
             self.replace_with_term(&column, term);
-            return self.query(query, Some(scope), Mode::Term(term, &column)).map(drop);
+            return self.query_of_term(query, scope, term, &column);
         }
         let term = self.need(&column, &reader, Some(Term::Equality))?;
         self.replace_with_term(&column, term);

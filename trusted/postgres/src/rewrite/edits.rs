@@ -20,6 +20,16 @@ pub(super) struct Edits {
 }
 
 impl Edits {
+    /// Takes the edits out, for a part of the text to be edited in several ways; values stay.
+    pub(super) fn take(&mut self) -> Vec<Edit> {
+        std::mem::take(&mut self.list)
+    }
+
+    /// Puts back what was taken, in place of what there is.
+    pub(super) fn restore(&mut self, list: Vec<Edit>) {
+        self.list = list;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

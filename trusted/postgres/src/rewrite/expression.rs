@@ -4,17 +4,22 @@ use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, constant};
 use super::scope::Scope;
 use super::select::Mode;
-use super::term::Term;
+use super::term::{Term, form_pieces};
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
+use crate::plan::{Piece, Source, Value};
 use sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowSpec, WindowType,
+    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
 };
 
 /// What is compared.
 pub(super) enum Operand {
     /// An encrypted column, not touched yet.
     Column(Reference),
+    /// The least or greatest value of an encrypted column, not touched yet: of the column inside.
+    Extreme(Reference),
     /// A constant, not touched yet.
     Constant(Constant),
     /// Anything else, analysed.
@@ -35,8 +40,35 @@ impl Analysis<'_> {
         if let Some(reference) = self.reference(expression, scope)? {
             return Ok(Operand::Column(reference));
         }
+        if let Some(reference) = self.extreme(expression, scope)? {
+            return Ok(Operand::Extreme(reference));
+        }
         self.expression(expression, scope, reader)?;
         Ok(Operand::Other)
+    }
+
+    /// The encrypted column whose least or greatest value an expression is, if it is that.
+    pub(super) fn extreme(
+        &mut self,
+        expression: &Expr,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Reference>, SqlError> {
+        let Expr::Function(function) = expression else { return Ok(None) };
+        let name = function.name.to_string().to_lowercase();
+        let FunctionArguments::List(list) = &function.args else { return Ok(None) };
+        let plain = list.duplicate_treatment.is_none() && list.clauses.is_empty() && function.over.is_none();
+        let ([argument], true, true) = (&list.args[..], matches!(name.as_str(), "min" | "max"), plain) else {
+            return Ok(None);
+        };
+        let Some(argument) = argument_of(argument) else { return Ok(None) };
+        let reference = self.reference(argument, scope)?;
+        if reference.is_some() {
+            self.understand_name(&function.name);
+            if let Some(filter) = &function.filter {
+                self.expression(filter, scope, "FILTER")?;
+            }
+        }
+        Ok(reference)
     }
 
     pub(super) fn expressions<'e>(
@@ -57,6 +89,7 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         match expression {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match self.reference(expression, scope)? {
+                Some(reference) if is_condition(&reference, reader) => self.condition(&reference),
                 Some(reference) => Err(self.unreadable(&reference, reader)),
                 None => Ok(()),
             },
@@ -88,11 +121,6 @@ impl Analysis<'_> {
             Expr::Between { expr, low, high, .. } => self.between(expr, low, high, scope),
             Expr::AnyOp { left, compare_op, right, .. } => self.any(left, compare_op, right, scope, "ANY"),
             Expr::AllOp { left, compare_op, right } => self.any(left, compare_op, right, scope, "ALL"),
-            Expr::Like { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "LIKE"),
-            Expr::ILike { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "ILIKE"),
-            Expr::SimilarTo { expr, pattern, .. } => {
-                self.expressions([&**expr, pattern], scope, "SIMILAR TO")
-            }
             Expr::IsTrue(inner)
             | Expr::IsNotTrue(inner)
             | Expr::IsFalse(inner)
@@ -110,6 +138,18 @@ impl Analysis<'_> {
             Expr::Case { .. } => self.case(expression, scope),
             Expr::Exists { subquery, .. } => self.query(subquery, Some(scope), Mode::Unread).map(drop),
             Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
+            _ => self.reading(expression, scope),
+        }
+    }
+
+    /// Expressions that read whatever is in them.
+    fn reading(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        match expression {
+            Expr::Like { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "LIKE"),
+            Expr::ILike { expr, pattern, .. } => self.expressions([&**expr, pattern], scope, "ILIKE"),
+            Expr::SimilarTo { expr, pattern, .. } => {
+                self.expressions([&**expr, pattern], scope, "SIMILAR TO")
+            }
             Expr::Tuple(list) => self.expressions(list, scope, "a row"),
             Expr::Array(array) => self.expressions(&array.elem, scope, "ARRAY"),
             Expr::Extract { expr, .. } => self.expression(expr, scope, "extract()"),
@@ -131,6 +171,22 @@ impl Analysis<'_> {
             // refused.
             _ => Ok(()),
         }
+    }
+
+    /// A column of truth values that is a condition alone: it is compared with TRUE.
+    fn condition(&mut self, reference: &Reference) -> Result<(), SqlError> {
+        let term = self.need(reference, "a condition", None)?;
+        let at = self.lexemes.bytes(reference.tokens.start).start;
+        let form = Self::equal_form(&reference.encryption, term);
+        let pieces_of = form.clone();
+        let index = self.edits.value(Value { source: Source::Constant(Some("true".into())), form, at });
+        let mut pieces = vec![Piece::Text(format!("({} = ", self.term_text(reference, term)))];
+        pieces.extend(form_pieces(&pieces_of, index));
+        pieces.push(Piece::Text(")".into()));
+        let bytes = self.bytes(&reference.tokens);
+        self.understand_tokens(reference.tokens.clone());
+        self.edits.replace(bytes, pieces);
+        Ok(())
     }
 
     fn case(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
@@ -188,7 +244,9 @@ impl Analysis<'_> {
         if let Some(filter) = &function.filter {
             self.expression(filter, scope, "FILTER")?;
         }
-        self.order(&function.within_group, scope)?;
+        // An ordered set is computed with: its labels would be taken for values.
+        let reader = format!("function {}() WITHIN GROUP", function.name.to_string().to_lowercase());
+        self.expressions(function.within_group.iter().map(|item| &item.expr), scope, &reader)?;
         match &function.over {
             Some(WindowType::WindowSpec(window)) => self.window(window, scope),
             Some(WindowType::NamedWindow(name)) => {
@@ -208,6 +266,18 @@ impl Analysis<'_> {
                     self.replace_with_term(&reference, term);
                 }
                 None => self.expression(expression, scope, "PARTITION BY")?,
+            }
+        }
+        if let Some(frame) = &window.window_frame {
+            let by_distance = |bound: &WindowFrameBound| {
+                matches!(bound, WindowFrameBound::Preceding(Some(_)) | WindowFrameBound::Following(Some(_)))
+            };
+            // Distances between labels are none between values.
+            if frame.units == WindowFrameUnits::Range
+                && (by_distance(&frame.start_bound) || frame.end_bound.as_ref().is_some_and(by_distance))
+            {
+                let order = window.order_by.iter().map(|item| &item.expr);
+                return self.expressions(order, scope, "a RANGE by distance");
             }
         }
         self.order(&window.order_by, scope)
@@ -235,11 +305,29 @@ impl Analysis<'_> {
                     let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
                     self.replace_with_term(&reference, term);
                 }
-                None => self.expression(&item.expr, scope, "ORDER BY")?,
+                None => self.order_by_value(&item.expr, scope)?,
             }
         }
         Ok(())
     }
+
+    /// An order by what is no column: by an encrypted column's least or greatest value, or by a plain value.
+    pub(super) fn order_by_value(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+        match self.extreme(expression, scope)? {
+            Some(reference) => {
+                let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                self.replace_with_term(&reference, term);
+                Ok(())
+            }
+            None => self.expression(expression, scope, "ORDER BY"),
+        }
+    }
+}
+
+/// Is it a column of truth values where a condition stands?
+fn is_condition(reference: &Reference, reader: &str) -> bool {
+    reference.encryption.kind == ColumnType::Boolean
+        && ["AND", "OR", "NOT", "WHERE", "HAVING", "ON", "FILTER", "CASE"].contains(&reader)
 }
 
 /// The expression that an argument is; none of `*`.

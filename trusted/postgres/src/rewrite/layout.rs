@@ -9,8 +9,9 @@ use crate::error::{SqlError, sqlstate};
 use crate::plan::{Piece, Rewritten, hexadecimal};
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex, CreateTable,
-    Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
+    CreateIndex, CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName,
+    ReferentialAction, TableConstraint,
 };
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeMap;
@@ -25,6 +26,15 @@ type DeclaredColumns = BTreeMap<String, Arc<Encryption>>;
 pub(super) struct Beside {
     pub(super) before: Vec<Rewritten>,
     pub(super) after: Vec<Rewritten>,
+}
+
+/// What a column's options ask of it.
+#[derive(Debug, Default)]
+struct Constrained {
+    required: bool,
+    unique: bool,
+    /// Constraints that its equality terms have.
+    terms: String,
 }
 
 /// An index of a column's term, named after the column's id: names of ours and the application's do not meet.
@@ -171,58 +181,14 @@ impl Analysis<'_> {
     ) -> Result<bool, SqlError> {
         let tokens = self.tokens_of_definition(column);
         let kind = ColumnType::parse(&column.data_type.to_string());
-        let label = &encryption.label;
         if kind != Some(encryption.kind) {
-            let (is, said) = (&column.data_type, encryption.kind.name());
+            let (label, is, said) = (&encryption.label, &column.data_type, encryption.kind.name());
             let message =
                 format!("column {label} is declared as {said} in the schema file, and created as {is}");
             return Err(self.at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), tokens.start + 1));
         }
-        let (mut required, mut unique, mut terms) = (false, false, String::new());
-        for option in &column.options {
-            let named = match &option.name {
-                Some(name) => format!(" CONSTRAINT {name}"),
-                None => default_name(table, &[name], &option.option).unwrap_or_default(),
-            };
-            match &option.option {
-                ColumnOption::Null | ColumnOption::Collation(_) => {}
-                ColumnOption::Default(Expr::Value(value)) if value.value == sqlparser::ast::Value::Null => {}
-                ColumnOption::NotNull => required = true,
-                ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) if encryption.equality.is_none() => {
-                    return Err(self.unsupported(
-                        tokens.start,
-                        format!("column {label} is encrypted without \"unique\""),
-                        "Add \"unique\" to its operations in the schema file.",
-                    ));
-                }
-                ColumnOption::PrimaryKey(_) => {
-                    (required, unique) = (true, true);
-                    terms.push_str(&format!("{named} PRIMARY KEY"));
-                }
-                ColumnOption::Unique(_) => {
-                    unique = true;
-                    terms.push_str(&format!("{named} UNIQUE"));
-                }
-                ColumnOption::ForeignKey(key) => {
-                    let columns = self.referred(key, &[encryption.clone()], tokens.start)?;
-                    let delete =
-                        key.on_delete.map(|action| format!(" ON DELETE {action}")).unwrap_or_default();
-                    let update =
-                        key.on_update.map(|action| format!(" ON UPDATE {action}")).unwrap_or_default();
-                    terms.push_str(&format!(
-                        "{named} REFERENCES {} ({columns}){delete}{update}",
-                        key.foreign_table
-                    ));
-                }
-                other => {
-                    return Err(self.unsupported(
-                        tokens.start,
-                        format!("column {label} is encrypted: it cannot have {other}, which the server would compute or check"),
-                        "Leave it out: let the application set and check the value.",
-                    ));
-                }
-            }
-        }
+        let Constrained { required, unique, terms } =
+            self.column_options(&column.options, (table, name), encryption, tokens.start)?;
         let null = if required { " NOT NULL" } else { "" };
         let mut text = format!("{} bytea{null}", quoted(name));
         for term in encryption.terms() {
@@ -237,6 +203,63 @@ impl Analysis<'_> {
         self.understand_tokens(tokens);
         self.edits.replace(bytes, vec![Piece::Text(text)]);
         Ok(unique)
+    }
+
+    /// What the options of an encrypted column ask of its terms; `place` is its table and name.
+    fn column_options(
+        &mut self,
+        options: &[ColumnOptionDef],
+        place: (&str, &str),
+        encryption: &Arc<Encryption>,
+        at: usize,
+    ) -> Result<Constrained, SqlError> {
+        let label = &encryption.label;
+        let mut constrained = Constrained::default();
+        for option in options {
+            let named = match &option.name {
+                Some(name) => format!(" CONSTRAINT {name}"),
+                None => default_name(place.0, &[place.1], &option.option).unwrap_or_default(),
+            };
+            match &option.option {
+                ColumnOption::Null | ColumnOption::Collation(_) => {}
+                ColumnOption::Default(Expr::Value(value)) if value.value == sqlparser::ast::Value::Null => {}
+                ColumnOption::NotNull => constrained.required = true,
+                ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) if encryption.equality.is_none() => {
+                    return Err(self.unsupported(
+                        at,
+                        format!("column {label} is encrypted without \"unique\""),
+                        "Add \"unique\" to its operations in the schema file.",
+                    ));
+                }
+                ColumnOption::PrimaryKey(_) => {
+                    (constrained.required, constrained.unique) = (true, true);
+                    constrained.terms.push_str(&format!("{named} PRIMARY KEY"));
+                }
+                ColumnOption::Unique(_) => {
+                    constrained.unique = true;
+                    constrained.terms.push_str(&format!("{named} UNIQUE"));
+                }
+                ColumnOption::ForeignKey(key) => {
+                    let columns = self.referred(key, std::slice::from_ref(encryption), at)?;
+                    let action = |event: &str, action: Option<ReferentialAction>| {
+                        action.map(|action| format!(" ON {event} {action}")).unwrap_or_default()
+                    };
+                    let (delete, update) = (action("DELETE", key.on_delete), action("UPDATE", key.on_update));
+                    let table = &key.foreign_table;
+                    constrained
+                        .terms
+                        .push_str(&format!("{named} REFERENCES {table} ({columns}){delete}{update}"));
+                }
+                other => {
+                    return Err(self.unsupported(
+                        at,
+                        format!("column {label} is encrypted: it cannot have {other}, which the server would compute or check"),
+                        "Leave it out: let the application set and check the value.",
+                    ));
+                }
+            }
+        }
+        Ok(constrained)
     }
 
     /// The columns that a foreign key refers to, as terms.
@@ -413,6 +436,46 @@ impl Analysis<'_> {
         Ok(beside)
     }
 
+    /// `DROP COLUMN c`: its terms go, too.
+    fn drop_column(&mut self, identifier: &Ident, name: &str, encryption: &Encryption, if_exists: bool) {
+        let Some(at) = self.lexemes.index_of(identifier.span) else { return };
+        let exists = if if_exists { "IF EXISTS " } else { "" };
+        // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
+        let mut names = vec![quoted(name)];
+        for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term)) {
+            names.push(quoted(&format!("{name}{}", term.suffix())));
+        }
+        let names = names.join(&format!(", DROP COLUMN {exists}"));
+        self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
+    }
+
+    /// `ALTER COLUMN c`: whether it may be NULL is the sealed value's; anything else is the schema file's.
+    fn alter_column(
+        &mut self,
+        column: &Ident,
+        encryption: &Encryption,
+        operation: &AlterColumnOperation,
+    ) -> Result<(), SqlError> {
+        match operation {
+            AlterColumnOperation::SetNotNull
+            | AlterColumnOperation::DropNotNull
+            | AlterColumnOperation::DropDefault => {
+                self.understand(column);
+                Ok(())
+            }
+            AlterColumnOperation::SetDefault { .. }
+            | AlterColumnOperation::SetDataType { .. }
+            | AlterColumnOperation::AddGenerated { .. } => Err(self.unsupported(
+                self.lexemes.index_of(column.span).unwrap_or(0),
+                format!(
+                    "column {} is encrypted: its type and default are the schema file's",
+                    encryption.label
+                ),
+                "Add a column of another name and id, and copy the values in the application.",
+            )),
+        }
+    }
+
     fn alter(
         &mut self,
         operation: &AlterTableOperation,
@@ -444,47 +507,20 @@ impl Analysis<'_> {
             }
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
                 for identifier in column_names {
-                    let (Some((name, encryption)), Some(at)) =
-                        (find(identifier), self.lexemes.index_of(identifier.span))
-                    else {
-                        self.understand(identifier);
-                        continue;
-                    };
-                    let exists = if *if_exists { "IF EXISTS " } else { "" };
-                    // Equality terms last: what follows in the text (CASCADE) is about keys that refer to them.
-                    let mut names = vec![quoted(&name)];
-                    for term in [Term::Order, Term::Equality].into_iter().filter(|term| encryption.has(*term))
-                    {
-                        names.push(quoted(&format!("{name}{}", term.suffix())));
-                    }
-                    let names = names.join(&format!(", DROP COLUMN {exists}"));
-                    self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(names)]);
-                    if encryption.order.is_some() {
-                        beside.before.push(labels_in("mope_forget", table, &name, &encryption));
+                    match find(identifier) {
+                        Some((name, encryption)) => {
+                            self.drop_column(identifier, &name, &encryption, *if_exists);
+                            if encryption.order.is_some() {
+                                beside.before.push(labels_in("mope_forget", table, &name, &encryption));
+                            }
+                        }
+                        None => self.understand(identifier),
                     }
                 }
             }
-            AlterTableOperation::AlterColumn { column_name, op } => match (find(column_name), op) {
-                (None, _)
-                | (
-                    Some(_),
-                    AlterColumnOperation::SetNotNull
-                    | AlterColumnOperation::DropNotNull
-                    | AlterColumnOperation::DropDefault,
-                ) => {
-                    self.understand(column_name);
-                }
-                (Some((_, encryption)), _) => {
-                    let at = self.lexemes.index_of(column_name.span).unwrap_or(0);
-                    return Err(self.unsupported(
-                        at,
-                        format!(
-                            "column {} is encrypted: its type and default are the schema file's",
-                            encryption.label
-                        ),
-                        "Add a column of another name and id, and copy the values in the application.",
-                    ));
-                }
+            AlterTableOperation::AlterColumn { column_name, op } => match find(column_name) {
+                None => self.understand(column_name),
+                Some((_, encryption)) => self.alter_column(column_name, &encryption, op)?,
             },
             AlterTableOperation::AddConstraint { constraint, .. } => self.constraint(constraint, declared)?,
             AlterTableOperation::DropConstraint { .. }

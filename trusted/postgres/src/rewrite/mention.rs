@@ -25,14 +25,15 @@ impl Sensitive {
         self.tables.contains(name)
     }
 
-    /// Quickly, from the text: can any of its tokens be one of the names, or a name of the catalogue? A name in the middle
+    /// Quickly, from the text: can any of its tokens be one of the names, or, where the catalogue
+    /// is shown otherwise, a name of it? A name in the middle
     /// of another word says yes, too; a name spelt in escapes is not looked for, so every such spelling says yes.
-    pub(super) fn may_be_in(&self, text: &str) -> bool {
+    pub(super) fn may_be_in(&self, text: &str, is_shown: bool) -> bool {
         if self.tables.is_empty() {
             return false;
         }
         let folded = text.to_lowercase();
-        self.may_name(&folded) || super::shown::may_be_in(&folded)
+        self.may_name(&folded) || (is_shown && super::shown::may_be_in(&folded))
     }
 
     /// May a text in small letters name an encrypted table?
@@ -43,16 +44,18 @@ impl Sensitive {
     /// The first token that mentions an encrypted table, or what may be one. A name inside a string in dollars counts: the
     /// string may be the body of a function or a block.
     pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
-        let escaped = |at: usize| {
-            statement.is_word(at, "u")
-                && matches!(statement.token(at + 1), Some(Token::Ampersand))
-                && matches!(statement.token(at + 2), Some(Token::Word(word)) if word.quote_style.is_some())
-                && statement.bytes(at).end == statement.bytes(at + 1).start
-        };
         statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
-            Token::Word(word) => self.tables.contains(&name_of(word)) || escaped(at),
+            Token::Word(word) => self.tables.contains(&name_of(word)) || is_escaped(statement, at),
             Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
             _ => false,
         })
     }
+}
+
+/// Does an identifier in Unicode escapes (`U&"..."`) begin at a token? The tokens of it are others than PostgreSQL's.
+pub(super) fn is_escaped(statement: &Lexemes, at: usize) -> bool {
+    statement.is_word(at, "u")
+        && matches!(statement.token(at + 1), Some(Token::Ampersand))
+        && matches!(statement.token(at + 2), Some(Token::Word(word)) if word.quote_style.is_some())
+        && statement.bytes(at).end == statement.bytes(at + 1).start
 }

@@ -95,7 +95,7 @@ impl Analysis<'_> {
     }
 
     /// The tokens of an assignment, from its column to the comma or word behind its value.
-    fn tokens_of_assignment(&self, start: usize) -> Option<Range<usize>> {
+    pub(super) fn tokens_of_assignment(&self, start: usize) -> Option<Range<usize>> {
         let mut depth = 0_usize;
         for (at, lexeme) in self.lexemes.list.iter().enumerate().skip(start) {
             match lexeme.token.token {

@@ -1,5 +1,6 @@
 //! Queries: what they read, and what their results are.
 
+mod chosen;
 mod group;
 mod item;
 
@@ -45,6 +46,8 @@ pub(super) enum What {
     Rest,
     /// Sealed values; its terms are columns beside it, or not.
     Sealed(std::sync::Arc<crate::catalog::Encryption>, bool),
+    /// The term that the query around it compares.
+    Term,
     /// Arrays of sealed values to fold.
     Fold(Fold, std::sync::Arc<crate::catalog::Encryption>),
 }
@@ -56,14 +59,14 @@ impl ResultColumn {
 
     pub(super) fn is_plain(&self) -> bool {
         match self.what {
-            What::Plain | What::Rest => true,
+            What::Plain | What::Rest | What::Term => true,
             What::Sealed(..) | What::Fold(..) => false,
         }
     }
 
     pub(super) fn output(&self) -> Output {
         match &self.what {
-            What::Plain => Output::Plain,
+            What::Plain | What::Term => Output::Plain,
             What::Rest => Output::PlainRest,
             What::Sealed(encryption, _) => Output::Sealed(encryption.clone()),
             What::Fold(fold, encryption) => Output::Fold(*fold, encryption.clone()),
@@ -99,6 +102,21 @@ impl Analysis<'_> {
         self.expressions(limits, &Scope::new(outer), "LIMIT")?;
         self.common.truncate(common);
         Ok(results)
+    }
+
+    /// A query that is compared with a column by a term: its one column is that term of a column that shares the key.
+    pub(super) fn query_of_term(
+        &mut self,
+        query: &Query,
+        scope: &Scope<'_>,
+        term: Term,
+        column: &Reference,
+    ) -> Result<(), SqlError> {
+        let results = self.query(query, Some(scope), Mode::Term(term, column))?;
+        match &results[..] {
+            [ResultColumn { what: What::Term, .. }] => Ok(()),
+            _ => Err(self.unreadable(column, "a comparison with what is not a column of the same key")),
+        }
     }
 
     fn with(&mut self, with: &With, outer: Option<&Scope<'_>>) -> Result<(), SqlError> {
@@ -143,7 +161,7 @@ impl Analysis<'_> {
         let column = |result: ResultColumn| {
             let name = result.name.unwrap_or_else(|| "?column?".into());
             let (encryption, terms) = match result.what {
-                What::Plain | What::Rest => (None, false),
+                What::Plain | What::Rest | What::Term => (None, false),
                 What::Sealed(encryption, terms) => (Some(encryption), terms),
                 What::Fold(..) => (None, false),
             };
@@ -172,7 +190,9 @@ impl Analysis<'_> {
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
                 let first = self.body(left, None, outer, mode)?;
                 let second = self.body(right, None, outer, mode)?;
-                let all = *op == SetOperator::Union && *set_quantifier == SetQuantifier::All;
+                // Whether a union has rows does not depend on which of them are equal.
+                let any = matches!(mode, Mode::Unread) || *set_quantifier == SetQuantifier::All;
+                let all = *op == SetOperator::Union && any;
                 let results = self.united(first, &second, all, mode)?;
                 self.order_of_results(order, &results)?;
                 Ok(results)
@@ -207,8 +227,14 @@ impl Analysis<'_> {
     ) -> Result<Vec<ResultColumn>, SqlError> {
         let encrypted = first.iter().chain(second).find_map(|result| match &result.what {
             What::Sealed(encryption, _) | What::Fold(_, encryption) => Some(encryption.label.clone()),
-            What::Plain | What::Rest => None,
+            What::Plain | What::Rest | What::Term => None,
         });
+        if let Mode::Term(..) = mode {
+            // Whichever of the two gives something else than the term.
+            let by_term =
+                |results: &[ResultColumn]| results.iter().all(|result| matches!(result.what, What::Term));
+            return Ok(if by_term(&first) { second.to_vec() } else { first });
+        }
         let Some(label) = encrypted else { return Ok(first) };
         let same = |(left, right): (&ResultColumn, &ResultColumn)| match (&left.what, &right.what) {
             (What::Sealed(left, left_terms), What::Sealed(right, right_terms)) => {
@@ -218,9 +244,7 @@ impl Analysis<'_> {
             (What::Plain, What::Plain) => true,
             _ => false,
         };
-        // By a term, equal values are equal: no matter how often each is there.
-        let by_term = matches!(mode, Mode::Term(..) | Mode::Unread);
-        if (all || by_term) && first.len() == second.len() && first.iter().zip(second).all(same) {
+        if all && first.len() == second.len() && first.iter().zip(second).all(same) {
             return Ok(first);
         }
         Err(self.unsupported(

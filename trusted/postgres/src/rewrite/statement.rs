@@ -3,6 +3,7 @@
 use super::analysis::Analysis;
 use super::copy::Copy;
 use super::layout::Beside;
+use super::mention::is_escaped;
 use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
@@ -17,7 +18,7 @@ use sqlparser::tokenizer::{Location, Span, Token};
 const MAX_OPERATORS: usize = 2_000;
 
 /// First words of statements that read no column's value, whatever they name.
-const UNREAD: [&[&str]; 12] = [
+const UNREAD: [&[&str]; 16] = [
     &["vacuum"],
     &["analyze"],
     &["analyse"],
@@ -26,8 +27,12 @@ const UNREAD: [&[&str]; 12] = [
     &["truncate"],
     &["lock"],
     &["drop", "table"],
-    &["comment", "on", "table"],
-    &["comment", "on", "column"],
+    &["comment", "on"],
+    &["grant"],
+    &["revoke"],
+    &["create", "sequence"],
+    &["alter", "sequence"],
+    &["create", "publication"],
     &["drop", "index"],
     &["discard"],
 ];
@@ -45,6 +50,12 @@ pub(super) fn plan(
     let begins = |words: &&[&str]| words.iter().enumerate().all(|(at, word)| lexemes.is_word(at, word));
     if UNREAD.iter().any(|words| begins(&words)) {
         return Ok(Action::Unchanged);
+    }
+    if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
+        let message = "a name in Unicode escapes is not read where encrypted tables are";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .hint("Write the name itself, in double quotes.")
+            .at(text, lexemes.bytes(at).start));
     }
     let operators = lexemes.list.iter().filter(|lexeme| match &lexeme.token.token {
         Token::Word(word) => {

@@ -17,6 +17,7 @@ pub(crate) fn catalog() -> Catalog {
         balance = { id = "0000000000000002", type = "integer", operations = ["equality", "order", "sum"] }
         opened = { id = "0000000000000003", type = "date", operations = ["order"], order = "stope" }
         memo = { id = "0000000000000004", type = "text" }
+        closed = { id = "0000000000000008", type = "boolean", operations = ["equality"] }
         [tables."public.payments"]
         payer = { id = "0000000000000005", type = "text", join = "accounts.owner" }
         owner = { id = "0000000000000007", type = "text", join = "accounts.owner" }
@@ -34,11 +35,11 @@ pub(crate) fn catalog() -> Catalog {
         Table { schema: "public".into(), name: name.into(), columns: columns.iter().map(column).collect() }
     };
     let tables = [
-        table("accounts", &["id", "owner", "balance", "opened", "memo"]),
+        table("accounts", &["id", "owner", "balance", "opened", "memo", "closed"]),
         table("payments", &["id", "payer", "owner", "amount", "note"]),
         table("notes", &["id", "owner", "body"]),
     ];
-    Catalog::new(schema, tables)
+    Catalog::new(schema, tables).with_views()
 }
 
 /// A value as the tests write it: form, column, source.

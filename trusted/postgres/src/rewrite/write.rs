@@ -333,6 +333,13 @@ impl Analysis<'_> {
         } else if let Some(at) = self.default_at(value) {
             let default = vec![Piece::Text("DEFAULT".into())];
             (vec![default; stored_forms(encryption).len()], at..at + 1)
+        } else if self.only_chooses(value, encryption, scope)? {
+            let Some(tokens) = self.tokens_of_assignment(at).map(|tokens| at + 2..tokens.end) else {
+                return self.assign_computed(identifier, value, encryption, relation, scope);
+            };
+            let forms = stored_forms(encryption).into_iter();
+            let texts = forms.map(|(_, form)| self.chosen_pieces(value, &tokens, &form, encryption, scope));
+            (texts.collect::<Result<Vec<_>, _>>()?, tokens)
         } else {
             let reference = self
                 .reference(value, scope)?

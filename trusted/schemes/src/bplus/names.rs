@@ -3,20 +3,34 @@
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
 use arras_primitives::det_pair::{DetPair, rank_number};
+use arras_primitives::prf::Prf;
 use arras_primitives::tie::TieOrder;
 use arras_protocol::bplus::{SealedEntry, TieToken};
 use arras_protocol::{IndexId, RowId};
 
 /// Seals and opens names under an index's key, bound to the index.
-pub(super) struct Names(DetPair);
+pub(super) struct Names {
+    pair: DetPair,
+    records: Prf,
+}
 
 impl Names {
     pub(super) fn new(keys: &Key, index: IndexId) -> Self {
-        Self(DetPair::new(keys.child(Purpose::BPlusSeal).expose_16(), *index.as_bytes()))
+        Self {
+            pair: DetPair::new(keys.child(Purpose::BPlusSeal).expose_16(), *index.as_bytes()),
+            records: Prf::new(keys.child(Purpose::BPlusRecord).expose_16()),
+        }
     }
 
     pub(super) fn seal(&self, value: u64, row: RowId) -> SealedEntry {
-        SealedEntry(self.0.seal(value, row.as_bytes()))
+        SealedEntry(self.pair.seal(value, row.as_bytes()))
+    }
+
+    /// What the record of a ciphertext is called where the caller keeps it: nothing of which ciphertext it is.
+    pub(super) fn record(&self, ciphertext: u64) -> [u8; 16] {
+        let mut block = [0; 16];
+        block[..8].copy_from_slice(&ciphertext.to_be_bytes());
+        self.records.block(&block)
     }
 
     /// Opens names that follow each other.
@@ -24,7 +38,7 @@ impl Names {
         &self,
         sealed: &[u8],
     ) -> Result<impl Iterator<Item = (u64, RowId)> + use<>, OpenFailed> {
-        let opened = self.0.open_each(sealed).map_err(|_| OpenFailed)?;
+        let opened = self.pair.open_each(sealed).map_err(|_| OpenFailed)?;
         Ok(opened.into_iter().map(|(rank, row)| (rank_number(rank), RowId(row))))
     }
 }

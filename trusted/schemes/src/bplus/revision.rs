@@ -1,10 +1,11 @@
 //! What a change of a stateful scheme's tree comes to: found out on the tree, which is then as it was before.
 
 use super::names::Names;
+use super::present::{self, Present};
 use super::refused;
 use crate::contract::StateChange;
 use crate::error::IndexError;
-use crate::ore::{EncryptFailed, Encrypted, End, StatefulScheme};
+use crate::ore::{Encrypted, StatefulScheme};
 use arras_primitives::prg::Prg;
 use arras_protocol::bplus::{Placed, Revision, SealedEntry};
 use arras_protocol::{Blob, IndexId, RowId};
@@ -16,8 +17,12 @@ pub(super) const MOVES_MAX: usize = 4096;
 /// The name of the record of the version, behind the index's.
 pub(crate) const VERSION: &[u8] = b"v";
 
-/// What the name of a ciphertext's record begins with, behind the index's; the ciphertext follows.
+/// What the name of a ciphertext's record begins with, behind the index's; a pseudorandom name follows. It holds the ciphertext
+/// and its value.
 pub(crate) const CIPHERTEXT: u8 = b'c';
+
+/// What the name of an entry's record begins with, behind the index's; the first block of the entry's own name follows.
+pub(crate) const ENTRY: u8 = b'e';
 
 /// An entry, and the ciphertext it has or gets.
 #[derive(Clone)]
@@ -25,8 +30,6 @@ pub(super) struct Entry {
     pub(super) value: u64,
     pub(super) ciphertext: u64,
     pub(super) sealed: SealedEntry,
-    /// The ends of its value, if others have it.
-    pub(super) equals: Option<(Blob, Blob)>,
 }
 
 /// A ciphertext that gets another number.
@@ -57,11 +60,8 @@ impl Step {
         let bytes = |number: u64| number.to_be_bytes();
         let moves: Vec<u8> =
             self.moves.iter().flat_map(|it| [bytes(it.old), bytes(it.new)]).flatten().collect();
-        let placed = |entry: &Entry| Placed {
-            stored: Blob(bytes(entry.ciphertext).to_vec()),
-            sealed: entry.sealed,
-            equals: entry.equals.clone(),
-        };
+        let placed =
+            |entry: &Entry| Placed { stored: Blob(bytes(entry.ciphertext).to_vec()), sealed: entry.sealed };
         Revision {
             from: self.from,
             to: self.to,
@@ -71,9 +71,9 @@ impl Step {
         }
     }
 
-    /// What is to be saved with it: a record for each ciphertext, its value, and one of the version. Their names begin with
-    /// the index's.
-    pub(super) fn state(&self, index: IndexId) -> Vec<StateChange> {
+    /// What is to be saved with it: a record of each ciphertext and its value, one of each entry, and one of the version. Their
+    /// names begin with the index's.
+    pub(super) fn state(&self, index: IndexId, names: &Names) -> Vec<StateChange> {
         let mut now: BTreeMap<u64, Option<u64>> = self.moves.iter().map(|it| (it.old, None)).collect();
         now.extend(self.moves.iter().map(|it| (it.new, Some(it.value))));
         let mut before: BTreeMap<u64, u64> = self.moves.iter().map(|it| (it.old, it.value)).collect();
@@ -85,21 +85,33 @@ impl Step {
         now.extend(self.inserted.iter().map(|entry| (entry.ciphertext, Some(entry.value))));
         let record = |number: u64| number.to_be_bytes().to_vec();
         let name = |parts: [&[u8]; 2]| [index.as_bytes(), parts[0], parts[1]].concat();
-        let changes = now.into_iter().map(|(ciphertext, value)| StateChange {
-            name: name([&[CIPHERTEXT], &ciphertext.to_be_bytes()]),
-            now: value.map(record),
-            otherwise: before.get(&ciphertext).copied().map(record),
+        let changes = now.into_iter().map(|(ciphertext, value)| {
+            let of = |value: u64| [ciphertext.to_be_bytes(), value.to_be_bytes()].concat();
+            StateChange {
+                name: name([&[CIPHERTEXT], &names.record(ciphertext)]),
+                now: value.map(of),
+                otherwise: before.get(&ciphertext).copied().map(of),
+            }
         });
+        let entry = |entry: &Entry, comes: bool| StateChange {
+            name: name([&[ENTRY], &present::block(&entry.sealed)]),
+            now: comes.then(Vec::new),
+            otherwise: (!comes).then(Vec::new),
+        };
+        let gone = self.removed.iter().map(|gone| entry(gone, false));
+        let entries = gone.chain(self.inserted.iter().map(|come| entry(come, true)));
         let version = StateChange {
             name: name([VERSION, &[]]),
             now: Some(record(self.to)),
             otherwise: Some(record(self.from)),
         };
-        changes.chain([version]).collect()
+        changes.chain(entries).chain([version]).collect()
     }
 
-    /// Makes it on the tree; false if the tree is not the one it was found out on.
-    pub(super) fn apply(&self, scheme: &mut impl StatefulScheme) -> bool {
+    /// Makes it on the tree and the entries; false if the tree is not the one it was found out on.
+    pub(super) fn apply(&self, scheme: &mut impl StatefulScheme, entries: &mut Present) -> bool {
+        self.removed.iter().for_each(|entry| entries.remove(&entry.sealed));
+        self.inserted.iter().for_each(|entry| entries.insert(&entry.sealed));
         let moves: Vec<_> = self.moves.iter().map(|it| (it.old, it.new)).collect();
         let moved = scheme.rename(&moves);
         self.removed.iter().for_each(|entry| scheme.forget(&entry.ciphertext.to_be_bytes()));
@@ -170,7 +182,7 @@ pub(super) fn steps<S: StatefulScheme>(
             }
         }
     }
-    let (mut moves, mut inserted, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut moves, mut inserted) = (Vec::new(), Vec::new());
     // By where they are now: one that moves to where another was does not move on with that one.
     let leaving: HashMap<u64, usize> =
         wish.remove.iter().enumerate().map(|(place, entry)| (entry.ciphertext, place)).collect();
@@ -185,20 +197,11 @@ pub(super) fn steps<S: StatefulScheme>(
             }
             Origin::New(place) => {
                 let (value, row) = wish.insert[*place];
-                match equals(scheme, value, *now, random) {
-                    Ok(equals) => {
-                        let sealed = names.seal(value, row);
-                        inserted.push(Entry { value, ciphertext: *now, sealed, equals });
-                    }
-                    Err(error) => failed = Some(error),
-                }
+                inserted.push(Entry { value, ciphertext: *now, sealed: names.seal(value, row) });
             }
         }
     }
     drawn.undo(scheme);
-    if let Some(error) = failed {
-        return Err(refused(error));
-    }
     moves.retain(|it| it.old != it.new);
     let mut steps: VecDeque<Step> =
         bounded(moves).into_iter().map(|moves| Step { moves, ..Step::default() }).collect();
@@ -213,19 +216,6 @@ pub(super) fn steps<S: StatefulScheme>(
         *next += 1;
     }
     Ok(steps)
-}
-
-/// The ends of a value, unless this ciphertext is its only one.
-fn equals<S: StatefulScheme>(
-    scheme: &S,
-    value: u64,
-    ciphertext: u64,
-    random: &mut Prg,
-) -> Result<Option<(Blob, Blob)>, EncryptFailed> {
-    let lower = scheme.bound(value, End::Lower, random)?;
-    let upper = scheme.bound(value, End::Upper, random)?;
-    let alone = lower == upper && number(&lower) == ciphertext;
-    Ok((!alone).then_some((Blob(lower), Blob(upper))))
 }
 
 /// Moves in parts of at most [`MOVES_MAX`], at least one part, after each of which all ciphertexts are in order: what goes

@@ -13,14 +13,19 @@
 //! *Searches* go beside each other and beside a writer, without a lock while the server is asked. One that is refused,
 //! because a change came between, is asked again with writers held off.
 //!
+//! *Entries.* Which of them the server has is state, too ([`Present`]). One that comes and is not there is put in without a look
+//! for it among the entries of its value, which would be all of them for each.
+//!
 //! *State.* What a change makes of it comes with its steps, as records ([`StateChange`]): for each ciphertext its value,
-//! and the version. The scheme takes them up again ([`StatefulBPlus::at_version`]). A write may hold all parts of a change ([`StagedRevision::whole`]); then it
+//! for each entry a record without content, and the version. Their names are pseudorandom. They are taken up again together
+//! ([`StatefulBPlus::taken_up`]). A write may hold all parts of a change ([`StagedRevision::whole`]); then it
 //! makes them all or none.
 
 mod contract;
 mod merged;
 
 use super::names::Names;
+use super::present::Present;
 use super::reply::Range;
 use super::revision::{Entry, Step, Wish, steps};
 use super::search::{Searching, ends};
@@ -53,6 +58,8 @@ type ValueAndRow = (u64, RowId);
 /// The tree, and what is not known of it.
 struct State<S> {
     scheme: S,
+    /// Entries that are there.
+    present: Present,
     version: u64,
     /// The next version that no change had.
     next: u64,
@@ -63,7 +70,7 @@ struct State<S> {
 impl<S: StatefulScheme> State<S> {
     /// The server has made this change.
     fn advance(&mut self, step: &Step) -> Result<(), IndexError> {
-        if !step.apply(&mut self.scheme) {
+        if !step.apply(&mut self.scheme, &mut self.present) {
             return Err(IndexError::State("a change that does not fit the tree".into()));
         }
         self.version = step.to;
@@ -117,6 +124,7 @@ pub struct RevisionPart {
 pub struct StagedRevision<S: StatefulScheme> {
     shared: Arc<Shared<S>>,
     index: IndexId,
+    names: Arc<Names>,
     steps: VecDeque<Step>,
     /// How many of them were given out, from the first.
     given: usize,
@@ -136,7 +144,7 @@ impl<S: StatefulScheme> StagedRevision<S> {
         self.given = 1;
         let change = Change::Revise { index: self.index, revision: step.revision() };
         let steps = vec![write::Step::Bplus(change)];
-        Some(RevisionPart { steps, state: step.state(self.index), last: self.steps.len() == 1 })
+        Some(RevisionPart { steps, state: step.state(self.index, &self.names), last: self.steps.len() == 1 })
     }
 
     /// The server has acknowledged the part that was given last.
@@ -155,7 +163,7 @@ impl<S: StatefulScheme> StagedRevision<S> {
         for step in &self.steps {
             let change = Change::Revise { index: self.index, revision: step.revision() };
             steps.push(write::Step::Bplus(change));
-            state.add(step.state(self.index));
+            state.add(step.state(self.index, &self.names));
         }
         RevisionPart { steps, state: state.changes(), last: true }
     }
@@ -185,7 +193,7 @@ pub struct StatefulBPlus<S, C> {
     channel: C,
     index: IndexId,
     public: Scheme,
-    names: Names,
+    names: Arc<Names>,
     prg: Mutex<Prg>,
     shared: Arc<Shared<S>>,
 }
@@ -200,18 +208,24 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
     /// The half of an empty index under its key. `prg`: of this index alone.
     #[must_use]
     pub fn new(channel: C, index: IndexId, keys: &Key, scheme: S, prg: Prg) -> Self {
-        let (names, public) = (Names::new(keys, index), scheme.scheme());
-        let state = RwLock::new(State { scheme, version: 0, next: 1, doubts: Vec::new() });
+        let (names, public) = (Arc::new(Names::new(keys, index)), scheme.scheme());
+        let state = RwLock::new(State {
+            scheme,
+            present: Present::default(),
+            version: 0,
+            next: 1,
+            doubts: Vec::new(),
+        });
         let shared = Arc::new(Shared { state, writing: Arc::default() });
         Self { channel, index, public, names, prg: Mutex::new(prg), shared }
     }
 
-    /// The same for an index that is at this version, of which the scheme has the state.
+    /// The same for an index that is at this version and has these entries, of which the scheme has the state.
     #[must_use]
-    pub fn at_version(self, version: u64) -> Self {
+    pub fn taken_up(self, version: u64, present: Present) -> Self {
         {
             let mut state = self.shared.write();
-            (state.version, state.next) = (version, version + 1);
+            (state.version, state.next, state.present) = (version, version + 1, present);
         }
         self
     }
@@ -219,7 +233,8 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
     /// Bytes of state that the client keeps beside keys.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
-        self.shared.read().scheme.state_bytes()
+        let state = self.shared.read();
+        state.scheme.state_bytes() + state.present.bytes()
     }
 
     /// Randomness for one operation.
@@ -243,7 +258,7 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
         }))
     }
 
-    /// What to ask for: those entries whose values the tree has. Each with its place in the list.
+    /// What to ask for: those entries that are there, as far as is known here. Each with its place in the list.
     fn wanted(
         &self,
         state: &State<S>,
@@ -252,11 +267,14 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
     ) -> Result<Vec<(usize, Wanted)>, IndexError> {
         let mut wanted = Vec::new();
         for (place, (value, row)) in entries.iter().enumerate() {
+            let sealed = self.names.seal(*value, *row);
+            if !state.present.may_have(&sealed) {
+                continue;
+            }
             let lower = state.scheme.bound(*value, End::Lower, random).map_err(refused)?;
             let upper = state.scheme.bound(*value, End::Upper, random).map_err(refused)?;
             if lower <= upper {
-                let (lower, upper) = (lower.into(), upper.into());
-                wanted.push((place, Wanted { lower, upper, sealed: self.names.seal(*value, *row) }));
+                wanted.push((place, Wanted { lower: lower.into(), upper: upper.into(), sealed }));
             }
         }
         Ok(wanted)
@@ -300,8 +318,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
 
     /// Stages a change: entries that go, and others that come; one in both lists stays. Waits for the change before it.
     /// Asks the server where entries are that go, and, if it is not known what became of the last change, for its version.
-    /// An entry that comes must not be there: the write is refused with [`Refusal::Conflict`] otherwise, or, if
-    /// `may_be_there`, the server is asked, and what is there stays.
+    /// An entry that comes and is there stays as it is.
     ///
     /// # Errors
     /// [`IndexError`]; nothing has changed then.
@@ -309,11 +326,10 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         &self,
         insert: &[RangeEntry],
         remove: &[RangeEntry],
-        may_be_there: bool,
     ) -> Result<StagedRevision<S>, IndexError> {
         let (insert, remove) = (values(self.public, insert)?, values(self.public, remove)?);
         let alone = self.alone().await;
-        self.stage_values(alone, (&insert, &remove), may_be_there).await
+        self.stage_values(alone, (&insert, &remove)).await
     }
 
     /// Waits until no other change is staged.
@@ -325,17 +341,12 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         &self,
         alone: OwnedMutexGuard<()>,
         (insert, remove): (&[ValueAndRow], &[ValueAndRow]),
-        may_be_there: bool,
     ) -> Result<StagedRevision<S>, IndexError> {
         let come: HashSet<_> = insert.iter().copied().collect();
         let go: BTreeSet<_> = remove.iter().filter(|entry| !come.contains(entry)).copied().collect();
         let go: Vec<_> = go.into_iter().collect();
-        let mut seen: HashSet<_> = remove.iter().filter(|entry| come.contains(entry)).copied().collect();
-        let mut come = insert.to_vec();
-        // What is in both lists may be there.
-        let may_be_there = may_be_there || !seen.is_empty();
-        seen.clear();
-        come.retain(|entry| seen.insert(*entry));
+        let mut come: Vec<_> = come.into_iter().collect();
+        come.sort_unstable();
         let mut random = self.random();
         // Ciphertexts follow from the order in which they are made: it says nothing of that of the values, or of documents.
         shuffle(&mut come, &mut random);
@@ -344,7 +355,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
                 let state = self.shared.read();
                 (state.version, !state.doubts.is_empty())
             };
-            let located = self.located(version, asks, (&go, &come, may_be_there), &mut random).await;
+            let located = self.located(version, asks, (&go, &come), &mut random).await;
             let (leaving, present) = match located {
                 Err(error) => match other_version(&error) {
                     Some(at) => {
@@ -362,8 +373,8 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
             let wish = Wish { insert: &come, remove: leaving };
             let steps = steps(scheme, &self.names, wish, (version, next), &mut random)?;
             drop(state);
-            let shared = Arc::clone(&self.shared);
-            return Ok(StagedRevision { shared, index: self.index, steps, given: 0, _alone: alone });
+            let (shared, names) = (Arc::clone(&self.shared), Arc::clone(&self.names));
+            return Ok(StagedRevision { shared, index: self.index, names, steps, given: 0, _alone: alone });
         }
         Err(IndexError::Peer("a version that does not stay"))
     }
@@ -373,13 +384,12 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
         &self,
         version: u64,
         asks: bool,
-        (go, come, may_be_there): (&[Located], &[Located], bool),
+        (go, come): (&[Located], &[Located]),
         random: &mut Prg,
     ) -> Result<(Vec<Entry>, HashSet<usize>), IndexError> {
         let (leaving, coming) = {
             let state = self.shared.read();
-            let coming = if may_be_there { come } else { &[] };
-            (self.wanted(&state, go, random)?, self.wanted(&state, coming, random)?)
+            (self.wanted(&state, go, random)?, self.wanted(&state, come, random)?)
         };
         let split = leaving.len();
         let wanted: Vec<_> = leaving.iter().chain(&coming).map(|(_, wanted)| wanted.clone()).collect();
@@ -404,7 +414,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
                 return Err(IndexError::Peer("another entry was found"));
             }
             let ciphertext = stored.as_slice().try_into().map_or(0, u64::from_be_bytes);
-            found.push(Entry { value, ciphertext, sealed: wanted.sealed, equals: None });
+            found.push(Entry { value, ciphertext, sealed: wanted.sealed });
         }
         let there = coming.iter().zip(&stored[split..]).filter(|(_, stored)| stored.is_some());
         Ok((found, there.map(|((place, _), _)| *place).collect()))
@@ -412,10 +422,9 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
 
     /// Makes a change by itself, outside any write.
     async fn change(&self, insert: &[(u64, RowId)], remove: &[(u64, RowId)]) -> Result<(), IndexError> {
-        let mut may_be_there = false;
         for _ in 0..TRIES {
             let alone = self.alone().await;
-            let mut staged = self.stage_values(alone, (insert, remove), may_be_there).await?;
+            let mut staged = self.stage_values(alone, (insert, remove)).await?;
             let Err(error) = self.write(&mut staged).await else { return Ok(()) };
             match error {
                 IndexError::Channel(ChannelError::Refused(Refusal::OtherVersion { version })) => {
@@ -423,10 +432,6 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
                     let caught_up = self.shared.write().catch_up(from, version);
                     staged.abort();
                     caught_up?;
-                }
-                IndexError::Channel(ChannelError::Refused(Refusal::Conflict { .. })) if !may_be_there => {
-                    staged.abort();
-                    may_be_there = true;
                 }
                 IndexError::Channel(ChannelError::Refused(Refusal::Undecided(_))) => return Err(error),
                 IndexError::Channel(ChannelError::Refused(_)) => {

@@ -1,18 +1,13 @@
 //! What the callers of a tree share: the newest acknowledged state, and inner nodes.
 
-use super::node::{Body, Tag};
+use super::inner::Inner;
+use super::node::Tag;
 use arras_protocol::mope::{Head, Label, Node};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Most inner nodes that are kept: those of some 30 million values. Where there are more, the lowest go first.
 const NODES_MAX: usize = 4096;
-
-/// An inner node as it was last read or written, with its plains.
-pub(super) struct Inner {
-    pub(super) body: Body,
-    pub(super) tag: Tag,
-}
 
 /// See the module.
 pub(super) struct Cache {
@@ -22,6 +17,8 @@ pub(super) struct Cache {
     doubtful: bool,
     /// What the tree becomes by a change that is being applied.
     pending: Option<Head>,
+    /// What it would have become by one that the keeper said it did not apply.
+    refused: Option<Head>,
     /// Of the version of `head`; in a verified tree perhaps of others, which their tags tell.
     nodes: HashMap<Node, Arc<Inner>>,
     /// The label inserted last.
@@ -34,7 +31,7 @@ pub(super) struct Shared(RwLock<Cache>);
 impl Shared {
     pub(super) fn new(head: Option<Head>) -> Self {
         let nodes = HashMap::new();
-        Self(RwLock::new(Cache { head, doubtful: false, pending: None, nodes, last: None }))
+        Self(RwLock::new(Cache { head, doubtful: false, pending: None, refused: None, nodes, last: None }))
     }
 
     pub(super) fn cache(&self) -> RwLockReadGuard<'_, Cache> {
@@ -48,6 +45,13 @@ impl Shared {
     /// A change may or may not have been applied, or another was.
     pub(super) fn doubt(&self) {
         self.write().doubtful = true;
+    }
+
+    /// The keeper says that it did not apply a change.
+    pub(super) fn refuse(&self, head: Head) {
+        let mut cache = self.write();
+        cache.doubtful = true;
+        cache.refused = Some(head);
     }
 
     /// Takes over an authentic state. One that is being applied from here is left to whoever applies it.
@@ -112,6 +116,11 @@ pub(super) struct After {
 }
 
 impl Cache {
+    /// True of the state that a change leads to which the keeper said it did not apply.
+    pub(super) fn is_refused(&self, head: &Head) -> bool {
+        self.refused.as_ref() == Some(head)
+    }
+
     /// The state to start from; none if it must be asked for.
     pub(super) fn start(&self) -> Option<Head> {
         self.head.filter(|_| !self.doubtful)
@@ -127,8 +136,8 @@ impl Cache {
 
     fn keep(&mut self, node: Node, inner: &Arc<Inner>) {
         if self.nodes.len() >= NODES_MAX {
-            let lowest = self.nodes.values().map(|inner| inner.body.level).min();
-            self.nodes.retain(|_, inner| Some(inner.body.level) != lowest);
+            let lowest = self.nodes.values().map(|inner| inner.body().level).min();
+            self.nodes.retain(|_, inner| Some(inner.body().level) != lowest);
         }
         self.nodes.insert(node, Arc::clone(inner));
     }

@@ -5,19 +5,30 @@
 //! shared out evenly. An entry of an inner node is the child's first key, its label, number and tag: where one of these is
 //! another, the parent has changed, too.
 
-use super::cache::{After, Inner};
-use super::node::{Body, ENTRIES_MIN, Entry, LEVEL_MAX, Tag, shares};
+use super::cache::After;
+use super::inner::Inner;
+use super::node::{Body, ENTRIES_MIN, Entry, LEVEL_MAX, Layout, Tag, shares};
+use super::tags::SALT_BYTES;
 use super::work::{Path, Work, parent, slot};
 use super::{Miss, Tree};
 use crate::error::IndexError;
 use arras_primitives::wipe::Wiped;
 use arras_protocol::Blob;
 use arras_protocol::mope::{DIGEST_BYTES, Head, Node, TreeStore};
+use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Nodes of a level that change, or that are joined with one that does.
-type Level = BTreeMap<Path, (Node, Body)>;
+type Level = BTreeMap<Path, (Node, Change)>;
+
+/// What a node becomes.
+enum Change {
+    Body(Body),
+    /// An inner node with nothing but other tags of some children.
+    Tags(Vec<(usize, Tag)>),
+}
 
 /// What a change comes to in nodes.
 #[derive(Default)]
@@ -45,6 +56,13 @@ struct Written {
 }
 
 impl Written {
+    /// A child that its parent knows.
+    fn new(entry: &Entry<'_>) -> Self {
+        let plain = Wiped::from(entry.plain.to_vec());
+        let Entry { label, child: node, tag, .. } = *entry;
+        Self { ciphertext: entry.ciphertext.to_vec(), plain, label, node, tag }
+    }
+
     fn entry(&self) -> Entry<'_> {
         Entry {
             ciphertext: &self.ciphertext,
@@ -63,7 +81,7 @@ impl<S: TreeStore> Work<'_, S> {
         for (path, leaf) in self.leaves.iter_mut().filter(|(_, leaf)| leaf.changed) {
             let mut body = std::mem::take(&mut leaf.body);
             body.plains = Wiped::default();
-            level.insert(*path, (leaf.node, body));
+            level.insert(*path, (leaf.node, Change::Body(body)));
         }
         if level.is_empty() {
             return Ok(None);
@@ -73,9 +91,13 @@ impl<S: TreeStore> Work<'_, S> {
         let mut root = (self.head.root, [0; 16]);
         for height in 0..=self.height {
             if height == self.height {
-                if let Some((node, body)) = level.remove(&0) {
-                    root = self.regrow(node, body, &mut rebuilt)?;
-                }
+                root = match level.remove(&0) {
+                    None => root,
+                    Some((node, Change::Body(body))) => self.regrow(node, body, &mut rebuilt)?,
+                    Some((node, Change::Tags(tags))) => {
+                        (node, self.retag(height, 0, (node, &tags), &mut rebuilt)?)
+                    }
+                };
                 break;
             }
             level = self.raise(height, level, &mut rebuilt).await?;
@@ -87,7 +109,9 @@ impl<S: TreeStore> Work<'_, S> {
         let version = self.head.version + 1;
         let mut head = Head { version, root, next: self.next, values, digest: [0; DIGEST_BYTES] };
         if let Some(tags) = &self.tree.tags {
-            head.digest = tags.digest(&head, &tag);
+            let mut salt = [0; SALT_BYTES];
+            self.tree.randomness.rng().fill_bytes(&mut salt);
+            head.digest = tags.digest(&head, salt, &tag);
         }
         rebuilt.after.head = head;
         Ok(Some(rebuilt))
@@ -103,25 +127,15 @@ impl<S: TreeStore> Work<'_, S> {
                 Some((node, inner)) => (*node, Arc::clone(inner)),
                 None => return Err(IndexError::Peer("a node was read before its parent").into()),
             };
-            let old = &inner.body;
             let layout = self.tree.layout;
-            let mut body = Body::with_capacity(old.level, old.len() + 1, &layout);
-            let (mut from, mut changed) = (0, false);
+            let mut children = Vec::new();
             while let Some(run) = runs.next_if(|run| parent(run.first) == path) {
-                let until = slot(run.last) + 1;
-                let known = old.entry(slot(run.first), &layout);
-                let written = self.write_run(&run, &mut level, known, rebuilt)?;
-                body.append(old, from..slot(run.first), &layout);
-                changed |= run.first != run.last || written.len() != 1;
-                for written in written {
-                    changed |= !same(&known, &written.entry());
-                    body.push(written.entry(), &layout);
-                }
-                from = until;
+                let known = inner.entry(slot(run.first), &layout);
+                let written = self.write_run(height, &run, &mut level, (known, &mut *rebuilt))?;
+                children.push((slot(run.first)..slot(run.last) + 1, written));
             }
-            if changed {
-                body.append(old, from..old.len(), &layout);
-                parents.insert(path, (node, body));
+            if let Some(change) = renewed(&inner, children, &layout) {
+                parents.insert(path, (node, change));
             }
         }
         Ok(parents)
@@ -132,11 +146,11 @@ impl<S: TreeStore> Work<'_, S> {
         // A node whose next sibling is joined with it.
         let mut bonds: BTreeSet<Path> = BTreeSet::new();
         loop {
-            let runs = runs(level, &bonds);
+            let runs = self.runs(height, level, &bonds)?;
             let mut missing = BTreeSet::new();
             let before = bonds.len();
             for run in runs.iter().filter(|run| run.entries < ENTRIES_MIN) {
-                let siblings = self.inner(height + 1, parent(run.first))?.len();
+                let siblings = self.inner(height + 1, parent(run.first))?.body().len();
                 let other = if slot(run.last) + 1 < siblings {
                     bonds.insert(run.last);
                     run.last + 1
@@ -162,38 +176,84 @@ impl<S: TreeStore> Work<'_, S> {
     }
 
     /// A node that was read and has not changed, to be joined with another.
-    fn copy(&self, height: u8, path: Path) -> Result<(Node, Body), IndexError> {
+    fn copy(&self, height: u8, path: Path) -> Result<(Node, Change), IndexError> {
         let layout = &self.tree.layout;
         if height > 0 {
             let node = self.inners.get(&(height, path)).map_or(0, |(node, _)| *node);
-            let body = self.inner(height, path)?;
-            return Ok((node, body.part(0..body.len(), layout)));
+            return Ok((node, Change::Tags(Vec::new())));
         }
         let leaf = self.leaf(path)?;
         let mut body = leaf.body.part(0..leaf.body.len(), layout);
         body.plains = Wiped::default();
-        Ok((leaf.node, body))
+        Ok((leaf.node, Change::Body(body)))
     }
 
     /// Writes the nodes that siblings, joined and shared out, come to. `known` is the first of them as their parent knows it.
     fn write_run(
         &mut self,
+        height: u8,
         run: &Run,
         level: &mut Level,
-        known: Entry<'_>,
-        rebuilt: &mut Rebuilt,
+        (known, rebuilt): (Entry<'_>, &mut Rebuilt),
     ) -> Result<Vec<Written>, IndexError> {
         let mut joined: Option<Body> = None;
         let mut numbers = Vec::new();
         for path in run.first..=run.last {
-            let Some((node, body)) = level.remove(&path) else { continue };
-            numbers.push(node);
+            let body = match level.remove(&path) {
+                None => continue,
+                Some((node, Change::Tags(tags))) if run.first == run.last => {
+                    let tag = self.retag(height, path, (node, &tags), rebuilt)?;
+                    return Ok(vec![Written::new(&Entry { tag, ..known })]);
+                }
+                Some((node, change)) => {
+                    numbers.push(node);
+                    match change {
+                        Change::Body(body) => body,
+                        Change::Tags(tags) => self.inner(height, path)?.whole(&tags, &self.tree.layout),
+                    }
+                }
+            };
             match &mut joined {
                 None => joined = Some(body),
                 Some(joined) => joined.append(&body, 0..body.len(), &self.tree.layout),
             }
         }
         self.write(joined.unwrap_or_default(), numbers, Some(known), rebuilt)
+    }
+
+    /// Writes an inner node with other tags of some children; returns its own.
+    fn retag(
+        &self,
+        height: u8,
+        path: Path,
+        (node, changed): (Node, &[(usize, Tag)]),
+        rebuilt: &mut Rebuilt,
+    ) -> Result<Tag, IndexError> {
+        let Some(tags) = &self.tree.tags else { return Ok([0; 16]) };
+        let (inner, bytes) = self.inner(height, path)?.retag(tags, changed);
+        let tag = inner.tag;
+        rebuilt.nodes.push((node, Some(Blob(bytes))));
+        rebuilt.after.inners.push((node, Arc::new(inner)));
+        Ok(tag)
+    }
+
+    /// The nodes of a level, those that are joined together.
+    fn runs(&self, height: u8, level: &Level, bonds: &BTreeSet<Path>) -> Result<Vec<Run>, IndexError> {
+        let mut runs: Vec<Run> = Vec::with_capacity(level.len());
+        for (path, (_, change)) in level {
+            let entries = match change {
+                Change::Body(body) => body.len(),
+                Change::Tags(_) => self.inner(height, *path)?.body().len(),
+            };
+            match runs.last_mut() {
+                Some(run) if bonds.contains(&run.last) && run.last + 1 == *path => {
+                    run.last = *path;
+                    run.entries += entries;
+                }
+                Some(_) | None => runs.push(Run { first: *path, last: *path, entries }),
+            }
+        }
+        Ok(runs)
     }
 
     /// Writes a body as one node or several, under the numbers that there are and new ones.
@@ -260,13 +320,14 @@ impl<S: TreeStore> Work<'_, S> {
             .after
             .inners
             .iter()
-            .position(|(written, inner)| *written == root.0 && inner.body.len() == 1)
+            .position(|(written, inner)| *written == root.0 && inner.body().len() == 1)
         {
             let (gone, inner) = rebuilt.after.inners.swap_remove(at);
             rebuilt.nodes.retain(|(written, _)| *written != gone);
             rebuilt.nodes.push((gone, None));
             rebuilt.after.gone.push(gone);
-            root = (inner.body.children[0], inner.body.tags.first().copied().unwrap_or_default());
+            let only = inner.entry(0, &self.tree.layout);
+            root = (only.child, only.tag);
         }
         root
     }
@@ -282,8 +343,7 @@ impl<S: TreeStore> Tree<S> {
         rebuilt: &mut Rebuilt,
     ) -> Result<Written, IndexError> {
         let bytes = body.encode(&self.layout);
-        let tag = self.tags.as_ref().map_or([0; 16], |tags| tags.node(&bytes));
-        rebuilt.nodes.push((node, Some(Blob(bytes))));
+        let (sum, tag) = self.tags.as_ref().map_or_else(Default::default, |tags| tags.node(&bytes));
         let ciphertext = body.ciphertext(0, &self.layout).to_vec();
         let mut plain = Wiped::with_capacity(self.layout.plain_bytes);
         match known {
@@ -292,31 +352,39 @@ impl<S: TreeStore> Tree<S> {
         }
         let written = Written { ciphertext, plain, label: body.labels[0], node, tag };
         if body.level > 0 {
-            rebuilt.after.inners.push((node, Arc::new(Inner { body, tag })));
+            rebuilt.after.inners.push((node, Arc::new(Inner::new(body, &bytes, (sum, tag)))));
         }
+        rebuilt.nodes.push((node, Some(Blob(bytes))));
         Ok(written)
     }
 }
 
-/// The nodes of a level, those that are joined together.
-fn runs(level: &Level, bonds: &BTreeSet<Path>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::with_capacity(level.len());
-    for (path, (_, body)) in level {
-        match runs.last_mut() {
-            Some(run) if bonds.contains(&run.last) && run.last + 1 == *path => {
-                run.last = *path;
-                run.entries += body.len();
-            }
-            Some(_) | None => runs.push(Run { first: *path, last: *path, entries: body.len() }),
+/// What a parent becomes of whose children those of some slots were written; none if it knows them already.
+fn renewed(inner: &Inner, children: Vec<(Range<usize>, Vec<Written>)>, layout: &Layout) -> Option<Change> {
+    let same_but_tag = |slots: &Range<usize>, written: &[Written]| match written {
+        [written] if slots.len() == 1 => {
+            let known = inner.entry(slots.start, layout);
+            let same = (known.ciphertext, known.label, known.child)
+                == (written.ciphertext.as_slice(), written.label, written.node);
+            same.then_some((slots.start, written.tag, known.tag != written.tag))
         }
+        _ => None,
+    };
+    let same: Option<Vec<(usize, Tag, bool)>> =
+        children.iter().map(|(slots, written)| same_but_tag(slots, written)).collect();
+    if let Some(same) = same {
+        let tags: Vec<(usize, Tag)> =
+            same.into_iter().filter(|(_, _, other)| *other).map(|(slot, tag, _)| (slot, tag)).collect();
+        return (!tags.is_empty()).then_some(Change::Tags(tags));
     }
-    runs
-}
-
-/// True if a parent knows a child as it is.
-fn same(known: &Entry<'_>, is: &Entry<'_>) -> bool {
-    known.ciphertext == is.ciphertext
-        && known.label == is.label
-        && known.child == is.child
-        && known.tag == is.tag
+    let old = inner.whole(&[], layout);
+    let mut body = Body::with_capacity(old.level, old.len() + 1, layout);
+    let mut from = 0;
+    for (slots, written) in children {
+        body.append(&old, from..slots.start, layout);
+        written.iter().for_each(|written| body.push(written.entry(), layout));
+        from = slots.end;
+    }
+    body.append(&old, from..old.len(), layout);
+    Some(Change::Body(body))
 }

@@ -56,11 +56,6 @@ impl StagedChange {
         }
         std::mem::take(&mut self.stored)
     }
-
-    /// The same of a change that is none.
-    pub(super) fn into_stored(self) -> Vec<Stored> {
-        self.finish()
-    }
 }
 
 impl Drop for StagedChange {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod malicious;
 mod sharing;
 mod support;
+mod views;

@@ -3,12 +3,13 @@
 //! A node's *path* is the slots from the root down to it, 8 bits each: of two nodes of a level the one with the lesser keys
 //! has the lesser path, and a parent's path is its child's without the last slot.
 
-use super::cache::Inner;
 use super::cipher::lower_bound;
+use super::inner::Inner;
 use super::node::{Body, Tag};
 use super::tags::root_tag;
 use super::{Miss, Tree};
 use crate::error::IndexError;
+use arras_primitives::light_mac::Sum;
 use arras_protocol::Blob;
 use arras_protocol::mope::{Fetch, Fetched, Head, Label, Node, TreeStore};
 use std::collections::{BTreeMap, HashMap};
@@ -172,7 +173,7 @@ impl<'t, S: TreeStore> Work<'t, S> {
         each: &mut dyn FnMut(Landing, Wanted),
     ) -> Result<(), IndexError> {
         let bytes = self.tree.layout.plain_bytes;
-        let inner = self.inner(level, landing.path)?;
+        let inner = self.inner(level, landing.path)?.body();
         let mut from = landing.values.start;
         while from < landing.values.end {
             let value = &plains[from * bytes..(from + 1) * bytes];
@@ -206,8 +207,8 @@ impl<'t, S: TreeStore> Work<'t, S> {
     }
 
     /// An inner node that was read.
-    pub(super) fn inner(&self, level: u8, path: Path) -> Result<&Body, IndexError> {
-        self.inners.get(&(level, path)).map(|(_, inner)| &inner.body).ok_or(NOT_READ)
+    pub(super) fn inner(&self, level: u8, path: Path) -> Result<&Inner, IndexError> {
+        self.inners.get(&(level, path)).map(|(_, inner)| &**inner).ok_or(NOT_READ)
     }
 
     /// A leaf that was read.
@@ -274,12 +275,11 @@ impl<'t, S: TreeStore> Work<'t, S> {
 
     /// Takes in a node's bytes.
     fn accept(&mut self, wanted: Wanted, bytes: &Blob) -> Result<(), IndexError> {
-        if let Some(tags) = &self.tree.tags
-            && !tags.is_node(bytes.as_slice(), &wanted.tag)
-        {
-            return Err(IndexError::Contradicted(
-                "a node of an order-preserving tree is not what was stored",
-            ));
+        let mut sum = Sum::default();
+        if let Some(tags) = &self.tree.tags {
+            const OTHER: IndexError =
+                IndexError::Contradicted("a node of an order-preserving tree is not what was stored");
+            sum = tags.open(bytes.as_slice(), &wanted.tag).ok_or(OTHER)?;
         }
         let mut body = self.tree.layout.decode(bytes.as_slice())?;
         if wanted.level != UNKNOWN && body.level != wanted.level {
@@ -293,13 +293,13 @@ impl<'t, S: TreeStore> Work<'t, S> {
             return Ok(());
         }
         body.open(&self.tree.cipher)?;
-        let inner = Arc::new(Inner { body, tag: wanted.tag });
+        let inner = Arc::new(Inner::new(body, bytes.as_slice(), (sum, wanted.tag)));
         self.tree.shared.keep(self.head.version, wanted.node, &inner);
         self.place_inner(wanted, inner)
     }
 
     fn place_inner(&mut self, wanted: Wanted, inner: Arc<Inner>) -> Result<(), IndexError> {
-        let level = inner.body.level;
+        let level = inner.body().level;
         if wanted.level == UNKNOWN {
             self.height = level;
         } else if level != wanted.level {
@@ -315,15 +315,14 @@ impl<'t, S: TreeStore> Work<'t, S> {
             let (node, at) = (above(path, level), slot(above(path, level - 1)));
             let next = match side {
                 Side::Left => at.checked_sub(1),
-                Side::Right => {
-                    Some(at + 1).filter(|next| self.inner(level, node).is_ok_and(|inner| *next < inner.len()))
-                }
+                Side::Right => Some(at + 1)
+                    .filter(|next| self.inner(level, node).is_ok_and(|inner| *next < inner.body().len())),
             };
             let Some(next) = next else { continue };
             let mut path = child(node, next);
             for level in (1..level).rev() {
                 self.load_at(level, &[path]).await?;
-                let last = self.inner(level, path)?.len() - 1;
+                let last = self.inner(level, path)?.body().len() - 1;
                 path = child(path, if side == Side::Left { last } else { 0 });
             }
             return Ok(Some(path));
@@ -334,7 +333,7 @@ impl<'t, S: TreeStore> Work<'t, S> {
     /// The first key of the next leaf, as the nodes above this one's know it; none at the end of the tree.
     pub(super) fn next_first(&self, path: Path) -> Result<Option<First<'_>>, IndexError> {
         for level in 1..=self.height {
-            let inner = self.inner(level, above(path, level))?;
+            let inner = self.inner(level, above(path, level))?.body();
             let next = slot(above(path, level - 1)) + 1;
             if next < inner.len() {
                 let ciphertext = inner.ciphertext(next, &self.tree.layout);
@@ -372,6 +371,10 @@ impl<S: TreeStore> Tree<S> {
         }
         if let Some(tags) = &self.tags {
             tags.check(&fetched.head)?;
+            if self.shared.cache().is_refused(&fetched.head) {
+                const DENIED: &str = "the keeper of an order-preserving tree denied a change that it applied";
+                return Err(IndexError::Contradicted(DENIED));
+            }
         }
         self.shared.adopt(fetched.head, self.tags.is_some());
         nodes.push(fetched.head.root);

@@ -20,10 +20,9 @@ pub(super) fn check_version<T>(tree: &Tree<T>, version: u64) -> Result<(), Refus
     }
 }
 
-/// Takes the index to its next version. `step`: the change's position in its write.
+/// Takes the index to its next version.
 pub(super) fn apply<T: DerefMut<Target: Write>>(
     tree: &mut Tree<T>,
-    step: u32,
     revision: &Revision,
 ) -> Result<(), Refusal> {
     if !tree.layout.scheme.hides_equality() {
@@ -47,11 +46,6 @@ pub(super) fn apply<T: DerefMut<Target: Write>>(
         }
     }
     for entry in &revision.inserted {
-        if let Some((lower, upper)) = &entry.equals
-            && find_entry(tree, (&bound(lower), &bound(upper)), &entry.sealed)?.is_some()
-        {
-            return Err(Refusal::Conflict { step });
-        }
         match place(tree, entry)? {
             (path, None) => put(tree, path, &[entry.stored.as_slice(), entry.sealed.as_bytes()].concat())?,
             (_, Some(_)) => return malformed("a ciphertext that another entry has"),

@@ -1,7 +1,8 @@
 //! Parts of writes that are too large for one request.
 
-use super::{FINISHED, OPERATIONS, apply, mark, name};
+use super::{FINISHED, OPERATIONS, mark, name};
 use crate::backend::storage;
+use crate::halves;
 use arras_protocol::limits::{STEPS_MAX, WRITE_BYTES_MAX};
 use arras_protocol::write::{self, Step};
 use arras_protocol::{Blob, OperationId, Protocol, Refusal, codec};
@@ -52,7 +53,7 @@ pub(super) fn apply_all(
             if *position >= most {
                 return Err(Refusal::Limit(format!("more than {STEPS_MAX} steps in one write")));
             }
-            apply(writer, *position, step)?;
+            halves::apply(writer, *position, step)?;
             *position = position.saturating_add(1);
         }
     }

@@ -76,7 +76,7 @@ impl Analysis<'_> {
                 self.understand_tokens(tokens);
                 Ok(())
             }
-            Some(_) | None => self.expression(expression, scope, "ORDER BY"),
+            Some(_) | None => self.order_by_value(expression, scope),
         }
     }
 
@@ -107,8 +107,7 @@ impl Analysis<'_> {
                 Ok(())
             }
             Some(Distinct::Distinct) => {
-                if results.iter().all(ResultColumn::is_plain) || matches!(mode, Mode::Term(..) | Mode::Unread)
-                {
+                if results.iter().all(ResultColumn::is_plain) || matches!(mode, Mode::Term(..)) {
                     return Ok(());
                 }
                 self.distinct_rows(select, results, ordered, scope)
@@ -170,7 +169,7 @@ impl What {
     fn terms(&self) -> usize {
         match self {
             Self::Sealed(encryption, true) => encryption.terms().count(),
-            Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Fold(..) => 0,
+            Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Term | Self::Fold(..) => 0,
         }
     }
 }

@@ -221,6 +221,12 @@ impl Analysis<'_> {
             let what = self.column_item(&reference, tokens, alias, grouped, mode)?;
             return Ok(ResultColumn { name: Some(name), what });
         }
+        if matches!(mode, Mode::Top | Mode::Relation)
+            && let Some(what) = self.chosen(expression, scope)?
+        {
+            let name = if matches!(expression, Expr::Case { .. }) { "case" } else { "coalesce" };
+            return Ok(ResultColumn { name: Some(alias.map_or_else(|| name.to_owned(), name_of)), what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| function_name.clone(), name_of);
@@ -261,7 +267,7 @@ impl Analysis<'_> {
                 }
                 self.need(reference, "a comparison", Some(term))?;
                 self.replace_with_term(reference, term);
-                Ok(What::Plain)
+                Ok(What::Term)
             }
             Mode::Top | Mode::Relation => {
                 self.keep(reference);
@@ -325,7 +331,7 @@ impl Analysis<'_> {
             ("min" | "max", Mode::Term(Term::Order, with)) if with.encryption.id == encryption.id => {
                 self.need(&reference, &reader, Some(Term::Order))?;
                 self.replace_with_term(&reference, Term::Order);
-                What::Plain
+                What::Term
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need(&reference, &reader, Some(Term::Order))?;

@@ -21,6 +21,7 @@ fn what_touches_nothing_encrypted_is_unchanged() {
         ("SELECT count(*) FROM accounts", "unchanged"),
         ("VACUUM accounts", "unchanged"),
         ("TRUNCATE accounts", "unchanged"),
+        ("GRANT SELECT ON accounts TO PUBLIC", "unchanged"),
         ("DELETE FROM accounts WHERE id = 4", "unchanged"),
         ("UPDATE payments SET note = upper(note) WHERE id IN (SELECT id FROM notes)", "unchanged"),
         ("SELECT id FROM accounts WHERE memo IS NOT NULL", "unchanged"),
@@ -73,7 +74,8 @@ fn results_are_opened_and_stars_show_no_terms() {
         (
             "SELECT * FROM accounts",
             "SELECT \"accounts\".\"id\", \"accounts\".\"owner\", \"accounts\".\"balance\", \"accounts\".\"opened\", \
-             \"accounts\".\"memo\" FROM accounts => plain, accounts.owner, accounts.balance, accounts.opened, accounts.memo",
+             \"accounts\".\"memo\", \"accounts\".\"closed\" FROM accounts => plain, accounts.owner, accounts.balance, \
+             accounts.opened, accounts.memo, accounts.closed",
         ),
         (
             "SELECT n.*, a.owner o, f.* FROM notes n, accounts a, f(1)",
@@ -124,6 +126,39 @@ fn aggregates_groups_and_duplicates() {
              WINDOW w AS (ORDER BY opened)",
             "SELECT rank() OVER (PARTITION BY \"owner$eq\" ORDER BY \"balance$ord\" DESC), lag(balance) OVER w FROM \
              accounts WINDOW w AS (ORDER BY \"opened$ord\") => plain, accounts.balance",
+        ),
+    ]);
+}
+
+#[test]
+fn extremes_choices_and_conditions() {
+    check(&[
+        (
+            "SELECT id FROM accounts GROUP BY id HAVING max(balance) > 5 AND min(balance) = $1 ORDER BY max(balance) DESC",
+            "SELECT id FROM accounts GROUP BY id HAVING max(\"balance$ord\") > bound('02', ‹Greater 5›) AND \
+             min(\"balance$ord\") = bound('02', ‹Equal $1›) ORDER BY max(\"balance$ord\") DESC",
+        ),
+        (
+            "SELECT coalesce(balance, 0), CASE WHEN owner = 'x' THEN NULL ELSE a.memo END AS m FROM accounts a",
+            "SELECT coalesce(balance, ‹sealed 0›), CASE WHEN \"owner$eq\" = ‹eq x› THEN ‹sealed NULL› ELSE a.memo END AS m \
+             FROM accounts a => accounts.balance, accounts.memo",
+        ),
+        (
+            "SELECT coalesce(memo, a.owner) FROM accounts a",
+            "0A000 25: column accounts.owner is encrypted: a choice among values of several columns cannot read it",
+        ),
+        (
+            "SELECT coalesce(memo, note) FROM accounts, payments",
+            "0A000 23: a value of column accounts.memo is chosen beside one that the server computes",
+        ),
+        (
+            "SELECT id FROM accounts WHERE closed AND NOT accounts.closed OR (closed)",
+            "SELECT id FROM accounts WHERE (\"closed$eq\" = ‹eq true›) AND NOT (accounts.\"closed$eq\" = ‹eq true›) OR \
+             ((\"closed$eq\" = ‹eq true›))",
+        ),
+        (
+            "SELECT id FROM accounts WHERE balance OR id = 1",
+            "0A000 31: column accounts.balance is encrypted: OR cannot read it",
         ),
     ]);
 }
@@ -194,8 +229,9 @@ fn rows_are_stored_with_their_terms() {
             "UPDATE accounts SET balance = 7, memo = NULL WHERE id = $1 RETURNING *",
             "UPDATE accounts SET \"balance\" = ‹sealed 7›, \"balance$eq\" = ‹eq 7›, \"balance$ord\" = label('02', ‹ord 7›), \
              \"memo\" = ‹sealed NULL› WHERE id = ‹$1› RETURNING \"accounts\".\"id\", \"accounts\".\"owner\", \
-             \"accounts\".\"balance\", \"accounts\".\"opened\", \"accounts\".\"memo\" => plain, accounts.owner, \
-             accounts.balance, accounts.opened, accounts.memo",
+             \"accounts\".\"balance\", \"accounts\".\"opened\", \"accounts\".\"memo\", \
+             \"accounts\".\"closed\" => plain, accounts.owner, accounts.balance, accounts.opened, accounts.memo, \
+             accounts.closed",
         ),
         (
             "DELETE FROM accounts USING payments WHERE payer = accounts.owner RETURNING accounts.id",
@@ -313,6 +349,24 @@ fn new_values_from_old_ones_are_computed_by_the_proxy() {
 }
 
 #[test]
+fn a_column_is_set_to_one_of_several_values() {
+    check(&[
+        (
+            "UPDATE accounts SET owner = (CASE WHEN (id = $1) THEN 'a' WHEN memo IS NULL THEN owner ELSE NULL END), id = 1 \
+             WHERE id IN ($1, 2)",
+            "UPDATE accounts SET \"owner\" = (CASE WHEN (id = ‹$1›) THEN ‹sealed a› WHEN memo IS NULL THEN owner ELSE ‹sealed \
+             NULL› END), \"owner$eq\" = (CASE WHEN (id = ‹$1›) THEN ‹eq a› WHEN memo IS NULL THEN \"owner$eq\" ELSE ‹eq NULL› \
+             END), id = 1 WHERE id IN (‹$1›, 2)",
+        ),
+        (
+            "UPDATE accounts SET balance = coalesce(balance, $1)",
+            "UPDATE accounts SET \"balance\" = coalesce(balance, ‹sealed $1›), \"balance$eq\" = coalesce(\"balance$eq\", ‹eq \
+             $1›), \"balance$ord\" = coalesce(\"balance$ord\", label('02', ‹ord $1›))",
+        ),
+    ]);
+}
+
+#[test]
 fn rows_are_copied_through_the_proxy() {
     check(&[
         (
@@ -323,8 +377,8 @@ fn rows_are_copied_through_the_proxy() {
         ),
         (
             "COPY public.accounts TO stdout",
-            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\" FROM public.accounts => plain, accounts.owner, \
-             accounts.balance, accounts.opened, accounts.memo to CopyFormat { csv: false, delimiter: 9, null: \"\\\\N\", \
+            "SELECT \"id\", \"owner\", \"balance\", \"opened\", \"memo\", \"closed\" FROM public.accounts => plain, \
+             accounts.owner, accounts.balance, accounts.opened, accounts.memo, accounts.closed to CopyFormat { csv: false, delimiter: 9, null: \"\\\\N\", \
              header: false, quote: 34, escape: 34 }",
         ),
         (
@@ -414,6 +468,54 @@ fn what_cannot_be_done_is_refused_with_its_place() {
             "0A000 1: column accounts.owner is encrypted: a UNION without ALL, an INTERSECT or an EXCEPT cannot read it, nor \
              can one with another column",
         ),
+    ]);
+}
+
+#[test]
+fn labels_and_terms_are_never_taken_for_values() {
+    check(&[
+        (
+            "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY balance) FROM accounts",
+            "0A000 52: column accounts.balance is encrypted: function percentile_disc() WITHIN GROUP cannot read it",
+        ),
+        (
+            "SELECT count(*) OVER (ORDER BY balance RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM accounts",
+            "0A000 32: column accounts.balance is encrypted: a RANGE by distance cannot read it",
+        ),
+        (
+            "SELECT count(*) OVER (ORDER BY balance ROWS 2 PRECEDING) FROM accounts",
+            "SELECT count(*) OVER (ORDER BY \"balance$ord\" ROWS 2 PRECEDING) FROM accounts",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner IN (SELECT payer FROM payments UNION SELECT 'x')",
+            "0A000 31: column accounts.owner is encrypted: a comparison with what is not a column of the same key cannot \
+             read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE EXISTS (SELECT owner FROM accounts EXCEPT SELECT owner FROM accounts)",
+            "0A000 1: column accounts.owner is encrypted: a UNION without ALL, an INTERSECT or an EXCEPT cannot read it, \
+             nor can one with another column",
+        ),
+        (
+            "SELECT id FROM accounts WHERE EXISTS (SELECT DISTINCT owner FROM accounts OFFSET 1)",
+            "SELECT id FROM accounts WHERE EXISTS (SELECT DISTINCT ON (\"owner$eq\") owner FROM accounts OFFSET 1)",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner IN (SELECT payer FROM payments EXCEPT SELECT owner FROM payments)",
+            "SELECT id FROM accounts WHERE \"owner$eq\" IN (SELECT \"payer$eq\" FROM payments EXCEPT SELECT \"owner$eq\" \
+             FROM payments)",
+        ),
+        (
+            "SELECT id FROM accounts WHERE owner = (SELECT note FROM payments)",
+            "0A000 31: column accounts.owner is encrypted: a comparison with what is not a column of the same key cannot \
+             read it",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_place() {
+    check(&[
         (
             "CREATE VIEW v AS SELECT owner FROM accounts",
             "0A000 36: accounts is encrypted or has encrypted columns, and this use of it is not understood",
@@ -425,6 +527,10 @@ fn what_cannot_be_done_is_refused_with_its_place() {
         (
             "SELECT \"owner$eq\" FROM accounts",
             "0A000 8: \"owner$eq\" is encrypted or has encrypted columns, and this use of it is not understood",
+        ),
+        (
+            "SELECT id FROM accounts WHERE U&\"b\\0061lance\" = 'x'",
+            "0A000 31: a name in Unicode escapes is not read where encrypted tables are",
         ),
         (
             "SELECT id FROM (TABLE accounts) x",

@@ -9,155 +9,144 @@ use crate::text::{Lexemes, name_of, statements};
 use proptest::prelude::*;
 use sqlparser::tokenizer::Token;
 
-const ENCRYPTED: [&str; 5] = ["owner", "balance", "opened", "memo", "secret"];
+const ENCRYPTED: [&str; 6] = ["owner", "balance", "opened", "memo", "closed", "secret"];
+
+/// Expressions around one.
+const ONE: &[&str] = &[
+    "lower(#)",
+    "(#)",
+    "-#",
+    "NOT #",
+    "#::text",
+    "CAST(# AS int)",
+    "# IS NULL",
+    "# IS NOT NULL",
+    "# IS TRUE",
+    "count(#)",
+    "min(#)",
+    "sum(#)",
+    "array_agg(#)",
+    "coalesce(#, 1)",
+    "ROW(#)",
+    "(#).x",
+    "#[1]",
+    "ARRAY[#]",
+    "extract(year FROM #)",
+    "substring(# from 1 for 2)",
+    "trim(both from #)",
+    "# COLLATE \"C\"",
+    "(SELECT #)",
+    "EXISTS (SELECT # FROM notes)",
+    "# IN (SELECT # FROM payments)",
+    "json_build_object('k', #)",
+    "overlay(# placing 'x' from 1)",
+    "# AT TIME ZONE 'UTC'",
+    "# IS DISTINCT FROM 1",
+    "position('x' in #)",
+    "xmlelement(name x, #)",
+    "# BETWEEN 1 AND 2",
+    "# IN (1, 2)",
+    "# = ANY($2)",
+    "rank() OVER (ORDER BY #)",
+    "lag(#) OVER (PARTITION BY #)",
+    "# LIKE 'x%'",
+    "GREATEST(#, 1)",
+    "nullif(#, 1)",
+    "(SELECT max(#) FROM accounts)",
+    "CASE # WHEN 1 THEN 2 END",
+    "CASE WHEN # THEN 1 ELSE # END",
+    "normalize(#)",
+    "ceil(#)",
+    "# IS JSON",
+    "make_date(year => #)",
+    "(#, 1)",
+    "string_agg(#, ',' ORDER BY #)",
+    "count(*) FILTER (WHERE #)",
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY #)",
+    "INTERVAL '1 day' * #",
+];
+
+/// Expressions around two.
+const TWO: &[&str] = &[
+    "# = @",
+    "# <> @",
+    "# < @",
+    "# >= @",
+    "# + @",
+    "# || @",
+    "# AND @",
+    "# OR @",
+    "# -> @",
+    "# ~ @",
+    "# @> @",
+    "(#, @) = (1, 2)",
+    "# IN (@, 3)",
+    "# BETWEEN @ AND 9",
+    "# OPERATOR(pg_catalog.=) @",
+    "# IS NOT DISTINCT FROM @",
+    "# = ANY(ARRAY[@])",
+    "# < ALL(@)",
+    "f(#, @)",
+    "CASE WHEN # = @ THEN 1 END",
+    "# SIMILAR TO @",
+    "# ILIKE @",
+    "(#, id) IN ((@, 1))",
+    "# = (SELECT @ FROM accounts LIMIT 1)",
+];
+
+/// Statements around two.
+const STATEMENTS: &[&str] = &[
+    "SELECT # FROM accounts a",
+    "SELECT id FROM accounts a WHERE #",
+    "SELECT id FROM accounts a ORDER BY #",
+    "SELECT id FROM accounts a LIMIT #",
+    "SELECT count(*) FROM accounts a GROUP BY # HAVING @",
+    "SELECT DISTINCT #, @ FROM accounts a ORDER BY 1",
+    "SELECT DISTINCT ON (#) @ FROM accounts a",
+    "SELECT * FROM (SELECT id, owner AS secret FROM accounts a WHERE #) x WHERE secret = 'x' OR x.secret || 'y' = @",
+    "WITH w AS (SELECT # AS secret FROM accounts a) SELECT secret FROM w WHERE secret = 'x'",
+    "SELECT 1 FROM accounts a JOIN payments p ON #",
+    "SELECT 1 FROM accounts a, LATERAL (SELECT # AS y) l",
+    "SELECT 1 FROM accounts a, generate_series(1, #) g",
+    "SELECT # FROM accounts a UNION ALL SELECT @ FROM accounts a",
+    "INSERT INTO accounts (id, owner) VALUES (1, #)",
+    "INSERT INTO notes (body) SELECT # FROM accounts a",
+    "INSERT INTO accounts (id, owner) VALUES (1, 'x') ON CONFLICT (owner) DO UPDATE SET id = #",
+    "UPDATE accounts a SET id = # WHERE @",
+    "UPDATE notes SET body = # FROM accounts a",
+    "DELETE FROM accounts a WHERE # RETURNING @",
+    "EXPLAIN SELECT # FROM accounts a",
+    "CREATE INDEX ON accounts ((#))",
+    "SELECT # FROM accounts a WINDOW w AS (PARTITION BY @)",
+    "MERGE INTO notes n USING accounts a ON # WHEN MATCHED THEN DELETE",
+    "CREATE TABLE copies AS SELECT # FROM accounts a",
+    "CREATE VIEW v AS SELECT # FROM accounts a",
+    "SELECT # INTO copies FROM accounts a",
+    "COPY (SELECT # FROM accounts a) TO STDOUT",
+    "PREPARE q AS SELECT # FROM accounts a",
+    "DECLARE c CURSOR FOR SELECT # FROM accounts a",
+];
+
+const COLUMNS: &[&str] =
+    &["owner", "balance", "opened", "memo", "closed", "id", "a.owner", "a.balance", "accounts.memo"];
+const CONSTANTS: &[&str] =
+    &["1", "'x'", "$1", "NULL", "DATE '2020-01-01'", "'{a,b}'", "true", "\"owner\"", "a"];
 
 /// Expressions of all sorts, most of which PostgreSQL takes.
 fn expression() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        prop::sample::select(vec![
-            "owner",
-            "balance",
-            "opened",
-            "memo",
-            "id",
-            "a.owner",
-            "a.balance",
-            "accounts.memo"
-        ]),
-        prop::sample::select(vec![
-            "1",
-            "'x'",
-            "$1",
-            "NULL",
-            "DATE '2020-01-01'",
-            "'{a,b}'",
-            "true",
-            "\"owner\"",
-            "a"
-        ]),
-    ]
-    .prop_map(str::to_owned);
+    let leaf =
+        prop_oneof![prop::sample::select(COLUMNS), prop::sample::select(CONSTANTS)].prop_map(str::to_owned);
     leaf.prop_recursive(4, 24, 3, |inner| {
-        let one = prop::sample::select(vec![
-            "lower(#)",
-            "(#)",
-            "-#",
-            "NOT #",
-            "#::text",
-            "CAST(# AS int)",
-            "# IS NULL",
-            "# IS NOT NULL",
-            "# IS TRUE",
-            "count(#)",
-            "min(#)",
-            "sum(#)",
-            "array_agg(#)",
-            "coalesce(#, 1)",
-            "ROW(#)",
-            "(#).x",
-            "#[1]",
-            "ARRAY[#]",
-            "extract(year FROM #)",
-            "substring(# from 1 for 2)",
-            "trim(both from #)",
-            "# COLLATE \"C\"",
-            "(SELECT #)",
-            "EXISTS (SELECT # FROM notes)",
-            "# IN (SELECT # FROM payments)",
-            "json_build_object('k', #)",
-            "overlay(# placing 'x' from 1)",
-            "# AT TIME ZONE 'UTC'",
-            "# IS DISTINCT FROM 1",
-            "position('x' in #)",
-            "xmlelement(name x, #)",
-            "# BETWEEN 1 AND 2",
-            "# IN (1, 2)",
-            "# = ANY($2)",
-            "rank() OVER (ORDER BY #)",
-            "lag(#) OVER (PARTITION BY #)",
-            "# LIKE 'x%'",
-            "GREATEST(#, 1)",
-            "nullif(#, 1)",
-            "(SELECT max(#) FROM accounts)",
-            "CASE # WHEN 1 THEN 2 END",
-            "CASE WHEN # THEN 1 ELSE # END",
-            "normalize(#)",
-            "ceil(#)",
-            "# IS JSON",
-            "make_date(year => #)",
-            "(#, 1)",
-            "string_agg(#, ',' ORDER BY #)",
-            "count(*) FILTER (WHERE #)",
-            "percentile_cont(0.5) WITHIN GROUP (ORDER BY #)",
-            "INTERVAL '1 day' * #",
-        ]);
-        let two = prop::sample::select(vec![
-            "# = @",
-            "# <> @",
-            "# < @",
-            "# >= @",
-            "# + @",
-            "# || @",
-            "# AND @",
-            "# OR @",
-            "# -> @",
-            "# ~ @",
-            "# @> @",
-            "(#, @) = (1, 2)",
-            "# IN (@, 3)",
-            "# BETWEEN @ AND 9",
-            "# OPERATOR(pg_catalog.=) @",
-            "# IS NOT DISTINCT FROM @",
-            "# = ANY(ARRAY[@])",
-            "# < ALL(@)",
-            "f(#, @)",
-            "CASE WHEN # = @ THEN 1 END",
-            "# SIMILAR TO @",
-            "# ILIKE @",
-            "(#, id) IN ((@, 1))",
-            "# = (SELECT @ FROM accounts LIMIT 1)",
-        ]);
         prop_oneof![
-            (one, inner.clone()).prop_map(|(form, inner)| form.replace('#', &inner)),
-            (two, inner.clone(), inner)
+            (prop::sample::select(ONE), inner.clone()).prop_map(|(form, inner)| form.replace('#', &inner)),
+            (prop::sample::select(TWO), inner.clone(), inner)
                 .prop_map(|(form, left, right)| form.replace('#', &left).replace('@', &right)),
         ]
     })
 }
 
 fn statement() -> impl Strategy<Value = String> {
-    let forms = prop::sample::select(vec![
-        "SELECT # FROM accounts a",
-        "SELECT id FROM accounts a WHERE #",
-        "SELECT id FROM accounts a ORDER BY #",
-        "SELECT id FROM accounts a LIMIT #",
-        "SELECT count(*) FROM accounts a GROUP BY # HAVING @",
-        "SELECT DISTINCT #, @ FROM accounts a ORDER BY 1",
-        "SELECT DISTINCT ON (#) @ FROM accounts a",
-        "SELECT * FROM (SELECT id, owner AS secret FROM accounts a WHERE #) x WHERE secret = 'x' OR x.secret || 'y' = @",
-        "WITH w AS (SELECT # AS secret FROM accounts a) SELECT secret FROM w WHERE secret = 'x'",
-        "SELECT 1 FROM accounts a JOIN payments p ON #",
-        "SELECT 1 FROM accounts a, LATERAL (SELECT # AS y) l",
-        "SELECT 1 FROM accounts a, generate_series(1, #) g",
-        "SELECT # FROM accounts a UNION ALL SELECT @ FROM accounts a",
-        "INSERT INTO accounts (id, owner) VALUES (1, #)",
-        "INSERT INTO notes (body) SELECT # FROM accounts a",
-        "INSERT INTO accounts (id, owner) VALUES (1, 'x') ON CONFLICT (owner) DO UPDATE SET id = #",
-        "UPDATE accounts a SET id = # WHERE @",
-        "UPDATE notes SET body = # FROM accounts a",
-        "DELETE FROM accounts a WHERE # RETURNING @",
-        "EXPLAIN SELECT # FROM accounts a",
-        "CREATE INDEX ON accounts ((#))",
-        "SELECT # FROM accounts a WINDOW w AS (PARTITION BY @)",
-        "MERGE INTO notes n USING accounts a ON # WHEN MATCHED THEN DELETE",
-        "CREATE TABLE copies AS SELECT # FROM accounts a",
-        "CREATE VIEW v AS SELECT # FROM accounts a",
-        "SELECT # INTO copies FROM accounts a",
-        "COPY (SELECT # FROM accounts a) TO STDOUT",
-        "PREPARE q AS SELECT # FROM accounts a",
-        "DECLARE c CURSOR FOR SELECT # FROM accounts a",
-    ]);
-    (forms, expression(), expression())
+    (prop::sample::select(STATEMENTS), expression(), expression())
         .prop_map(|(form, left, right)| form.replace('#', &left).replace('@', &right))
 }
 
@@ -200,8 +189,35 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
         || tokens.is_word(end, "union")
         || tokens.is_word(end, "over")
         || matches!(tokens.token(end), None | Some(Token::Comma | Token::RParen | Token::Eq));
-    null || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
+    null || chosen(tokens, start)
+        || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
         || (opens && closes && in_list(tokens, start))
+}
+
+/// Is a token a value that `coalesce` or `CASE` gives: an argument alone, or alone behind `THEN` or `ELSE`?
+fn chosen(tokens: &Lexemes, start: usize) -> bool {
+    if start > 0 && (tokens.is_word(start - 1, "then") || tokens.is_word(start - 1, "else")) {
+        let end = start + if matches!(tokens.token(start + 1), Some(Token::Period)) { 3 } else { 1 };
+        return ["when", "else", "end"].iter().any(|word| tokens.is_word(end, word));
+    }
+    let mut depth = 0_usize;
+    for at in (0..start).rev() {
+        match tokens.token(at) {
+            Some(Token::RParen) => depth += 1,
+            Some(Token::LParen) if depth == 0 => return at > 0 && tokens.is_word(at - 1, "coalesce"),
+            Some(Token::LParen) => depth -= 1,
+            Some(
+                Token::Comma
+                | Token::Word(_)
+                | Token::Placeholder(_)
+                | Token::SingleQuotedString(_)
+                | Token::Number(..),
+            ) => {}
+            _ if depth > 0 => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Is a token in a list of results or of columns: does the nearest opening of its level begin one?

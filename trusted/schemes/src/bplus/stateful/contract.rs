@@ -57,7 +57,7 @@ impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> EncryptedIndex
             let alone = place
                 .downcast::<OwnedMutexGuard<()>>()
                 .map_err(|_| IndexError::Caller("a place of another index"))?;
-            let mut staged = self.stage_values(*alone, (&insert, &remove), true).await?;
+            let mut staged = self.stage_values(*alone, (&insert, &remove)).await?;
             let part = staged.whole();
             let finish = move || {
                 // One that fits no longer shows at the next message: the server is at another version then.

@@ -1,19 +1,10 @@
 //! Insertions, deletions and look-ups against a sorted map.
 
-use super::support::{Counted, Values, bytes, check, every, open, settings};
+use super::support::{Counted, Values, bytes, check, every, open, run, settings};
 use crate::error::IndexError;
 use crate::mope::{Form, Kind, Place, Settings, Tree};
 use proptest::prelude::*;
 use std::ops::Bound;
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let waker = std::task::Waker::noop();
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-        std::task::Poll::Ready(done) => done,
-        std::task::Poll::Pending => panic!("a keeper in memory answers at once"),
-    }
-}
 
 /// Enters values, in the tree and in the map.
 fn insert(tree: &Tree<Counted>, values: &mut Values, batch: &[Vec<u8>]) {

@@ -1,16 +1,7 @@
 //! Several clients of one tree, and what is left of a change that nobody finished.
 
-use super::support::{Counted, Values, bytes, check, open, settings};
+use super::support::{Counted, Values, bytes, check, open, run, settings};
 use crate::mope::{Kind, Place, Tree};
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let waker = std::task::Waker::noop();
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-        std::task::Poll::Ready(done) => done,
-        std::task::Poll::Pending => panic!("a keeper in memory answers at once"),
-    }
-}
 
 fn values(of: impl IntoIterator<Item = u64>) -> Values {
     bytes(of).into_iter().map(|value| (value, 1)).collect()

@@ -17,11 +17,24 @@ pub(super) type Values = BTreeMap<Vec<u8>, u32>;
 pub(super) struct Counted {
     pub(super) store: Arc<MemoryStore>,
     pub(super) rounds: Arc<AtomicUsize>,
-    /// Changes that were applied, if they are to be kept.
-    pub(super) changes: Option<Arc<Mutex<Vec<TreeChange>>>>,
+    /// What was sent, if that is to be kept.
+    pub(super) sent: Option<Arc<Mutex<Vec<Sent>>>>,
+}
+
+/// A message to the keeper.
+#[derive(Clone, Debug)]
+pub(super) enum Sent {
+    Fetch(Fetch),
+    Commit(TreeChange),
 }
 
 impl Counted {
+    fn note(&self, sent: impl FnOnce() -> Sent) {
+        if let Some(messages) = &self.sent {
+            messages.lock().unwrap().push(sent());
+        }
+    }
+
     pub(super) fn rounds(&self) -> usize {
         self.rounds.swap(0, Ordering::Relaxed)
     }
@@ -30,14 +43,21 @@ impl Counted {
 impl TreeStore for Counted {
     fn fetch(&self, fetch: Fetch) -> Round<'_, Fetched> {
         self.rounds.fetch_add(1, Ordering::Relaxed);
+        self.note(|| Sent::Fetch(fetch.clone()));
         self.store.fetch(fetch)
     }
 
     fn commit(&self, change: TreeChange) -> Round<'_, bool> {
-        if let Some(changes) = &self.changes {
-            changes.lock().unwrap().push(change.clone());
-        }
+        self.note(|| Sent::Commit(change.clone()));
         self.store.commit(change)
+    }
+}
+
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("a keeper in memory answers at once"),
     }
 }
 

@@ -10,6 +10,7 @@
 
 use super::FhOpe;
 use super::list::List;
+use crate::bplus::Present;
 use crate::contract::State;
 use crate::error::IndexError;
 use crate::ore::StatefulScheme;
@@ -81,12 +82,16 @@ impl FhOpe {
 }
 
 impl FhOpe {
-    /// The tree of an index and its version, as its changes left them in the caller's state: for
-    /// [`crate::bplus::StatefulBPlus::at_version`].
+    /// The tree of an index, its version and its entries, as its changes left them in the caller's state: for
+    /// [`crate::bplus::StatefulBPlus::taken_up`].
     ///
     /// # Errors
     /// [`IndexError::State`] if the records cannot be read or are not those of one tree.
-    pub fn saved(index: IndexId, width: Width, state: &dyn State) -> Result<(Self, u64), IndexError> {
+    pub fn saved(
+        index: IndexId,
+        width: Width,
+        state: &dyn State,
+    ) -> Result<(Self, u64, Present), IndexError> {
         let mut records = Vec::new();
         let prefix = index.as_bytes();
         // Not all records of the index: what its documents are like is among them.
@@ -97,8 +102,17 @@ impl FhOpe {
         let version = state.read(&[prefix.as_slice(), crate::bplus::VERSION_RECORD].concat())?;
         records
             .extend(version.map(|version| (crate::bplus::VERSION_RECORD.to_vec(), Zeroizing::new(version))));
+        let entries = [prefix.as_slice(), &[crate::bplus::ENTRY_RECORD]].concat();
+        let (mut present, mut named) = (Present::default(), true);
+        state.each(&entries, &mut |name, _| {
+            named &= name.strip_prefix(entries.as_slice()).is_some_and(|name| present.restore(name));
+        })?;
         let records = records.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
-        Self::from_records(width, records).map_err(|error| IndexError::State(error.to_string()))
+        let saved = Self::from_records(width, records).and_then(|(tree, version)| match named {
+            true => Ok((tree, version, present)),
+            false => Err(MalformedState("a record of another name")),
+        });
+        saved.map_err(|error| IndexError::State(error.to_string()))
     }
 
     /// Takes up the records that an index's changes left ([`crate::contract::StateChange`]), their names without the
@@ -116,7 +130,9 @@ impl FhOpe {
         };
         for (name, value) in records {
             match name.split_first() {
-                Some((&crate::bplus::CIPHERTEXT_RECORD, ciphertext)) => {
+                Some((&crate::bplus::CIPHERTEXT_RECORD, _)) => {
+                    let (ciphertext, value) =
+                        value.split_at_checked(8).ok_or(MalformedState("a record's length"))?;
                     if !tree.restore(number(value)?, number(ciphertext)?) {
                         return Err(MalformedState("records that are not of one tree"));
                     }

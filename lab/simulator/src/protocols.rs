@@ -1,0 +1,157 @@
+//! What the simulator knows of each protocol: how a server lies in its replies, and what of its changes must never come twice.
+
+use crate::lies::Lie;
+use crate::watch::{Once, Seen};
+use arras_protocol::write::{Step, Write};
+use arras_protocol::{Protocol, ProtocolId, arx_eq, arx_range, bplus, codec, documents, pope, unique};
+
+/// Makes a lie of a reply of a protocol.
+pub(crate) fn tell(lie: Lie, protocol: ProtocolId, reply: &mut Vec<u8>) {
+    if protocol == documents::Documents::ID {
+        told_of::<documents::Documents>(lie, reply, |response| {
+            if let documents::Response::Documents { documents, more, .. } = response {
+                lie.of(documents);
+                *more = *more && lie != Lie::Withhold;
+            }
+        });
+    } else if protocol == arx_eq::ArxEq::ID {
+        told_of::<arx_eq::ArxEq>(lie, reply, |response| {
+            if let Some(matches) = response.values.iter_mut().max_by_key(|matches| matches.rows.len()) {
+                lie.of(&mut matches.rows);
+            }
+        });
+    } else if protocol == arx_range::ArxRange::ID {
+        told_of::<arx_range::ArxRange>(lie, reply, |response| match response {
+            arx_range::Response::Buckets(buckets) | arx_range::Response::Found { buckets, .. } => {
+                lie.of(buckets);
+            }
+            arx_range::Response::Top { nodes, .. } => lie.of(nodes),
+            arx_range::Response::Trees(nodes) => lie.of(nodes),
+        });
+    } else if protocol == bplus::BPlus::ID {
+        // That nothing is left out nobody promises: what comes must be what was written, in order and once.
+        if let Ok(mut response) = codec::decode::<bplus::Response>(reply) {
+            if let bplus::Response::Found { entries, .. } = &mut response {
+                lie.of_bytes(&mut entries.0);
+            }
+            *reply = codec::encode(&response);
+        }
+    } else if protocol == pope::Pope::ID
+        && let Lie::Flip(_) = lie
+        // Where elements lie is the server's word; what they are is not.
+        && let Ok(mut response) = codec::decode::<pope::Response>(reply)
+    {
+        if let pope::Response::Found { elements, .. } = &mut response {
+            lie.of_bytes(&mut elements.0);
+        }
+        *reply = codec::encode(&response);
+    }
+}
+
+/// A lie about a whole reply, or about what is in it.
+fn told_of<P: Protocol>(lie: Lie, reply: &mut Vec<u8>, alter: impl FnOnce(&mut P::Response)) {
+    if let Lie::Flip(_) = lie {
+        lie.of_bytes(reply);
+    } else if let Ok(mut response) = codec::decode::<P::Response>(reply) {
+        alter(&mut response);
+        *reply = codec::encode(&response);
+    }
+}
+
+/// Notes what of a step must be used once.
+pub(crate) fn used_once(step: &Step, seen: &mut Seen) {
+    match step {
+        Step::Documents(documents::Change::Put { document, .. }) => {
+            seen.sealed(document.row.as_bytes(), &document.header.0);
+            seen.sealed(document.row.as_bytes(), &document.values.0);
+        }
+        Step::Documents(documents::Change::PutHeader { row, header, .. }) => {
+            seen.sealed(row.as_bytes(), &header.0);
+        }
+        Step::ArxEq(arx_eq::Change::Insert { index, label, row }) => {
+            let name = Once::Label(codec::encode(&(index, label)));
+            seen.note(name, &codec::encode(row), "a counter of an equality index is used");
+        }
+        Step::ArxRange(change) => of_arx_range(change, seen),
+        Step::Upload { operation, part, steps } => {
+            let name = Once::Operation(operation.epoch, operation.sequence, Some(*part));
+            seen.note(name, &steps.0, "a part of a write comes");
+            if let Ok(steps) = codec::decode_expanding::<Vec<Step>>(&steps.0, Write::REQUEST_EXPANSION) {
+                steps.iter().for_each(|step| used_once(step, seen));
+            }
+        }
+        Step::Pope(change) => of_pope(change, seen),
+        Step::Documents(
+            documents::Change::CreateCollection { .. }
+            | documents::Change::DropCollection { .. }
+            | documents::Change::Delete { .. },
+        )
+        | Step::Unique(
+            unique::Change::CreateIndex { .. }
+            | unique::Change::DropIndex { .. }
+            | unique::Change::Insert { .. }
+            | unique::Change::Remove { .. },
+        )
+        | Step::ArxEq(
+            arx_eq::Change::CreateIndex { .. }
+            | arx_eq::Change::DropIndex { .. }
+            | arx_eq::Change::Remove { .. },
+        )
+        | Step::Mope(_)
+        | Step::Parts { .. } => {}
+        Step::Bplus(change) => of_bplus(change, seen),
+    }
+}
+
+fn of_arx_range(change: &arx_range::Change, seen: &mut Seen) {
+    use arx_range::Change;
+    match change {
+        Change::CreateIndex { index, head_bucket, head_sealed, .. } => {
+            seen.sealed(index.as_bytes(), &head_bucket.0);
+            seen.sealed(index.as_bytes(), &head_sealed.0);
+        }
+        Change::PutHead { index, sealed, .. }
+        | Change::PutBucket { index, sealed, .. }
+        | Change::AddEntries { index, sealed, .. } => seen.sealed(index.as_bytes(), &sealed.0),
+        Change::PutTop { index, record, .. } => seen.sealed(index.as_bytes(), &record.sealed.0),
+        Change::PutNode { index, record, .. } => seen.sealed(index.as_bytes(), &record.sealed.0),
+        Change::PutCircuit { circuit, .. } => {
+            seen.note(Once::Circuit(circuit.nonce.0), &codec::encode(circuit), "a circuit is made");
+        }
+        Change::DropIndex { .. } | Change::RemoveNode { .. } | Change::LinkBuckets { .. } => {}
+    }
+}
+
+/// Elements of the buffer tree: each begins with its nonce.
+fn of_pope(change: &pope::Change, seen: &mut Seen) {
+    match change {
+        pope::Change::CreateIndex { index, element_bytes, .. } => {
+            seen.lengths.insert(*index, usize::from(*element_bytes));
+        }
+        pope::Change::Append { index, elements } => {
+            let length = seen.lengths.get(index).copied().unwrap_or_default();
+            for element in elements.as_slice().chunks_exact(length.max(1)) {
+                seen.sealed(index.as_bytes(), element);
+            }
+        }
+        pope::Change::DropIndex { .. } => {}
+    }
+}
+
+/// Ciphertexts of B+ trees: those that are random begin with a nonce of 16 bytes, and others are no longer than that.
+fn of_bplus(change: &bplus::Change, seen: &mut Seen) {
+    match change {
+        bplus::Change::Insert { index, entries } => {
+            for entry in entries {
+                let stored = entry.stored.as_slice();
+                let nonce = stored.get(..16).unwrap_or(stored);
+                let name = Once::Nonce([index.as_bytes().as_slice(), nonce].concat());
+                seen.note(name, stored, "a nonce of a ciphertext is used");
+            }
+        }
+        bplus::Change::CreateIndex { .. }
+        | bplus::Change::DropIndex { .. }
+        | bplus::Change::Remove { .. }
+        | bplus::Change::Revise { .. } => {}
+    }
+}

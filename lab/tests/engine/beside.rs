@@ -1,0 +1,162 @@
+//! Reads beside the drop of the index that they read.
+
+use crate::world::{namespace, run};
+use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
+use arras_engine::{Engine, Settings};
+use arras_lab::channel::Direct;
+use arras_lab::one_process;
+use arras_protocol::{Channel, ChannelError, Protocol, ProtocolId, documents, hello, write};
+use arras_server::Backend;
+use arras_service::Fault;
+use arras_service::store::{Cursor, IndexRequest, Query, Store};
+use arras_storage::Memory;
+use bson::{Bson, Document, doc};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+
+/// A request that is held until it may go on.
+struct Gate {
+    reached: oneshot::Sender<()>,
+    go: oneshot::Receiver<()>,
+}
+
+/// A channel that holds the next request to an index.
+struct Gated {
+    server: Direct<Memory>,
+    gate: Mutex<Option<Gate>>,
+}
+
+/// Protocols that are no index's.
+const OTHERS: [ProtocolId; 3] = [documents::Documents::ID, write::Write::ID, hello::Hello::ID];
+
+impl<P: Protocol> Channel<P> for Gated {
+    async fn call(&self, request: P::Request) -> Result<P::Response, ChannelError> {
+        if !OTHERS.contains(&P::ID) {
+            let gate = self.gate.lock().expect("no test panics with it").take();
+            if let Some(Gate { reached, go }) = gate {
+                reached.send(()).expect("the test waits");
+                go.await.expect("the test lets it go on");
+            }
+        }
+        Channel::<P>::call(&self.server, request).await
+    }
+}
+
+impl Gated {
+    /// Holds the next request to an index: a sign that it has come, and what lets it go on.
+    fn hold(&self) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        let ((reached, has_reached), (let_go, go)) = (oneshot::channel(), oneshot::channel());
+        *self.gate.lock().expect("no test panics with it") = Some(Gate { reached, go });
+        (has_reached, let_go)
+    }
+}
+
+struct World {
+    channel: Arc<Gated>,
+    engine: Engine<Memory, Gated>,
+    _directory: tempfile::TempDir,
+}
+
+const DOCUMENTS: i32 = 3000;
+
+async fn world() -> World {
+    let server = Direct::new(Arc::new(Backend::open(Memory::new(), [1; 16]).expect("memory does not fail")));
+    let channel = Arc::new(Gated { server, gate: Mutex::default() });
+    let directory = tempfile::tempdir().expect("a folder");
+    let engine =
+        one_process::open(directory.path(), Memory::new(), Arc::clone(&channel), Settings::default());
+    let engine = engine.await.expect("both halves are new");
+    let documents =
+        (0..DOCUMENTS).map(|id| doc! { "_id": id, "v": id * 7 % DOCUMENTS, "w": id % 10 }).collect();
+    engine.insert(&namespace(), documents, true).await.expect("documents");
+    World { channel, engine, _directory: directory }
+}
+
+impl World {
+    async fn create(&self, unique: bool, options: Document) {
+        let index =
+            IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique, sparse: false, options };
+        self.engine.create_indexes(&namespace(), vec![index]).await.expect("an index");
+    }
+
+    async fn drop_index(&self) {
+        self.engine.drop_index(&namespace(), "by_v").await.expect("drops");
+    }
+}
+
+fn query(filter: &Document, sort: &Document, limit: Option<u64>) -> Query {
+    Query {
+        filter: Filter::parse(filter).expect("a filter"),
+        sort: Sort::parse(sort).expect("a sort"),
+        skip: 0,
+        limit,
+        hint: None,
+        allow_disk_use: true,
+    }
+}
+
+fn order(name: &str) -> Document {
+    doc! { "storageEngine": { "arras": { "order": name, "operations": ["range", "order"] } } }
+}
+
+#[test]
+fn a_read_whose_index_is_dropped_before_its_answer_is_answered_without_it() {
+    run(async {
+        let world = world().await;
+        let range = doc! { "v": { "$gte": 100, "$lt": 140 } };
+        let point = doc! { "v": 700 };
+        let indexes = [
+            (false, order("arx_range"), &range),
+            (false, order("bplus_lewi_wu"), &range),
+            (false, order("pope"), &range),
+            (false, doc! { "storageEngine": { "arras": { "operations": ["eq"] } } }, &point),
+            (true, Document::new(), &point),
+        ];
+        for (unique, options, filter) in indexes {
+            // The proxy knows by itself how many entries a value has.
+            let ways = if filter == &range { vec![false, true] } else { vec![false] };
+            for counts in ways {
+                world.create(unique, options.clone()).await;
+                let (reached, go) = world.channel.hold();
+                let (engine, query) = (world.engine.clone(), query(filter, &doc! {}, None));
+                let read = tokio::spawn(async move {
+                    if counts {
+                        return engine.count(&namespace(), query).await;
+                    }
+                    let mut cursor = engine.find(&namespace(), query).await?;
+                    Ok(cursor.next_batch(usize::MAX, usize::MAX).await?.len() as u64)
+                });
+                reached.await.expect("the index is asked");
+                world.drop_index().await;
+                go.send(()).expect("the read waits");
+                let found = read.await.expect("no panic");
+                let found = found.unwrap_or_else(|failure| panic!("{options}: {failure:?}"));
+                assert_eq!(found, if filter == &range { 40 } else { 1 }, "{options}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_read_whose_index_is_dropped_in_its_middle_is_ended_and_nobody_is_blamed() {
+    run(async {
+        let world = world().await;
+        for name in ["arx_range", "bplus_lewi_wu", "pope"] {
+            world.create(false, order(name)).await;
+            // The filter passes one document of ten: more of the index is read as they are asked for.
+            let mut ordered = query(&doc! { "w": 0 }, &doc! { "v": 1 }, Some(DOCUMENTS as u64 / 10));
+            ordered.hint = Some(Bson::from("by_v"));
+            let mut cursor = world.engine.find(&namespace(), ordered).await.expect("a cursor");
+            assert_eq!(cursor.next_batch(1, usize::MAX).await.expect("a document").len(), 1, "{name}");
+            world.drop_index().await;
+            let failure = loop {
+                match cursor.next_batch(100, usize::MAX).await {
+                    Ok(documents) => assert!(!documents.is_empty(), "{name}: the index is read to its end"),
+                    Err(failure) => break failure,
+                }
+            };
+            assert_eq!(failure.fault, Fault::Dropped, "{name}: {failure:?}");
+        }
+    });
+}
