@@ -35,6 +35,8 @@ mod labels;
 #[cfg(any(test, feature = "lab"))]
 pub mod memory;
 mod node;
+#[cfg(any(test, feature = "lab"))]
+pub mod path_encoded;
 mod places;
 mod rebuild;
 mod room;

@@ -23,6 +23,8 @@ pub struct Kept {
     pub table: HashMap<Arc<[u8]>, Label>,
     /// The same, by label.
     pub order: BTreeMap<Label, Arc<[u8]>>,
+    /// Labels that summaries have changed, once for each time.
+    pub rewritten: u64,
 }
 
 impl std::fmt::Debug for MemoryStore {
@@ -158,7 +160,8 @@ impl Kept {
         if !new.is_sorted_by(|one, next| one < next) {
             return Err(refused("a summary changes the order"));
         }
-        for (label, (_, ciphertext)) in new.into_iter().zip(old) {
+        for (label, (before, ciphertext)) in new.into_iter().zip(old) {
+            self.rewritten += u64::from(label != before);
             self.table.insert(Arc::clone(&ciphertext), label);
             if self.order.insert(label, ciphertext).is_some() {
                 return Err(refused("a summary leads to a label that is taken"));

@@ -3,5 +3,5 @@
 mod changes;
 mod malicious;
 mod sharing;
-mod support;
+pub(super) mod support;
 mod views;

@@ -53,7 +53,7 @@ impl TreeStore for Counted {
     }
 }
 
-pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+pub(in crate::mope) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(done) => done,
@@ -61,7 +61,7 @@ pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-pub(super) fn key() -> Key {
+pub(in crate::mope) fn key() -> Key {
     Key::take_from(&mut [7; 32])
 }
 
@@ -73,7 +73,7 @@ pub(super) fn open(store: &Counted, settings: Settings) -> Tree<Counted> {
     Tree::open(store.clone(), &key(), settings, None, Randomness::default()).unwrap()
 }
 
-pub(super) fn bytes(values: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
+pub(in crate::mope) fn bytes(values: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
     values.into_iter().map(|value| value.to_be_bytes().to_vec()).collect()
 }
 
