@@ -85,13 +85,11 @@ impl Analysis<'_> {
         scope: &Scope<'_>,
         reader: &str,
     ) -> Result<(), SqlError> {
-        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) {
-            if left.len() == right.len() {
-                return left
-                    .iter()
-                    .zip(right)
-                    .try_for_each(|(left, right)| self.equal(left, right, scope, reader));
-            }
+        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right)
+            && left.len() == right.len()
+        {
+            let mut pairs = left.iter().zip(right);
+            return pairs.try_for_each(|(left, right)| self.equal(left, right, scope, reader));
         }
         if self.compared_with_query(left, right, scope, Term::Equality, reader)? {
             return Ok(());

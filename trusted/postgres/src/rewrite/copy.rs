@@ -33,6 +33,9 @@ impl Analysis<'_> {
                     return Ok(None);
                 }
                 let columns = self.copied(&relation, columns)?;
+                if columns.iter().all(|column| column.encryption.is_none()) {
+                    return Ok(None);
+                }
                 let table = table_name.to_string();
                 let format = self.format(copy)?;
                 let program = if copy.to {
@@ -150,7 +153,8 @@ impl Analysis<'_> {
             match option {
                 CopyOption::Format(name) if ["csv", "text"].contains(&name.value.to_lowercase().as_str()) => {
                 }
-                CopyOption::Freeze(false) => {}
+                // Rows are inserted: there is nothing to freeze.
+                CopyOption::Freeze(_) => {}
                 CopyOption::Delimiter(byte) => format.delimiter = one_byte(*byte).unwrap_or(format.delimiter),
                 CopyOption::Null(text) => format.null.clone_from(text),
                 CopyOption::Header(header) => format.header = *header,

@@ -48,7 +48,7 @@ pub(super) fn plan(
     mention: usize,
 ) -> Result<Action, SqlError> {
     let begins = |words: &&[&str]| words.iter().enumerate().all(|(at, word)| lexemes.is_word(at, word));
-    if UNREAD.iter().any(|words| begins(&words)) {
+    if UNREAD.iter().any(begins) {
         return Ok(Action::Unchanged);
     }
     if let Some(at) = (0..lexemes.list.len()).find(|at| is_escaped(lexemes, *at)) {
@@ -117,7 +117,14 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
 }
 
 fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(lexemes.tokens());
+    let mut tokens = lexemes.tokens();
+    if lexemes.is_word(0, "copy") {
+        // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
+        let streams = |at: &usize| lexemes.is_word(*at, "stdin") || lexemes.is_word(*at, "stdout");
+        let options = (0..tokens.len()).rfind(streams).unwrap_or(tokens.len());
+        tokens.iter_mut().skip(options).for_each(|token| spell_out(&mut token.token));
+    }
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
     let parsed = parser.parse_statement().and_then(|statement| {
         let rest = parser.peek_token();
         if rest.token == Token::EOF { Ok(statement) } else { parser.expected("end of statement", rest) }
@@ -134,6 +141,17 @@ fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, Sql
             .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
             .at(text, lexemes.bytes(at).start)
     })
+}
+
+/// Options of `COPY` are `on` and `off`, too, which the parser knows as `true` and `false`.
+fn spell_out(token: &mut Token) {
+    if let Token::Word(word) = token {
+        match word.value.to_ascii_lowercase().as_str() {
+            "on" if word.quote_style.is_none() => *token = Token::make_keyword("TRUE"),
+            "off" if word.quote_style.is_none() => *token = Token::make_keyword("FALSE"),
+            _ => {}
+        }
+    }
 }
 
 /// The parser's message without the place that it ends in, and the token there.

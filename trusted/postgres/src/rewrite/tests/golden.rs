@@ -386,6 +386,16 @@ fn rows_are_copied_through_the_proxy() {
             "SELECT owner FROM accounts WHERE \"balance$ord\" > bound('02', ‹Greater 3›) => accounts.owner to CopyFormat \
              { csv: true, delimiter: 59, null: \"\", header: false, quote: 34, escape: 34 }",
         ),
+        ("copy payments (id, note) from stdin with (freeze on)", "unchanged"),
+        (
+            "copy accounts (id, memo) from stdin with (freeze on, header off, format csv)",
+            "INSERT INTO accounts (\"id\", \"memo\") VALUES (‹read 0›, ‹sealed read 1›) from CopyFormat { csv: true, delimiter: \
+             44, null: \"\", header: false, quote: 34, escape: 34 }",
+        ),
+        (
+            "COPY (SELECT a.id FROM accounts a JOIN notes n ON n.id = a.id) TO STDOUT (HEADER off)",
+            "unchanged",
+        ),
         ("COPY (SELECT count(*) FROM accounts) TO STDOUT", "unchanged"),
         (
             "COPY accounts TO '/tmp/x'",
