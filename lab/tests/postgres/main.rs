@@ -4,6 +4,7 @@
 mod differential;
 mod encrypted;
 mod extended;
+mod mope;
 mod outages;
 mod private;
 mod programs;

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod error;
 mod fields;
 mod frames;
+pub mod mope;
 mod pipeline;
 pub mod plan;
 mod replies;

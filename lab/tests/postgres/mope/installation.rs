@@ -1,0 +1,69 @@
+//! Tables and functions are made once, by whoever comes first.
+
+use super::world::{COLUMN, connect, settings};
+use arras_lab::private_postgres::PrivatePostgres;
+use arras_postgres::mope::{Column, Connections, InstallError, Protocol, install, register, store_in};
+use tokio_postgres::error::SqlState;
+
+#[tokio::test]
+async fn an_installation_is_made_once_and_only_where_it_may_be() {
+    let server = PrivatePostgres::start().unwrap();
+    let connections = Connections::new(settings(&server));
+    let (mut one, mut other) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+    one.batch_execute("CREATE SCHEMA arras").await.unwrap();
+    assert!(matches!(install(&mut one).await, Err(InstallError::Foreign)));
+    one.batch_execute("DROP SCHEMA arras").await.unwrap();
+    let (first, second) = tokio::join!(install(&mut one), install(&mut other));
+    let mut found = [first.unwrap(), second.unwrap()];
+    found.sort_unstable();
+    assert_eq!(found, [0, 1]);
+    let column = Column::from(COLUMN);
+    register(&one, column, Protocol::Mope).await.unwrap();
+    register(&other, column, Protocol::Mope).await.unwrap();
+    assert!(register(&other, column, Protocol::Stope).await.is_err());
+    one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 1 })));
+}
+
+#[tokio::test]
+async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() {
+    let server = PrivatePostgres::start().unwrap();
+    let mut proxy = Connections::new(settings(&server)).open().await.unwrap();
+    install(&mut proxy).await.unwrap();
+    let column = Column::from(COLUMN);
+    register(&proxy, column, Protocol::Stope).await.unwrap();
+    proxy.batch_execute("CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO app; CREATE TABLE foreign_one (l bigint)").await.unwrap();
+    let app = connect(server.port(), "app").await;
+    app.batch_execute("CREATE TABLE own (l bigint, other text)").await.unwrap();
+    store_in(&app, column, "own", "l").await.unwrap();
+    store_in(&app, column, "own", "l").await.unwrap();
+    assert!(store_in(&app, column, "own", "other").await.is_err());
+    let code = |error: tokio_postgres::Error| error.code().cloned();
+    let denied = Some(SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(code(store_in(&app, column, "foreign_one", "l").await.unwrap_err()), denied);
+    app.execute("SELECT arras.mope_hold($1)", &[&column.number()]).await.unwrap();
+    let unknown = app.query("SELECT arras.mope_order($1, 'x')", &[&column.number()]).await.unwrap_err();
+    assert_eq!(unknown.code().map(SqlState::code), Some("ARS01"));
+    // Deleting notes what went, in a table that is not the application's.
+    app.batch_execute("INSERT INTO own VALUES (1); UPDATE own SET l = 2; DELETE FROM own; TRUNCATE own")
+        .await
+        .unwrap();
+    let tables =
+        ["mope_column", "mope_epoch", "mope_node", "mope_entry", "mope_place", "mope_left", "installation"];
+    for table in tables {
+        let reading = app.query(&format!("SELECT * FROM arras.{table}"), &[]).await.unwrap_err();
+        assert_eq!(code(reading), denied, "{table}");
+    }
+    let listed = "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'arras'::regnamespace \
+                  AND has_function_privilege('app', p.oid, 'EXECUTE') ORDER BY 1";
+    let allowed = proxy.query(listed, &[]).await.unwrap();
+    let allowed: Vec<String> = allowed.iter().map(|row| row.get(0)).collect();
+    assert_eq!(
+        allowed.join(" "),
+        "arras.mope_bound(bigint,bytea) arras.mope_forget(bigint,regclass,name) \
+        arras.mope_hold(bigint[]) arras.mope_hold_snapshot(bigint[]) arras.mope_lock(bigint) \
+        arras.mope_number(bytea,integer) arras.mope_order(bigint,bytea) arras.mope_order(bigint,bytea,bigint,bigint) \
+        arras.mope_store_in(bigint,regclass,name) arras.mope_transform(bigint,arras.mope_move[]) \
+        arras.mope_transform(bigint,arras.mope_summary)"
+    );
+}

@@ -1,0 +1,116 @@
+//! Tables and functions: made where they are not, brought up to date where they are older.
+
+use super::Column;
+use tokio_postgres::{Client, Error};
+
+/// What makes version n of what version n - 1 left. Steps are never changed, only added.
+const STEPS: [&str; 1] = [include_str!("sql/tables.sql")];
+/// The functions, made anew after any step.
+const FUNCTIONS: &str = include_str!("sql/functions.sql");
+/// Two proxies that start at the same time install one after the other.
+const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283921)";
+
+/// Why tables and functions are not there.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// A newer proxy made them.
+    #[error(
+        "the database's schema arras is of version {found}, made by a newer proxy; this one knows {known}"
+    )]
+    Newer {
+        /// The version that is there.
+        found: usize,
+        /// The last version that this proxy knows.
+        known: usize,
+    },
+    /// Somebody else's.
+    #[error("the database has a schema arras that is no proxy's: rename it, or choose another database")]
+    Foreign,
+    /// PostgreSQL refused, or cannot be reached.
+    #[error("tables and functions cannot be made: {}", describe(.0))]
+    Database(#[from] Error),
+}
+
+fn describe(error: &Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |answer| answer.message().to_owned())
+}
+
+/// How a column's order is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// mOPE: every value that was ever stored keeps its place.
+    Mope,
+    /// stOPE: a value goes with its last occurrence.
+    Stope,
+}
+
+/// Makes the schema `arras`, or brings it up to date, in one transaction. Returns the version that was there, 0 if none.
+///
+/// # Errors
+/// [`InstallError`]; nothing was changed.
+pub async fn install(client: &mut Client) -> Result<usize, InstallError> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(LOCK).await?;
+    let found = match there(&transaction).await? {
+        Some(found) => found,
+        None => {
+            transaction.batch_execute("CREATE SCHEMA arras").await?;
+            0
+        }
+    };
+    if found > STEPS.len() {
+        return Err(InstallError::Newer { found, known: STEPS.len() });
+    }
+    for step in STEPS.iter().skip(found) {
+        transaction.batch_execute(step).await?;
+    }
+    if found < STEPS.len() {
+        transaction.batch_execute(FUNCTIONS).await?;
+        let version = i32::try_from(STEPS.len()).unwrap_or(i32::MAX);
+        transaction.execute("UPDATE arras.installation SET version = $1", &[&version]).await?;
+    }
+    transaction.commit().await?;
+    Ok(found)
+}
+
+/// The version that is there, if any.
+async fn there(transaction: &tokio_postgres::Transaction<'_>) -> Result<Option<usize>, InstallError> {
+    let asked = "SELECT to_regnamespace('arras') IS NOT NULL, to_regclass('arras.installation') IS NOT NULL";
+    let row = transaction.query_one(asked, &[]).await?;
+    match (row.try_get(0)?, row.try_get(1)?) {
+        (false, _) => Ok(None),
+        (true, false) => Err(InstallError::Foreign),
+        (true, true) => {
+            let row = transaction.query_one("SELECT version FROM arras.installation", &[]).await?;
+            Ok(Some(usize::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0)))
+        }
+    }
+}
+
+/// Makes a column known. No effect if it is.
+///
+/// # Errors
+/// PostgreSQL's; also if its order is kept by the other protocol.
+pub async fn register(client: &Client, column: Column, protocol: Protocol) -> Result<(), Error> {
+    let same_time = protocol == Protocol::Stope;
+    client.execute("SELECT arras.mope_register($1, $2)", &[&column.number(), &same_time]).await.map(|_| ())
+}
+
+/// Says that a table's column, a `bigint`, stores the labels of `column`: they change together from then on. In the
+/// transaction that makes the table's column, before anything is stored there. `relation` is a name as SQL has it.
+///
+/// # Errors
+/// PostgreSQL's.
+pub async fn store_in(client: &Client, column: Column, relation: &str, attribute: &str) -> Result<(), Error> {
+    let statement = "SELECT arras.mope_store_in($1, $2::text::regclass, $3::text::name)";
+    client.execute(statement, &[&column.number(), &relation, &attribute]).await.map(|_| ())
+}
+
+/// Says that a table's column stores them no longer.
+///
+/// # Errors
+/// PostgreSQL's.
+pub async fn forget(client: &Client, column: Column, relation: &str, attribute: &str) -> Result<(), Error> {
+    let statement = "SELECT arras.mope_forget($1, $2::text::regclass, $3::text::name)";
+    client.execute(statement, &[&column.number(), &relation, &attribute]).await.map(|_| ())
+}

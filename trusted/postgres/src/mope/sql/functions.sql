@@ -1,0 +1,467 @@
+-- What is asked of the tables. Statements of applications call mope_order, mope_bound and mope_hold, with the rights of the
+-- tables' owner; the rest is the proxy's own.
+
+-- Apart from the numbers that applications use for advisory locks of their own.
+CREATE OR REPLACE FUNCTION arras.mope_lock(column_id bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$$ SELECT pg_catalog.hashint8extended(column_id, 6148914691236517205) $$;
+
+-- A ciphertext's label in the statement's snapshot. An error if it has none: NULL would store or compare nothing, silently.
+CREATE OR REPLACE FUNCTION arras.mope_order(column_id bigint, ciphertext bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found_label bigint;
+BEGIN
+    SELECT e.label INTO found_label FROM arras.mope_entry e
+        WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
+    IF found_label IS NULL THEN
+        RAISE EXCEPTION 'a value has no place in the order of column %, as this statement sees it',
+            to_hex(mope_order.column_id) USING ERRCODE = 'ARS01';
+    END IF;
+    RETURN found_label;
+END $$;
+
+-- The same for a transaction that sees the database as it was when it began, and so may not see a new value's entry: the
+-- label that was learned beside an epoch is good if labels have not changed since, as the transaction sees it.
+CREATE OR REPLACE FUNCTION arras.mope_order(column_id bigint, ciphertext bytea, learned bigint, epoch bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found_label bigint;
+    seen bigint;
+BEGIN
+    IF mope_order.ciphertext IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT e.label INTO found_label FROM arras.mope_entry e
+        WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
+    IF found_label IS NULL THEN
+        SELECT p.epoch INTO seen FROM arras.mope_epoch p WHERE p.column_id = mope_order.column_id;
+        IF seen IS DISTINCT FROM mope_order.epoch OR learned IS NULL THEN
+            RAISE EXCEPTION 'could not serialize access: the order of column % has changed since', to_hex(mope_order.column_id)
+                USING ERRCODE = 'serialization_failure';
+        END IF;
+        RETURN learned;
+    END IF;
+    RETURN found_label;
+END $$;
+
+-- What labels are compared with for the end of a range. The first byte says how the rest is meant: 0 below every label,
+-- 1 above every one; 2 the label of the ciphertext that follows, 3 just below it, 4 just above it. With 16 more, the
+-- ciphertext comes after eight bytes each of a label learned and its epoch.
+CREATE OR REPLACE FUNCTION arras.mope_bound(column_id bigint, bound bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind integer := get_byte(bound, 0);
+BEGIN
+    CASE kind
+        WHEN 0 THEN RETURN -9223372036854775808;
+        WHEN 1 THEN RETURN 9223372036854775807;
+        WHEN 2, 3, 4 THEN
+            RETURN arras.mope_order(column_id, substr(bound, 2)) + (CASE kind WHEN 3 THEN -1 WHEN 4 THEN 1 ELSE 0 END);
+        WHEN 18, 19, 20 THEN
+            RETURN arras.mope_order(column_id, substr(bound, 18), arras.mope_number(bound, 1), arras.mope_number(bound, 9))
+                + (CASE kind WHEN 19 THEN -1 WHEN 20 THEN 1 ELSE 0 END);
+        ELSE
+            RAISE EXCEPTION 'a bound of an unknown kind' USING ERRCODE = 'data_exception';
+    END CASE;
+END $$;
+
+-- Eight bytes as a number.
+CREATE OR REPLACE FUNCTION arras.mope_number(bytes bytea, at integer) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
+$$ SELECT ('x' || encode(substr(bytes, at + 1, 8), 'hex'))::bit(64)::bigint $$;
+
+-- Held to a transaction's end by whoever writes or locks rows that have labels: they do not change meanwhile. To be called
+-- in a statement of its own before, whose snapshot the next one does not share.
+CREATE OR REPLACE FUNCTION arras.mope_hold(VARIADIC column_ids bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    id bigint;
+BEGIN
+    FOREACH id IN ARRAY column_ids LOOP
+        PERFORM pg_catalog.pg_advisory_xact_lock_shared(arras.mope_lock(id));
+    END LOOP;
+    IF pg_catalog.current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM arras.mope_hold_snapshot(column_ids);
+    END IF;
+END $$;
+
+-- Of a transaction with one snapshot throughout: PostgreSQL's own serialization failure if labels have changed since.
+CREATE OR REPLACE FUNCTION arras.mope_hold_snapshot(column_ids bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM 1 FROM arras.mope_epoch p WHERE p.column_id = ANY (column_ids) ORDER BY p.column_id FOR SHARE;
+END $$;
+
+-- A label after a spread: start + step x its rank among the labels before it. The step is 2 x half + odd, so that no sum on
+-- the way leaves the numbers.
+CREATE OR REPLACE FUNCTION arras.mope_transform(label bigint, summary arras.mope_summary) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT (summary).start + (summary).half * (pg_catalog.width_bucket(label, (summary).before) - 1)
+        + (summary).half * (pg_catalog.width_bucket(label, (summary).before) - 1)
+        + (summary).odd * (pg_catalog.width_bucket(label, (summary).before) - 1)
+$$;
+
+-- A label after moves of path-encoded labels, which are all made at the same time.
+CREATE OR REPLACE FUNCTION arras.mope_transform(label bigint, moves arras.mope_move[]) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    move arras.mope_move;
+    distance numeric;
+BEGIN
+    FOREACH move IN ARRAY moves LOOP
+        IF label BETWEEN move.low AND move.high THEN
+            distance := label::numeric - move.low;
+            IF move.down < 0 THEN
+                distance := distance * trunc(2::numeric ^ (-move.down));
+            ELSE
+                distance := div(distance, trunc(2::numeric ^ move.down));
+            END IF;
+            RETURN move.start + distance;
+        END IF;
+    END LOOP;
+    RETURN label;
+END $$;
+
+-- One round of a client half, all of the statement's snapshot.
+CREATE OR REPLACE FUNCTION arras.mope_fetch(
+    column_id bigint, nodes bigint[], with_root boolean, ciphertexts bytea[],
+    OUT version bigint, OUT root bigint, OUT next bigint, OUT "values" bigint, OUT digest bytea, OUT epoch bigint,
+    OUT contents bytea[], OUT root_content bytea, OUT labels bigint[]
+) LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+    SELECT c.version, c.root, c.next, c."values", c.digest INTO version, root, next, "values", digest
+        FROM arras.mope_column c WHERE c.id = mope_fetch.column_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'column % is not registered', to_hex(mope_fetch.column_id) USING ERRCODE = 'undefined_object';
+    END IF;
+    SELECT p.epoch INTO epoch FROM arras.mope_epoch p WHERE p.column_id = mope_fetch.column_id;
+    IF cardinality(nodes) > 0 THEN
+        SELECT array_agg(n.content ORDER BY asked.at) INTO contents
+            FROM unnest(nodes) WITH ORDINALITY AS asked (node, at)
+            LEFT JOIN arras.mope_node n ON n.column_id = mope_fetch.column_id AND n.node = asked.node;
+    END IF;
+    IF with_root AND "values" > 0 THEN
+        SELECT n.content INTO root_content
+            FROM arras.mope_node n WHERE n.column_id = mope_fetch.column_id AND n.node = mope_fetch.root;
+    END IF;
+    IF cardinality(ciphertexts) > 0 THEN
+        SELECT array_agg(e.label ORDER BY asked.at) INTO labels
+            FROM unnest(ciphertexts) WITH ORDINALITY AS asked (ciphertext, at)
+            LEFT JOIN arras.mope_entry e ON e.column_id = mope_fetch.column_id AND e.ciphertext = asked.ciphertext;
+    END IF;
+END $$;
+
+-- Does any row have one of these labels?
+CREATE OR REPLACE FUNCTION arras.mope_is_stored(column_id bigint, labels bigint[]) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    place record;
+    there boolean;
+BEGIN
+    FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
+        WHERE p.column_id = mope_is_stored.column_id
+    LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I = ANY ($1))', place.relation, place.attribute)
+            INTO there USING labels;
+        IF there THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END $$;
+
+-- Changes labels as one summary says, in the OPE table and wherever they are stored. What triggers do with a changed
+-- label is not for these changes.
+CREATE OR REPLACE FUNCTION arras.mope_relabel(
+    column_id bigint, low bigint, high bigint, spread arras.mope_summary, moves arras.mope_move[]
+) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    place record;
+BEGIN
+    IF moves IS NULL THEN
+        SELECT array_agg(e.label ORDER BY e.label) INTO spread.before FROM arras.mope_entry e
+            WHERE e.column_id = mope_relabel.column_id AND e.label BETWEEN low AND high;
+        IF spread.before IS NULL THEN
+            RETURN;
+        END IF;
+        UPDATE arras.mope_entry e SET label = arras.mope_transform(e.label, spread)
+            WHERE e.column_id = mope_relabel.column_id AND e.label BETWEEN low AND high;
+    ELSE
+        UPDATE arras.mope_entry e SET label = arras.mope_transform(e.label, moves)
+            WHERE e.column_id = mope_relabel.column_id AND e.label BETWEEN low AND high
+            AND arras.mope_transform(e.label, moves) <> e.label;
+    END IF;
+    -- A table that was dropped has none; a column that was is an error, for a table keeps its labels under another name.
+    FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
+        WHERE p.column_id = mope_relabel.column_id ORDER BY p.relation
+    LOOP
+        IF moves IS NULL THEN
+            EXECUTE format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1) WHERE t.%2$I BETWEEN $2 AND $3',
+                place.relation, place.attribute) USING spread, low, high;
+        ELSE
+            EXECUTE format('UPDATE %1$s AS t SET %2$I = arras.mope_transform(t.%2$I, $1) WHERE t.%2$I BETWEEN $2 AND $3'
+                ' AND arras.mope_transform(t.%2$I, $1) <> t.%2$I', place.relation, place.attribute) USING moves, low, high;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Applies a change of a column's tree, whole or not at all: 'applied', 'version' if the tree is at another one, 'held' if
+-- labels would change and could not within `attempt` milliseconds because transactions hold them, 'stored' if a value
+-- would leave that some row has. Summaries come flat: those of one number are one summary, a spread if `odds` says so.
+CREATE OR REPLACE FUNCTION arras.mope_commit(
+    column_id bigint, expected bigint, version bigint, root bigint, next bigint, "values" bigint, digest bytea,
+    nodes bigint[], contents bytea[], leaving bytea[],
+    numbers integer[], lows bigint[], highs bigint[], starts bigint[], halves bigint[], odds bigint[], downs integer[],
+    entered bytea[], labels bigint[], attempt integer, patience integer
+) RETURNS text LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
+DECLARE
+    changes_labels boolean := cardinality(numbers) > 0 OR cardinality(leaving) > 0;
+    step record;
+BEGIN
+    IF changes_labels THEN
+        BEGIN
+            PERFORM set_config('lock_timeout', greatest(attempt, 1)::text, true);
+            PERFORM pg_advisory_xact_lock(arras.mope_lock(mope_commit.column_id));
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN 'held';
+        END;
+        PERFORM set_config('lock_timeout', greatest(patience, 1)::text, true);
+        PERFORM set_config('arras.relabelling', 'on', true);
+    END IF;
+    IF cardinality(leaving) > 0 AND arras.mope_is_stored(mope_commit.column_id, ARRAY(
+        SELECT e.label FROM arras.mope_entry e WHERE e.column_id = mope_commit.column_id AND e.ciphertext = ANY (leaving)))
+    THEN
+        RETURN 'stored';
+    END IF;
+    UPDATE arras.mope_column c SET version = mope_commit.version, root = mope_commit.root, next = mope_commit.next,
+        "values" = mope_commit."values", digest = mope_commit.digest
+        WHERE c.id = mope_commit.column_id AND c.version = expected;
+    IF NOT FOUND THEN
+        RETURN 'version';
+    END IF;
+    IF changes_labels THEN
+        UPDATE arras.mope_epoch p SET epoch = p.epoch + 1 WHERE p.column_id = mope_commit.column_id;
+    END IF;
+    DELETE FROM arras.mope_node n USING unnest(nodes, contents) AS changed (node, content)
+        WHERE changed.content IS NULL AND n.column_id = mope_commit.column_id AND n.node = changed.node;
+    INSERT INTO arras.mope_node AS n (column_id, node, content)
+        SELECT mope_commit.column_id, changed.node, changed.content
+        FROM unnest(nodes, contents) AS changed (node, content) WHERE changed.content IS NOT NULL
+        ON CONFLICT ON CONSTRAINT mope_node_pkey DO UPDATE SET content = excluded.content;
+    IF cardinality(leaving) > 0 THEN
+        DELETE FROM arras.mope_entry e WHERE e.column_id = mope_commit.column_id AND e.ciphertext = ANY (leaving);
+        DELETE FROM arras.mope_left l WHERE l.column_id = mope_commit.column_id AND l.ciphertext = ANY (leaving);
+    END IF;
+    FOR step IN
+        SELECT min(s.low) AS low, max(s.high) AS high, min(s.start) AS start, min(s.half) AS half, min(s.odd) AS odd,
+            array_agg((s.low, s.high, s.start, s.down)::arras.mope_move) AS moves
+        FROM unnest(numbers, lows, highs, starts, halves, odds, downs) AS s (number, low, high, start, half, odd, down)
+        GROUP BY s.number ORDER BY s.number
+    LOOP
+        PERFORM arras.mope_relabel(mope_commit.column_id, step.low, step.high,
+            (step.low, step.high, step.start, step.half, step.odd, NULL)::arras.mope_summary,
+            CASE WHEN step.odd IS NULL THEN step.moves END);
+    END LOOP;
+    INSERT INTO arras.mope_entry (column_id, ciphertext, label)
+        SELECT mope_commit.column_id, new.ciphertext, new.label FROM unnest(entered, labels) AS new (ciphertext, label);
+    RETURN 'applied';
+END $$;
+
+-- Who holds a column's labels, for a message.
+CREATE OR REPLACE FUNCTION arras.mope_holders(column_id bigint) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT string_agg(format('process %s, %s for %s s', l.pid, coalesce(a.state, 'in an unknown state'),
+        coalesce(extract(epoch FROM clock_timestamp() - a.state_change)::bigint::text, '?')), '; ' ORDER BY l.pid)
+    FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.mode = 'ShareLock'
+    AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
+    AND ((l.classid::bigint << 32) | l.objid::bigint) = arras.mope_lock(column_id)
+$$;
+
+-- Makes a column known; no effect if it is, as what it is.
+CREATE OR REPLACE FUNCTION arras.mope_register(column_id bigint, same_time boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    known boolean;
+BEGIN
+    INSERT INTO arras.mope_column AS c (id, same_time) VALUES (mope_register.column_id, mope_register.same_time)
+        ON CONFLICT DO NOTHING;
+    INSERT INTO arras.mope_epoch (column_id) VALUES (mope_register.column_id) ON CONFLICT DO NOTHING;
+    SELECT c.same_time INTO known FROM arras.mope_column c WHERE c.id = mope_register.column_id;
+    IF known IS DISTINCT FROM mope_register.same_time THEN
+        RAISE EXCEPTION 'column % keeps its order by another protocol', to_hex(column_id)
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+END $$;
+
+-- Is whoever is connected the owner of a table, and may the owner of these functions change its labels?
+CREATE OR REPLACE FUNCTION arras.mope_check_rights(relation regclass) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT pg_has_role(session_user, (SELECT r.relowner FROM pg_catalog.pg_class r WHERE r.oid = relation), 'USAGE') THEN
+        RAISE EXCEPTION 'must be owner of table %', relation USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    IF NOT has_table_privilege(relation, 'SELECT') OR NOT has_table_privilege(relation, 'UPDATE')
+        OR NOT has_table_privilege(relation, 'TRIGGER') THEN
+        RAISE EXCEPTION 'the proxy''s role % may not change labels in %', current_user, relation
+            USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT SELECT, UPDATE, TRIGGER ON %s TO %I', relation, current_user);
+    END IF;
+END $$;
+
+-- Says that a table's column stores a column's labels, before any is stored there.
+CREATE OR REPLACE FUNCTION arras.mope_store_in(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    trigger_name text := 'arras_order_' || to_hex(column_id);
+    of_labels boolean;
+BEGIN
+    PERFORM arras.mope_check_rights(relation);
+    PERFORM arras.mope_hold(column_id);
+    SELECT a.atttypid = 'pg_catalog.int8'::regtype INTO of_labels FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = relation AND a.attname = attribute AND NOT a.attisdropped AND a.attnum > 0;
+    IF of_labels IS DISTINCT FROM true THEN
+        RAISE EXCEPTION '% has no column % of type bigint', relation, attribute USING ERRCODE = 'undefined_column';
+    END IF;
+    INSERT INTO arras.mope_place VALUES (column_id, relation, attribute) ON CONFLICT DO NOTHING;
+    IF NOT FOUND OR NOT (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_store_in.column_id) THEN
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON %s REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
+        ' EXECUTE FUNCTION arras.mope_note_deleted(%L, %L)', trigger_name || '_delete', relation, column_id, attribute);
+    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (OLD.%I IS DISTINCT FROM NEW.%I'
+        ' AND current_setting(''arras.relabelling'', true) IS DISTINCT FROM ''on'')'
+        ' EXECUTE FUNCTION arras.mope_note_updated(%L, %L)',
+        trigger_name || '_update', relation, attribute, attribute, column_id, attribute);
+    EXECUTE format('CREATE TRIGGER %I AFTER TRUNCATE ON %s FOR EACH STATEMENT'
+        ' EXECUTE FUNCTION arras.mope_note_truncated(%L)', trigger_name || '_truncate', relation, column_id);
+END $$;
+
+-- Says that it stores them no longer.
+CREATE OR REPLACE FUNCTION arras.mope_forget(column_id bigint, relation regclass, attribute name) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    trigger_name text := 'arras_order_' || to_hex(column_id);
+BEGIN
+    PERFORM arras.mope_check_rights(relation);
+    PERFORM arras.mope_hold(column_id);
+    DELETE FROM arras.mope_place p WHERE p.column_id = mope_forget.column_id AND p.relation = mope_forget.relation
+        AND p.attribute = mope_forget.attribute;
+    IF FOUND AND (SELECT c.same_time FROM arras.mope_column c WHERE c.id = mope_forget.column_id) THEN
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_delete', relation);
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_update', relation);
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', trigger_name || '_truncate', relation);
+        INSERT INTO arras.mope_left (column_id) VALUES (mope_forget.column_id);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION arras.mope_note_deleted() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('INSERT INTO arras.mope_left (column_id, ciphertext) SELECT e.column_id, e.ciphertext'
+        ' FROM (SELECT DISTINCT g.%I AS label FROM gone g) g JOIN arras.mope_entry e ON e.label = g.label'
+        ' WHERE e.column_id = $1', TG_ARGV[1]) USING TG_ARGV[0]::bigint;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION arras.mope_note_updated() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('INSERT INTO arras.mope_left (column_id, ciphertext) SELECT e.column_id, e.ciphertext'
+        ' FROM arras.mope_entry e WHERE e.column_id = $1 AND e.label = ($2).%I', TG_ARGV[1])
+        USING TG_ARGV[0]::bigint, OLD;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION arras.mope_note_truncated() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO arras.mope_left (column_id) VALUES (TG_ARGV[0]::bigint);
+    RETURN NULL;
+END $$;
+
+-- Values of a column, `most` at most, that no row has, as the statement sees it: with `everywhere`, of all there are, else of
+-- those noted to have lost one. Notes that are found to be of values in use are struck.
+CREATE OR REPLACE FUNCTION arras.mope_unused(column_id bigint, everywhere boolean, most integer) RETURNS SETOF bytea
+LANGUAGE plpgsql VOLATILE SET row_security = off AS $$
+DECLARE
+    place record;
+    used text := '';
+    noted bigint[];
+BEGIN
+    FOR place IN SELECT p.relation, p.attribute FROM arras.mope_place p JOIN pg_catalog.pg_class r ON r.oid = p.relation
+        WHERE p.column_id = mope_unused.column_id
+    LOOP
+        used := used || format(' AND NOT EXISTS (SELECT FROM %s t WHERE t.%I = e.label)', place.relation, place.attribute);
+    END LOOP;
+    IF everywhere THEN
+        RETURN QUERY EXECUTE 'SELECT e.ciphertext FROM arras.mope_entry e WHERE e.column_id = $1' || used || ' LIMIT $2'
+            USING column_id, most;
+        RETURN;
+    END IF;
+    SELECT array_agg(first.number) INTO noted FROM (SELECT l.number FROM arras.mope_left l
+        WHERE l.column_id = mope_unused.column_id AND l.ciphertext IS NOT NULL ORDER BY l.number LIMIT most) AS first;
+    -- Statement and snapshot are one: a value is struck from the notes only if this very look finds it used, or gone.
+    RETURN QUERY EXECUTE 'WITH unused AS MATERIALIZED (SELECT e.ciphertext FROM arras.mope_entry e WHERE e.column_id = $1'
+        ' AND e.ciphertext IN (SELECT l.ciphertext FROM arras.mope_left l WHERE l.column_id = $1 AND l.number = ANY ($2))'
+        || used || '), struck AS (DELETE FROM arras.mope_left l WHERE l.column_id = $1 AND l.number = ANY ($2)'
+        ' AND NOT EXISTS (SELECT FROM unused u WHERE u.ciphertext = l.ciphertext)) SELECT * FROM unused'
+        USING column_id, noted;
+END $$;
+
+-- Contradictions in what is kept of a column, one a row; none if all is well. One statement, so one snapshot.
+CREATE OR REPLACE FUNCTION arras.mope_examine(column_id bigint) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SET row_security = off AS $$
+DECLARE
+    place record;
+    counted bigint;
+    kept arras.mope_column;
+BEGIN
+    SELECT * INTO kept FROM arras.mope_column c WHERE c.id = mope_examine.column_id;
+    IF NOT FOUND THEN
+        RETURN NEXT 'the column is not registered';
+        RETURN;
+    END IF;
+    SELECT count(*) INTO counted FROM arras.mope_entry e WHERE e.column_id = mope_examine.column_id;
+    IF counted <> kept."values" THEN
+        RETURN NEXT format('the tree has %s values, the table %s', kept."values", counted);
+    END IF;
+    SELECT count(*) - count(DISTINCT e.label) INTO counted FROM arras.mope_entry e WHERE e.column_id = mope_examine.column_id;
+    IF counted > 0 THEN
+        RETURN NEXT format('%s labels are of several values', counted);
+    END IF;
+    IF kept."values" > 0 AND NOT EXISTS (
+        SELECT FROM arras.mope_node n WHERE n.column_id = mope_examine.column_id AND n.node = kept.root) THEN
+        RETURN NEXT format('the root, node %s, is missing', kept.root);
+    END IF;
+    SELECT count(*) INTO counted FROM arras.mope_node n WHERE n.column_id = mope_examine.column_id AND n.node >= kept.next;
+    IF counted > 0 THEN
+        RETURN NEXT format('%s nodes have numbers that were never given', counted);
+    END IF;
+    FOR place IN SELECT p.relation, p.attribute, a.attnum FROM arras.mope_place p
+        JOIN pg_catalog.pg_class r ON r.oid = p.relation LEFT JOIN pg_catalog.pg_attribute a
+        ON a.attrelid = p.relation AND a.attname = p.attribute AND NOT a.attisdropped
+        WHERE p.column_id = mope_examine.column_id
+    LOOP
+        IF place.attnum IS NULL THEN
+            RETURN NEXT format('%s has no column %I, which is said to store labels', place.relation, place.attribute);
+            CONTINUE;
+        END IF;
+        EXECUTE format('SELECT count(*) FROM %1$s t WHERE t.%2$I IS NOT NULL AND NOT EXISTS'
+            ' (SELECT FROM arras.mope_entry e WHERE e.column_id = $1 AND e.label = t.%2$I)', place.relation, place.attribute)
+            INTO counted USING mope_examine.column_id;
+        IF counted > 0 THEN
+            RETURN NEXT format('%s rows of %s have a label in %I that is no value''s', counted, place.relation, place.attribute);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Applications may ask for labels and hold them; all else is the proxy's.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
+GRANT USAGE ON SCHEMA arras TO PUBLIC;
+GRANT EXECUTE ON FUNCTION arras.mope_lock(bigint), arras.mope_order(bigint, bytea),
+    arras.mope_order(bigint, bytea, bigint, bigint), arras.mope_bound(bigint, bytea), arras.mope_hold(bigint[]),
+    arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
+    arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),
+    arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name) TO PUBLIC;
