@@ -155,3 +155,65 @@ fn of_bplus(change: &bplus::Change, seen: &mut Seen) {
         | bplus::Change::Revise { .. } => {}
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::watch::Watch;
+    use arras_protocol::write::Request;
+    use arras_protocol::{Blob, IndexId, OperationId};
+
+    #[test]
+    fn what_b_plus_trees_and_buffer_trees_find_becomes_a_lie() {
+        let entries = Blob((0..80).collect());
+        let honest = codec::encode(&bplus::Response::Found { entries, more: true });
+        for lie in [Lie::Flip(77), Lie::Repeat, Lie::Reverse] {
+            let mut reply = honest.clone();
+            assert!(lie.tell(bplus::BPlus::ID, &mut reply), "{lie:?}");
+            let told = codec::decode::<bplus::Response>(&reply).unwrap();
+            assert!(matches!(told, bplus::Response::Found { more: true, .. }), "only entries are lied about");
+        }
+        let elements = Blob(vec![7; 60]);
+        let found = pope::Response::Found { runs: Vec::new(), next: None, elements };
+        let honest = codec::encode(&found);
+        let mut reply = honest.clone();
+        assert!(Lie::Flip(100).tell(pope::Pope::ID, &mut reply));
+        assert_eq!(reply.len(), honest.len());
+        assert!(
+            !Lie::Reverse.tell(pope::Pope::ID, &mut honest.clone()),
+            "where elements lie nobody promises"
+        );
+    }
+
+    #[test]
+    fn a_nonce_of_an_element_or_a_ciphertext_that_comes_twice_is_seen() {
+        let index = IndexId([1; 8]);
+        let append = |last| {
+            let elements = Blob([[5; 19].as_slice(), &[last]].concat());
+            Step::Pope(pope::Change::Append { index, elements })
+        };
+        let insert = |last| {
+            let (query, stored) = (Blob(vec![3; 4]), Blob([[5; 19].as_slice(), &[last]].concat()));
+            let sealed = bplus::SealedEntry([last; 32]);
+            let entries = vec![bplus::NewEntry { query, stored, sealed, tie: None }];
+            Step::Bplus(bplus::Change::Insert { index, entries })
+        };
+        let made = Step::Pope(pope::Change::CreateIndex { index, page_bytes: 4096, element_bytes: 20 });
+        for twice in [[append(1), append(2)], [insert(1), insert(2)]] {
+            let watch = Watch::default();
+            for (sequence, step) in (0..).zip([made.clone()].into_iter().chain(twice)) {
+                assert_eq!(watch.wrong(), None);
+                let operation = OperationId { epoch: 1, sequence };
+                let write = Request {
+                    operation: Some(operation),
+                    finished_below: operation,
+                    acknowledged: 0,
+                    steps: vec![step],
+                };
+                watch.request(Write::ID, &codec::encode(&write));
+            }
+            assert!(watch.wrong().is_some_and(|why| why.contains("twice")));
+        }
+    }
+}
