@@ -2,8 +2,10 @@
 //! it wrote, what the database holds is not.
 
 use crate::extended::connect;
-use crate::proxy::{Keys, Proxy};
+use crate::proxy::{Keys, Proxy, outputs};
 use arras_lab::private_postgres::PrivatePostgres;
+use bytes::Bytes;
+use futures_util::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -160,4 +162,85 @@ async fn another_key_opens_nothing_and_the_session_ends_with_the_reason() {
     let client = connect(&other.uri("postgres")).await;
     let error = client.simple_query("SELECT name FROM people").await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "XX001", "{error:?}");
+}
+
+#[tokio::test]
+async fn new_values_are_computed_from_old_ones_in_both_protocols_and_in_transactions() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let mut client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    let insert = "INSERT INTO people VALUES (1, 'Ann', 100), (2, 'Bob', NULL), (3, 'Cid', 7)";
+    client.batch_execute(insert).await.unwrap();
+    let raised = "UPDATE people SET salary = salary - 1 WHERE id < 3 RETURNING id, salary";
+    let mut seen = rows(&client, raised).await;
+    seen.sort();
+    assert_eq!(seen, texts(&[&["1", "99"], &["2", "NULL"]]));
+    assert!(
+        rows(&client, "UPDATE people SET salary = salary - 1 WHERE id = 9 RETURNING id").await.is_empty()
+    );
+    let raise = client.prepare("UPDATE people SET salary = salary + $1 WHERE id = $2").await.unwrap();
+    assert_eq!(raise.params(), [Type::INT4, Type::INT4]);
+    assert!(raise.columns().is_empty());
+    // Both are sent before the first is answered.
+    let (first, second) =
+        tokio::join!(client.execute(&raise, &[&10, &1]), client.execute(&raise, &[&10, &1]));
+    assert_eq!((first.unwrap(), second.unwrap()), (1, 1));
+    let text = "UPDATE people SET salary = salary + $1, memo = $3 WHERE id = $2 RETURNING salary, id";
+    let returning = client.prepare(text).await.unwrap();
+    assert_eq!(returning.params(), [Type::INT4, Type::INT4, Type::TEXT]);
+    let row = client.query_one(&returning, &[&1, &1, &"raised"]).await.unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1)), (120, 1));
+    let transaction = client.transaction().await.unwrap();
+    assert_eq!(transaction.execute(&raise, &[&1, &3]).await.unwrap(), 1);
+    transaction.rollback().await.unwrap();
+    // A result that leaves its type is an error, and nothing of the statement is done.
+    let error = client.execute(&raise, &[&i32::MAX, &1]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+    let error = client.simple_query("UPDATE people SET salary = salary + 2147483647").await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+    let expected = texts(&[&["1", "120", "raised"], &["2", "NULL", "NULL"], &["3", "7", "NULL"]]);
+    assert_eq!(rows(&client, "SELECT id, salary, memo FROM people ORDER BY id").await, expected);
+}
+
+#[tokio::test]
+async fn copies_go_in_and_out() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    let sink = client.copy_in::<_, Bytes>("COPY people (id, name, salary) FROM STDIN").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    for id in 0..300 {
+        sink.send(Bytes::from(format!("{id}\tname {id}\t\\N\n"))).await.unwrap();
+    }
+    assert_eq!(sink.finish().await.unwrap(), 300);
+    let out = client.copy_out("COPY people (id, name, salary) TO STDOUT WITH CSV HEADER").await.unwrap();
+    let out: Vec<Bytes> = out.try_collect().await.unwrap();
+    assert_eq!(out.len(), 301);
+    assert_eq!((&out[0][..], &out[300][..]), (&b"id,name,salary\n"[..], &b"299,name 299,\n"[..]));
+    // A wrong row takes the others with it.
+    let sink = client.copy_in::<_, Bytes>("COPY people (id, salary) FROM STDIN").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    sink.send(Bytes::from("9000\t1\n9001\tmany\n")).await.unwrap();
+    assert_eq!(sink.finish().await.unwrap_err().code(), Some(&SqlState::INVALID_TEXT_REPRESENTATION));
+    let count = "SELECT count(*) FROM people";
+    assert_eq!(rows(&client, count).await, texts(&[&["300"]]));
+    // psql speaks the simple protocol.
+    let psql = |statement: &str| {
+        let mut psql = server.command("psql");
+        psql.args(["-X", "-c", statement, &proxy.uri("postgres")]);
+        outputs(psql)
+    };
+    let copy = |rows: &str| psql(&format!(r"\copy people (id, name) FROM PROGRAM 'printf ''{rows}'''"));
+    let (ended, said, errors) = copy(r"5000\tEve\n5001\tFay\n");
+    assert!(ended && said.trim() == "COPY 2", "{said} {errors}");
+    let (ended, said, errors) =
+        psql(r"\copy (SELECT name FROM people WHERE id >= 5000 ORDER BY id) TO STDOUT");
+    assert!(ended && said == "Eve\nFay\n", "{said} {errors}");
+    let (ended, _, errors) = copy(r"5002\n");
+    assert!(!ended && errors.contains("missing data"), "{errors}");
+    let (ended, _, errors) = copy(r"5000\tagain\n");
+    assert!(!ended && errors.contains("duplicate key"), "{errors}");
+    assert_eq!(rows(&client, count).await, texts(&[&["302"]]));
 }

@@ -1,6 +1,7 @@
 //! The PostgreSQL side against a real PostgreSQL, started for the test.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod differential;
 mod encrypted;
 mod extended;

@@ -109,6 +109,11 @@ impl<T> Pipeline<T> {
         self.entries.iter_mut()
     }
 
+    /// True if the database passes over what comes, until a `Sync`.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
     /// True if all of them will be answered without another.
     pub(crate) fn will_end(&self) -> bool {
         self.entries.back().is_none_or(|entry| entry.asked.ends_ready())

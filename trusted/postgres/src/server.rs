@@ -146,6 +146,9 @@ impl Shared {
             }
             Ok(Ok(Wanted::Cancel { process, secret })) => self.cancel(Key { process, secret }, peer).await,
             Ok(Ok(Wanted::Session(opening))) => match self.session(opening, stop).await {
+                Ok(End::Lost(Some(error))) => {
+                    tracing::warn!(%peer, upstream = %self.upstream, %error, "the connection to the database broke");
+                }
                 Ok(end) => tracing::debug!(%peer, ?end, "PostgreSQL session ended"),
                 Err(error) => tracing::info!(%peer, %error, "no PostgreSQL session"),
             },

@@ -8,6 +8,7 @@ mod answers;
 mod names;
 mod opened;
 mod physical;
+mod programs;
 mod reading;
 mod requests;
 mod rewritten;

@@ -155,10 +155,20 @@ fn reply(
     }
     match state.pipeline.answered(kind) {
         Done::Nothing if kind == b'Z' => out.extend_from_slice(frame),
-        Done::Nothing | Done::Answered(_) => {}
+        Done::Nothing => {}
+        Done::Answered(entry) => {
+            if let Reading::Own(exchange) = entry.note.reading {
+                exchange.end();
+            }
+        }
         Done::Failed(entries) => {
-            // Each is undone before those sent after it are looked at.
-            let undos: Vec<_> = entries.into_iter().filter_map(|entry| entry.note.undo).collect();
+            let mut undos = Vec::new();
+            for entry in entries {
+                undos.extend(entry.note.undo);
+                if let Reading::Own(exchange) = entry.note.reading {
+                    exchange.end();
+                }
+            }
             state.undo(undos);
         }
         Done::Ready(entry) => {
@@ -166,14 +176,10 @@ fn reply(
             if frame.get(5) == Some(&b'I') {
                 state.names.transaction_ended(number);
             }
-            match entry.note.reading {
-                Reading::Own(exchange) => exchange.end(),
-                Reading::Plain
-                | Reading::Query(_)
-                | Reading::Refused(_)
-                | Reading::Statement(_)
-                | Reading::Hidden
-                | Reading::Portal(_) => out.extend_from_slice(frame),
+            if let Reading::Own(exchange) = entry.note.reading {
+                exchange.end();
+            } else {
+                out.extend_from_slice(frame);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What goes to the database in place of a client's statement, encoded.
 
-use super::reading::{Part, Statement, put_value};
+use super::reading::{Part, put_value};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
 use crate::plan::{Form, Layout, Outputs, PhysicalValue, Program, Rewritten, Source, Value};
@@ -45,8 +45,12 @@ pub(super) fn several(program: &Program, text: &str, at: usize) -> SqlError {
         Program::Recompute(_) => "an UPDATE that computes with encrypted values",
         Program::CopyIn(_) | Program::CopyOut(_) => "COPY of an encrypted table",
     };
-    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} does not go through the proxy yet"))
-        .at(text, at)
+    SqlError::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("{what} cannot be one of several statements of a text"),
+    )
+    .hint("Send it by itself.")
+    .at(text, at)
 }
 
 pub(super) fn format_of(formats: &[i16], place: usize) -> i16 {
@@ -58,15 +62,15 @@ pub(super) fn format_of(formats: &[i16], place: usize) -> i16 {
 }
 
 /// Types that the physical parameters are declared as.
-pub(super) fn physical_types(statement: &Statement) -> Vec<u32> {
+pub(super) fn types_of(rewritten: &Rewritten, declared: &[u32]) -> Vec<u32> {
     let of = |value: &Value| match (&value.form, &value.source) {
         (Form::Plain, Source::Parameter(number)) => {
             let place = usize::from(*number).checked_sub(1);
-            place.and_then(|place| statement.types.get(place)).copied().unwrap_or_default()
+            place.and_then(|place| declared.get(place)).copied().unwrap_or_default()
         }
         (form, _) => form.oid().unwrap_or_default(),
     };
-    statement.rewritten.values.iter().map(of).collect()
+    rewritten.values.iter().map(of).collect()
 }
 
 /// What the proxy prepares beside the client's statements is called.
@@ -77,6 +81,22 @@ pub(super) fn close(out: &mut Vec<u8>, name: &[u8]) {
     replies::message(out, b'C', |out| {
         out.push(b'S');
         replies::string(out, name);
+    });
+}
+
+/// `Close` of a portal: under its name another can be made.
+pub(super) fn close_portal(out: &mut Vec<u8>, name: &[u8]) {
+    replies::message(out, b'C', |out| {
+        out.push(b'P');
+        replies::string(out, name);
+    });
+}
+
+/// `Execute` of all rows of a portal.
+pub(super) fn execute(out: &mut Vec<u8>, portal: &[u8]) {
+    replies::message(out, b'E', |out| {
+        replies::string(out, portal);
+        out.extend_from_slice(&0_i32.to_be_bytes());
     });
 }
 

@@ -1,12 +1,14 @@
 //! How replies are read: what of them is shown to the client, and as what.
 
+use super::{physical, programs};
+use crate::copy::write_row;
 use crate::error::SqlError;
 use crate::fields::Fields;
-use crate::plan::{Output, Outputs, ParameterType, Rewritten};
+use crate::plan::{CopyFormat, Output, Outputs, ParameterType, Program, Rewritten};
 use crate::replies::{self, Severity};
 use crate::rewriting::Share;
 use arras_service::columns::Columns;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// A statement that fails in the database wherever one may fail, in the place of one that is refused: so what an error does
@@ -32,6 +34,10 @@ pub(super) struct Statement {
     /// Run without a word before it is bound, and after it is executed.
     pub(super) before: Vec<String>,
     pub(super) after: Vec<String>,
+    /// What it takes more than one statement to run, if so.
+    pub(super) program: Option<Box<Program>>,
+    /// What is learned of the statement that writes its rows: types of parameters, and `RowDescription` or `NoData`.
+    pub(super) shape: Mutex<(Vec<u32>, Vec<u8>)>,
     /// Types of parameters that the client declared.
     pub(super) types: Vec<u32>,
     /// What it takes of the memory, for as long as it is there.
@@ -42,6 +48,8 @@ pub(super) struct Statement {
 pub(super) struct Portal {
     pub(super) statement: Arc<Statement>,
     pub(super) formats: Vec<i16>,
+    /// What a program was bound with: whether in binary, and the value.
+    pub(super) bound: Vec<(bool, Option<Vec<u8>>)>,
 }
 
 /// A statement of a query that was sent.
@@ -70,6 +78,8 @@ pub(super) struct Exchange {
     pub(super) rows: Rows,
     pub(super) bytes: usize,
     pub(super) failed: Option<SqlError>,
+    /// The client is told of a failure by the database's words.
+    pub(super) tells: bool,
     pub(super) done: oneshot::Sender<Result<Rows, SqlError>>,
 }
 
@@ -89,6 +99,16 @@ pub(super) enum Reading {
     Portal(Arc<Portal>),
     /// Of what the proxy runs beside a statement: the client is told if it fails.
     Hidden,
+    /// Of the `Describe` of what writes a program's rows.
+    Shape(Arc<Statement>),
+    /// Of what marks the place where a program's client is told something.
+    Emit(Vec<u8>),
+    /// The same, of the columns that it returns.
+    EmitShape(Arc<Statement>),
+    /// Of `Execute` of what writes a row: what it returns is shown.
+    Returning(Box<(Outputs, Vec<i16>)>),
+    /// Of what reads the rows of a `COPY`.
+    CopyOut(Arc<Mutex<CopyingOut>>),
     /// The proxy's own.
     Own(Box<Exchange>),
 }
@@ -114,6 +134,7 @@ impl Reading {
             },
             Self::Statement(statement) => match kind {
                 b't' => statement.parameters(frame, out)?,
+                b'T' | b'n' if statement.program.is_some() => statement.shown(&[], out)?,
                 b'T' => description(frame, &statement.rewritten.outputs, out)?,
                 b'E' => statement.texts.error(frame, out),
                 _ => out.extend_from_slice(frame),
@@ -121,6 +142,9 @@ impl Reading {
             Self::Portal(portal) => {
                 let outputs = &portal.statement.rewritten.outputs;
                 match kind {
+                    b'T' | b'n' if portal.statement.program.is_some() => {
+                        portal.statement.shown(&portal.formats, out)?;
+                    }
                     b'T' => description(frame, outputs, out)?,
                     b'D' => row(frame, outputs, &portal.formats, columns, out)?,
                     b'E' => portal.statement.texts.error(frame, out),
@@ -128,6 +152,17 @@ impl Reading {
                 }
             }
             Self::Hidden => hidden(kind, frame, out),
+            Self::Shape(statement) => statement.learn(kind, frame, out)?,
+            Self::Emit(told) if kind == b'3' => out.extend_from_slice(told),
+            Self::EmitShape(statement) if kind == b'3' => statement.returned(out),
+            Self::Emit(_) | Self::EmitShape(_) => hidden(kind, frame, out),
+            Self::Returning(shown) => match kind {
+                b'D' => row(frame, &shown.0, &shown.1, columns, out)?,
+                _ => hidden(kind, frame, out),
+            },
+            Self::CopyOut(copying) => {
+                copying.lock().unwrap_or_else(PoisonError::into_inner).reply(kind, frame, columns, out)?;
+            }
             Self::Own(exchange) => exchange.reply(kind, frame, out),
         }
         Ok(())
@@ -176,13 +211,143 @@ impl Statement {
                         physical.get(*index).copied().unwrap_or_default().cast_unsigned()
                     }
                     // As PostgreSQL takes what nothing says more of.
-                    ParameterType::Unused => declared().unwrap_or(TEXT),
+                    ParameterType::Unused => {
+                        let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+                        let written = self.program.as_deref().and_then(programs::writes);
+                        let known = written.and_then(|write| match write.parameters.get(place) {
+                            Some(ParameterType::Plain(index)) => shape.0.get(*index).copied(),
+                            Some(ParameterType::Encrypted(_) | ParameterType::Unused) | None => None,
+                        });
+                        known.or_else(declared).unwrap_or(TEXT)
+                    }
                 };
                 out.extend_from_slice(&oid.to_be_bytes());
             }
         });
         Ok(())
     }
+}
+
+impl Statement {
+    /// Learns what writes a program's rows.
+    fn learn(&self, kind: u8, frame: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let mut shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            b't' => {
+                let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
+                let types = fields.list(Fields::int32).ok_or_else(malformed)?;
+                shape.0 = types.into_iter().map(i32::cast_unsigned).collect();
+            }
+            b'T' => {
+                shape.1.clear();
+                let outputs = self.program.as_deref().and_then(programs::writes).map(|write| &write.outputs);
+                description(frame, outputs.unwrap_or(&Outputs::AsSent), &mut shape.1)?;
+            }
+            b'n' => shape.1 = frame.to_vec(),
+            _ => hidden(kind, frame, out),
+        }
+        Ok(())
+    }
+
+    /// What a program returns, for whoever asks before it runs: columns in these formats, or nothing.
+    fn shown(&self, formats: &[i16], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        let copies = self.program.as_deref().is_some_and(programs::shows_nothing);
+        if copies || shape.1.first() != Some(&b'T') {
+            replies::message(out, b'n', |_| ());
+            return Ok(());
+        }
+        let mut fields = Fields::new(shape.1.get(5..).unwrap_or_default());
+        let count = fields.count().ok_or_else(malformed)?;
+        let mut described = Vec::with_capacity(shape.1.len());
+        for at in 0..count {
+            let mut one = || Some((fields.string()?, fields.bytes(16)?, fields.bytes(2)?));
+            let (name, rest, _) = one().ok_or_else(malformed)?;
+            replies::string(&mut described, name);
+            described.extend_from_slice(rest);
+            described.extend_from_slice(&physical::format_of(formats, at).to_be_bytes());
+        }
+        replies::message(out, b'T', |out| {
+            put_count(out, count);
+            out.extend_from_slice(&described);
+        });
+        Ok(())
+    }
+
+    /// What a program returns, for a client of the simple protocol: nothing is said of no columns.
+    fn returned(&self, out: &mut Vec<u8>) {
+        let shape = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        if shape.1.first() == Some(&b'T') {
+            out.extend_from_slice(&shape.1);
+        }
+    }
+}
+
+/// Rows on their way to the client's stream.
+pub(super) struct CopyingOut {
+    pub(super) outputs: Outputs,
+    pub(super) format: CopyFormat,
+    pub(super) rows: u64,
+}
+
+impl CopyingOut {
+    fn reply(
+        &mut self,
+        kind: u8,
+        frame: &[u8],
+        columns: &dyn Columns,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
+        let data = |row: &[Option<&str>], format: &CopyFormat, out: &mut Vec<u8>| {
+            replies::message(out, b'd', |out| out.extend_from_slice(&write_row(format, row)));
+        };
+        match kind {
+            b'T' => {
+                let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
+                let count = fields.count().ok_or_else(malformed)?;
+                let mut names = Vec::with_capacity(count);
+                for _ in 0..count {
+                    let mut one = || Some((fields.string()?, fields.bytes(18)?));
+                    let (name, _) = one().ok_or_else(malformed)?;
+                    names.push(std::str::from_utf8(name).ok());
+                }
+                replies::message(out, b'H', |out| programs::copy_formats(out, count));
+                if self.format.header {
+                    data(&names, &self.format, out);
+                }
+            }
+            b'D' => {
+                let row = text_row(frame).ok_or_else(malformed)?;
+                let opened = opened_texts(&row, &self.outputs, columns)?;
+                let texts: Vec<Option<&str>> = opened.iter().map(Option::as_deref).collect();
+                data(&texts, &self.format, out);
+                self.rows += 1;
+            }
+            b'C' => {
+                replies::message(out, b'c', |_| ());
+                out.extend_from_slice(&programs::tag(&format!("COPY {}", self.rows)));
+            }
+            _ => hidden(kind, frame, out),
+        }
+        Ok(())
+    }
+}
+
+/// A row that was read as text, with its sealed columns opened.
+pub(super) fn opened_texts(
+    row: &[Option<String>],
+    outputs: &Outputs,
+    columns: &dyn Columns,
+) -> Result<Vec<Option<String>>, SqlError> {
+    let count = row.len();
+    let open = |(at, value): (usize, &Option<String>)| match output(outputs, at, count) {
+        Output::Plain | Output::PlainRest => Ok(value.clone()),
+        sealed => {
+            let opened = sealed.open(value.as_deref().map(str::as_bytes), false, false, columns)?;
+            opened.map(|text| String::from_utf8(text).map_err(|_| malformed())).transpose()
+        }
+    };
+    row.iter().enumerate().map(open).collect()
 }
 
 /// Number of the type `text`.
@@ -230,8 +395,11 @@ impl Texts {
 
 /// A reply to what the client did not ask.
 fn hidden(kind: u8, frame: &[u8], out: &mut Vec<u8>) {
-    if matches!(kind, b'E' | b'N' | b'A' | b'S') {
-        out.extend_from_slice(frame);
+    match kind {
+        // No place of what was sent is one of what the client sent.
+        b'E' => Texts { client: String::new(), sent: String::new() }.error(frame, out),
+        b'N' | b'A' | b'S' => out.extend_from_slice(frame),
+        _ => {}
     }
 }
 
@@ -276,6 +444,9 @@ impl Exchange {
                 let message = text(b'M').unwrap_or_default();
                 let error = SqlError::new("XX000", format!("the proxy cannot ask the database: {message}"));
                 self.failed.get_or_insert(error);
+                if self.tells {
+                    hidden(kind, frame, out);
+                }
             }
             b'N' | b'A' | b'S' => out.extend_from_slice(frame),
             _ => {}

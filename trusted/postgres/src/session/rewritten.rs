@@ -2,7 +2,8 @@
 //! another, or is refused; what cannot be analysed is refused, too.
 
 use super::names::Undo;
-use super::physical::{self, HIDDEN, close, format_of, holding, laid_out, parse, physical_types, steps};
+use super::physical::{self, HIDDEN, close, execute, format_of, holding, laid_out, parse, steps, types_of};
+use super::programs::{self, CopyingIn};
 use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
 use super::{End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
 use crate::catalog::{COLUMNS, Catalog};
@@ -14,7 +15,7 @@ use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::values::{Argument, Inputs, compute};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 
@@ -22,15 +23,17 @@ use tokio::sync::oneshot;
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// Why the way ends.
-type Ended = Result<(), End>;
+pub(super) type Ended = Result<(), End>;
 
 /// The way, and what it knows.
 pub(super) struct Requests<'a> {
     shared: &'a Shared,
-    rewriting: &'a Rewriting,
+    pub(super) rewriting: &'a Rewriting,
     to: &'a mut ToSide,
     /// Not written yet.
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    /// Rows are taken from the client.
+    pub(super) copying: Option<CopyingIn>,
     /// The tables as they were when they had been changed so many times.
     catalog: Option<(u64, Arc<Catalog>)>,
     /// Number of the next message.
@@ -39,7 +42,8 @@ pub(super) struct Requests<'a> {
 
 /// Passes on what the client sends until there is no more.
 pub(super) async fn pass(shared: &Shared, rewriting: &Rewriting, from: FromSide, to: &mut ToSide) -> End {
-    let mut requests = Requests { shared, rewriting, to, out: Vec::new(), catalog: None, number: 0 };
+    let mut requests =
+        Requests { shared, rewriting, to, out: Vec::new(), copying: None, catalog: None, number: 0 };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,
         Err(end) => end,
@@ -58,7 +62,9 @@ impl Requests<'_> {
                     inbox.passed(head.total);
                     share = None;
                     self.bound().await?;
-                } else if Asked::by(head.kind).is_none_or(|asked| asked == Asked::CopyEnd) {
+                } else if self.copying.is_none()
+                    && Asked::by(head.kind).is_none_or(|asked| asked == Asked::CopyEnd)
+                {
                     self.out.extend_from_slice(there);
                     let came = there.len();
                     inbox.passed(came);
@@ -125,7 +131,7 @@ impl Requests<'_> {
         Ok(())
     }
 
-    async fn write(&mut self) -> Ended {
+    pub(super) async fn write(&mut self) -> Ended {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -144,7 +150,7 @@ impl Requests<'_> {
     }
 
     /// Waits while too many messages are unanswered.
-    async fn bound(&mut self) -> Ended {
+    pub(super) async fn bound(&mut self) -> Ended {
         if self.shared.state().pipeline.len() >= UNANSWERED_MAX {
             // The database keeps replies back until it is asked for them, or has many.
             replies::message(&mut self.out, b'H', |_| ());
@@ -154,8 +160,14 @@ impl Requests<'_> {
         Ok(())
     }
 
+    /// Waits until what was sent is answered; true if something of it failed.
+    pub(super) async fn failed_meanwhile(&self) -> bool {
+        self.shared.at_most(0).await;
+        self.shared.state().pipeline.is_skipping()
+    }
+
     /// Notes a message that goes to the database.
-    fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
+    pub(super) fn sent(&mut self, asked: Asked, reading: Reading, undo: Option<Undo>) {
         self.number += 1;
         let note = Note { number: self.number, reading, undo };
         let mut state = self.shared.state();
@@ -171,7 +183,7 @@ impl Requests<'_> {
     }
 
     /// Sends what fails in place of a message.
-    fn refuse(&mut self, kind: u8, error: SqlError) {
+    pub(super) fn refuse(&mut self, kind: u8, error: SqlError) {
         let reading = Reading::Refused(Box::new(error));
         match kind {
             b'Q' | b'F' => {
@@ -189,6 +201,9 @@ impl Requests<'_> {
     async fn message(&mut self, kind: u8, message: &[u8]) -> Ended {
         let body = message.get(HEAD_BYTES..).unwrap_or_default();
         let malformed = || End::Violation(SqlError::new("08P01", "invalid message format"));
+        if self.row_message(kind, body).await? {
+            return Ok(());
+        }
         match kind {
             b'Q' => self.query(message, fields::query(body).ok_or_else(malformed)?).await,
             b'P' => self.parse(message, Parse::read(body).ok_or_else(malformed)?).await,
@@ -205,6 +220,9 @@ impl Requests<'_> {
                 let reading = self.target(&target);
                 let portal =
                     if let Reading::Portal(portal) = &reading { Some(Arc::clone(portal)) } else { None };
+                if let Some(portal) = portal.as_ref().filter(|portal| portal.statement.program.is_some()) {
+                    return self.execute_program(portal, target.name, false).await;
+                }
                 self.sent(Asked::Execute, reading, None);
                 self.out.extend_from_slice(message);
                 if let Some(portal) = portal {
@@ -247,7 +265,7 @@ impl Requests<'_> {
     }
 
     /// Runs statements beside the client's, in its transaction.
-    fn hidden(&mut self, statements: &[String]) {
+    pub(super) fn hidden(&mut self, statements: &[String]) {
         // It is closed first: where one failed before it was closed, it is there still.
         for text in statements {
             self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
@@ -255,17 +273,12 @@ impl Requests<'_> {
             let bound =
                 Bind { portal: HIDDEN, statement: HIDDEN, formats: vec![], values: vec![], results: vec![] };
             self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
-            self.hidden_message(Asked::Execute, |out| {
-                replies::message(out, b'E', |out| {
-                    replies::string(out, HIDDEN);
-                    out.extend_from_slice(&0_i32.to_be_bytes());
-                });
-            });
+            self.hidden_message(Asked::Execute, |out| execute(out, HIDDEN));
             self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
         }
     }
 
-    fn hidden_message(&mut self, asked: Asked, encode: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn hidden_message(&mut self, asked: Asked, encode: impl FnOnce(&mut Vec<u8>)) {
         encode(&mut self.out);
         self.sent(asked, Reading::Hidden, None);
     }
@@ -323,7 +336,7 @@ impl Requests<'_> {
     /// Asks the database something of the proxy's own.
     async fn ask(&mut self, statement: &str) -> Result<Rows, SqlError> {
         let (done, answered) = oneshot::channel();
-        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, done };
+        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, tells: false, done };
         self.shared.state().changed_tables = false;
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
@@ -345,6 +358,16 @@ impl Requests<'_> {
             }
         };
         self.write().await?;
+        if let [Planned { action: Action::Program(program), .. }] = planned.as_slice()
+            && !matches!(**program, Program::Layout(_))
+        {
+            match self.prepared(text, planned, Vec::new()) {
+                Ok(Some(statement)) => return self.query_program(statement).await,
+                Ok(None) => {}
+                Err(error) => self.refuse(b'Q', error),
+            }
+            return Ok(());
+        }
         let mut parts = Vec::new();
         let mut refused = None;
         let mut sent = String::new();
@@ -413,7 +436,8 @@ impl Requests<'_> {
                         self.out.extend_from_slice(message);
                     }
                     Some(statement) => {
-                        let types = physical_types(&statement);
+                        self.prepare_writes(&statement);
+                        let types = types_of(&statement.rewritten, &statement.types);
                         parse(&mut self.out, asked.name, &statement.texts.sent, &types);
                         self.sent(Asked::Parse, Reading::Statement(statement), undo);
                     }
@@ -436,16 +460,23 @@ impl Requests<'_> {
             // Several at once: the database refuses them with its own words.
             return Ok(None);
         };
-        let (rewritten, before, after) = match one.action {
+        let (mut after, mut program) = (Vec::new(), None);
+        let (rewritten, before) = match one.action {
             Action::Unchanged => return Ok(None),
             Action::Rewritten(rewritten) => {
                 let before = holding(&rewritten).into_iter().collect();
-                (rewritten, before, Vec::new())
+                (rewritten, before)
             }
-            Action::Program(program) => match *program {
-                Program::Layout(layout) => laid_out(layout)?,
-                other @ (Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_)) => {
-                    return Err(physical::several(&other, text, one.span.start));
+            Action::Program(several) => match *several {
+                Program::Layout(layout) => {
+                    let (step, before, behind) = laid_out(layout)?;
+                    after = behind;
+                    (step, before)
+                }
+                several @ (Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_)) => {
+                    let prepared = programs::prepared(&several);
+                    program = Some(Box::new(several));
+                    prepared
                 }
             },
             Action::Refused(error) => return Err(error),
@@ -454,7 +485,9 @@ impl Requests<'_> {
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
         let texts = Texts { client: text.to_owned(), sent };
-        Ok(Some(Arc::new(Statement { texts, rewritten, before, after, types, _share: share })))
+        let shape = Mutex::default();
+        let statement = Statement { texts, rewritten, before, after, program, shape, types, _share: share };
+        Ok(Some(Arc::new(statement)))
     }
 
     async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
@@ -469,10 +502,19 @@ impl Requests<'_> {
         match self.values(&statement, &asked).await {
             Ok(values) => {
                 self.hidden(&statement.before);
-                let portal = Portal { statement: Arc::clone(&statement), formats: asked.results.clone() };
+                let kept = |(place, value): (usize, &Option<&[u8]>)| {
+                    (format_of(&asked.formats, place) == 1, value.map(<[u8]>::to_vec))
+                };
+                // Only a program looks at them again.
+                let bound = asked.values.iter().enumerate().filter(|_| statement.program.is_some());
+                let bound = bound.map(kept).collect();
+                let portal =
+                    Portal { statement: Arc::clone(&statement), formats: asked.results.clone(), bound };
                 let number = self.number + 1;
                 let undo = self.shared.state().names.bind(asked.portal, Some((number, Arc::new(portal))));
-                physical::bind(&mut self.out, &asked, &values);
+                // What a program reads, the proxy reads; it shows the client what comes of it.
+                let results = if statement.program.is_some() { Vec::new() } else { asked.results };
+                physical::bind(&mut self.out, &Bind { results, ..asked }, &values);
                 self.sent(Asked::Bind, Reading::Statement(statement), undo);
             }
             Err(error) => self.refuse(b'B', error),

@@ -1,0 +1,359 @@
+//! Statements for which the proxy runs several: `UPDATE` from old values, `COPY` in and out.
+//!
+//! They are run in the extended protocol without a `Sync`, whatever protocol the client speaks: so they are one with the
+//! client's own messages before and behind them, commit with them, and an error of one is followed by nothing. A client of
+//! the simple protocol is told that the database is ready by the `Sync` that ends them.
+
+use super::physical::{self, HIDDEN, close, close_portal, execute, holding, parse};
+use super::reading::{self, CopyingOut, Exchange, Portal, Reading, Rows, Statement};
+use super::rewritten::{Ended, Requests};
+use crate::copy::{Row, RowReader};
+use crate::error::{SqlError, sqlstate};
+use crate::fields::Bind;
+use crate::pipeline::Asked;
+use crate::plan::{Computation, CopyIn, Expression, ParameterType, Program, Recompute, Rewritten};
+use crate::replies;
+use crate::values::{Argument, Inputs, compute};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+
+/// What the proxy prepares to write rows is called, and so is its portal.
+const WRITES: &[u8] = b"arras writes";
+/// What it prepares in place of a query's statement is called.
+const STATEMENT: &[u8] = b"arras statement";
+
+/// Rows that a client sends.
+pub(super) struct CopyingIn {
+    reader: RowReader,
+    statement: Arc<Statement>,
+    rows: u64,
+    /// The client is told at the end that the database is ready.
+    simple: bool,
+}
+
+/// What is prepared under the client's name for a program, and what is run before it is bound.
+pub(super) fn prepared(program: &Program) -> (Rewritten, Vec<String>) {
+    match program {
+        Program::Recompute(recompute) => {
+            let rewritten = Rewritten { parameters: parameters(recompute), ..recompute.read.clone() };
+            (rewritten, holding(&recompute.write).into_iter().collect())
+        }
+        // It has no parameters, and is not looked at before it runs, as PostgreSQL has it.
+        Program::CopyIn(copy) => (Rewritten::plain("SELECT"), holding(&copy.insert).into_iter().collect()),
+        Program::CopyOut(copy) => (copy.read.clone(), Vec::new()),
+        Program::Layout(_) => (Rewritten::default(), Vec::new()),
+    }
+}
+
+/// What is known of the client's parameters by either statement, or by what is computed.
+fn parameters(recompute: &Recompute) -> Vec<ParameterType> {
+    let Recompute { read, computed, write } = recompute;
+    let mut merged = read.parameters.clone();
+    let longest = merged.len().max(write.parameters.len());
+    merged.resize(longest, ParameterType::Unused);
+    let mut encrypted = |place: usize, oid: u32| {
+        if merged.len() <= place {
+            merged.resize(place + 1, ParameterType::Unused);
+        }
+        if let Some(known) = merged.get_mut(place) {
+            *known = ParameterType::Encrypted(oid);
+        }
+    };
+    for (place, known) in write.parameters.iter().enumerate() {
+        if let ParameterType::Encrypted(oid) = known {
+            encrypted(place, *oid);
+        }
+    }
+    for Computation { expression, .. } in computed {
+        in_expression(expression, &mut encrypted);
+    }
+    merged
+}
+
+fn in_expression(expression: &Expression, encrypted: &mut impl FnMut(usize, u32)) {
+    match expression {
+        Expression::Parameter(number, of) => {
+            encrypted(usize::from(*number).saturating_sub(1), of.kind.oid());
+        }
+        Expression::Read(..) | Expression::Constant(..) => {}
+        Expression::Arithmetic(_, left, right) => {
+            in_expression(left, encrypted);
+            in_expression(right, encrypted);
+        }
+        Expression::Coalesce(parts) => parts.iter().for_each(|part| in_expression(part, encrypted)),
+        Expression::Negated(inner) => in_expression(inner, encrypted),
+    }
+}
+
+/// The statement that writes rows, if a program has one.
+pub(super) fn writes(program: &Program) -> Option<&Rewritten> {
+    match program {
+        Program::Recompute(recompute) => Some(&recompute.write),
+        Program::CopyIn(copy) => Some(&copy.insert),
+        Program::CopyOut(_) | Program::Layout(_) => None,
+    }
+}
+
+impl Requests<'_> {
+    /// Prepares what writes a program's rows, and learns what it takes and returns.
+    pub(super) fn prepare_writes(&mut self, statement: &Arc<Statement>) {
+        let Some(write) = statement.program.as_deref().and_then(writes) else { return };
+        let types = physical::types_of(write, &statement.types);
+        self.hidden_message(Asked::Close, |out| close(out, WRITES));
+        self.hidden_message(Asked::Parse, |out| parse(out, WRITES, &write.extended_text(), &types));
+        replies::message(&mut self.out, b'D', |out| {
+            out.push(b'S');
+            replies::string(out, WRITES);
+        });
+        self.sent(Asked::Describe, Reading::Shape(Arc::clone(statement)), None);
+    }
+
+    /// Runs a query that is one program.
+    pub(super) async fn query_program(&mut self, statement: Arc<Statement>) -> Ended {
+        let bound = Bind {
+            portal: STATEMENT,
+            statement: STATEMENT,
+            formats: vec![],
+            values: vec![],
+            results: vec![],
+        };
+        let inputs = Inputs { text: &statement.texts.client, ..Inputs::default() };
+        match compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await {
+            Ok(values) => {
+                self.prepare_writes(&statement);
+                self.hidden(&statement.before);
+                self.hidden_message(Asked::Close, |out| close(out, STATEMENT));
+                let types = physical::types_of(&statement.rewritten, &[]);
+                parse(&mut self.out, STATEMENT, &statement.texts.sent, &types);
+                self.sent(Asked::Parse, Reading::Hidden, None);
+                self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
+                let portal = Portal { statement, formats: Vec::new(), bound: Vec::new() };
+                self.execute_program(&portal, STATEMENT, true).await?;
+            }
+            Err(error) => self.refuse(b'P', error),
+        }
+        if self.copying.is_none() {
+            self.synchronise();
+        }
+        Ok(())
+    }
+
+    /// Tells the client of the simple protocol that the database is ready.
+    fn synchronise(&mut self) {
+        replies::message(&mut self.out, b'S', |_| ());
+        self.sent(Asked::Sync, Reading::Plain, None);
+    }
+
+    /// Runs the program of a portal.
+    pub(super) async fn execute_program(&mut self, portal: &Portal, name: &[u8], simple: bool) -> Ended {
+        let statement = &portal.statement;
+        if !simple {
+            // Another program may have run since this one was prepared.
+            self.prepare_writes(statement);
+        }
+        match statement.program.as_deref() {
+            Some(Program::Recompute(recompute)) => self.recompute(recompute, portal, name, simple).await,
+            Some(Program::CopyOut(copy)) => {
+                let copying =
+                    CopyingOut { outputs: copy.read.outputs.clone(), format: copy.format.clone(), rows: 0 };
+                let copying = Arc::new(Mutex::new(copying));
+                replies::message(&mut self.out, b'D', |out| {
+                    out.push(b'P');
+                    replies::string(out, name);
+                });
+                self.sent(Asked::Describe, Reading::CopyOut(Arc::clone(&copying)), None);
+                execute(&mut self.out, name);
+                self.sent(Asked::Execute, Reading::CopyOut(copying), None);
+                Ok(())
+            }
+            Some(Program::CopyIn(copy)) => self.begin_rows(copy, Arc::clone(statement), simple).await,
+            Some(Program::Layout(_)) | None => Ok(()),
+        }
+    }
+
+    /// Reads rows under their locks, computes, and writes each.
+    async fn recompute(
+        &mut self,
+        recompute: &Recompute,
+        portal: &Portal,
+        name: &[u8],
+        simple: bool,
+    ) -> Ended {
+        let statement = &portal.statement;
+        let (done, answered) = oneshot::channel();
+        execute(&mut self.out, name);
+        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, tells: true, done };
+        self.sent(Asked::Execute, Reading::Own(Box::new(exchange)), None);
+        replies::message(&mut self.out, b'H', |_| ());
+        self.write().await?;
+        let rows = match answered.await {
+            Ok(Ok(rows)) => rows,
+            // It has been told by the database's own words.
+            Ok(Err(_)) if self.failed_meanwhile().await => return Ok(()),
+            Ok(Err(error)) => {
+                self.refuse(b'P', error);
+                return Ok(());
+            }
+            // What is to be run is passed over.
+            Err(_) => return Ok(()),
+        };
+        if simple {
+            self.sent_close(WRITES_NOT, Reading::EmitShape(Arc::clone(statement)));
+        }
+        let arguments = arguments(statement, &portal.bound);
+        let count = rows.len();
+        for row in rows {
+            match self.new_values(recompute, &row, statement, &arguments).await {
+                Ok(values) => {
+                    let bound = Bind {
+                        portal: WRITES,
+                        statement: WRITES,
+                        formats: portal.bound.iter().map(|(binary, _)| i16::from(*binary)).collect(),
+                        values: portal.bound.iter().map(|(_, value)| value.as_deref()).collect(),
+                        results: portal.formats.clone(),
+                    };
+                    self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
+                    execute(&mut self.out, WRITES);
+                    let (outputs, formats) = (recompute.write.outputs.clone(), portal.formats.clone());
+                    self.sent(Asked::Execute, Reading::Returning(Box::new((outputs, formats))), None);
+                    self.hidden_message(Asked::Close, |out| close_portal(out, WRITES));
+                }
+                Err(error) => {
+                    self.refuse(b'P', error);
+                    return Ok(());
+                }
+            }
+            self.bound().await?;
+        }
+        self.sent_close(WRITES, Reading::Emit(tag(&format!("UPDATE {count}"))));
+        Ok(())
+    }
+
+    /// What is written of a row that was read.
+    async fn new_values(
+        &self,
+        recompute: &Recompute,
+        row: &[Option<String>],
+        statement: &Statement,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<crate::plan::PhysicalValue>, SqlError> {
+        let columns = &*self.rewriting.columns;
+        let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+        let text = statement.texts.client.as_str();
+        let inputs = Inputs { text, arguments, read: &read, computed: &[] };
+        let computed: Result<Vec<_>, SqlError> =
+            recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
+        let computed = computed?;
+        compute(&recompute.write.values, Inputs { computed: &computed, ..inputs }, columns).await
+    }
+
+    /// Begins to take rows.
+    async fn begin_rows(&mut self, copy: &CopyIn, statement: Arc<Statement>, simple: bool) -> Ended {
+        let mut begun = Vec::new();
+        replies::message(&mut begun, b'G', |out| copy_formats(out, copy.columns.len()));
+        self.sent_close(HIDDEN, Reading::Emit(begun));
+        // It is not kept back: the client waits for it. If something before it failed, no rows come.
+        replies::message(&mut self.out, b'H', |_| ());
+        self.write().await?;
+        if self.failed_meanwhile().await {
+            return Ok(());
+        }
+        let reader = RowReader::new(copy.format.clone(), copy.columns.len());
+        self.copying = Some(CopyingIn { reader, statement, rows: 0, simple });
+        Ok(())
+    }
+
+    /// A message while rows are taken; false if it is none of those that come then.
+    pub(super) async fn row_message(&mut self, kind: u8, body: &[u8]) -> Result<bool, super::End> {
+        let Some(mut copying) = self.copying.take() else { return Ok(false) };
+        let outcome = match kind {
+            b'd' => match copying.reader.read(body) {
+                Ok(rows) => self.store(&mut copying, rows).await.map(|()| false),
+                Err(error) => Err(error),
+            },
+            b'c' => match copying.reader.finish() {
+                Ok(row) => self.store(&mut copying, row.into_iter().collect()).await.map(|()| true),
+                Err(error) => Err(error),
+            },
+            b'f' => {
+                let reason = crate::fields::query(body).map(String::from_utf8_lossy).unwrap_or_default();
+                Err(SqlError::new(sqlstate::QUERY_CANCELED, format!("COPY from stdin failed: {reason}")))
+            }
+            // PostgreSQL ignores them, too, for drivers that send them ahead.
+            b'S' | b'H' => Ok(false),
+            _ => {
+                self.copying = Some(copying);
+                return Ok(false);
+            }
+        };
+        match outcome {
+            Ok(false) => {
+                self.copying = Some(copying);
+                self.bound().await?;
+                return Ok(true);
+            }
+            Ok(true) => self.sent_close(WRITES, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
+            Err(error) => self.refuse(b'P', error),
+        }
+        if copying.simple {
+            self.synchronise();
+        }
+        Ok(true)
+    }
+
+    async fn store(&mut self, copying: &mut CopyingIn, rows: Vec<Row>) -> Result<(), SqlError> {
+        let statement = Arc::clone(&copying.statement);
+        let Some(Program::CopyIn(copy)) = statement.program.as_deref() else { return Ok(()) };
+        for row in rows {
+            let inputs = Inputs { read: &row, ..Inputs::default() };
+            let values = compute(&copy.insert.values, inputs, &*self.rewriting.columns).await?;
+            let bound =
+                Bind { portal: WRITES, statement: WRITES, formats: vec![], values: vec![], results: vec![] };
+            self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
+            self.hidden_message(Asked::Execute, |out| execute(out, WRITES));
+            self.hidden_message(Asked::Close, |out| close_portal(out, WRITES));
+            copying.rows += 1;
+            // An end of the session shows at the next message.
+            let _ = self.bound().await;
+        }
+        Ok(())
+    }
+
+    fn sent_close(&mut self, name: &[u8], reading: Reading) {
+        close(&mut self.out, name);
+        self.sent(Asked::Close, reading, None);
+    }
+}
+
+/// A name that nothing has: its `Close` only marks a place among the replies.
+const WRITES_NOT: &[u8] = b"arras nothing";
+
+/// The client's parameters, as they were bound.
+fn arguments<'a>(statement: &Statement, bound: &'a [(bool, Option<Vec<u8>>)]) -> Vec<Argument<'a>> {
+    let argument = |(place, (binary, value)): (usize, &'a (bool, Option<Vec<u8>>))| Argument {
+        oid: statement.types.get(place).copied().unwrap_or_default(),
+        binary: *binary,
+        bytes: value.as_deref(),
+    };
+    bound.iter().enumerate().map(argument).collect()
+}
+
+/// `CommandComplete`.
+pub(super) fn tag(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    replies::message(&mut out, b'C', |out| replies::string(out, text.as_bytes()));
+    out
+}
+
+/// The body of `CopyInResponse` and `CopyOutResponse`: so many columns, all as text.
+pub(super) fn copy_formats(out: &mut Vec<u8>, columns: usize) {
+    out.push(0);
+    let count = u16::try_from(columns).unwrap_or(u16::MAX);
+    out.extend_from_slice(&count.to_be_bytes());
+    out.extend(std::iter::repeat_n(0, 2 * usize::from(count)));
+}
+
+/// What a copy's rows are, for whoever asks before it runs: nothing.
+pub(super) fn shows_nothing(program: &Program) -> bool {
+    matches!(program, Program::CopyIn(_) | Program::CopyOut(_))
+}
