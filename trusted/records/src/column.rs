@@ -16,6 +16,7 @@ use arras_keys::{Key, Purpose};
 use arras_primitives::aead::{Aead, NONCE_BYTES};
 use arras_primitives::det_aead::DetAead;
 use arras_schemes::padding::{pad, pad_in_proportion, unpad};
+use arras_schemes::random::{Randomness, SYSTEM};
 use arras_service::columns::{ColumnKeys, Declared, Padding};
 use arras_service::{Fault, ServiceError};
 use rand::Rng;
@@ -34,6 +35,7 @@ pub struct ColumnSealer {
     /// By the version of the root, the newest last.
     seals: Vec<(u32, Aead)>,
     equality: DetAead,
+    random: Randomness,
 }
 
 impl std::fmt::Debug for ColumnSealer {
@@ -44,6 +46,7 @@ impl std::fmt::Debug for ColumnSealer {
 
 impl ColumnSealer {
     /// Derives the ciphers of a column from the keyring's roots: versions and roots, the oldest first. None without a root.
+    /// Nonces are the operating system's.
     #[must_use]
     pub fn new<'k>(declared: Declared, roots: impl IntoIterator<Item = (u32, &'k Key)>) -> Option<Self> {
         let (mut seals, mut equality) = (Vec::new(), None);
@@ -52,7 +55,13 @@ impl ColumnSealer {
             seals.push((version, Aead::new(column.child(Purpose::ColumnSeal).expose())));
             equality.get_or_insert_with(|| DetAead::new(column.child(Purpose::ColumnEquality).expose()));
         }
-        Some(Self { declared, seals, equality: equality? })
+        Some(Self { declared, seals, equality: equality?, random: SYSTEM.clone() })
+    }
+
+    /// The same with nonces from another source.
+    #[must_use]
+    pub fn drawing_from(self, random: Randomness) -> Self {
+        Self { random, ..self }
     }
 
     fn padded(&self, canonical: &[u8]) -> Zeroizing<Vec<u8>> {
@@ -78,7 +87,7 @@ impl ColumnKeys for ColumnSealer {
     fn seal(&self, canonical: &[u8]) -> Vec<u8> {
         let Some((version, seal)) = self.seals.last() else { return Vec::new() };
         let mut nonce = [0; NONCE_BYTES];
-        rand::rng().fill_bytes(&mut nonce);
+        self.random.rng().fill_bytes(&mut nonce);
         let sealed = seal.seal(&nonce, &self.declared.id, &self.padded(canonical));
         [&version.to_be_bytes()[..], &sealed].concat()
     }

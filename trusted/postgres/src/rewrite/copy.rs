@@ -121,21 +121,25 @@ impl Analysis<'_> {
         Program::CopyIn(CopyIn { columns, format, insert: self.rewritten(pieces) })
     }
 
-    /// How the rows are written: what PostgreSQL's options say.
-    fn format(&self, copy: &Copy<'_>) -> Result<CopyFormat, SqlError> {
+    /// That the rows pass through the client.
+    fn check_stream(&self, copy: &Copy<'_>) -> Result<(), SqlError> {
         match (copy.to, copy.target) {
-            (false, CopyTarget::Stdin) | (true, CopyTarget::Stdout) => {}
+            (false, CopyTarget::Stdin) | (true, CopyTarget::Stdout) => Ok(()),
             (
                 _,
                 CopyTarget::Stdin | CopyTarget::Stdout | CopyTarget::File { .. } | CopyTarget::Program { .. },
-            ) => {
-                return Err(self.unsupported(
-                    0,
-                    "a file of the server's holds ciphertext: rows of encrypted columns pass through the client".into(),
-                    "Use COPY ... FROM STDIN or TO STDOUT (psql's \\copy).",
-                ));
-            }
+            ) => Err(self.unsupported(
+                0,
+                "a file of the server's holds ciphertext: rows of encrypted columns pass through the client"
+                    .into(),
+                "Use COPY ... FROM STDIN or TO STDOUT (psql's \\copy).",
+            )),
         }
+    }
+
+    /// How the rows are written: what PostgreSQL's options say.
+    fn format(&self, copy: &Copy<'_>) -> Result<CopyFormat, SqlError> {
+        self.check_stream(copy)?;
         let refused = |what: String| {
             Err(self.unsupported(
                 0,
