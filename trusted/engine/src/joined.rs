@@ -8,9 +8,13 @@
 //! *Order.* The writes take effect in the order in which they came. All of them see the documents of before the
 //! joined write; so no two are of the same document: the second waits for the next one.
 //!
+//! *How many.* Those who were told come back with their next write: [`gathering`].
+//!
 //! *Inserts into a collection without indexes* are sent without asking first whether their `_id`s are taken: the
 //! server refuses the whole write if one is, and only then is asked which. With indexes it is asked first, so that it
 //! sees no entries of documents that are never stored.
+
+mod gathering;
 
 use super::apply::Revision;
 use super::channel::ServerChannel;
@@ -28,6 +32,7 @@ use arras_service::store::{Inserted, UpdateStatement, Updated, WriteFailure};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::{Bson, Document};
+use gathering::Gathering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -74,6 +79,7 @@ pub(super) struct Joining {
     waiting: Mutex<VecDeque<Waiting>>,
     /// How many of the next joined writes ask first.
     asking: AtomicU32,
+    gathering: Gathering,
 }
 
 impl Joining {
@@ -87,6 +93,26 @@ impl Joining {
         let asking = self.asking.load(Ordering::Relaxed);
         self.asking.store(asking.saturating_sub(1), Ordering::Relaxed);
         asking > 0
+    }
+
+    /// Has a write wait.
+    fn push(&self, write: Waiting) {
+        let waiting = {
+            let mut waiting = self.waiting();
+            waiting.push_back(write);
+            waiting.len()
+        };
+        self.gathering.note_arrival(waiting);
+    }
+
+    /// Waits, for a moment, for the writers of the last joined write, which is what the next one is then of.
+    async fn gather(&self) {
+        self.gathering.gather(JOINED_MAX, || self.waiting().len()).await;
+    }
+
+    /// The writers of a joined write are about to be told.
+    fn note_writers(&self, writers: usize) {
+        self.gathering.note_crowd(writers + self.waiting().len());
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
@@ -233,7 +259,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         bytes: usize,
     ) -> Result<Outcome, ServiceError> {
         let (done, mut outcome) = oneshot::channel();
-        collection.joining.waiting().push_back(Waiting { row, single, bytes, done });
+        collection.joining.push(Waiting { row, single, bytes, done });
         let _one_writer = tokio::select! {
             biased;
             outcome = &mut outcome => return outcome.unwrap_or_else(|_| Err(unfinished())),
@@ -243,7 +269,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             match outcome.try_recv() {
                 Ok(outcome) => return outcome,
                 Err(oneshot::error::TryRecvError::Closed) => return Err(unfinished()),
-                Err(oneshot::error::TryRecvError::Empty) => self.perform_joined(collection).await,
+                Err(oneshot::error::TryRecvError::Empty) => {
+                    collection.joining.gather().await;
+                    self.perform_joined(collection).await;
+                }
             }
         }
     }
@@ -279,7 +308,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let inserts = revisions.iter().all(|revision| revision.old.is_none());
         if inserts && collection.parts().is_empty() && !collection.joining.must_ask() {
             match self.apply(collection, &revisions).await {
-                Ok(()) => return writers.into_iter().for_each(Writer::succeed),
+                Ok(()) => {
+                    collection.joining.note_writers(writers.len());
+                    return writers.into_iter().for_each(Writer::succeed);
+                }
                 Err(error) if is_everybodys(&error) => {
                     let error = error::unless_taken(error);
                     return writers.into_iter().for_each(|writer| writer.fail(error.clone()));
@@ -307,6 +339,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         match applied {
             Ok(()) => {
                 self.clean_after_statement(collection).await;
+                collection.joining.note_writers(accepted_writers.len() + taken_writers.len());
                 accepted_writers.into_iter().for_each(Writer::succeed);
             }
             // What the others conflict with may be one of these.
