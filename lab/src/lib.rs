@@ -16,7 +16,6 @@ pub mod pages;
 pub mod plain_scheme;
 pub mod plain_store;
 pub mod plots;
-pub mod private_postgres;
 pub mod protocols;
 pub mod queries;
 pub mod run;
@@ -25,4 +24,5 @@ pub mod seed;
 pub mod tpcc;
 pub mod web;
 
+pub use arras_proxy::private_postgres;
 pub use arras_proxy::wire_client;

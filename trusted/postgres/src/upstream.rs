@@ -1,6 +1,7 @@
 //! The database behind the proxy: where it is, how it is known, and how the proxy logs in.
 
 mod address;
+mod dial;
 mod login;
 mod tls;
 

@@ -10,6 +10,8 @@ pub mod connection;
 pub mod demo;
 pub mod init;
 pub mod postgres;
+#[cfg(feature = "demo")]
+pub mod private_postgres;
 pub mod running;
 #[cfg(feature = "demo")]
 pub mod wire_client;

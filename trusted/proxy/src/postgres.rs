@@ -1,6 +1,7 @@
 //! The listener for applications of PostgreSQL: its part of the configuration, and how it is opened.
 
 mod columns;
+mod opening;
 
 use crate::cli::Failure;
 use crate::configuration::{
@@ -12,8 +13,10 @@ use serde::Deserialize;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tokio::net::TcpListener;
+
+/// Name of the folder of heads.
+const HEADS: &str = "postgres-heads";
 
 /// `[postgres]` of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -25,6 +28,9 @@ pub struct Postgres {
     pub upstream: Url,
     /// The schema of tables: which columns are encrypted. Without it nothing is.
     pub schema: Option<PathBuf>,
+    /// Where it is noted how far each order had come, so that a database that was set back is noticed: a folder, made if it is
+    /// not there; `postgres-heads` beside the configuration if absent.
+    pub heads: Option<PathBuf>,
     /// The certificate shown to applications, PEM; without one they are spoken to in plaintext.
     pub certificate: Option<PathBuf>,
     /// Its key, PEM.
@@ -71,19 +77,35 @@ impl Postgres {
                 configured.upstream = upstream.unwrap_or(configured.upstream);
                 Ok(Some(configured))
             }
-            (None, Some(listen), Some(upstream)) => {
-                let users = Vec::new();
-                Ok(Some(Self { listen, upstream, schema: None, certificate: None, private_key: None, users }))
-            }
+            (None, Some(listen), Some(upstream)) => Ok(Some(Self::plain(listen, upstream))),
             (None, Some(_), None) => Err("--postgres needs --upstream, or a [postgres] section".into()),
             // It may come from the environment.
             (None, None, _) => Ok(None),
         }
     }
 
+    /// A listener in front of a database in which nothing is encrypted.
+    fn plain(listen: String, upstream: Url) -> Self {
+        let (certificate, private_key, users) = (None, None, Vec::new());
+        Self { listen, upstream, schema: None, heads: None, certificate, private_key, users }
+    }
+
+    /// A listener for development: everything that is kept is in one directory.
+    pub(crate) fn for_development(
+        listen: String,
+        upstream: String,
+        schema: PathBuf,
+        directory: &Path,
+    ) -> Self {
+        let (schema, heads) = (Some(schema), Some(directory.join(HEADS)));
+        Self { schema, heads, ..Self::plain(listen, Url(upstream)) }
+    }
+
     /// Makes its paths relative to the configuration's directory.
     pub(crate) fn relative_to(&mut self, base: &Path) {
-        for path in [&mut self.schema, &mut self.certificate, &mut self.private_key].into_iter().flatten() {
+        self.heads.get_or_insert_with(|| HEADS.into());
+        let paths = [&mut self.schema, &mut self.heads, &mut self.certificate, &mut self.private_key];
+        for path in paths.into_iter().flatten() {
             *path = base.join(&*path);
         }
     }
@@ -175,15 +197,18 @@ impl Listening {
         memory: usize,
         keyring: Option<&Keyring>,
     ) -> Result<Self, Failure> {
+        let upstream = Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok())
+            .map_err(|error| Postgres::wrong(error.to_string()))?;
         let rewriting = match (&postgres.schema, keyring) {
             (Some(schema), Some(keyring)) => {
-                Some(Arc::new(columns::rewriting(schema, keyring, memory.saturating_mul(1024 * 1024))?))
+                let folder = postgres.heads.as_deref().unwrap_or(Path::new(HEADS));
+                let memory_bytes = memory.saturating_mul(1024 * 1024);
+                let asked = opening::Asked { schema, keyring, upstream: &upstream, folder, memory_bytes };
+                Some(opening::open(asked).await?)
             }
             (Some(_), None) => return Err(Postgres::wrong("a schema needs a keyring")),
             (None, _) => None,
         };
-        let upstream = Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok())
-            .map_err(|error| Postgres::wrong(error.to_string()))?;
         let access = postgres.access()?;
         let failed = |source| Failure::Listen { address: postgres.listen.clone(), source };
         let listener = TcpListener::bind(&postgres.listen).await.map_err(failed)?;

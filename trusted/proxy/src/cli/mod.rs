@@ -10,6 +10,7 @@ mod key;
 mod lab;
 pub mod logging;
 mod plan;
+mod postgres;
 mod proxy;
 mod restore;
 mod server_process;
@@ -74,6 +75,9 @@ pub enum Command {
     Lab(LabArguments),
     /// Print, for every query of a schema, the index that serves it, what it leaks and what it costs; make the indexes.
     Plan(PlanArguments),
+    /// Encrypted columns in an ordinary PostgreSQL: try it out.
+    #[command(subcommand)]
+    Postgres(PostgresCommand),
     /// Run the proxy.
     Proxy(ProxyArguments),
     /// Say that the proxy's and the server's data directories were restored from one backup (with the proxy stopped):
@@ -286,6 +290,43 @@ pub struct PlanArguments {
     pub json: bool,
 }
 
+/// What `arras postgres` can do.
+#[derive(Debug, Subcommand)]
+pub enum PostgresCommand {
+    /// Start a PostgreSQL of its own, load a real data set through the proxy, and show what PostgreSQL saw of each statement.
+    #[cfg(feature = "demo")]
+    Demo(PostgresDemoArguments),
+    /// Run a proxy in front of a PostgreSQL that is there, with keys made on the first start: for development.
+    Dev(PostgresDevArguments),
+}
+
+/// Arguments of `arras postgres demo`.
+#[cfg(feature = "demo")]
+#[derive(Args, Debug)]
+pub struct PostgresDemoArguments {
+    /// Load only so many rows.
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+}
+
+/// Arguments of `arras postgres dev`.
+#[derive(Args, Debug)]
+pub struct PostgresDevArguments {
+    /// Everything is kept here: keyring (unlocked by a key file beside it: for development only), and how far each order had
+    /// come.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: PathBuf,
+    /// The PostgreSQL behind the proxy, `postgres://[user[:password]@]host[:port][/database][?sslmode=...]`.
+    #[arg(long, value_name = "URL", env = "ARRAS_UPSTREAM", hide_env_values = true)]
+    pub upstream: String,
+    /// Schema of tables: which columns are encrypted, and what must work on them.
+    #[arg(long, value_name = "FILE.toml")]
+    pub schema: PathBuf,
+    /// Where applications connect; port 0 takes a free one, printed as `listening on postgres://ADDRESS`.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5433")]
+    pub listen: String,
+}
+
 /// Arguments of `arras proxy`.
 #[derive(Args, Debug)]
 pub struct ProxyArguments {
@@ -339,6 +380,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Key(command) => key::run(command),
         Command::Lab(arguments) => lab::run(&arguments.arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Postgres(command) => postgres::run(command),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Restore(arguments) => restore::run(&arguments),
     }

@@ -85,7 +85,7 @@ fn alone(arguments: ProxyArguments, configuration: Option<Alone>) -> Result<(), 
 
 /// Threads for connections: half of the processors, since what keeps a processor busy has threads of its own. Fewer wake
 /// each other less often. `TOKIO_WORKER_THREADS` says another number.
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
+pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
         builder.worker_threads(

@@ -2,6 +2,7 @@
 
 mod data;
 mod operations;
+pub(crate) mod postgres;
 mod screen;
 mod system;
 mod transcript;

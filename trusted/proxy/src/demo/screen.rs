@@ -26,7 +26,7 @@ pub(crate) struct Screen {
 
 /// How a piece of text stands out.
 #[derive(Clone, Copy)]
-enum Tone {
+pub(crate) enum Tone {
     Bold,
     Dim,
     Good,
@@ -44,7 +44,7 @@ impl Screen {
         Self { colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
-    fn paint(&self, tone: Tone, text: &str) -> String {
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Bold => "1",
             Tone::Dim => "2",
@@ -55,8 +55,13 @@ impl Screen {
         if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
+    /// A line as it is.
+    pub(crate) fn say(&self, line: &str) {
+        say(line);
+    }
+
     /// A label and its text, wrapped under itself.
-    fn row(&self, label: &str, tone: Option<Tone>, text: &str) {
+    pub(crate) fn row(&self, label: &str, tone: Option<Tone>, text: &str) {
         for (number, line) in wrapped(text).iter().enumerate() {
             let label = if number == 0 { label } else { "" };
             let line = tone.map_or_else(|| line.clone(), |tone| self.paint(tone, line));

@@ -1,50 +1,203 @@
-//! The keys of the columns that a schema of tables declares.
+//! The keys of a SQL schema's columns, and the encoders of their orders over the database's own tables.
 
-use super::Postgres;
-use crate::cli::Failure;
-use arras_keys::{Key, Keyring};
-use arras_postgres::{Rewriting, Schema};
+use arras_keys::{Key, Purpose};
+use arras_postgres::catalog::{Encryption, Order};
+use arras_postgres::mope::{Column, Connections, Heads, Reach, TreeTables, Watched};
+use arras_protocol::{Blob, ChannelError};
 use arras_records::ColumnSealers;
-use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder};
-use std::path::Path;
+use arras_schemes::IndexError;
+use arras_schemes::mope::{Form, Kind, Place as Found, Settings, Tree};
+use arras_schemes::random::Randomness;
+use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder, Pending, Place};
+use arras_service::{Fault, ServiceError};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
-/// The keys of columns, none of which has an order.
-struct Unordered(ColumnSealers);
+/// For how long a value that was encoded for a statement stays, though no row has it: the statement may still come.
+const GRACE: Duration = Duration::from_secs(60);
+/// Values that are taken out at a time.
+const SWEPT: u16 = 256;
 
-impl Columns for Unordered {
-    fn keys(&self, column: [u8; 8]) -> Option<Arc<dyn ColumnKeys>> {
-        self.0.get(column).map(|sealer| sealer as Arc<dyn ColumnKeys>)
-    }
+/// A column's tree, as this proxy uses it.
+type ColumnTree = Tree<Watched<TreeTables>>;
 
-    fn encoder(&self, _: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
-        None
-    }
+/// The columns of one schema.
+pub(crate) struct KeyedColumns {
+    sealers: ColumnSealers,
+    encoders: BTreeMap<[u8; 8], Arc<Encoder>>,
 }
 
-/// Reads a schema of tables and derives the keys of its columns.
-pub(super) fn rewriting(file: &Path, keyring: &Keyring, memory_bytes: usize) -> Result<Rewriting, Failure> {
-    let text =
-        std::fs::read_to_string(file).map_err(|source| Failure::Io { path: file.to_path_buf(), source })?;
-    let schema =
-        Schema::parse(&text, &file.to_string_lossy()).map_err(|error| Postgres::wrong(error.to_string()))?;
-    if let Some(ordered) = schema.columns().find(|column| column.order.is_some()) {
-        return Err(Postgres::wrong(format!(
-            "{}: column {} asks for \"order\", which this proxy does not keep yet",
-            file.display(),
-            ordered.label
-        )));
-    }
-    let declared: Vec<Declared> = schema
-        .columns()
-        .flat_map(|column| {
+impl KeyedColumns {
+    /// Derives keys from the keyring's roots, versions and roots, the oldest first. Trees and terms, which must stay equal to
+    /// themselves, are under the oldest.
+    ///
+    /// # Errors
+    /// A column has an order that cannot be kept.
+    pub(crate) fn new(
+        columns: &[Arc<Encryption>],
+        roots: &[(u32, &Key)],
+        connections: &Arc<Connections>,
+        heads: &Arc<dyn Heads>,
+    ) -> Result<Self, IndexError> {
+        let declared = columns.iter().flat_map(|column| {
             // A column that is joined with others has the equality key of one of them.
             let ids = [Some(column.id), column.equality].into_iter().flatten();
             ids.map(|id| Declared { id, ..column.declared() })
+        });
+        // A column's own padding is the one that holds for its id, whoever shares its key.
+        let own = columns.iter().map(|column| column.declared());
+        let sealers = ColumnSealers::new(declared.chain(own), roots);
+        let oldest = roots.first().map(|(_, root)| *root);
+        let mut encoders = BTreeMap::new();
+        for column in columns {
+            if let (Some(order), Some(root)) = (column.order, oldest) {
+                let encoder = Encoder::open(column, order, root, connections, heads)?;
+                encoders.insert(column.id, Arc::new(encoder));
+            }
+        }
+        Ok(Self { sealers, encoders })
+    }
+
+    /// The encoders of the columns whose values leave with their last row.
+    pub(crate) fn swept(&self) -> Vec<Arc<Encoder>> {
+        self.encoders.values().filter(|encoder| encoder.kind == Kind::Stope).cloned().collect()
+    }
+}
+
+impl Columns for KeyedColumns {
+    fn keys(&self, column: [u8; 8]) -> Option<Arc<dyn ColumnKeys>> {
+        self.sealers.get(column).map(|sealer| sealer as Arc<dyn ColumnKeys>)
+    }
+
+    fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
+        self.encoders.get(&column).map(|encoder| Arc::clone(encoder) as Arc<dyn OrderEncoder>)
+    }
+}
+
+/// The order of one column.
+pub(crate) struct Encoder {
+    label: String,
+    kind: Kind,
+    tree: ColumnTree,
+    tables: TreeTables,
+    /// stOPE: values that were encoded lately, and when. Held while values come or go, so that none goes that somebody was
+    /// just told is there.
+    lately: Mutex<HashMap<Vec<u8>, Instant>>,
+}
+
+impl Encoder {
+    fn open(
+        column: &Encryption,
+        order: Order,
+        root: &Key,
+        connections: &Arc<Connections>,
+        heads: &Arc<dyn Heads>,
+    ) -> Result<Self, IndexError> {
+        let bytes = u16::try_from(column.order_key_bytes())
+            .map_err(|_| IndexError::Caller("a column's order keys are longer than a tree takes"))?;
+        let kind = match order {
+            Order::Mope => Kind::Mope,
+            Order::Stope => Kind::Stope,
+        };
+        let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
+        let id = Column::from(column.id);
+        let tables = TreeTables::new(Arc::clone(connections), id);
+        let store = Watched::new(tables.clone(), id, Arc::clone(heads));
+        let key = root.child(Purpose::Column(&column.id));
+        let tree = Tree::open(store, &key, settings, None, Randomness::default())?;
+        Ok(Self { label: column.label.clone(), kind, tree, tables, lately: Mutex::default() })
+    }
+
+    async fn encoded(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
+        if self.kind == Kind::Mope {
+            let stored = self.tree.encode(keys).await?;
+            return Ok(stored.into_iter().map(|stored| stored.ciphertext).collect());
+        }
+        // Rows count themselves: a value is entered once, however many rows it has.
+        let mut lately = self.lately.lock().await;
+        let found = self.tree.places(keys).await?;
+        let mut missing: Vec<&Vec<u8>> = keys
+            .iter()
+            .zip(&found)
+            .filter(|(_, place)| !matches!(place, Found::At(_)))
+            .map(|(key, _)| key)
+            .collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let entered = self.tree.encode(&missing).await?;
+        let entered: HashMap<&Vec<u8>, Blob> =
+            missing.into_iter().zip(entered.into_iter().map(|stored| stored.ciphertext)).collect();
+        let mut ciphertexts = Vec::with_capacity(keys.len());
+        for (key, place) in keys.iter().zip(found) {
+            let ciphertext = match place {
+                Found::At(stored) => stored.ciphertext,
+                Found::Between { .. } => entered
+                    .get(key)
+                    .cloned()
+                    .ok_or(IndexError::Caller("a value that was entered is not among those that were"))?,
+            };
+            lately.insert(ciphertext.as_slice().to_vec(), Instant::now());
+            ciphertexts.push(ciphertext);
+        }
+        Ok(ciphertexts)
+    }
+
+    /// Takes out values that no row has any more; how many went.
+    ///
+    /// # Errors
+    /// [`IndexError`]; what did not go is found again.
+    pub(crate) async fn sweep(&self, reach: Reach) -> Result<usize, IndexError> {
+        let mut lately = self.lately.lock().await;
+        lately.retain(|_, encoded| encoded.elapsed() < GRACE);
+        let unused = self.tables.unused(reach, SWEPT).await?;
+        let mut gone = 0;
+        for ciphertext in unused.into_iter().filter(|ciphertext| !lately.contains_key(ciphertext.as_slice()))
+        {
+            let value = zeroize::Zeroizing::new(self.tree.value(&ciphertext)?);
+            match self.tree.remove(&[&*value]).await {
+                Ok(()) => gone += 1,
+                // A row has it again.
+                Err(IndexError::Channel(ChannelError::Refused(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(gone)
+    }
+
+    fn failure(&self, error: IndexError) -> ServiceError {
+        let fault = match &error {
+            IndexError::Channel(ChannelError::Malformed(_)) => Fault::Peer,
+            IndexError::Channel(ChannelError::Deadline(_)) => Fault::TimedOut,
+            IndexError::Channel(_) => Fault::Unreachable,
+            IndexError::Open(_) | IndexError::Contradicted(_) => Fault::Corruption,
+            IndexError::Peer(_) => Fault::Peer,
+            IndexError::Caller(_) | IndexError::State(_) => Fault::Internal,
+        };
+        ServiceError::new(fault, format!("the order of column {}: {error}", self.label))
+    }
+}
+
+impl OrderEncoder for Encoder {
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>> {
+        Box::pin(async move {
+            let ciphertexts = self.encoded(keys).await.map_err(|error| self.failure(error))?;
+            Ok(ciphertexts.iter().map(|ciphertext| ciphertext.as_slice().to_vec()).collect())
         })
-        .collect();
-    let roots: Vec<(u32, &Key)> =
-        keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
-    let columns = Unordered(ColumnSealers::new(declared, &roots));
-    Ok(Rewriting::new(Arc::new(schema), Arc::new(columns), memory_bytes))
+    }
+
+    fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
+        Box::pin(async move {
+            let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
+            let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
+            let place = |place: Found| match place {
+                Found::At(stored) => Place { exact: Some(bytes(stored)), below: None, above: None },
+                Found::Between { below, above } => {
+                    Place { exact: None, below: below.map(bytes), above: above.map(bytes) }
+                }
+            };
+            Ok(found.into_iter().map(place).collect())
+        })
+    }
 }

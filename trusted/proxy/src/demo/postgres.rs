@@ -1,0 +1,292 @@
+//! `arras postgres demo`: a PostgreSQL of its own, real data in it, and what it saw of each statement.
+
+mod seen;
+mod statements;
+mod system;
+
+use super::data::{self, Person};
+use super::screen::{Screen, Tone};
+use crate::cli::{Failure, PostgresDemoArguments};
+use arras_postgres::Schema;
+use arras_postgres::report::{ColumnReport, report};
+use seen::Log;
+use statements::{Rows, Statement};
+use std::time::{Duration, Instant};
+use system::System;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+/// Rows of one insert statement.
+const BATCH: usize = 250;
+
+/// What is declared: the schema file that the demonstration's proxy reads.
+pub(crate) const SCHEMA: &str = include_str!("postgres/schema.toml");
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let said = error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+        Self::Check(format!("a statement failed: {said}"))
+    }
+}
+
+/// Runs the demonstration; an error if any answer differs from the plaintext's.
+///
+/// # Errors
+/// [`Failure`]: PostgreSQL is not installed, the system does not start, or answers wrongly.
+pub(crate) fn run(arguments: &PostgresDemoArguments) -> Result<(), Failure> {
+    let mut people = data::load()?;
+    people.truncate(arguments.rows.unwrap_or(people.len()).max(1));
+    let screen = Screen::new();
+    screen.sql_title(people.len());
+    let mut system = System::start()?;
+    screen.sql_processes(&system);
+    let schema = Schema::parse(SCHEMA, "schema.toml").map_err(|error| Failure::Check(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (agreed, statements) = runtime.block_on(tour(&screen, &system, &mut people, &report(&schema)))?;
+    screen.sql_summary(agreed, statements);
+    system.stop();
+    if agreed == statements {
+        Ok(())
+    } else {
+        Err(Failure::Check(format!(
+            "{} of {statements} answers differ from the plaintext's",
+            statements - agreed
+        )))
+    }
+}
+
+/// Loads and asks; how many answers are the plaintext's, of how many.
+async fn tour(
+    screen: &Screen,
+    system: &System,
+    people: &mut Vec<Person>,
+    columns: &[ColumnReport],
+) -> Result<(usize, usize), Failure> {
+    let client = connect(&system.proxied).await?;
+    let direct = connect(&system.direct).await?;
+    let took = load(screen, &client, people).await?;
+    let bytes = rows(
+        &direct,
+        "SELECT pg_total_relation_size('people'), (SELECT sum(pg_total_relation_size(c.oid)) \
+        FROM pg_class c WHERE c.relnamespace = 'arras'::regnamespace AND c.relkind = 'r')",
+    )
+    .await?;
+    screen.sql_loaded(people.len(), took, &bytes);
+    screen.sql_row(
+        &rows(&client, "SELECT * FROM people WHERE id = 1").await?,
+        &named_row(&direct, "SELECT * FROM people WHERE id = 1").await?,
+    );
+    let mut log = Log::open(&system.log())?;
+    let statements = statements::all();
+    let mut agreed = 0;
+    for (number, statement) in statements.iter().enumerate() {
+        log.since()?;
+        let began = Instant::now();
+        let answer = ask(&client, statement).await?;
+        let latency = began.elapsed();
+        let seen = log.of_statement(&client).await?;
+        let expected = (statement.expect)(people);
+        let outcome = Outcome { answer, expected, latency, seen };
+        agreed += usize::from(outcome.agrees(statement));
+        screen.sql_statement(number + 1, statement, &outcome, columns);
+    }
+    Ok((agreed, statements.len()))
+}
+
+/// What a statement brought.
+pub(crate) struct Outcome {
+    pub(crate) answer: Rows,
+    pub(crate) expected: Rows,
+    pub(crate) latency: Duration,
+    /// What PostgreSQL's own log has of it.
+    pub(crate) seen: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn agrees(&self, statement: &Statement) -> bool {
+        let (mut answer, mut expected) = (self.answer.clone(), self.expected.clone());
+        if !statement.is_ordered {
+            answer.sort();
+            expected.sort();
+        }
+        answer == expected
+    }
+}
+
+async fn connect(uri: &str) -> Result<Client, Failure> {
+    let (client, connection) = tokio_postgres::connect(uri, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Makes the table, then inserts many rows a statement.
+async fn load(screen: &Screen, client: &Client, people: &[Person]) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    client.batch_execute(statements::CREATE).await?;
+    let progress = screen.progress(people.len());
+    for batch in people.chunks(BATCH) {
+        client.batch_execute(&statements::insert(batch)).await?;
+        progress.inc(batch.len() as u64);
+    }
+    progress.finish_and_clear();
+    Ok(began.elapsed())
+}
+
+/// Asks as an application does; the count of a change, or SQLSTATE and message of a refusal, as one row.
+async fn ask(client: &Client, statement: &Statement) -> Result<Rows, Failure> {
+    let messages = match client.simple_query(statement.text).await {
+        Ok(messages) => messages,
+        Err(error) => {
+            let Some(said) = error.as_db_error() else { return Err(error.into()) };
+            return Ok(vec![vec![Some(said.code().code().to_owned())]]);
+        }
+    };
+    let returns = messages.iter().any(|message| matches!(message, SimpleQueryMessage::RowDescription(_)));
+    Ok(messages.iter().filter_map(|message| row(message, returns)).collect())
+}
+
+fn row(message: &SimpleQueryMessage, returns: bool) -> Option<Vec<Option<String>>> {
+    match message {
+        SimpleQueryMessage::Row(row) => {
+            Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+        }
+        SimpleQueryMessage::CommandComplete(count) if !returns => Some(vec![Some(count.to_string())]),
+        _ => None,
+    }
+}
+
+async fn rows(client: &Client, text: &str) -> Result<Rows, Failure> {
+    let messages = client.simple_query(text).await?;
+    Ok(messages.iter().filter_map(|message| row(message, true)).collect())
+}
+
+/// The one row of a query, with the names of its columns.
+async fn named_row(client: &Client, text: &str) -> Result<Vec<(String, Option<String>)>, Failure> {
+    for message in client.simple_query(text).await? {
+        if let SimpleQueryMessage::Row(row) = message {
+            let named = row.columns().iter().zip(0..);
+            return Ok(named
+                .map(|(column, at)| (column.name().to_owned(), row.get(at).map(str::to_owned)))
+                .collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
+impl Screen {
+    fn sql_title(&self, rows: usize) {
+        self.say(&format!(
+            "\n  {}",
+            self.paint(Tone::Bold, &format!("Arras: SQL on ciphertext, {rows} real rows"))
+        ));
+        self.say("  RAND Health Insurance Experiment (public domain): ages, incomes, illnesses, expenses of people.\n");
+    }
+
+    fn sql_processes(&self, system: &System) {
+        let (key, none) = (self.paint(Tone::Good, "holds the keys"), self.paint(Tone::Bad, "holds none"));
+        self.say(&format!(
+            "  this program --PostgreSQL--> arras proxy ({key}, process {}) --> PostgreSQL {} ({none}, port {})\n",
+            system.proxy(),
+            system.version(),
+            system.port()
+        ));
+    }
+
+    fn sql_loaded(&self, people: usize, took: Duration, bytes: &Rows) {
+        let size = |at: usize| {
+            let text = bytes.first().and_then(|row| row.get(at)).cloned().flatten();
+            indicatif::HumanBytes(text.and_then(|text| text.parse().ok()).unwrap_or_default()).to_string()
+        };
+        let rate = people as f64 / took.as_secs_f64();
+        self.say(&format!("  Loaded {people} rows in {:.1} s ({rate:.0} a second).", took.as_secs_f64()));
+        self.say(&format!(
+            "  PostgreSQL keeps {} of rows and indexes, and {} of trees of order.\n",
+            size(0),
+            size(1)
+        ));
+    }
+
+    fn sql_row(&self, plain: &Rows, stored: &[(String, Option<String>)]) {
+        self.say(&format!(
+            "  {}",
+            self.paint(Tone::Bold, "What the application stored, and what PostgreSQL stores")
+        ));
+        let plain: Vec<&str> =
+            plain.iter().flatten().map(|value| value.as_deref().unwrap_or("NULL")).collect();
+        self.row("plaintext", None, &plain.join(", "));
+        for (name, value) in stored {
+            let value = value.as_deref().unwrap_or("NULL");
+            let shown: String = value.chars().take(72).collect();
+            let rest = if shown.len() < value.len() { "..." } else { "" };
+            self.row(name, Some(Tone::Cipher), &format!("{shown}{rest}"));
+        }
+        self.say("");
+    }
+
+    fn sql_statement(
+        &self,
+        number: usize,
+        statement: &Statement,
+        outcome: &Outcome,
+        columns: &[ColumnReport],
+    ) {
+        self.say(&format!("  {number:>2}. {}", self.paint(Tone::Bold, statement.kind)));
+        self.row("statement", None, statement.text);
+        let verdict = if outcome.agrees(statement) {
+            self.paint(Tone::Good, "= plaintext")
+        } else {
+            self.paint(Tone::Bad, &format!("differs from plaintext: {}", described(&outcome.expected)))
+        };
+        let latency = format!("{:.1} ms", outcome.latency.as_secs_f64() * 1e3);
+        self.row("answer", None, &format!("{}  {verdict}  {latency}", described(&outcome.answer)));
+        for seen in &outcome.seen {
+            self.row("PostgreSQL saw", Some(Tone::Cipher), &shortened(seen));
+        }
+        let terms = columns.iter().flat_map(|column| &column.terms);
+        let used = terms.filter(|term| {
+            term.name.contains('$') && outcome.seen.iter().any(|seen| seen.contains(&term.name))
+        });
+        for term in used {
+            let leaks: Vec<&str> = term.leakage.search.iter().map(|pattern| pattern.describe()).collect();
+            self.row("leaks", None, &format!("{}: {}", term.name, leaks.join("; ")));
+        }
+        self.say("");
+    }
+
+    fn sql_summary(&self, agreed: usize, statements: usize) {
+        let tone = if agreed == statements { Tone::Good } else { Tone::Bad };
+        let verdict = format!("{agreed} of {statements} answers are the plaintext's.");
+        self.say(&format!("  {}", self.paint(tone, &verdict)));
+        self.say("  PostgreSQL never held a key. Its log is what it saw; `arras plan --schema` says what a schema shows.");
+        self.say("");
+    }
+}
+
+/// Rows in a line.
+fn described(rows: &Rows) -> String {
+    let row = |row: &Vec<Option<String>>| {
+        row.iter().map(|value| value.as_deref().unwrap_or("NULL")).collect::<Vec<_>>().join(", ")
+    };
+    let shown: Vec<String> = rows.iter().take(5).map(row).collect();
+    let rest = if rows.len() > 5 { format!(" and {} more rows", rows.len() - 5) } else { String::new() };
+    format!("{}{rest}", shown.join(" | "))
+}
+
+/// A statement with its long constants cut.
+fn shortened(statement: &str) -> String {
+    let mut out = String::new();
+    for (at, part) in statement.split("\\x").enumerate() {
+        if at == 0 {
+            out.push_str(part);
+            continue;
+        }
+        let digits = part.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(part.len());
+        let (hex, rest) = part.split_at(digits);
+        out.push_str("\\x");
+        out.push_str(hex.get(..16).unwrap_or(hex));
+        if hex.len() > 16 {
+            out.push('~');
+        }
+        out.push_str(rest);
+    }
+    out.chars().take(600).collect()
+}

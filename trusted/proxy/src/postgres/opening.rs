@@ -1,0 +1,106 @@
+//! What rewriting statements takes: the schema, its columns' keys, and what is kept in the database itself.
+
+use super::Postgres;
+use super::columns::{Encoder, KeyedColumns};
+use crate::cli::Failure;
+use arras_keys::{Key, Keyring};
+use arras_postgres::catalog::{Encryption, Order};
+use arras_postgres::mope::{self, Column, Connections, FileHeads, Heads, Protocol, Reach};
+use arras_postgres::{Rewriting, Schema, Upstream};
+use arras_storage::private;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For an answer of the database to the proxy's own statements.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// For transactions that hold labels that must change.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks for values whose last row has gone.
+const SWEEP: Duration = Duration::from_secs(5);
+/// Every so many looks are at all values, also those that a statement which was rolled back left behind.
+const SWEEPS_OF_NOTED: u32 = 120;
+
+/// What rewriting is opened from.
+pub(super) struct Asked<'a> {
+    /// The schema file.
+    pub(super) schema: &'a Path,
+    /// What the keys are derived from.
+    pub(super) keyring: &'a Keyring,
+    /// The database.
+    pub(super) upstream: &'a Upstream,
+    /// Where it is noted how far each tree had come: apart from the database, which may be set back.
+    pub(super) folder: &'a Path,
+    /// What messages and prepared statements may hold.
+    pub(super) memory_bytes: usize,
+}
+
+/// Reads a schema of tables.
+fn read(file: &Path) -> Result<Schema, Failure> {
+    let text =
+        std::fs::read_to_string(file).map_err(|source| Failure::Io { path: file.to_path_buf(), source })?;
+    Schema::parse(&text, &file.to_string_lossy()).map_err(|error| Postgres::wrong(error.to_string()))
+}
+
+/// Installs in the database what it lacks, and opens the keys of the schema's columns. Must run in a runtime: values that no
+/// row has any more are swept out behind.
+///
+/// # Errors
+/// The schema file is wrong; the database cannot be reached, or is not to be used.
+pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
+    let Asked { schema, keyring, upstream, folder, memory_bytes } = asked;
+    let schema = read(schema)?;
+    let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
+    let connections = Arc::new(Connections::new(upstream.keeping(DEADLINE, PATIENCE)));
+    install(&columns, &connections).await?;
+    private::make_directory(folder).map_err(|source| Failure::Io { path: folder.into(), source })?;
+    let heads: Arc<dyn Heads> = Arc::new(FileHeads::new(folder.to_path_buf()));
+    let roots: Vec<(u32, &Key)> =
+        keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
+    let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
+        .map_err(|error| Failure::Check(error.to_string()))?;
+    for encoder in keyed.swept() {
+        tokio::spawn(sweep(encoder));
+    }
+    Ok(Arc::new(Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes)))
+}
+
+/// Makes the tables and functions that orders need, if any column has one.
+async fn install(columns: &[Arc<Encryption>], connections: &Connections) -> Result<(), Failure> {
+    if columns.iter().all(|column| column.order.is_none()) {
+        return Ok(());
+    }
+    let unusable = |what: String| Failure::Check(format!("the database behind the proxy: {what}"));
+    let mut client = connections.open().await.map_err(|error| unusable(error.to_string()))?;
+    let before = mope::install(&mut client).await.map_err(|error| unusable(error.to_string()))?;
+    if before == 0 {
+        tracing::info!("made the schema arras in the database, for the orders of columns");
+    }
+    for column in columns {
+        let Some(order) = column.order else { continue };
+        let protocol = match order {
+            Order::Mope => Protocol::Mope,
+            Order::Stope => Protocol::Stope,
+        };
+        let registered = mope::register(&client, Column::from(column.id), protocol).await;
+        registered.map_err(|error| {
+            let said =
+                error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+            unusable(format!("the order of column {}: {said}", column.label))
+        })?;
+    }
+    Ok(())
+}
+
+/// Takes values out that no row has any more, for as long as the process runs.
+async fn sweep(encoder: Arc<Encoder>) {
+    let mut sweeps = 0_u32;
+    loop {
+        let reach = if sweeps.is_multiple_of(SWEEPS_OF_NOTED) { Reach::All } else { Reach::Noted };
+        sweeps = sweeps.wrapping_add(1);
+        if let Err(error) = encoder.sweep(reach).await {
+            tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}
