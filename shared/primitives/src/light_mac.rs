@@ -22,6 +22,9 @@ const PIECE_BYTES: usize = BLOCK_BYTES - 4;
 /// Pieces worked on side by side: enough for the widest instructions to be worth their key schedule.
 const STEP: usize = 256;
 
+/// Pieces of a short string, or of a change in a long one.
+const FEW: usize = 8;
+
 /// `s` of a string: to be kept secret, as what it is made of.
 #[derive(Clone, Copy, Default)]
 pub struct Sum(u128);
@@ -92,6 +95,15 @@ impl LightMac {
 
     /// What consecutive pieces give, the first of which has so many before it.
     fn sum_from(&self, before: usize, pieces: &[[u8; PIECE_BYTES]]) -> Sum {
+        if pieces.len() <= FEW {
+            self.sum_in::<FEW>(before, pieces)
+        } else {
+            self.sum_in::<STEP>(before, pieces)
+        }
+    }
+
+    /// The same, so many side by side: room for many takes longer to make than few pieces take.
+    fn sum_in<const STEP: usize>(&self, before: usize, pieces: &[[u8; PIECE_BYTES]]) -> Sum {
         let mut sum = 0_u128;
         let mut room = [[0; BLOCK_BYTES]; STEP];
         let mut counter = before as u32;

@@ -10,6 +10,7 @@ use arras_primitives::prg::Prg;
 use arras_protocol::mope::{Fetch, Fetched, Round, TreeChange, TreeStore};
 use arras_protocol::ore::Width;
 use arras_schemes::mope::memory::MemoryStore;
+use arras_schemes::mope::path_encoded::PathTree;
 use arras_schemes::mope::{Form, Kind, Settings, Tree};
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::bclo::Bclo;
@@ -81,20 +82,27 @@ struct Rewrites {
     all: u64,
     most: u64,
     spreads: usize,
+    /// Nanoseconds of the longest of them.
+    pause: f64,
 }
 
 /// Encodes values one by one.
 fn one_by_one(tree: &Tree<Keeper>, values: &[u64], rewrites: &mut Rewrites) {
     let none: [[u8; 8]; 0] = [];
     for value in values {
+        let start = std::time::Instant::now();
         let mut staged = run(tree.stage(&[value.to_be_bytes()], &none)).expect("staged");
-        rewrites.all += staged.rewritten();
-        rewrites.most = rewrites.most.max(staged.rewritten());
-        rewrites.spreads += usize::from(staged.rewritten() > 0);
+        let rewritten = staged.rewritten();
         if let Some(change) = staged.take() {
             assert!(run(tree.store().commit(change)).expect("applied"));
         }
         black_box(staged.finish());
+        if rewritten > 0 {
+            rewrites.all += rewritten;
+            rewrites.most = rewrites.most.max(rewritten);
+            rewrites.spreads += 1;
+            rewrites.pause = rewrites.pause.max(start.elapsed().as_nanos() as f64);
+        }
     }
 }
 
@@ -126,12 +134,13 @@ fn single(values: &[u64]) {
         );
         println!(
             "  {:.2} nodes' bytes a value, {:.3} rounds a value, {:.3} labels rewritten a value, {} spreads, the \
-             largest of {}",
+             largest of {}, the longest of {:.0} ms by the clock",
             keeper.store.node_bytes() as f64 / keeper.store.kept().table.len() as f64,
             keeper.rounds.swap(0, Ordering::Relaxed) as f64 / values.len() as f64,
             rewrites.all as f64 / values.len() as f64,
             rewrites.spreads,
-            rewrites.most
+            rewrites.most,
+            rewrites.pause / 1e6
         );
         let cold = open(keeper, tree.kind(), tree.is_verified());
         let _ = run(cold.encode(&[12_345_u64.to_be_bytes()])).expect("encoded");
@@ -212,6 +221,29 @@ fn orders(count: u64, prg: &mut Prg) {
     }
 }
 
+/// The paper's own tree.
+fn baseline(values: &[u64]) {
+    let values = &values[..values.len().min(100_000)];
+    let mut ascending = values.to_vec();
+    ascending.sort_unstable();
+    for (name, values) in [("random", values), ("ascending", &ascending)] {
+        let keeper = Keeper::default();
+        let tree = PathTree::open(keeper.clone(), &key(), Form::Fixed(8)).expect("a column");
+        let time = nanoseconds(|| {
+            for value in values {
+                black_box(run(tree.encode(&value.to_be_bytes())).expect("encoded"));
+            }
+        });
+        println!(
+            "4-way, path-encoded, {} {name} values: {:.0}/s, {:.2} labels rewritten a value, {:.2} rounds a value",
+            values.len(),
+            values.len() as f64 / time * 1e9,
+            keeper.store.kept().rewritten as f64 / values.len() as f64,
+            keeper.rounds.swap(0, Ordering::Relaxed) as f64 / values.len() as f64
+        );
+    }
+}
+
 fn main() {
     let count = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000_usize);
     let mut prg = Prg::new(&[1; 16]);
@@ -230,5 +262,6 @@ fn main() {
     );
     let values: Vec<u64> = (0..count).map(|_| prg.next_u64()).collect();
     single(&values);
+    baseline(&values);
     orders(count as u64, &mut prg);
 }
