@@ -27,6 +27,7 @@ mod crossing;
 mod hostile;
 mod kerschbaum_tueno;
 mod logarithmic_brc;
+mod mope;
 mod path_oram;
 mod pope;
 mod sorted_list;

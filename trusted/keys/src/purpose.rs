@@ -35,6 +35,7 @@
 //!     |-- LewiWuPermutation                 Lewi-Wu: PRF, prefix to the block's permutation (k2)
 //!     |-- LogarithmicBrcKeyword             Logarithmic-BRC: PRF, range node to its tokens
 //!     |-- LogarithmicBrcSeal                Logarithmic-BRC: symmetric encryption of blocks
+//!     |-- MopeRows                            mOPE: PRF, ciphertext -> key of the entries under it
 //!     |-- MopeSeal                            mOPE: encryption of values, deterministic or, in stOPE, randomised
 //!     |-- MopeTags                            mOPE: MAC of the tree's nodes and of its head
 //!     |-- PathOramSeal                      Path ORAM: AEAD of buckets
@@ -115,6 +116,8 @@ pub enum Purpose<'a> {
     /// From `Index`.
     LogarithmicBrcSeal,
     /// From `Index`. All 32 bytes are used.
+    MopeRows,
+    /// From `Index`. All 32 bytes are used.
     MopeSeal,
     /// From `Index`. All 32 bytes are used.
     MopeTags,
@@ -164,6 +167,7 @@ impl<'a> Purpose<'a> {
             Self::LewiWuPermutation => ("lewi_wu permutation", b""),
             Self::LogarithmicBrcKeyword => ("logarithmic_brc keyword", b""),
             Self::LogarithmicBrcSeal => ("logarithmic_brc seal", b""),
+            Self::MopeRows => ("mope rows", b""),
             Self::MopeSeal => ("mope seal", b""),
             Self::MopeTags => ("mope tags", b""),
             Self::PathOramSeal => ("path_oram seal", b""),

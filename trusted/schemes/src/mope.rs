@@ -30,6 +30,7 @@
 mod cache;
 mod cipher;
 mod edit;
+pub mod index;
 mod inner;
 mod labels;
 #[cfg(any(test, feature = "lab"))]
