@@ -3,7 +3,7 @@
 use crate::lies::Lie;
 use crate::watch::{Once, Seen};
 use arras_protocol::write::{Step, Write};
-use arras_protocol::{Protocol, ProtocolId, arx_eq, arx_range, bplus, codec, documents, pope, unique};
+use arras_protocol::{Protocol, ProtocolId, arx_eq, arx_range, bplus, codec, documents, mope, pope, unique};
 
 /// Makes a lie of a reply of a protocol.
 pub(crate) fn tell(lie: Lie, protocol: ProtocolId, reply: &mut Vec<u8>) {
@@ -33,6 +33,14 @@ pub(crate) fn tell(lie: Lie, protocol: ProtocolId, reply: &mut Vec<u8>) {
         if let Ok(mut response) = codec::decode::<bplus::Response>(reply) {
             if let bplus::Response::Found { entries, .. } = &mut response {
                 lie.of_bytes(&mut entries.0);
+            }
+            *reply = codec::encode(&response);
+        }
+    } else if protocol == mope::index::Mope::ID {
+        // As with B+ trees.
+        if let Ok(mut response) = codec::decode::<mope::index::Response>(reply) {
+            if let mope::index::Response::Found { groups, .. } = &mut response {
+                groups.iter_mut().take(1).for_each(|group| lie.of_bytes(&mut group.sealed.0));
             }
             *reply = codec::encode(&response);
         }

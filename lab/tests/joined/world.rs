@@ -125,7 +125,8 @@ carried!(
     arras_protocol::arx_eq::Entries,
     arras_protocol::arx_range::ArxRange,
     arras_protocol::bplus::BPlus,
-    arras_protocol::pope::Pope
+    arras_protocol::pope::Pope,
+    arras_protocol::mope::index::Mope
 );
 
 pub(crate) fn namespace() -> Namespace {

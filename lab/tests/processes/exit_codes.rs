@@ -163,7 +163,7 @@ fn a_plan() {
         refused.replacen("[collections.\"a.b\"]\n", "[collections.\"a.b\"]\nscan = \"refuse\"\n", 1);
     assert_eq!(plan(&refused), Some(1), "{refused}");
     assert_eq!(plan("nonsense"), Some(2));
-    for wrong in ["x = { order = \"mope\" }", "x = { order = \"path_oram\" }"] {
+    for wrong in ["x = { order = \"by_hand\" }", "x = { order = \"path_oram\" }"] {
         assert_eq!(plan(&format!("[collections.\"a.b\".fields]\n{wrong}\n")), Some(2), "{wrong}");
     }
     assert_eq!(plan("adversary = \"nobody\"\n"), Some(2));

@@ -14,6 +14,7 @@ use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs};
 use arras_schemes::bplus::{self, BPlus, StatefulBPlus};
 use arras_schemes::contract::{EncryptedIndex, Pending, State};
 use arras_schemes::error::IndexError;
+use arras_schemes::mope::{Kind, index as mope};
 use arras_schemes::ore::OrderScheme;
 use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::fh_ope::FhOpe;
@@ -26,7 +27,10 @@ use std::sync::Arc;
 
 /// A channel to the server for every protocol that has a row here.
 pub trait OrderChannel:
-    Channel<arx_range::ArxRange> + Channel<arras_protocol::bplus::BPlus> + Channel<arras_protocol::pope::Pope>
+    Channel<arx_range::ArxRange>
+    + Channel<arras_protocol::bplus::BPlus>
+    + Channel<arras_protocol::pope::Pope>
+    + Channel<arras_protocol::mope::index::Mope>
 {
 }
 
@@ -34,6 +38,7 @@ impl<C> OrderChannel for C where
     C: Channel<arx_range::ArxRange>
         + Channel<arras_protocol::bplus::BPlus>
         + Channel<arras_protocol::pope::Pope>
+        + Channel<arras_protocol::mope::index::Mope>
 {
 }
 
@@ -88,10 +93,12 @@ pub(super) fn row<C: ServerChannel>(part: &PartRecord) -> Result<Row<C>, IndexEr
 type Drop = fn(IndexId) -> Step;
 
 /// What drops an index of a protocol, by the beginning of its name: also of one that this build does not have.
-const DROPS: [(&str, Drop); 3] = [
+const DROPS: [(&str, Drop); 5] = [
     ("arx_range", |index| Step::ArxRange(arx_range::Change::DropIndex { index })),
     ("bplus_", bplus::drop_index),
     ("pope", Pope::<()>::drop_step),
+    ("mope", mope::drop_step),
+    ("stope", mope::drop_step),
 ];
 
 /// The step that drops a part; none if no protocol ever made one of its kind.
@@ -111,6 +118,8 @@ fn rows<C: ServerChannel>() -> Vec<Row<C>> {
         bplus_row("bplus_cloz", Scheme::Cloz, arras_schemes::ore::cloz::Cloz::new),
         fh_ope_row(),
         pope_row(),
+        mope_row("mope", Kind::Mope),
+        mope_row("stope", Kind::Stope),
     ]
 }
 
@@ -198,6 +207,30 @@ fn pope_row<C: ServerChannel>() -> Row<C> {
             let opened = width(&making.part).and_then(|width| {
                 let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
                 Pope::open(making.channel, keyed, making.starts, seeded(&making.random))
+            });
+            Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
+        }),
+    }
+}
+
+/// The row of a form of order-preserving encoding. Its tree is verified whatever the server shows of it.
+fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
+    fn made<'k>(
+        part: &PartRecord,
+        key: &'k Key,
+        random: &Randomness,
+        kind: Kind,
+    ) -> Result<mope::Making<'k>, IndexError> {
+        let (index, width, randomness) = (part.id, width(part)?, random.clone());
+        Ok(mope::Making { index, key, width, kind, verified: true, randomness })
+    }
+    Row {
+        name,
+        create: Box::new(move |part, key, random| made(part, key, random, kind)?.create()),
+        open: Box::new(move |making, state| {
+            let opened = made(&making.part, &making.key, &making.random, kind).and_then(|made| {
+                let recorded = made.recorded(state)?;
+                mope::Index::open(making.channel, &made, recorded)
             });
             Box::pin(std::future::ready(opened.map(|index| Arc::new(index) as Arc<dyn EncryptedIndex>)))
         }),

@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn a_protocol_this_build_does_not_know_is_named() {
-        let error = collection("mope", None).read().unwrap_err().to_string();
-        for word in ["clinic.patients", "age", "\"mope\"", "\"arx_range\""] {
+        let error = collection("by_hand", None).read().unwrap_err().to_string();
+        for word in ["clinic.patients", "age", "\"by_hand\"", "\"arx_range\""] {
             assert!(error.contains(word), "{word} is not in: {error}");
         }
     }

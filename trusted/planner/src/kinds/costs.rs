@@ -122,6 +122,33 @@ pub(super) fn buffer_tree_insertion(_: &Shape, _: &Statistics) -> Cost {
     Cost { rounds: 1, sent_bytes: HEAD_BYTES + ENTRY_BYTES, ..Cost::default() }
 }
 
+/// Entries of a node of a tree that the client walks.
+const WALKED_ENTRIES: u64 = 96;
+/// A ciphertext and its label, and of an inner node a child and its tag.
+const WALKED_LEAF_BYTES: u64 = WALKED_ENTRIES * 24;
+const WALKED_INNER_BYTES: u64 = WALKED_ENTRIES * 48;
+
+/// The client, which keeps the upper levels, looks at the leaf of each end, then asks for what is between.
+pub(super) fn walked_tree(_: &Shape, _: &Statistics, search: Search) -> Cost {
+    Cost {
+        rounds: 2,
+        sent_bytes: 3 * HEAD_BYTES,
+        received_bytes: 2 * WALKED_LEAF_BYTES + (ENTRY_BYTES + 8) * search.found,
+        ..Cost::default()
+    }
+}
+
+/// The leaf, and the nodes from it to the root as they become; first whether the entry is there, if occurrences are counted.
+pub(super) fn walked_tree_insertion(_: &Shape, statistics: &Statistics, counts: bool) -> Cost {
+    let above = levels(statistics.document_count, WALKED_ENTRIES) - 1;
+    Cost {
+        rounds: 2 + u64::from(counts),
+        sent_bytes: HEAD_BYTES + ENTRY_BYTES + WALKED_LEAF_BYTES + above * WALKED_INNER_BYTES,
+        received_bytes: WALKED_LEAF_BYTES,
+        ..Cost::default()
+    }
+}
+
 /// A token for each list of the range's cover.
 pub(super) fn covered_lists(shape: &Shape, _: &Statistics, search: Search) -> Cost {
     let lists = 2 * u64::from(64 - search.found.leading_zeros()).min(8 * shape.key_bytes as u64).max(1);

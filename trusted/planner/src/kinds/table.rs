@@ -3,7 +3,7 @@
 use super::costs;
 use super::{Availability, IndexKind, OrderedKeys, Serves};
 use crate::physical::{KeyWidth, TIE_BREAK_BYTES};
-use arras_protocol::leakage::{self, bplus};
+use arras_protocol::leakage::{self, bplus, mope};
 use arras_protocol::limits::KEY_BYTES_MAX;
 
 use Availability::{Available, Refused};
@@ -66,6 +66,26 @@ static POPE: IndexKind = IndexKind {
     leakage: |_| leakage::POPE,
     cost: costs::buffer_tree,
     insertion: costs::buffer_tree_insertion,
+    availability: Available,
+};
+
+static MOPE: IndexKind = IndexKind {
+    name: "mope",
+    title: "mOPE",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| mope::MOPE,
+    cost: costs::walked_tree,
+    insertion: |shape, statistics| costs::walked_tree_insertion(shape, statistics, false),
+    availability: Available,
+};
+
+static STOPE: IndexKind = IndexKind {
+    name: "stope",
+    title: "stOPE",
+    serves: Serves::Order(INTEGERS),
+    leakage: |_| mope::STOPE,
+    cost: costs::walked_tree,
+    insertion: |shape, statistics| costs::walked_tree_insertion(shape, statistics, true),
     availability: Available,
 };
 
@@ -164,11 +184,13 @@ static KERSCHBAUM_TUENO: IndexKind = IndexKind {
 };
 
 /// All kinds. One more is one more row.
-pub static ALL: [&IndexKind; 12] = [
+pub static ALL: [&IndexKind; 14] = [
     &UNIQUE,
     &ARX_EQ,
     &ARX_RANGE,
     &POPE,
+    &MOPE,
+    &STOPE,
     &BPLUS_BCLO,
     &BPLUS_CLWW,
     &BPLUS_LEWI_WU,

@@ -36,8 +36,8 @@ fn names_are_those_of_the_leakage_and_there_is_one_row_each() {
     }
     assert!(kind_of("plain").is_none());
     assert_eq!(OrderProtocol::named("arx_eq").unwrap_err(), UnknownProtocol { name: "arx_eq".to_owned() });
-    let unknown = OrderProtocol::named("mope").unwrap_err().to_string();
-    assert!(unknown.contains("\"mope\"") && unknown.contains("\"arx_range\""), "{unknown}");
+    let unknown = OrderProtocol::named("by_hand").unwrap_err().to_string();
+    assert!(unknown.contains("\"by_hand\"") && unknown.contains("\"arx_range\""), "{unknown}");
     assert!(!unknown.contains("path_oram"), "what cannot be had is not proposed: {unknown}");
 }
 

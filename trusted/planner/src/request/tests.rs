@@ -57,7 +57,7 @@ fn the_storage_engine_option_narrows_and_adds_sums() {
     assert_eq!(built(&arras(doc! {"order": "arx_range"})), ["ArxEq(a)", "ArxRange(a)"]);
     assert_eq!(built(&arras(doc! {"order": "auto", "operations": ["range"]})), ["ArxRange(a)"]);
     for (own, why) in [
-        (doc! {"order": "mope"}, "\"arx_range\", "),
+        (doc! {"order": "by_hand"}, "\"arx_range\", "),
         (doc! {"order": "path_oram"}, "transaction of a document"),
         (doc! {"order": "bplus_clww", "sums": ["x"]}, "counts and sums"),
         (doc! {"order": "bplus_clww", "widthBits": 128}, "32 or 64 bits"),

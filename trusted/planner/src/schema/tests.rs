@@ -101,10 +101,10 @@ const WRONG: &[WrongText] = &[
     ("adversary = \"operator\"\n", 1, 13, &["operator", "snapshot", "persistent"]),
     ("[collections.\"a.b\"]\nadversary = \"thief\"\n", 2, 13, &["thief", "snapshot", "persistent"]),
     (
-        "[collections.\"a.b\".fields]\nx = { order = \"mope\" }\n",
+        "[collections.\"a.b\".fields]\nx = { order = \"by_hand\" }\n",
         2,
         15,
-        &["\"mope\"", "\"arx_range\"", "\"auto\""],
+        &["\"by_hand\"", "\"arx_range\"", "\"auto\""],
     ),
     (
         "[collections.\"a.b\".fields]\nx = { order = \"arx_eq\" }\n",
