@@ -6,6 +6,7 @@ mod driven;
 mod kerschbaum_tueno;
 mod logarithmic_brc;
 mod make;
+mod mope;
 mod path_oram;
 mod pope;
 mod watched;
@@ -156,6 +157,8 @@ pub const ALL: &[ProtocolEntry] = &[
     bplus::FH_OPE,
     kerschbaum_tueno::ENTRY,
     pope::ENTRY,
+    mope::SAME_FOR_EVER,
+    mope::SAME_TIME,
     logarithmic_brc::ENTRY,
     path_oram::ENTRY,
     arx_range::ENTRY,

@@ -6,7 +6,7 @@
 //! linear program in the paper; here by the Hungarian method, which finds the same optimum.
 
 use super::matching::{Candidate, candidates, shares, spread};
-use super::snapshot::{Column, ranks};
+use super::snapshot::ranks;
 use super::watched::WatchedRun;
 use super::{AttackFailure, AttackWatch, Knowledge, Recovery, Target};
 use crate::protocols::ProtocolEntry;
@@ -50,7 +50,7 @@ pub(super) fn frequency(
     watch: &AttackWatch<'_>,
 ) -> Result<Recovery, AttackFailure> {
     let run = WatchedRun::new(target, protocol, &[], watch)?;
-    let groups = Column::read(&run)?.groups()?;
+    let groups = ranks(protocol, &run)?.equal();
     let guesses = spread(&groups, by_frequency(&groups, &target.knowledge).into_iter(), target.values.len());
     Ok(Recovery { guesses, ..Recovery::default() })
 }
@@ -77,15 +77,13 @@ pub(super) fn sorting(
     let queries = sorting_queries(target, protocol);
     let run = WatchedRun::new(target, protocol, &queries, watch)?;
     let known = &target.knowledge;
-    let column = if protocol.name.starts_with("bplus_") { Some(Column::read(&run)?) } else { None };
-    if let Some(column) = column.filter(Column::shows_equality) {
-        let groups = column.groups()?;
+    let ranks = ranks(protocol, &run)?;
+    if let Some(groups) = ranks.groups {
         let step = known.span() / groups.len().saturating_sub(1).max(1) as f64;
         let guesses = (0..groups.len()).map(|at| known.clamped(known.least as f64 + step * at as f64));
         let guesses = spread(&groups, guesses, target.values.len());
         return Ok(Recovery { guesses, ..Recovery::default() });
     }
-    let ranks = ranks(protocol, &run)?;
     let values = (known.greatest as f64 - known.least as f64) + 1.0;
     let guess = |(from, until): &(f64, f64)| {
         known.clamped((known.least as f64 + f64::midpoint(*from, *until) * values).floor())
@@ -111,7 +109,7 @@ pub(super) fn cumulative(
     watch: &AttackWatch<'_>,
 ) -> Result<Recovery, AttackFailure> {
     let run = WatchedRun::new(target, protocol, &[], watch)?;
-    let groups = Column::read(&run)?.groups()?;
+    let groups = ranks(protocol, &run)?.equal();
     let guesses = assigned(&groups, &target.knowledge).ok_or(AttackFailure::Unreadable("enough values"))?;
     Ok(Recovery { guesses: spread(&groups, guesses.into_iter(), target.values.len()), ..Recovery::default() })
 }

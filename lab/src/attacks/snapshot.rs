@@ -16,6 +16,20 @@ pub(crate) struct Ranks {
     pub(crate) intervals: Vec<(f64, f64)>,
     /// What of the order is open.
     pub(crate) symmetry: Symmetry,
+    /// The records of equal values, ascending, where the store shows which are equal.
+    pub(crate) groups: Option<Vec<Vec<usize>>>,
+}
+
+impl Ranks {
+    /// The records of equal values, ascending; where the store shows nothing of equality, a record each.
+    pub(super) fn equal(self) -> Vec<Vec<usize>> {
+        let Self { intervals, groups, .. } = self;
+        groups.unwrap_or_else(|| {
+            let mut order: Vec<usize> = (0..intervals.len()).collect();
+            order.sort_by(|one, other| intervals[*one].0.total_cmp(&intervals[*other].0));
+            order.into_iter().map(|record| vec![record]).collect()
+        })
+    }
 }
 
 /// What the store of a protocol shows of the order.

@@ -75,7 +75,7 @@ macro_rules! bplus {
             sorted_by_queries: false,
             page_bytes_min: |width| arras_schemes::bplus::page_bytes_min($public(width)),
             make: $make,
-            ranks: Some(|run| Ok(Column::read(run)?.ranks())),
+            ranks: Some(|run| Column::read(run)?.ranks()),
             view: &VIEW,
             table3: $table3,
         }

@@ -85,17 +85,18 @@ impl Column {
     }
 
     /// A place each.
-    pub(crate) fn ranks(&self) -> Ranks {
+    pub(crate) fn ranks(&self) -> Result<Ranks, AttackFailure> {
         let count = self.entries.len() as f64;
         let mut intervals = vec![(0.0, 1.0); self.entries.len()];
         for (place, (_, record)) in self.entries.iter().enumerate() {
             intervals[*record] = (place as f64 / count, (place + 1) as f64 / count);
         }
-        Ranks { intervals, symmetry: Symmetry::None }
+        let groups = if self.shows_equality() { Some(self.groups()?) } else { None };
+        Ok(Ranks { intervals, symmetry: Symmetry::None, groups })
     }
 
     /// Whether stored ciphertexts alone show which are equal.
-    pub(crate) fn shows_equality(&self) -> bool {
+    fn shows_equality(&self) -> bool {
         matches!(self.scheme, Scheme::Bclo(_) | Scheme::Clww(_) | Scheme::Plain(_))
     }
 

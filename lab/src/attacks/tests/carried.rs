@@ -59,7 +59,7 @@ fn no_better(score: Score, outcome: &Outcome, records: usize) {
 fn sorting_recovers_a_dense_column() {
     let values = dense(32, 8);
     let target = target(values.clone(), ignorant(&values));
-    for protocol in ["bplus_bclo", "bplus_clww", "bplus_lewi_wu"] {
+    for protocol in ["bplus_bclo", "bplus_clww", "bplus_lewi_wu", "mope", "stope"] {
         // As often as each other, so that ranks alone give them, too.
         assert_eq!(carry("nkw_sorting", protocol, &target).score.exact, 1.0, "{protocol}");
     }
@@ -112,7 +112,7 @@ fn frequencies_are_seen_in_deterministic_ciphertexts_and_not_in_fh_ope() {
     // Each value has a frequency of its own.
     let values = shuffled((0..30).flat_map(|value| vec![value * 17 % 31; value as usize + 1]).collect());
     let dense = target(values.clone(), knowledge(values));
-    for protocol in ["bplus_bclo", "bplus_clww"] {
+    for protocol in ["bplus_bclo", "bplus_clww", "mope", "stope"] {
         assert_eq!(carry("nkw_frequency", protocol, &dense).score.exact, 1.0, "{protocol}");
     }
     let hidden = carry("nkw_frequency", "bplus_fh_ope", &dense);

@@ -23,5 +23,5 @@ pub(super) fn ranks(run: &WatchedRun) -> Result<Ranks, AttackFailure> {
     for (position, record) in positions.iter().enumerate() {
         intervals[*record] = (position as f64 / count, (position + 1) as f64 / count);
     }
-    Ok(Ranks { intervals, symmetry: Symmetry::Rotation { positions } })
+    Ok(Ranks { intervals, symmetry: Symmetry::Rotation { positions }, groups: None })
 }

@@ -117,5 +117,5 @@ pub(super) fn ranks(run: &WatchedRun) -> Result<Ranks, AttackFailure> {
             intervals[owners.of(&element)?] = (share(from), share(until));
         }
     }
-    Ok(Ranks { intervals, symmetry: Symmetry::None })
+    Ok(Ranks { intervals, symmetry: Symmetry::None, groups: None })
 }
