@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(super) const NAMING_FILES_MAX: usize = 5;
 
 /// The protocols and schemes of an order, and ArxEq, by the words of their names.
-const PROTOCOLS: [&[&str]; 11] = [
+const PROTOCOLS: [&[&str]; 12] = [
     &["arx", "eq"],
     &["arx", "range"],
     &["bclo"],
@@ -24,6 +24,7 @@ const PROTOCOLS: [&[&str]; 11] = [
     &["kerschbaum", "tueno"],
     &["lewi", "wu"],
     &["logarithmic", "brc"],
+    &["mope"],
     &["path", "oram"],
     &["pope"],
 ];
