@@ -238,7 +238,18 @@ pub fn template(values: &Values<'_>) -> String {
          # [equality_indexes]\n\
          # When entries that are gone are cleaned away: \"threshold\" behind a search that met more of them than of\n\
          # others, \"each_delete\" with every deletion, which then shows the server the value's other entries.\n\
-         # cleanup = \"threshold\"\n\
+         # cleanup = \"threshold\"\n",
+        listen = quoted(values.listen),
+        data_dir = quoted(&values.data_dir.to_string_lossy()),
+        witness = quoted(&values.witness.to_string_lossy()),
+        server = quoted(values.server),
+    );
+    text.push_str(POSTGRES);
+    text
+}
+
+/// The part about PostgreSQL.
+const POSTGRES: &str = "\
          \n\
          # A PostgreSQL that applications reach through this proxy.\n\
          # [postgres]\n\
@@ -255,11 +266,4 @@ pub fn template(values: &Values<'_>) -> String {
          # listener, which must be on this machine's loopback address then.\n\
          # [[postgres.users]]\n\
          # name = \"app\"\n\
-         # verifier = \"SCRAM-SHA-256$4096:...\"\n",
-        listen = quoted(values.listen),
-        data_dir = quoted(&values.data_dir.to_string_lossy()),
-        witness = quoted(&values.witness.to_string_lossy()),
-        server = quoted(values.server),
-    );
-    text
-}
+         # verifier = \"SCRAM-SHA-256$4096:...\"\n";

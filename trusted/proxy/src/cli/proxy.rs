@@ -140,12 +140,7 @@ pub(super) async fn serve(
     let memory_bytes = engine_settings.memory_bytes;
     let mut running = Running::new(&keyring, &configuration.server.address, server.database);
     let connections_max = configuration.connections_max;
-    let postgres = match &configuration.postgres {
-        Some(postgres) => {
-            Some(Listening::open(postgres, connections_max, configuration.memory, Some(&keyring)).await?)
-        }
-        None => None,
-    };
+    let postgres = open_postgres(configuration, &keyring).await?;
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, engine_settings).await?;
     let _restarts = AbortOnDrop(tokio::spawn(follow_restarts(engine.clone(), incarnation)));
     let noting = witness.clone().map(|witness| tokio::spawn(note(witness, Arc::clone(&history))));
@@ -179,6 +174,16 @@ pub(super) async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Listens for applications of PostgreSQL, if the configuration asks for it.
+async fn open_postgres(
+    configuration: &Configuration,
+    keyring: &Keyring,
+) -> Result<Option<Listening>, Failure> {
+    let Some(postgres) = &configuration.postgres else { return Ok(None) };
+    let (connections_max, memory) = (configuration.connections_max, configuration.memory);
+    Listening::open(postgres, connections_max, memory, Some(keyring)).await.map(Some)
 }
 
 /// Serves PostgreSQL beside, if it is asked for, until `stopping`.
