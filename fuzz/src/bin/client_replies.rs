@@ -6,7 +6,7 @@
 use arras_fuzz::seed;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError, IndexId, Protocol, RowId, codec};
 use arras_schemes::IndexError;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use arras_fuzz::{decodes_stably, seed};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{
     After, Bound, Change, NewEntry, Placed, Request, Response, Revision, SealedEntry, Target, TieToken,
     Wanted,

@@ -2,7 +2,7 @@
 #![no_main]
 
 use arras_fuzz::{decodes_stably, seed};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::codec::encode;
 use arras_protocol::mope::index::{
     Bound, Change, Group, Listed, Request, Response, SealedRow, Search, Side, Update,

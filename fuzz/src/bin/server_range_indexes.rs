@@ -3,7 +3,7 @@
 
 use arras_fuzz::{framed, seed, serve};
 use arras_primitives::prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::ore::{Scheme, Width};

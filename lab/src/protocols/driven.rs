@@ -1,7 +1,7 @@
 //! Range indexes of any kind behind one pointer.
 
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::error::IndexError;
 use arras_schemes::traits::RangeIndex;

@@ -6,7 +6,7 @@ use crate::attacks::{Exchange, Grain, Sight, View};
 use crate::channel::LabChannel;
 use crate::compare::{Band, CONSTRUCTION_MESSAGES, Evaluated, Row};
 use crate::run::Stage;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::leakage;
 use arras_protocol::logarithmic_brc::{self, Request, Response};
 use arras_protocol::{Protocol, RowId};

@@ -1,8 +1,8 @@
 //! What the makers of several protocols share.
 
 use super::{Made, Making, StateBytes};
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_schemes::arx_range::RangeEntry;
 use arras_schemes::error::IndexError;
 use arras_schemes::traits::RangeIndex;

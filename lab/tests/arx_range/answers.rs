@@ -3,7 +3,7 @@
 use crate::world::{Client, World, cases, entry, parameters, run};
 use arras_documents::accumulate;
 use arras_numbers::{Number, NumberSum};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_schemes::arx_range::{ArxRangeParameters, RangeEntry};
 use arras_schemes::traits::{RangeIndex, SortedList};
 use bson::Bson;

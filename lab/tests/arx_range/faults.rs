@@ -3,7 +3,7 @@
 
 use crate::answers::{Entries, Operation, Twin, any_parameters, compare, compare_sums, entries, operation};
 use crate::world::{Client, Fault, World, cases, parameters, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::write::{self, Write};
 use arras_protocol::{Channel, OperationId};
 use arras_schemes::arx_range::ArxRangeParameters;

@@ -3,8 +3,8 @@
 use crate::answers::entries;
 use crate::world::{Client, World, entry, parameters, run};
 use arras_primitives::prg::Prg;
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry, Standalone};
 use std::collections::HashMap;
 use std::sync::Arc;

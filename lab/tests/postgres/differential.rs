@@ -75,3 +75,30 @@ async fn plaintext_agrees_with_itself() {
     // Most statements are to show something; the rest meet constraints, locks or aborted transactions.
     assert!(succeeded > 300, "{succeeded} of 600 came to a result");
 }
+
+/// Encrypted through the proxy against plaintext: one random schema for each seed.
+async fn encrypted_agrees_with_plaintext(seed: u64, statements: usize) {
+    let server = arras_lab::private_postgres::PrivatePostgres::start().unwrap();
+    let mut choices = Choices::new(seed);
+    let schema = RandomSchema::draw(&mut choices);
+    let admin = Side::connect(&server.uri("postgres"), 1).await;
+    for database in ["plain", "encrypted"] {
+        admin.create_database(database).await;
+    }
+    let proxy = crate::dev::Dev::start(&server, "encrypted", &schema.declared());
+    let plain = Side::connect(&server.uri("plain"), 2).await;
+    let encrypted = Side::connect(&proxy.uri("encrypted"), 2).await;
+    plain.create(&schema).await;
+    encrypted.create(&schema).await;
+    let succeeded = run(seed, statements, [plain, encrypted], &schema).await;
+    assert!(succeeded > statements / 4, "{succeeded} of {statements} came to a result");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_columns_answer_as_plaintext_does() {
+    let seed = std::env::var("ARRAS_TEST_SEED").map_or(1, |seed| seed.parse().unwrap());
+    for seed in seed..seed + 4 {
+        eprintln!("ARRAS_TEST_SEED={seed}");
+        encrypted_agrees_with_plaintext(seed, 400).await;
+    }
+}

@@ -192,7 +192,7 @@ fn any_sequence_of_messages_is_answered_as_without_the_proxy() {
     let server = PrivatePostgres::start().unwrap();
     let proxy = Proxy::start(&server);
     let seed = std::env::var("ARRAS_TEST_SEED").map_or(1, |seed| seed.parse().unwrap());
-    println!("ARRAS_TEST_SEED={seed}");
+    eprintln!("ARRAS_TEST_SEED={seed}");
     let mut dice = Choices::new(seed);
     let fresh = "DROP TABLE IF EXISTS t; CREATE TABLE t (id int, note text)";
     // What a table that is not there is noticed by would differ.

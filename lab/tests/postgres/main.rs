@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod dev;
 mod differential;
 mod encrypted;
 mod extended;
@@ -10,4 +11,5 @@ mod outages;
 mod private;
 mod programs;
 mod proxy;
+mod shown;
 mod tpcc;

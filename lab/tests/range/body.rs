@@ -1,8 +1,8 @@
 //! The test body of range indexes: what goes in and out is that of a sorted list.
 
 use crate::world::{Wire, World, blames_caller, cases, embedded, memory, prg, run};
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_schemes::IndexError;
 use arras_schemes::arx_range::RangeEntry;

@@ -2,8 +2,8 @@
 
 use crate::body::{Effort, Item, Pair, Subject, Tampering, entries};
 use crate::world::{Reply, Tamper, World, cases, memory, run};
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_protocol::ore::Width;
 use arras_schemes::ore::domain::plaintext_key;
 use arras_schemes::traits::RangeIndex;

@@ -4,7 +4,7 @@ use crate::body::{Pair, Subject, entries};
 use crate::world::{INDEX, Reply, Tamper, Wire, World, embedded, key, memory, prg, run};
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::logarithmic_brc::{

@@ -2,7 +2,7 @@
 
 use crate::body::Subject;
 use crate::world::{INDEX, Reply, Wire, cases, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::leakage::{PATH_ORAM, Pattern};
 use arras_protocol::ore::Width;
 use arras_protocol::path_oram::{PathOram, Request, Response, Shape, WriteBack};

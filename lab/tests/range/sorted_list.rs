@@ -2,8 +2,8 @@
 
 use crate::body::{self, Subject};
 use crate::world::Wire;
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use arras_protocol::hello::Hello;
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, hello};

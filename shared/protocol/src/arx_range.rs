@@ -21,6 +21,8 @@
 //! rewritten, and with which others of the bucket they came. Search: bucket ranks of the
 //! bounds, the buckets returned. Insert and remove: rank of the bucket.
 
+pub use crate::order::Order;
+
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::{IndexId, NodeId};
@@ -156,15 +158,6 @@ pub struct Walk {
     pub both_sides: bool,
     /// The bucket the walk ends in if it only ever goes left: that of the top node before the tree, or `HEAD`.
     pub before: NodeId,
-}
-
-/// Which buckets to return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
-    /// From the lower bound's bucket up to the upper bound's.
-    Ascending,
-    /// From the upper bound's bucket down to the lower bound's.
-    Descending,
 }
 
 /// What may be asked.

@@ -21,7 +21,7 @@
 //!
 //! *Cost.* One round for each operation, of O(log_B N) page accesses and the pages of the result.
 
-use crate::arx_range::Order;
+use crate::Order;
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::IndexId;

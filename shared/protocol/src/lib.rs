@@ -24,6 +24,7 @@ pub mod limits;
 #[cfg(feature = "lab")]
 pub mod logarithmic_brc;
 pub mod mope;
+pub mod order;
 pub mod ore;
 #[cfg(feature = "lab")]
 pub mod path_oram;
@@ -37,4 +38,5 @@ pub use bytes::Blob;
 pub use channel::{Channel, ChannelError, Protocol, ProtocolId};
 pub use ids::{CollectionId, IndexId, NodeId, OperationId, RowId};
 pub use leakage::Leakage;
+pub use order::Order;
 pub use refusal::Refusal;

@@ -9,7 +9,7 @@ use arras_documents::filter::{Expr, Filter};
 use arras_documents::sort::Sort;
 use arras_planner::access::{Access, RangeAccess};
 use arras_planner::plan::{Plan, Request};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::OpenDocument;
 use arras_schemes::arx_range::Repair;

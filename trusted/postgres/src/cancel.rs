@@ -14,11 +14,11 @@ pub(crate) struct Key {
 
 /// The sessions that can be cancelled.
 #[derive(Clone, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct Cancellable {
     keys: Arc<Mutex<HashMap<Key, Key>>>,
 }
 
-impl Sessions {
+impl Cancellable {
     /// Enters a session of the database, until what is returned is dropped; what its client is to name it by. The process
     /// is the database's own, which statements can ask for; the secret is not.
     pub(crate) fn enter(&self, upstream: Key) -> Entered {
@@ -46,7 +46,7 @@ impl Sessions {
 
 /// A session that can be cancelled.
 pub(crate) struct Entered {
-    sessions: Sessions,
+    sessions: Cancellable,
     pub(crate) shown: Key,
     pub(crate) upstream: Key,
 }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_session_is_named_by_what_its_client_was_given_while_it_lives() {
-        let sessions = Sessions::default();
+        let sessions = Cancellable::default();
         let upstream = Key { process: 7, secret: 9 };
         let entered = sessions.enter(upstream);
         let shown = entered.shown;

@@ -60,7 +60,7 @@ impl Inbox {
 
     /// Makes room for a message of so many bytes.
     pub(crate) fn make_room(&mut self, bytes: usize) {
-        self.to_front();
+        self.move_to_front();
         if self.bytes.len() < bytes {
             self.bytes.resize(bytes, 0);
         }
@@ -69,13 +69,13 @@ impl Inbox {
     /// Gives back what a large message took.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() > BUFFER_BYTES_MAX && self.end - self.start <= BUFFER_BYTES_MAX {
-            self.to_front();
+            self.move_to_front();
             self.bytes.truncate(BUFFER_BYTES_MAX);
             self.bytes.shrink_to_fit();
         }
     }
 
-    fn to_front(&mut self) {
+    fn move_to_front(&mut self) {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -85,7 +85,7 @@ impl Inbox {
     /// Reads what there is to read; 0 at the end of the stream. Abandoned, it has read nothing.
     pub(crate) async fn fill<R: AsyncRead + Unpin>(&mut self, from: &mut R) -> io::Result<usize> {
         if self.end == self.bytes.len() {
-            self.to_front();
+            self.move_to_front();
         }
         if self.end == self.bytes.len() {
             // Never for a message that need not be whole: what there was of it has been passed on.

@@ -41,4 +41,4 @@ pub use rewriting::Rewriting;
 pub use schema::Schema;
 pub use scram::{NotAVerifier, Verifier};
 pub use server::{Options, Server};
-pub use upstream::{AddressError, Upstream, UpstreamError};
+pub use upstream::{AddressError, LoginPassword, Upstream, UpstreamError};

@@ -161,8 +161,8 @@ mod tests {
 
     const MASK: [u8; HASH_BYTES] = [7; HASH_BYTES];
 
-    fn exchange(verifier: Option<Verifier>, password: &str) -> Result<(), Denied> {
-        let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+    fn exchange(verifier: Option<Verifier>, typed: &str) -> Result<(), Denied> {
+        let mut client = ScramSha256::new(typed.as_bytes(), ChannelBinding::unsupported());
         let (exchange, answer) = Exchange::begin(verifier, b"app", &MASK, client.message())?;
         client.update(answer.as_bytes()).unwrap();
         let answer = exchange.finish(client.message())?;

@@ -1,7 +1,7 @@
 //! The listener: connections, their number, and a stop that lets statements end.
 
 use crate::access::Access;
-use crate::cancel::{Key, Sessions};
+use crate::cancel::{Cancellable, Key};
 use crate::error::SqlError;
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
@@ -49,7 +49,7 @@ struct Shared {
     access: Access,
     options: Options,
     rewriting: Option<Arc<Rewriting>>,
-    sessions: Sessions,
+    sessions: Cancellable,
     /// Room for sessions, and for connections that are none yet.
     room: Semaphore,
     opening: Semaphore,
@@ -74,7 +74,7 @@ impl Server {
         let room = Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS));
         let opening = Semaphore::new(OPENING_MAX);
         let shared =
-            Shared { upstream, access, options, rewriting, sessions: Sessions::default(), room, opening };
+            Shared { upstream, access, options, rewriting, sessions: Cancellable::default(), room, opening };
         Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }
     }
 

@@ -3,9 +3,11 @@
 mod address;
 mod dial;
 mod login;
+mod password;
 mod tls;
 
 pub use address::{AddressError, Upstream};
+pub use password::LoginPassword;
 
 use crate::stream::Stream;
 use arras_transport::tcp;

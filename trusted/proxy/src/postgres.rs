@@ -8,7 +8,7 @@ use crate::configuration::{
     ConfigurationError, KeyringFile, LogFormat, default_connections_max, default_memory, parse_failure,
 };
 use arras_keys::Keyring;
-use arras_postgres::{Acceptor, Access, Options, Server, Upstream, Users};
+use arras_postgres::{Acceptor, Access, LoginPassword, Options, Server, Upstream, Users};
 use serde::Deserialize;
 use std::future::Future;
 use std::io::{self, Write};
@@ -197,8 +197,9 @@ impl Listening {
         memory: usize,
         keyring: Option<&Keyring>,
     ) -> Result<Self, Failure> {
-        let upstream = Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok())
-            .map_err(|error| Postgres::wrong(error.to_string()))?;
+        let upstream =
+            Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok().map(LoginPassword::new))
+                .map_err(|error| Postgres::wrong(error.to_string()))?;
         let rewriting = match (&postgres.schema, keyring) {
             (Some(schema), Some(keyring)) => {
                 let folder = postgres.heads.as_deref().unwrap_or(Path::new(HEADS));

@@ -34,7 +34,7 @@ use crate::ore::{EncryptFailed, End, OrderScheme};
 use crate::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{
     After, BPlus as Protocol, Bound, Change, NewEntry, Request, Response, SealedEntry, Target,
 };

@@ -23,7 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use crate::arx_range::{RangeEntry, Repair};
-pub use arras_protocol::arx_range::Order;
+pub use arras_protocol::Order;
 
 /// What an operation of a half will come to.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -32,7 +32,7 @@ use crate::traits::RangeIndex;
 use arras_keys::{Key, Purpose};
 use arras_primitives::det_pair::{DetPair, rank_number};
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::kerschbaum_tueno::{
     ENTRY_BYTES, KerschbaumTueno as Protocol, LENGTH_MAX, Request, Response,
 };

@@ -2,8 +2,8 @@
 
 use crate::arx_range::RangeEntry;
 use crate::error::IndexError;
+use arras_protocol::Order;
 use arras_protocol::RowId;
-use arras_protocol::arx_range::Order;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};

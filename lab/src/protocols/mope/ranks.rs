@@ -23,10 +23,8 @@ pub(crate) fn ranks(run: &WatchedRun) -> Result<Ranks, AttackFailure> {
     let groups: Vec<Vec<usize>> = ordered.collect();
     let count = owners.len() as f64;
     let mut intervals = vec![(0.0, 1.0); owners.len()];
-    let mut below = 0;
-    for record in groups.iter().flatten() {
+    for (below, record) in (0_u32..).zip(groups.iter().flatten()) {
         intervals[*record] = (f64::from(below) / count, f64::from(below + 1) / count);
-        below += 1;
     }
     Ok(Ranks { intervals, symmetry: Symmetry::None, groups: Some(groups) })
 }

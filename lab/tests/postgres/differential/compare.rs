@@ -4,11 +4,14 @@ use super::RandomSchema;
 use super::statements::Statement;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
+/// Names of columns, rows as text, and the count of the command's tag.
+type Result = (Vec<String>, Vec<Vec<Option<String>>>, u64);
+
 /// What a statement came to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
-    /// Names of columns, rows as text, and the count of the command's tag, one of each for each statement of the text.
-    Done(Vec<(Vec<String>, Vec<Vec<Option<String>>>, u64)>),
+    /// One of each for each statement of the text.
+    Done(Vec<Result>),
     /// SQLSTATE and message.
     Failed(String, String),
 }

@@ -121,25 +121,30 @@ impl RandomSchema {
     pub(crate) fn declared(&self) -> String {
         let mut text = String::new();
         for (table, of) in self.tables.iter().zip(0_u64..) {
-            let encrypted = table
-                .columns
-                .iter()
-                .zip(0_u64..)
-                .filter(|(column, _)| column.operations != Operations::Plain);
-            for (column, number) in encrypted {
-                let operations = match column.operations {
-                    Operations::Plain | Operations::Stored => "[]",
-                    Operations::Equality => "[\"equality\"]",
-                    Operations::Order => "[\"equality\", \"order\"]",
+            let _ = writeln!(text, "[tables.\"public.{}\"]", table.name);
+            for (column, number) in table.columns.iter().zip(1_u64..) {
+                let mut operations = match column.operations {
+                    Operations::Plain => continue,
+                    Operations::Stored => vec![],
+                    Operations::Equality => vec!["equality"],
+                    Operations::Order => vec!["equality", "order"],
                 };
-                let sum = if column.ty.is_number { "sum = true\n" } else { "" };
-                let _ = write!(
+                if column.ty.is_number {
+                    operations.push("sum");
+                }
+                if column.is_unique {
+                    operations.push("unique");
+                }
+                let order = if column.operations == Operations::Order && number % 2 == 0 {
+                    ", order = \"stope\""
+                } else {
+                    ""
+                };
+                let id = (of << 8) + number;
+                let _ = writeln!(
                     text,
-                    "[tables.{}.columns.{}]\nid = \"{:016x}\"\ntype = \"{}\"\noperations = {operations}\n{sum}\n",
-                    table.name,
-                    column.name,
-                    (of << 8) + number + 1,
-                    column.ty.name
+                    "{} = {{ id = \"{id:016x}\", type = \"{}\", operations = {operations:?}{order} }}",
+                    column.name, column.ty.name
                 );
             }
         }

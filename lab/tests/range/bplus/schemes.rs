@@ -4,7 +4,7 @@ use super::{Over, OverStateful, Short, ShortStateful};
 use crate::body::Pair;
 use crate::world::{key, memory, run};
 use arras_lab::plain_scheme::PlainScheme;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::ore::Width::{Bits32, Bits64};
 use arras_schemes::ore::bclo::Bclo;

@@ -3,7 +3,7 @@
 use super::{Over, OverStateful};
 use crate::body::Subject;
 use crate::world::{INDEX, Wire, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{BPlus as Protocol, Request, Response, SealedEntry};
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::{Channel, ChannelError, RowId};

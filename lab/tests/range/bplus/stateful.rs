@@ -2,7 +2,7 @@
 
 use crate::body::{Item, Pair, entries};
 use crate::world::{INDEX, Reply, Wire, World, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{BPlus as Protocol, Request, Response};
 use arras_protocol::ore::Width;
 use arras_protocol::{Channel, ChannelError};

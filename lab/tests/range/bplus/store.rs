@@ -4,7 +4,7 @@ use super::Over;
 use crate::body::{Pair, Subject, entries};
 use crate::world::{INDEX, key, memory, prg, run};
 use arras_lab::plain_scheme::PlainScheme;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{
     After, BPlus as Protocol, Bound, Change, ENTRIES_MAX, NewEntry, Placed, Request, Response, Revision,
     SealedEntry, Target, TieToken,

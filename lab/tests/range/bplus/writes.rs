@@ -1,7 +1,7 @@
 //! FH-OPE's index under the one contract of indexes: its changes are steps of writes, its state is records beside them.
 
 use crate::world::{INDEX, Wire, World, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::ore::{Scheme, Width};
 use arras_protocol::write::{Request, Response, Step, Write};
 use arras_protocol::{Channel, ChannelError, IndexId, OperationId, RowId, codec, unique};

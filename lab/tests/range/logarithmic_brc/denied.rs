@@ -3,7 +3,7 @@
 use super::{Parameters, loaded, small};
 use crate::body::entries;
 use crate::world::{INDEX, Wire, World, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::logarithmic_brc::cjjkrs::SearchToken;
 use arras_protocol::logarithmic_brc::{InstanceId, LogarithmicBrc as Protocol, Request, Response};
 use arras_protocol::ore::Width;

@@ -3,7 +3,7 @@
 use super::Encoded;
 use crate::body::{Item, Pair, entries};
 use crate::world::{INDEX, Reply, World, memory, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::index::{Mope, Request, Response};
 use arras_protocol::mope::{Fetch, Head};
 use arras_protocol::ore::Width;

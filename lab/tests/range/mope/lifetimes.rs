@@ -4,7 +4,7 @@ use super::Encoded;
 use crate::body::{Item, Pair, entries};
 use crate::crossing::{Crossed, now};
 use crate::world::{Wire, memory, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::index::{Change, Listed, Mope, Request, Response, Update};
 use arras_protocol::ore::Width;
 use arras_protocol::{Blob, Channel, ChannelError};
@@ -83,11 +83,14 @@ fn searches_leave_no_trace_whether_their_constants_are_stored_or_not() {
     });
 }
 
+/// Ciphertexts and names as numbers, and what was told of them.
+type Told = (HashMap<Vec<u8>, usize>, Vec<String>);
+
 /// What a server is told, with each ciphertext and name as the number of its first coming.
 #[derive(Clone)]
 struct Watched {
     wire: Wire<Failing<Memory>>,
-    seen: Arc<Mutex<(HashMap<Vec<u8>, usize>, Vec<String>)>>,
+    seen: Arc<Mutex<Told>>,
 }
 
 impl Watched {

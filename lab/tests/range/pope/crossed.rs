@@ -2,7 +2,7 @@
 
 use crate::crossing::{Crossed, Store, now};
 use crate::world::{INDEX, Wire, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::pope::{Pope as Protocol, Request};
 use arras_protocol::{Channel, Protocol as _, RowId, codec};

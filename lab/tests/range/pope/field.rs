@@ -2,7 +2,7 @@
 
 use crate::body::{Subject, Tampering};
 use crate::world::{INDEX, Wire, embedded, key, memory, prg, run};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::ore::Width;
 use arras_protocol::pope::{Pope as Protocol, Response};
 use arras_protocol::write::{self, Step, Write};

@@ -12,7 +12,7 @@
 //! is found by a search that reads it. The client drops what lies outside of what it was asked for.
 
 use super::{Fetch, Fetched, TreeChange};
-use crate::arx_range::Order;
+use crate::Order;
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
 use crate::ids::IndexId;

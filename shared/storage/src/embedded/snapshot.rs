@@ -65,13 +65,16 @@ impl Read for EmbeddedSnapshot<'_> {
     }
 }
 
+/// A table by name; none if it is not there.
+type LookedInto = (&'static str, Option<Arc<ReadOnlyTable>>);
+
 /// A state of the engine.
 struct EngineSnapshot<'a> {
     store: &'a Embedded,
     transaction: ReadTransaction,
     origin: Origin,
     /// Tables that were looked into, and those that are not there.
-    opened: Mutex<Vec<(&'static str, Option<Arc<ReadOnlyTable>>)>>,
+    opened: Mutex<Vec<LookedInto>>,
 }
 
 impl EngineSnapshot<'_> {

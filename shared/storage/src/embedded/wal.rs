@@ -483,6 +483,9 @@ fn record_at(bytes: &[u8], at: usize) -> Option<(Header, &[u8])> {
     (header.first <= header.last && crc32fast::hash(body) == header.body_sum).then_some((header, body))
 }
 
+/// Where a record begins, its header and its body.
+type Record<'a> = (usize, Header, &'a [u8]);
+
 /// The next record that a state of the engine lacks: behind `last`, which begins and ends there and has this number,
 /// at `at` or, where the log came to its file's end, at the beginning.
 fn next_record(
@@ -490,7 +493,7 @@ fn next_record(
     at: usize,
     marked: Mark,
     last: Option<(usize, usize, Number)>,
-) -> Result<Option<(usize, Header, &[u8])>, StorageError> {
+) -> Result<Option<Record<'_>>, StorageError> {
     let number = last.map_or(marked.number, |(_, _, number)| number);
     for at in [at, 0] {
         let Some((header, body)) = record_at(bytes, at) else { continue };

@@ -52,7 +52,7 @@ impl fmt::Debug for Settings {
 }
 
 /// A connection, and its statements: prepared once.
-pub(super) struct Session {
+pub(super) struct Prepared {
     pub(super) client: Client,
     pub(super) fetch: Statement,
     pub(super) commit: Statement,
@@ -70,8 +70,8 @@ const PREPARE: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVE
 /// Both connections; made when they are first needed, and anew when they are lost.
 pub struct Connections {
     settings: Settings,
-    reading: Mutex<Option<Arc<Session>>>,
-    writing: Mutex<Option<Arc<Session>>>,
+    reading: Mutex<Option<Arc<Prepared>>>,
+    writing: Mutex<Option<Arc<Prepared>>>,
 }
 
 impl fmt::Debug for Connections {
@@ -110,7 +110,7 @@ impl Connections {
         self.within(connecting).await
     }
 
-    async fn session(&self) -> Result<Arc<Session>, ChannelError> {
+    async fn session(&self) -> Result<Arc<Prepared>, ChannelError> {
         let client = self.open().await?;
         let preparing = async {
             let fetch = client.prepare(FETCH).await.map_err(|error| failure(&error))?;
@@ -118,11 +118,11 @@ impl Connections {
             Ok((fetch, commit))
         };
         let (fetch, commit) = self.within(preparing).await?;
-        Ok(Arc::new(Session { client, fetch, commit }))
+        Ok(Arc::new(Prepared { client, fetch, commit }))
     }
 
     /// The connection for rounds that only read. Callers do not wait for one another's rounds.
-    pub(super) async fn reading(&self) -> Result<Arc<Session>, ChannelError> {
+    pub(super) async fn reading(&self) -> Result<Arc<Prepared>, ChannelError> {
         let mut held = self.reading.lock().await;
         self.standing(&mut held).await
     }
@@ -134,7 +134,7 @@ impl Connections {
         Ok(Writing { held, session })
     }
 
-    async fn standing(&self, held: &mut Option<Arc<Session>>) -> Result<Arc<Session>, ChannelError> {
+    async fn standing(&self, held: &mut Option<Arc<Prepared>>) -> Result<Arc<Prepared>, ChannelError> {
         if let Some(session) = held.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(session));
         }
@@ -142,7 +142,7 @@ impl Connections {
     }
 
     /// Drops the connection for reading if it is this one: it does not answer.
-    pub(super) async fn give_up(&self, session: &Arc<Session>) {
+    pub(super) async fn give_up(&self, session: &Arc<Prepared>) {
         let mut held = self.reading.lock().await;
         if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, session)) {
             *held = None;
@@ -164,8 +164,8 @@ impl Connections {
 
 /// The connection for changes, held.
 pub(super) struct Writing<'a> {
-    held: MutexGuard<'a, Option<Arc<Session>>>,
-    pub(super) session: Arc<Session>,
+    held: MutexGuard<'a, Option<Arc<Prepared>>>,
+    pub(super) session: Arc<Prepared>,
 }
 
 impl Writing<'_> {

@@ -2,7 +2,7 @@
 
 use super::Column;
 use super::bound::Learned;
-use super::connections::{Connections, Session, failure};
+use super::connections::{Connections, Prepared, failure};
 use super::labels::{from_database, to_database};
 use super::summaries::Flat;
 use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore};
@@ -94,7 +94,7 @@ impl TreeTables {
     /// One round; once more on another connection if the first is lost, since nothing changes.
     async fn read(&self, nodes: &[i64], root: bool, ciphertexts: &[&[u8]]) -> Result<Row, ChannelError> {
         let number = self.column.number();
-        let ask = async |session: &Session| {
+        let ask = async |session: &Prepared| {
             let parameters: [&(dyn ToSql + Sync); 4] = [&number, &nodes, &root, &ciphertexts];
             let asking = session.client.query_one(&session.fetch, &parameters);
             self.connections.within(async { asking.await.map_err(|error| failure(&error)) }).await

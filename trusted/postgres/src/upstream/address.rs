@@ -1,12 +1,12 @@
 //! Where the database is: a connection URL as libpq reads it.
 
-use super::{Protection, tls};
+use super::{LoginPassword, Protection, tls};
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use zeroize::Zeroizing;
+use std::sync::Arc;
 
 /// PostgreSQL's port.
 const PORT: u16 = 5432;
@@ -18,7 +18,7 @@ pub struct Upstream {
     pub(super) port: u16,
     pub(super) protection: Protection,
     user: Option<String>,
-    password: Option<Zeroizing<String>>,
+    password: Option<Arc<LoginPassword>>,
     database: Option<String>,
 }
 
@@ -61,7 +61,7 @@ struct Parameters {
     mode: Option<String>,
     authorities: Option<String>,
     user: Option<String>,
-    password: Option<Zeroizing<String>>,
+    password: Option<Arc<LoginPassword>>,
     database: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Parameters {
                 "sslmode" => read.mode = Some(value),
                 "sslrootcert" => read.authorities = Some(value),
                 "user" => read.user = Some(value),
-                "password" => read.password = Some(Zeroizing::new(value)),
+                "password" => read.password = Some(LoginPassword::new(value)),
                 "dbname" => read.database = Some(value),
                 _ => return wrong(format!("no parameter is called {name:?}; there are {PARAMETERS}")),
             }
@@ -99,7 +99,7 @@ impl Upstream {
     ///
     /// # Errors
     /// [`AddressError`] if the URL is not of that form, or its certificates cannot be read.
-    pub fn parse(url: &str, password: Option<String>) -> Result<Self, AddressError> {
+    pub fn parse(url: &str, password: Option<Arc<LoginPassword>>) -> Result<Self, AddressError> {
         let Some(rest) = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://")) else {
             return wrong("it does not begin with postgres://");
         };
@@ -118,11 +118,11 @@ impl Upstream {
                 login.split_once(':').map_or((login, None), |(name, secret)| (name, Some(secret)));
             user = (!name.is_empty()).then(|| decoded(name)).transpose()?.or(user);
             own_password =
-                secret.map(|secret| decoded(secret).map(Zeroizing::new)).transpose()?.or(own_password);
+                secret.map(|secret| decoded(secret).map(LoginPassword::new)).transpose()?.or(own_password);
         }
         let database = if path.is_empty() { parameters.database } else { Some(decoded(path)?) };
         let protection = protection(&host, parameters.mode.as_deref(), parameters.authorities.as_deref())?;
-        let password = own_password.or(password.map(Zeroizing::new));
+        let password = own_password.or(password);
         Ok(Self { host, port, protection, user, password, database })
     }
 
@@ -132,7 +132,7 @@ impl Upstream {
     }
 
     pub(super) fn password(&self) -> Option<&str> {
-        self.password.as_ref().map(|password| password.as_str())
+        self.password.as_deref().map(LoginPassword::expose)
     }
 
     /// The database that the URL names.
@@ -206,7 +206,7 @@ mod tests {
             (whole.user("x"), whole.password(), whole.database()),
             ("us@er", Some("p:/ss"), Some("sh op"))
         );
-        let bare = Upstream::parse("postgresql://127.0.0.1", Some("env".into())).unwrap();
+        let bare = Upstream::parse("postgresql://127.0.0.1", Some(LoginPassword::new("env".into()))).unwrap();
         assert_eq!(bare.to_string(), "127.0.0.1:5432");
         assert_eq!((bare.user("x"), bare.password(), bare.database()), ("x", Some("env"), None));
         let six = parsed("postgres://[::1]:5433/?user=a&password=b&dbname=c");

@@ -6,7 +6,7 @@ use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Encryption, Order};
 use arras_postgres::mope::{self, Column, Connections, FileHeads, Heads, Protocol, Reach};
-use arras_postgres::{Rewriting, Schema, Upstream};
+use arras_postgres::{Rewriting, Schema, Upstream, shown};
 use arras_storage::private;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let schema = read(schema)?;
     let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
     let connections = Arc::new(Connections::new(upstream.keeping(DEADLINE, PATIENCE)));
-    install(&columns, &connections).await?;
+    install(&schema, &columns, &connections).await?;
     private::make_directory(folder).map_err(|source| Failure::Io { path: folder.into(), source })?;
     let heads: Arc<dyn Heads> = Arc::new(FileHeads::new(folder.to_path_buf()));
     let roots: Vec<(u32, &Key)> =
@@ -65,16 +65,26 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     Ok(Arc::new(Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes)))
 }
 
-/// Makes the tables and functions that orders need, if any column has one.
-async fn install(columns: &[Arc<Encryption>], connections: &Connections) -> Result<(), Failure> {
-    if columns.iter().all(|column| column.order.is_none()) {
-        return Ok(());
-    }
+/// Makes the tables and functions that orders need, and the views that show the catalogue as applications see it.
+async fn install(
+    schema: &Schema,
+    columns: &[Arc<Encryption>],
+    connections: &Connections,
+) -> Result<(), Failure> {
     let unusable = |what: String| Failure::Check(format!("the database behind the proxy: {what}"));
     let mut client = connections.open().await.map_err(|error| unusable(error.to_string()))?;
     let before = mope::install(&mut client).await.map_err(|error| unusable(error.to_string()))?;
     if before == 0 {
-        tracing::info!("made the schema arras in the database, for the orders of columns");
+        tracing::info!(
+            "made the schema arras in the database: orders of columns, and the catalogue as it is shown"
+        );
+    }
+    for made in [shown::INSTALL.to_owned(), shown::declare(schema)] {
+        client.batch_execute(&made).await.map_err(|error| {
+            let said =
+                error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+            unusable(format!("the catalogue's views: {said}"))
+        })?;
     }
     for column in columns {
         let Some(order) = column.order else { continue };

@@ -91,7 +91,7 @@ impl<S: OrderScheme + Sync + 'static, C: Channel<Protocol> + 'static> RangeSearc
         Box::pin(async move {
             let width = self.public.width();
             let (lower, upper) = (vec![0; width.bytes()], vec![u8::MAX; width.bytes()]);
-            let order = arras_protocol::arx_range::Order::Ascending;
+            let order = arras_protocol::Order::Ascending;
             let mut page = RangeSearch::search(self, RangeQuery { lower, upper, order, limit: None }).await?;
             let mut all = std::mem::take(&mut page.entries);
             for _ in 0..PAGES_MAX {
@@ -124,8 +124,8 @@ impl<S: OrderScheme + Sync + 'static, C: Channel<Protocol> + 'static> BPlus<S, C
         if let Some(last) = &last {
             let from = self.behind(last)?;
             match order {
-                arras_protocol::arx_range::Order::Ascending => lower = from,
-                arras_protocol::arx_range::Order::Descending => upper = from,
+                arras_protocol::Order::Ascending => lower = from,
+                arras_protocol::Order::Descending => upper = from,
             }
         }
         let request =

@@ -38,7 +38,7 @@ use crate::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::shuffle;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::bplus::{After, BPlus as Protocol, Bound, Change, Request, Response, Wanted};
 use arras_protocol::ore::Scheme;
 use arras_protocol::{Channel, ChannelError, IndexId, Refusal, RowId, write};

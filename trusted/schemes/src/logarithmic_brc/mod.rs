@@ -45,7 +45,7 @@ use crate::ore::domain::{key_plaintext, plaintext_key};
 use crate::traits::RangeIndex;
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::logarithmic_brc::cjjjkrs::{SEAL_BYTES, Shape};
 use arras_protocol::logarithmic_brc::cjjkrs::{HEADER_BYTES, LABEL_BYTES};
 use arras_protocol::logarithmic_brc::{InstanceId, LogarithmicBrc as Protocol};

@@ -88,7 +88,7 @@ pub(super) struct Cipher {
 }
 
 enum Method {
-    Number(NumberBlock),
+    Number(Box<NumberBlock>),
     Long(DetAead),
 }
 
@@ -101,7 +101,7 @@ impl Cipher {
         }
         let key = key.child(Purpose::MopeSeal);
         let method = if form.plain_bytes() == NUMBER_BYTES {
-            Method::Number(NumberBlock::new(key.expose()))
+            Method::Number(Box::new(NumberBlock::new(key.expose())))
         } else {
             Method::Long(DetAead::new(key.expose()))
         };

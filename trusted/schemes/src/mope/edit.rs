@@ -72,7 +72,7 @@ impl Edit {
         gaps
     }
 
-    fn new(&self) -> impl Iterator<Item = usize> {
+    fn entered(&self) -> impl Iterator<Item = usize> {
         let fates = self.values.clone().zip(&self.fates);
         fates.filter(|(_, fate)| matches!(fate, Fate::New(_))).map(|(at, _)| at)
     }
@@ -110,7 +110,7 @@ impl<S: TreeStore> Work<'_, S> {
         let mut sealed = Vec::new();
         let bytes = self.tree.layout.plain_bytes;
         let plain = |at: usize| &sorted.plains[at * bytes..(at + 1) * bytes];
-        self.tree.cipher.seal_each(edits.iter().flat_map(Edit::new).map(plain), &mut sealed);
+        self.tree.cipher.seal_each(edits.iter().flat_map(Edit::entered).map(plain), &mut sealed);
         let sealed = sealed.chunks_exact(self.tree.layout.ciphertext_bytes);
         edited.stored.reserve(sorted.count);
         edited.entered.reserve(sealed.len());
@@ -118,7 +118,7 @@ impl<S: TreeStore> Work<'_, S> {
         let mut is_new = vec![false; sorted.count];
         for edit in &edits {
             self.enter(edit, &mut new, &mut edited).await?;
-            edit.new().for_each(|at| is_new[at] = true);
+            edit.entered().for_each(|at| is_new[at] = true);
         }
         let ranks = sorted.ranks.iter().take(inserted);
         let newest = ranks.rev().find(|rank| is_new[**rank]).and_then(|rank| edited.stored[*rank].as_ref());

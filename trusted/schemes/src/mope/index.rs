@@ -23,7 +23,7 @@ use crate::contract::{
 use crate::error::IndexError;
 use crate::random::Randomness;
 use arras_keys::Key;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::Head;
 use arras_protocol::mope::index::{ASKED_MAX, Change, ENTRIES_MAX, Listed, Mope, Request, Response, Update};
 use arras_protocol::ore::Width;
@@ -176,8 +176,8 @@ impl<C: Channel<Mope>> Index<C> {
         &self.tree.store().channel
     }
 
-    fn plaintext(&self, key: &[u8]) -> Result<u64, IndexError> {
-        self.width.plaintext(key).ok_or(IndexError::Caller("a value that is not of the index's width"))
+    fn plaintext(&self, value: &[u8]) -> Result<u64, IndexError> {
+        self.width.plaintext(value).ok_or(IndexError::Caller("a value that is not of the index's width"))
     }
 
     fn values(&self, entries: &[RangeEntry]) -> Result<Vec<ValueAndRow>, IndexError> {

@@ -43,7 +43,7 @@ impl<S> std::fmt::Debug for PathTree<S> {
 }
 
 /// A key of a node on the way, and where it was; none: it is new.
-struct PathKey {
+struct PathEntry {
     ciphertext: Vec<u8>,
     was: Option<Label>,
 }
@@ -57,7 +57,7 @@ struct PathChild {
 
 /// A node on the way.
 struct Shape {
-    keys: Vec<PathKey>,
+    keys: Vec<PathEntry>,
     children: Vec<PathChild>,
 }
 
@@ -131,7 +131,7 @@ impl<S: TreeStore> PathTree<S> {
                 Walk::Found(stored) => return Ok(Place::At(stored)),
                 Walk::Missing(visits) => visits,
             };
-            let stored = |key: &PathKey| Stored {
+            let stored = |key: &PathEntry| Stored {
                 ciphertext: Blob(key.ciphertext.clone()),
                 label: key.was.unwrap_or(0),
             };
@@ -194,7 +194,7 @@ impl<S: TreeStore> PathTree<S> {
             return Err(MALFORMED);
         }
         let (ciphertexts, children) = columns.split_at(keys * each);
-        let key = |(at, ciphertext): (usize, &[u8])| PathKey {
+        let key = |(at, ciphertext): (usize, &[u8])| PathEntry {
             ciphertext: ciphertext.to_vec(),
             was: Some(spelled(prefix, level, at + 1)),
         };
@@ -227,7 +227,7 @@ fn insertion(
     let mut shapes: BTreeMap<Node, Shape> = BTreeMap::new();
     let entered = Blob(ciphertext.clone());
     // What goes up: a key, and the node to its right.
-    let mut rising = Some((PathKey { ciphertext, was: None }, None));
+    let mut rising = Some((PathEntry { ciphertext, was: None }, None));
     let mut top = None;
     while let Some((key, right)) = rising.take() {
         let Some(mut visit) = visits.pop() else {
@@ -302,7 +302,7 @@ impl Paths<'_> {
         Ok(())
     }
 
-    fn key(&mut self, key: &PathKey, is: Label) {
+    fn key(&mut self, key: &PathEntry, is: Label) {
         match key.was {
             None => self.entered = is,
             Some(was) if was == is => {}

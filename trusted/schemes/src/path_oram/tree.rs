@@ -8,7 +8,7 @@ use crate::error::IndexError;
 use crate::traits::RangeIndex;
 use arras_keys::{Key, Purpose};
 use arras_primitives::prg::Prg;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::path_oram::PathOram;
 use arras_protocol::{Channel, IndexId, RowId};
 use std::collections::{HashMap, VecDeque};

@@ -3,8 +3,8 @@
 use super::page::Page;
 use super::tie::Among;
 use super::tree::{Path, Tree};
+use arras_protocol::Order;
 use arras_protocol::Refusal;
-use arras_protocol::arx_range::Order;
 use arras_protocol::bplus::{After, Bound, Response, SealedEntry};
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 

@@ -3,7 +3,7 @@
 use super::store::{ENTRIES, Index, LABELS};
 use crate::backend::storage;
 use crate::keyspace::{borrow, key, prefix_range};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::limits::REPLY_BYTES_SOFT;
 use arras_protocol::mope::Label;
 use arras_protocol::mope::index::{Bound as End, Group, Response, SealedRow, Search, Side};

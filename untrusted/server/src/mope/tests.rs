@@ -1,7 +1,7 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::*;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::index::{Bound, SealedRow, Search, Side, Update};
 use arras_protocol::mope::{Head, Label, Move, Summary, TreeChange};
 use arras_storage::Memory;

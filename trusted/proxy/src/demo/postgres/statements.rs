@@ -59,7 +59,14 @@ fn count(people: &[Person], of: impl Fn(&Person) -> bool) -> usize {
 }
 
 pub(crate) fn all() -> Vec<Statement> {
-    let statement = |kind, text, expect| Statement { kind, text, is_ordered: true, expect };
+    reads().into_iter().chain(changes()).collect()
+}
+
+fn statement(kind: &'static str, text: &'static str, expect: fn(&mut Vec<Person>) -> Rows) -> Statement {
+    Statement { kind, text, is_ordered: true, expect }
+}
+
+fn reads() -> Vec<Statement> {
     vec![
         statement(
             "equality",
@@ -122,6 +129,12 @@ pub(crate) fn all() -> Vec<Statement> {
             let old = people.iter().filter(|person| person.age.is_some_and(|age| age > 60.0));
             one(old.map(|person| i64::from(person.visits)).sum::<i64>())
         }),
+    ]
+}
+
+/// Changes, what they leave, and what is refused.
+fn changes() -> Vec<Statement> {
+    vec![
         statement(
             "new values from old ones",
             "UPDATE people SET visits = visits + 1 WHERE person = 125024",

@@ -13,7 +13,7 @@
 use super::{End, Index};
 use crate::contract::{KeysAndRows, Pending, RangeCursor, RangePage, Repair};
 use crate::error::{IndexError, OpenFailed};
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::index::{Bound, Group, Mope, Request, Response, SealedRow, Search, Side};
 use arras_protocol::{Blob, Channel, ChannelError, Refusal};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::{Index, Making, ValueAndRow, Worked};
 use crate::contract::KeysAndRows;
 use crate::error::IndexError;
 use crate::traits::RangeIndex;
-use arras_protocol::arx_range::Order;
+use arras_protocol::Order;
 use arras_protocol::mope::index::{Change, Mope, Request, Response};
 use arras_protocol::write::Step;
 use arras_protocol::{Channel, RowId};
