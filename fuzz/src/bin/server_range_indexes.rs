@@ -48,10 +48,7 @@ fn revised_seed() -> Vec<u8> {
     use bplus::{Change, Placed, Request, Revision, SealedEntry, Wanted};
     let (index, scheme) = (INDEX, Scheme::FhOpe(Width::Bits64));
     let placed = |numbers: std::ops::Range<u8>| {
-        let placed = |number| Placed {
-            stored: text(8, number),
-            sealed: SealedEntry([number; 32]),
-        };
+        let placed = |number| Placed { stored: text(8, number), sealed: SealedEntry([number; 32]) };
         numbers.map(placed).collect()
     };
     let revise = |from, moves, removed, inserted| {

@@ -1,9 +1,8 @@
 //! `psql` and the catalogue: what an application sees of a table is what it created.
 
+use crate::dev::Dev;
 use crate::extended::connect;
-use crate::proxy::{Keys, Proxy};
 use arras_lab::private_postgres::PrivatePostgres;
-use arras_postgres::{Schema, shown};
 use std::process::Command;
 
 const SCHEMA: &str = r#"
@@ -22,22 +21,21 @@ fn described(uri: &str, command: &str) -> String {
 async fn psql_describes_the_table_that_was_created() {
     let server = PrivatePostgres::start().unwrap();
     let direct = connect(&server.uri("postgres")).await;
-    direct.batch_execute(shown::INSTALL).await.unwrap();
-    direct.batch_execute(&shown::declare(&Schema::parse(SCHEMA, "schema.toml").unwrap())).await.unwrap();
-    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
     let client = connect(&proxy.uri("postgres")).await;
     let create =
         "CREATE TABLE people (id int PRIMARY KEY, name varchar(40) NOT NULL UNIQUE, salary numeric(12,2))";
     client.batch_execute(create).await.unwrap();
     let through = described(&proxy.uri("postgres"), "\\d people");
     let past = described(&server.uri("postgres"), "\\d people");
+    let columns = "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale, is_nullable \
+                   FROM information_schema.columns WHERE table_name = 'people' ORDER BY ordinal_position";
+    let listed = described(&proxy.uri("postgres"), columns);
     // The same as of a table in plaintext.
     direct.batch_execute("DROP TABLE people").await.unwrap();
     direct.batch_execute(create).await.unwrap();
     let plain = described(&server.uri("postgres"), "\\d people");
     assert_eq!(through, plain, "past the proxy:\n{past}");
     assert!(past.contains("name$eq"), "{past}");
-    let columns = "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale, is_nullable \
-                   FROM information_schema.columns WHERE table_name = 'people' ORDER BY ordinal_position";
-    assert_eq!(described(&proxy.uri("postgres"), columns), described(&server.uri("postgres"), columns));
+    assert_eq!(listed, described(&server.uri("postgres"), columns));
 }
