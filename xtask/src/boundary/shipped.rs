@@ -13,7 +13,9 @@ pub(super) const RULE: &str = "shipped-small";
 /// The packages whose binaries ship.
 const PACKAGES: [&str; 2] = ["arras-proxy", "arras-server"];
 /// Crates that two schemes need which are built on demand (`cloz`, `bclo`), or the demonstration.
-const CRATES: [&str; 5] = ["blst", "dashu-int", "csv", "flate2", "indicatif"];
+const CRATES: [&str; 4] = ["blst", "csv", "flate2", "indicatif"];
+/// What the server has no use for, though the proxy computes PostgreSQL's decimals with it.
+const OF_THE_PROXY: [&str; 1] = ["dashu-int"];
 /// Features of ours that nothing that ships has.
 const FEATURES: [&str; 5] = ["lab", "meter", "demo", "bclo", "cloz"];
 /// Protocols that no field of a deployment uses.
@@ -56,7 +58,8 @@ pub(super) fn judge_tree(package: &str, tree: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for line in tree.lines() {
         let (name, features) = line.split_once(' ').unwrap_or((line, ""));
-        if CRATES.contains(&name) {
+        let is_others = package == "arras-server" && OF_THE_PROXY.contains(&name);
+        if is_others || CRATES.contains(&name) {
             findings
                 .push(finding(name, "make it optional, and turn it on by a feature that only lab/ asks for"));
         }
