@@ -1,5 +1,6 @@
 //! The five transactions on PostgreSQL itself: what the encrypted runs are compared with must be right first.
 
+use crate::dev::Dev;
 use arras_lab::private_postgres::PrivatePostgres;
 use arras_lab::tpcc::driver::{Run, Until, run};
 use arras_lab::tpcc::schema::TABLES;
@@ -67,6 +68,75 @@ async fn a_seed_repeats_its_tables() {
         for _ in 0..60 {
             terminal.run().await.unwrap();
         }
+        seen.push(contents(&client).await);
+    }
+    assert!(seen[0].iter().all(|table| !table.is_empty()));
+    assert_eq!(seen[0], seen[1]);
+}
+
+/// The sensitive columns: who customers are, what they owe and buy, prices, stock.
+const SCHEMA: &str = r#"
+[tables."public.warehouse"]
+w_tax = { id = "70c0000000000101", type = "integer" }
+w_ytd = { id = "70c0000000000102", type = "bigint", operations = ["sum"] }
+
+[tables."public.district"]
+d_tax = { id = "70c0000000000201", type = "integer" }
+d_ytd = { id = "70c0000000000202", type = "bigint", operations = ["sum"] }
+
+[tables."public.customer"]
+c_first = { id = "70c0000000000301", type = "varchar(16)", operations = ["order"], max_bytes = 16 }
+c_middle = { id = "70c0000000000302", type = "varchar(2)" }
+c_last = { id = "70c0000000000303", type = "varchar(16)", operations = ["equality"] }
+c_street_1 = { id = "70c0000000000304", type = "varchar(20)" }
+c_street_2 = { id = "70c0000000000305", type = "varchar(20)" }
+c_phone = { id = "70c0000000000306", type = "varchar(16)" }
+c_credit = { id = "70c0000000000307", type = "varchar(2)" }
+c_credit_lim = { id = "70c0000000000308", type = "bigint" }
+c_discount = { id = "70c0000000000309", type = "integer" }
+c_balance = { id = "70c000000000030a", type = "bigint", operations = ["sum"] }
+c_ytd_payment = { id = "70c000000000030b", type = "bigint", operations = ["sum"] }
+c_data = { id = "70c000000000030c", type = "varchar(500)" }
+
+[tables."public.history"]
+h_amount = { id = "70c0000000000401", type = "bigint", operations = ["sum"] }
+h_data = { id = "70c0000000000402", type = "varchar(24)" }
+
+[tables."public.order_line"]
+ol_amount = { id = "70c0000000000501", type = "bigint", operations = ["sum"] }
+ol_dist_info = { id = "70c0000000000502", type = "varchar(24)" }
+
+[tables."public.item"]
+i_price = { id = "70c0000000000601", type = "bigint" }
+i_name = { id = "70c0000000000602", type = "varchar(24)" }
+
+[tables."public.stock"]
+s_quantity = { id = "70c0000000000701", type = "integer", operations = ["order"] }
+s_ytd = { id = "70c0000000000702", type = "bigint", operations = ["sum"] }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn encrypted_tables_are_those_of_plaintext() {
+    let server = PrivatePostgres::start().unwrap();
+    let admin = connect(&server.uri("postgres")).await;
+    for database in ["plain", "encrypted"] {
+        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+    }
+    let proxy = Dev::start(&server, "encrypted", SCHEMA);
+    let scale = Scale { items: 60, customers: 12, orders: 12, ..Scale::small() };
+    let mut seen = Vec::new();
+    for uri in [server.uri("plain"), proxy.uri("encrypted")] {
+        let client = connect(&uri).await;
+        load(&client, scale, 5).await.unwrap_or_else(|error| panic!("{error}"));
+        let mut terminal = Terminal::new(connect(&uri).await, scale, 1, Random::new(5, 5)).await.unwrap();
+        for kind in Kind::ALL {
+            let outcome = terminal.run_kind(kind).await.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            assert_eq!(outcome, Outcome::Committed);
+        }
+        for _ in 0..60 {
+            terminal.run().await.unwrap_or_else(|error| panic!("{error}"));
+        }
+        check(&client).await.unwrap_or_else(|error| panic!("{error}"));
         seen.push(contents(&client).await);
     }
     assert!(seen[0].iter().all(|table| !table.is_empty()));

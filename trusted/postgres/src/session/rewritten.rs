@@ -2,7 +2,9 @@
 //! another, or is refused; what cannot be analysed is refused, too.
 
 use super::names::Undo;
-use super::physical::{self, HIDDEN, close, execute, format_of, holding, laid_out, parse, steps, types_of};
+use super::physical::{
+    self, HIDDEN, close, close_portal, execute, format_of, holding, laid_out, parse, steps, types_of,
+};
 use super::programs::{self, CopyingIn};
 use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
 use super::{End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
@@ -266,14 +268,16 @@ impl Requests<'_> {
 
     /// Runs statements beside the client's, in its transaction.
     pub(super) fn hidden(&mut self, statements: &[String]) {
-        // It is closed first: where one failed before it was closed, it is there still.
+        // Both are closed first: where one failed before it was closed, it is there still. A portal outlives its statement.
         for text in statements {
+            self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
             self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
             self.hidden_message(Asked::Parse, |out| parse(out, HIDDEN, text, &[]));
             let bound =
                 Bind { portal: HIDDEN, statement: HIDDEN, formats: vec![], values: vec![], results: vec![] };
             self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
             self.hidden_message(Asked::Execute, |out| execute(out, HIDDEN));
+            self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
             self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
         }
     }
