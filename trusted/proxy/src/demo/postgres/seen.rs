@@ -36,17 +36,21 @@ impl Log {
         let mark = "SELECT 'the end of the statement before'";
         client.simple_query(mark).await?;
         let mut statements: Vec<String> = Vec::new();
+        // Parameters come behind their statement.
+        let mut is_shown = false;
         loop {
             for line in self.since()? {
                 if line.contains(mark) {
                     return Ok(statements);
                 }
                 if let Some((_, parameters)) = line.split_once("DETAIL:  parameters: ") {
-                    if let Some(last) = statements.last_mut() {
+                    if let Some(last) = statements.last_mut().filter(|_| is_shown) {
                         last.push_str(&format!("  [{parameters}]"));
                     }
-                } else if let Some(text) = statement(&line) {
-                    statements.push(text.to_owned());
+                } else if line.contains("LOG:  ") {
+                    let shown = statement(&line);
+                    is_shown = shown.is_some();
+                    statements.extend(shown.map(str::to_owned));
                 }
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
