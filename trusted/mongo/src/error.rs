@@ -115,6 +115,7 @@ pub fn code_of(fault: Fault) -> (i32, &'static str) {
         Fault::ParallelArrays => (171, "CannotIndexParallelArrays"),
         Fault::TooLarge => (10334, "BSONObjectTooLarge"),
         Fault::Dropped => (175, "QueryPlanKilled"),
+        Fault::Contended => (112, "WriteConflict"),
         Fault::MemoryExceeded => (146, "ExceededMemoryLimit"),
         Fault::Unreachable => (6, "HostUnreachable"),
         Fault::TimedOut => (89, "NetworkTimeout"),

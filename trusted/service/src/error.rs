@@ -94,6 +94,8 @@ pub enum Fault {
     TooLarge,
     /// The collection went while it was used.
     Dropped,
+    /// Others hold what a change needs; nothing was applied, and it may be tried again.
+    Contended,
     /// More memory than a query may have.
     MemoryExceeded,
     /// The server cannot be reached; nothing was applied, and it may be tried again.
@@ -140,7 +142,7 @@ impl Fault {
             | Self::DiskUseForbidden
             | Self::ParallelArrays
             | Self::TooLarge => Blame::Request,
-            Self::DuplicateKey | Self::Validation | Self::Dropped => Blame::Data,
+            Self::DuplicateKey | Self::Validation | Self::Dropped | Self::Contended => Blame::Data,
             Self::MemoryExceeded => Blame::Resources,
             Self::Unreachable | Self::TimedOut | Self::InDoubt => Blame::Connection,
             Self::Corruption | Self::Peer | Self::MalformedDocument => Blame::Server,

@@ -17,6 +17,11 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    /// A serialization failure.
+    pub(crate) fn is_to_be_tried_again(&self) -> bool {
+        matches!(self, Self::Failed(code, _) if code == "40001")
+    }
+
     pub(crate) fn is_error(&self) -> bool {
         matches!(self, Self::Failed(..))
     }

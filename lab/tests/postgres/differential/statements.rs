@@ -12,6 +12,13 @@ pub(crate) struct Statement {
     pub(crate) is_ordered: bool,
 }
 
+impl Statement {
+    /// Ends a transaction, if there is one.
+    pub(crate) fn rollback() -> Self {
+        Self { text: "ROLLBACK".into(), is_ordered: false }
+    }
+}
+
 /// A connection as the generator sees it.
 #[derive(Default)]
 pub(crate) struct Connection {

@@ -43,7 +43,7 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
     assert_eq!(code(store_in(&app, column, "foreign_one", "l").await.unwrap_err()), denied);
     app.execute("SELECT arras.mope_hold($1)", &[&column.number()]).await.unwrap();
     let unknown = app.query("SELECT arras.mope_order($1, 'x')", &[&column.number()]).await.unwrap_err();
-    assert_eq!(unknown.code().map(SqlState::code), Some("ARS01"));
+    assert_eq!(unknown.code().map(SqlState::code), Some("40001"));
     // Deleting notes what went, in a table that is not the application's.
     app.batch_execute("INSERT INTO own VALUES (1); UPDATE own SET l = 2; DELETE FROM own; TRUNCATE own")
         .await

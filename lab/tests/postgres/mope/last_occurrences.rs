@@ -62,7 +62,7 @@ async fn statements_note_what_lost_an_occurrence_and_only_unused_values_leave() 
     assert_eq!(unused(&tables, Reach::All).await, Vec::<String>::new());
     // Who had learned it before is told so.
     let late = client.execute(&world.insertion(), &[&ciphertext("z").as_slice()]).await.unwrap_err();
-    assert_eq!(late.code().map(tokio_postgres::error::SqlState::code), Some("ARS01"));
+    assert_eq!(late.code().map(tokio_postgres::error::SqlState::code), Some("40001"));
     client.batch_execute("TRUNCATE t").await.unwrap();
     assert_eq!(unused(&tables, Reach::All).await, ["c"]);
 }

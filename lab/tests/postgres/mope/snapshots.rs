@@ -70,7 +70,7 @@ async fn values_that_are_newer_are_stored_and_compared_by_labels_that_were_learn
         let unknown = ciphertext(level);
         let reading = format!("SELECT name FROM t WHERE label < arras.mope_bound({number}, $1)");
         let refused = plain.query(&reading, &[&Bound::At(&unknown, None).encode()]).await.unwrap_err();
-        assert_eq!(refused.code().map(SqlState::code), Some("ARS01"));
+        assert_eq!(refused.code().map(SqlState::code), Some("40001"));
         let high = *model.labels.values().max().unwrap();
         let change = model.change(vec![spread(10, high, 11, 1)], &[], &[]);
         assert!(tables.commit(change).await.unwrap());

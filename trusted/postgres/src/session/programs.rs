@@ -122,6 +122,8 @@ impl Requests<'_> {
             Ok(values) => {
                 self.prepare_writes(&statement);
                 self.hidden(&statement.before);
+                // A portal outlives its statement, to the transaction's end.
+                self.hidden_message(Asked::Close, |out| close_portal(out, STATEMENT));
                 self.hidden_message(Asked::Close, |out| close(out, STATEMENT));
                 let types = physical::types_of(&statement.rewritten, &[]);
                 parse(&mut self.out, STATEMENT, &statement.texts.sent, &types);

@@ -170,6 +170,7 @@ impl Encoder {
         let fault = match &error {
             IndexError::Channel(ChannelError::Malformed(_)) => Fault::Peer,
             IndexError::Channel(ChannelError::Deadline(_)) => Fault::TimedOut,
+            IndexError::Channel(ChannelError::Halted(_)) => Fault::Contended,
             IndexError::Channel(_) => Fault::Unreachable,
             IndexError::Open(_) | IndexError::Contradicted(_) => Fault::Corruption,
             IndexError::Peer(_) => Fault::Peer,

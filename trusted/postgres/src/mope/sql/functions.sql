@@ -16,7 +16,8 @@ BEGIN
         WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
     IF found_label IS NULL THEN
         RAISE EXCEPTION 'a value has no place in the order of column %, as this statement sees it',
-            to_hex(mope_order.column_id) USING ERRCODE = 'ARS01';
+            to_hex(mope_order.column_id) USING ERRCODE = 'serialization_failure',
+            HINT = 'Try the transaction again.';
     END IF;
     RETURN found_label;
 END $$;
