@@ -51,7 +51,8 @@ pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], sche
             // again", which plaintext has no cause for.
             retries += 1;
             let rollback = Statement::rollback();
-            (one.ask(at, &rollback).await, other.ask(at, &rollback).await);
+            one.ask(at, &rollback).await;
+            other.ask(at, &rollback).await;
             sessions[at] = Connection::default();
             continue;
         }
