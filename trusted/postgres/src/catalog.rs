@@ -60,6 +60,11 @@ impl Catalog {
         &self.sensitive
     }
 
+    /// A declared table is there, or has other columns.
+    pub(crate) fn add(&mut self, table: Table) {
+        self.tables.insert((table.schema.clone(), table.name.clone()), Arc::new(table));
+    }
+
     /// What is declared.
     #[must_use]
     pub fn schema(&self) -> &Schema {

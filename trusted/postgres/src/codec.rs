@@ -9,6 +9,7 @@ mod array;
 mod binary;
 mod calendar;
 mod float;
+mod json;
 mod numeric;
 #[cfg(test)]
 mod tests;
@@ -162,6 +163,10 @@ impl Datum {
                     text.truncate(end);
                 }
                 Self::Text(text)
+            }
+            (Self::Text(text), ColumnType::Json | ColumnType::Jsonb) if !json::is_json(&text) => {
+                let message = "invalid input syntax for type json";
+                return Err(SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message));
             }
             (value, _) => value,
         };

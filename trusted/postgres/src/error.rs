@@ -32,6 +32,8 @@ pub mod sqlstate {
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
     /// A value of the wrong type.
     pub const DATATYPE_MISMATCH: &str = "42804";
+    /// A relation is not there.
+    pub const UNDEFINED_TABLE: &str = "42P01";
     /// A parameter that the statement does not say the type of, or that the client did not bind.
     pub const UNDEFINED_PARAMETER: &str = "42P02";
     /// Not a value of the type, as text.

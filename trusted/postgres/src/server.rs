@@ -144,7 +144,11 @@ impl Shared {
             Ok(Err(error)) => {
                 tracing::info!(%peer, %error, "PostgreSQL connection closed before a session began")
             }
-            Ok(Ok(Wanted::Cancel { process, secret })) => self.cancel(Key { process, secret }, peer).await,
+            Ok(Ok(Wanted::Cancel { process, secret, mut stream })) => {
+                self.cancel(Key { process, secret }, peer).await;
+                // libpq waits for the end, and takes TLS that is cut for an attack.
+                let _ = timeout(self.options.opening, stream.shutdown()).await;
+            }
             Ok(Ok(Wanted::Session(opening))) => match self.session(opening, stop).await {
                 Ok(End::Lost(Some(error))) => {
                     tracing::warn!(%peer, upstream = %self.upstream, %error, "the connection to the database broke");

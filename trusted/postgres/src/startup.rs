@@ -43,7 +43,12 @@ pub(crate) enum StartupFailure {
 /// What a client that has come wants.
 pub(crate) enum Wanted {
     /// That what another connection runs is cancelled.
-    Cancel { process: i32, secret: i32 },
+    Cancel {
+        process: i32,
+        secret: i32,
+        /// Held until that is done: its end tells the client so.
+        stream: Stream,
+    },
     /// A session.
     Session(Opening),
 }
@@ -81,7 +86,7 @@ pub(crate) async fn hear(
                 let (process, secret) = (fields.int32(), fields.int32());
                 return process
                     .zip(secret)
-                    .map(|(process, secret)| Wanted::Cancel { process, secret })
+                    .map(|(process, secret)| Wanted::Cancel { process, secret, stream })
                     .ok_or(StartupFailure::Malformed);
             }
             TLS => stream = encrypted(stream, access).await?,

@@ -69,7 +69,11 @@ pub async fn compute(
     let mut found = Vec::with_capacity(values.len());
     let mut asked = Vec::new();
     for (index, value) in values.iter().enumerate() {
-        let placed = |error: SqlError| error.at(inputs.text, value.at);
+        // Only of a constant PostgreSQL says where it is.
+        let placed = |error: SqlError| match value.source {
+            Source::Constant(_) | Source::Constants(_) => error.at(inputs.text, value.at),
+            Source::Parameter(_) | Source::Read(_) | Source::Computed(_) => error,
+        };
         found.push(local(value, inputs, columns).map_err(placed)?);
         let (encryption, side) = match &value.form {
             Form::Order(encryption) => (encryption, None),
@@ -219,7 +223,8 @@ fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum,
     let text = std::str::from_utf8(bytes).map_err(|_| {
         SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
     })?;
-    Datum::from_text(kind, text)
+    let of_type = argument.oid == 0 || argument.oid == kind.oid();
+    if of_type { Datum::of_type(kind, text) } else { Datum::from_text(kind, text) }
 }
 
 /// The values of an array; none is NULL.

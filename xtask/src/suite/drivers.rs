@@ -88,18 +88,19 @@ fn replies(
     if extra {
         command.arg("--extra");
     }
-    let log = context.log(&format!("{}-{server}", script.name));
+    session(context, &format!("{}-{server}", script.name), command)
+}
+
+/// Runs a session to its end and reads what it printed.
+pub(super) fn session(context: &Context, name: &str, mut command: Command) -> Result<Vec<Value>, String> {
+    let log = context.log(name);
     let finished = process::finish(&mut command, &log)?;
     let lines = finished.output.lines().filter(|line| line.starts_with('{'));
     let replies: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
     if !finished.success || replies.is_empty() {
         let steps = replies.len();
-        return Err(format!(
-            "{} against {server} ended after {steps} steps:\n{}\nlog: {}",
-            script.name,
-            finished.tail(20),
-            log.display()
-        ));
+        let said = finished.tail(20);
+        return Err(format!("{name} ended after {steps} steps:\n{said}\nlog: {}", log.display()));
     }
     Ok(replies)
 }
@@ -108,14 +109,21 @@ fn step_of(reply: &Value) -> &str {
     reply["step"].as_str().unwrap_or("a step without a name")
 }
 
-/// One check for each step: the shared ones are equal on both sides; extra ones ran on ours.
-fn compare(script: &str, twin: &[Value], ours: &[Value]) -> Outcome {
+/// One check for each step: the shared ones are equal on both sides; extra ones ran on ours, which may refuse a step that
+/// says so, `"refused": why`.
+pub(super) fn compare(script: &str, twin: &[Value], ours: &[Value]) -> Outcome {
     let expected: BTreeMap<&str, &Value> = twin.iter().map(|reply| (step_of(reply), reply)).collect();
     let mut outcome = Outcome::default();
     for reply in ours {
         let step = step_of(reply);
         let wrong = match expected.get(step) {
             _ if reply["extra"] == true => None,
+            Some(_) if reply["refused"].is_string() => {
+                outcome
+                    .notes
+                    .push(format!("{script}, not yet: {}", reply["refused"].as_str().unwrap_or_default()));
+                None
+            }
             Some(expected) if *expected == reply => None,
             Some(expected) => Some(format!("  plaintext: {expected}\n  arras:     {reply}")),
             None => Some("  the plaintext twin has no such step".to_owned()),
@@ -150,7 +158,7 @@ pub(super) fn require(finished: process::Finished, otherwise: &str) -> Result<()
 }
 
 /// Runs `make`, which fills `folder`, unless it did so from the same `sources` before.
-fn once(
+pub(super) fn once(
     context: &Context,
     name: &str,
     sources: &[PathBuf],
@@ -170,26 +178,31 @@ fn once(
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// A virtual environment with the pinned requirements.
-fn python(context: &Context) -> Result<Command, String> {
-    let folder = context.root.join("lab/drivers/python");
-    let venv = context.scratch.join("python");
-    let requirements = folder.join("requirements.txt");
-    once(context, "python", std::slice::from_ref(&requirements), &venv, || {
+/// The Python of a virtual environment with what `lab/drivers/<folder>/requirements.txt` pins.
+pub(super) fn environment(context: &Context, folder: &str) -> Result<Command, String> {
+    let requirements = context.root.join("lab/drivers").join(folder).join("requirements.txt");
+    // One that is a session's own is called after it.
+    let name = if folder == "python" { folder.to_owned() } else { format!("python-{folder}") };
+    let venv = context.scratch.join(&name);
+    once(context, &name, std::slice::from_ref(&requirements), &venv, || {
         let mut create = Command::new("python3");
         create.args(["-m", "venv", "--clear"]).arg(&venv);
-        require(
-            process::finish(&mut create, &context.log("python-venv"))?,
-            "cannot make a Python environment",
-        )?;
+        let created = process::finish(&mut create, &context.log(&format!("{name}-venv")))?;
+        require(created, "cannot make a Python environment")?;
         let mut install = Command::new(venv.join("bin/pip"));
-        install
-            .args(["install", "--quiet", "--disable-pip-version-check", "--requirement"])
-            .arg(&requirements);
-        require(process::finish(&mut install, &context.log("python-install"))?, "pip cannot install")
+        install.args(["install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+        install.arg(&requirements);
+        let installed = process::finish(&mut install, &context.log(&format!("{name}-install")))?;
+        require(installed, "pip cannot install")
     })?;
     let mut command = Command::new(venv.join("bin/python"));
-    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(folder.join("session.py"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+fn python(context: &Context) -> Result<Command, String> {
+    let mut command = environment(context, "python")?;
+    command.arg(context.root.join("lab/drivers/python/session.py"));
     Ok(command)
 }
 

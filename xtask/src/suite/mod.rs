@@ -3,6 +3,7 @@
 mod cargo;
 mod drivers;
 pub mod fuzz;
+mod postgres;
 mod process;
 mod simulator;
 mod tools;
@@ -72,7 +73,7 @@ struct Step {
     run: fn(&Context) -> Result<Outcome, String>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "format", what: "every crate is formatted", needs: &[], run: cargo::format },
     Step { name: "boundary", what: "no dependency crosses a trust boundary", needs: &[], run: boundary },
     Step { name: "tidy", what: "files, lengths, secret types, names, links", needs: &[], run: tidy },
@@ -97,6 +98,12 @@ const STEPS: [Step; 13] = [
         what: "real drivers, real processes, compared with a plaintext database",
         needs: &tools::DRIVERS,
         run: drivers::run,
+    },
+    Step {
+        name: "postgres",
+        what: "PostgreSQL's drivers and mappers on encrypted columns, compared with plaintext",
+        needs: &tools::POSTGRES_DRIVERS,
+        run: postgres::run,
     },
     Step { name: "web", what: "the lab's website in a real browser", needs: &tools::BROWSER, run: web::run },
     Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },

@@ -43,22 +43,25 @@ pub(super) const POSTGRES: Tool = Tool {
     packages: &["postgresql"],
 };
 
+const PYTHON: Tool = Tool {
+    name: "Python 3 with venv",
+    probe: &["python3", "-c", "import venv, ensurepip"],
+    packages: &["python3", "python3-venv", "python3-pip"],
+};
+
+const JDK: Tool = Tool {
+    name: "a JDK 17 or newer",
+    probe: &["javac", "--release", "17", "--version"],
+    packages: &["default-jdk-headless"],
+};
+
+const MAVEN: Tool = Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] };
+
 /// Python with venv and pip, Node.js 18 or newer with npm, Maven with a JDK 17 or newer.
-pub(super) const DRIVERS: [Tool; 5] = [
-    Tool {
-        name: "Python 3 with venv",
-        probe: &["python3", "-c", "import venv, ensurepip"],
-        packages: &["python3", "python3-venv", "python3-pip"],
-    },
-    NODE,
-    NPM,
-    Tool {
-        name: "a JDK 17 or newer",
-        probe: &["javac", "--release", "17", "--version"],
-        packages: &["default-jdk-headless"],
-    },
-    Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] },
-];
+pub(super) const DRIVERS: [Tool; 5] = [PYTHON, NODE, NPM, JDK, MAVEN];
+
+/// The same, and PostgreSQL.
+pub(super) const POSTGRES_DRIVERS: [Tool; 6] = [POSTGRES, PYTHON, NODE, NPM, JDK, MAVEN];
 
 /// Where a command's executable is.
 pub(super) fn on_path(command: &str) -> Option<PathBuf> {

@@ -7,7 +7,26 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::hexadecimal;
 
+fn out_of_range(name: &str, text: &str) -> SqlError {
+    let message = format!("value \"{text}\" is out of range for type {name}");
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
+}
+
 impl Datum {
+    /// Reads the text of a value that is said to be of the type: an integer beyond it is none.
+    ///
+    /// # Errors
+    /// As [`Self::from_text`].
+    pub(crate) fn of_type(kind: ColumnType, text: &str) -> Result<Self, SqlError> {
+        let value = Self::from_text(kind, text)?;
+        let beyond = match (&value, kind) {
+            (Self::Integer(number), ColumnType::SmallInt) => i16::try_from(*number).is_err(),
+            (Self::Integer(number), ColumnType::Integer) => i32::try_from(*number).is_err(),
+            _ => false,
+        };
+        if beyond { Err(out_of_range(&kind.name(), text)) } else { Ok(value) }
+    }
+
     /// Reads a value's text.
     ///
     /// # Errors
@@ -21,10 +40,7 @@ impl Datum {
             let message = format!("invalid input syntax for type {}: \"{text}\"", name());
             SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message)
         };
-        let range = || {
-            let message = format!("value \"{text}\" is out of range for type {}", name());
-            SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
-        };
+        let range = || out_of_range(&name(), text);
         if text.contains('\0') {
             return Err(SqlError::new(
                 sqlstate::CHARACTER_NOT_IN_REPERTOIRE,

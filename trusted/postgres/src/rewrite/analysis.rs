@@ -6,10 +6,11 @@
 //! encrypted column in it.
 
 use super::edits::{Edits, compact, parameter_of};
+use super::mention::is_keyword;
 use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
 use super::term::Term;
-use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
+use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, ParameterType, Piece, Rewritten, Source, Value};
 use crate::text::{Lexemes, fold, name_of, quoted};
@@ -26,6 +27,9 @@ pub(super) struct Analysis<'a> {
     pub(super) catalog: &'a Catalog,
     /// Names that are watched.
     names: BTreeSet<String>,
+    /// Columns of the statement's tables that are declared and were not there when the tables were looked at: they may be
+    /// there by now, and nothing goes into one as it is.
+    absent: BTreeSet<String>,
     /// Tokens that are understood.
     understood: BTreeSet<usize>,
     pub(super) edits: Edits,
@@ -65,6 +69,7 @@ impl<'a> Analysis<'a> {
             lexemes,
             catalog,
             names: BTreeSet::new(),
+            absent: BTreeSet::new(),
             understood,
             edits: Edits::default(),
             parameters: BTreeMap::new(),
@@ -75,7 +80,23 @@ impl<'a> Analysis<'a> {
 
     /// The token of an identifier is understood.
     pub(super) fn understand(&mut self, identifier: &Ident) {
-        self.understood.extend(self.lexemes.index_of(identifier.span));
+        if !self.is_absent(&fold(&identifier.value, identifier.quote_style.is_some())) {
+            self.understood.extend(self.lexemes.index_of(identifier.span));
+        }
+    }
+
+    /// Watches a table's columns that are declared and not there.
+    pub(super) fn watch_absent(&mut self, table: &Table) {
+        let declared = self.catalog.schema().tables.get(&(table.schema.clone(), table.name.clone()));
+        let absent =
+            declared.into_iter().flat_map(BTreeMap::keys).filter(|name| table.column(name).is_none());
+        self.absent.extend(absent.cloned());
+        self.names.extend(self.absent.iter().cloned());
+    }
+
+    /// Is it a column that is declared and not there?
+    pub(super) fn is_absent(&self, name: &str) -> bool {
+        self.absent.contains(name)
     }
 
     pub(super) fn understand_tokens(&mut self, tokens: Range<usize>) {
@@ -251,7 +272,8 @@ impl<'a> Analysis<'a> {
         let tables = self.catalog.sensitive();
         let watched = |(at, lexeme): (usize, &crate::text::Lexeme)| match &lexeme.token.token {
             Token::Word(word) => ((self.names.contains(&name_of(word)) || tables.holds(&name_of(word)))
-                && !self.understood.contains(&at))
+                && !self.understood.contains(&at)
+                && !is_keyword(self.lexemes, at))
             .then_some(at),
             _ => None,
         };

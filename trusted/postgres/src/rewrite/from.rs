@@ -4,13 +4,14 @@ use super::analysis::Analysis;
 use super::scope::{Relation, Scope};
 use super::select::Mode;
 use super::term::Term;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::plan::Piece;
 use crate::text::{fold, quoted};
 use sqlparser::ast::{
     Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor,
     TableWithJoins,
 };
+use std::sync::Arc;
 
 impl Analysis<'_> {
     /// What a `FROM` names.
@@ -220,20 +221,28 @@ impl Analysis<'_> {
         let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
         let names: Vec<String> =
             parts.iter().map(|part| fold(&part.value, part.quote_style.is_some())).collect();
+        let there = match &names[..] {
+            [table] => self.catalog.table(None, table),
+            [schema, table] => self.catalog.table(Some(schema), table),
+            _ => None,
+        };
+        if let Some(there) = there {
+            self.watch_absent(&Arc::clone(there));
+        }
         let relation = match &names[..] {
             [table] => {
                 let common = self.common.iter().rev().find(|common| common.name.as_ref() == Some(table));
-                match (common, self.catalog.table(None, table)) {
+                match (common, there) {
                     (Some(common), _) => Relation { name: alias.or(Some(table.clone())), ..common.clone() },
                     (None, Some(found)) => Relation::of_table(found, alias),
-                    (None, None) if self.catalog.declares(table) => return Ok(Relation::unknown(alias)),
+                    (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),
                     (None, None) => Relation::unknown(alias.or(Some(table.clone()))),
                 }
             }
-            [schema, table] => match self.catalog.table(Some(schema), table) {
+            [schema, table] => match there {
                 Some(found) => Relation::of_table(found, alias),
                 None if self.catalog.schema().tables.contains_key(&(schema.clone(), table.clone())) => {
-                    return Ok(Relation::unknown(alias));
+                    return Err(self.missing(name));
                 }
                 None => Relation::unknown(alias.or(Some(table.clone()))),
             },
@@ -243,5 +252,14 @@ impl Analysis<'_> {
         self.understand_name(name);
         self.watch_relation(&relation);
         Ok(relation)
+    }
+
+    /// A table that is declared is not there.
+    fn missing(&self, name: &ObjectName) -> SqlError {
+        let first = name.0.first().and_then(|part| part.as_ident());
+        let at = first.and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+        let parts = name.0.iter().filter_map(|part| part.as_ident()).map(|part| part.value.as_str());
+        let shown = parts.collect::<Vec<_>>().join(".");
+        self.at(SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")), at)
     }
 }

@@ -1,6 +1,7 @@
 //! Tables and indexes: an encrypted column becomes its sealed value and its terms.
 
 use super::analysis::{Analysis, Reference};
+use super::constraint::{identifier_of, name_of_constraint};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
 use crate::catalog::Encryption;
@@ -11,7 +12,7 @@ use crate::text::{fold, quoted};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     CreateIndex, CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName,
-    ReferentialAction, TableConstraint,
+    ReferentialAction,
 };
 use sqlparser::tokenizer::Token;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A table's declared columns.
-type DeclaredColumns = BTreeMap<String, Arc<Encryption>>;
+pub(super) type DeclaredColumns = BTreeMap<String, Arc<Encryption>>;
 
 /// Statements beside the client's own: those before it, those after it.
 #[derive(Debug, Default)]
@@ -62,14 +63,13 @@ fn last_part(name: &str) -> &str {
 
 /// The name that PostgreSQL would give a constraint of a column, which the term's column has in its place. None where it
 /// would be cut, and for what has no such name.
-fn default_name(table: &str, columns: &[&str], option: &ColumnOption) -> Option<String> {
+fn default_name(table: &str, column: &str, option: &ColumnOption) -> Option<String> {
     let kind = match option {
         ColumnOption::Unique(_) => "key",
         ColumnOption::ForeignKey(_) => "fkey",
         _ => return None,
     };
-    let name = format!("{table}_{}_{kind}", columns.join("_"));
-    (name.len() < 64).then(|| format!(" CONSTRAINT {}", quoted(&name)))
+    name_of_constraint(table, &[column], kind)
 }
 
 impl Analysis<'_> {
@@ -127,14 +127,19 @@ impl Analysis<'_> {
         for column in &table.columns {
             let name = fold(&column.name.value, column.name.quote_style.is_some());
             match declared.get(&name) {
-                None => self.understand(&column.name),
+                None => {
+                    self.understand(&column.name);
+                    // Its type, which may be called as a column is.
+                    let at = self.lexemes.index_of(column.name.span).unwrap_or(0);
+                    self.understand_tokens(at + 1..at + 2);
+                }
                 Some(encryption) => {
                     let unique = self.column_definition(column, &plain, &name, encryption, ", ")?;
                     self.beside_column(&text, &name, encryption, unique, &mut beside);
                 }
             }
         }
-        table.constraints.iter().try_for_each(|constraint| self.constraint(constraint, &declared))?;
+        table.constraints.iter().try_for_each(|constraint| self.constraint(constraint, &plain, &declared))?;
         Ok(beside)
     }
 
@@ -218,7 +223,7 @@ impl Analysis<'_> {
         for option in options {
             let named = match &option.name {
                 Some(name) => format!(" CONSTRAINT {name}"),
-                None => default_name(place.0, &[place.1], &option.option).unwrap_or_default(),
+                None => default_name(place.0, place.1, &option.option).unwrap_or_default(),
             };
             match &option.option {
                 ColumnOption::Null | ColumnOption::Collation(_) => {}
@@ -245,10 +250,11 @@ impl Analysis<'_> {
                         action.map(|action| format!(" ON {event} {action}")).unwrap_or_default()
                     };
                     let (delete, update) = (action("DELETE", key.on_delete), action("UPDATE", key.on_update));
+                    let when = key.characteristics.map(|when| format!(" {when}")).unwrap_or_default();
                     let table = &key.foreign_table;
                     constrained
                         .terms
-                        .push_str(&format!("{named} REFERENCES {table} ({columns}){delete}{update}"));
+                        .push_str(&format!("{named} REFERENCES {table} ({columns}){delete}{update}{when}"));
                 }
                 other => {
                     return Err(self.unsupported(
@@ -269,6 +275,7 @@ impl Analysis<'_> {
         columns: &[Arc<Encryption>],
         at: usize,
     ) -> Result<String, SqlError> {
+        self.actions(key, at)?;
         let other = self.declared(&key.foreign_table)?.unwrap_or_default();
         let mut names = Vec::new();
         for (column, refers) in columns.iter().zip(&key.referred_columns) {
@@ -299,22 +306,7 @@ impl Analysis<'_> {
         Ok(names.join(", "))
     }
 
-    fn constraint(
-        &mut self,
-        constraint: &TableConstraint,
-        declared: &DeclaredColumns,
-    ) -> Result<(), SqlError> {
-        match constraint {
-            TableConstraint::Unique(unique) => self.unique_columns(&unique.columns, declared),
-            TableConstraint::PrimaryKey(key) => self.unique_columns(&key.columns, declared),
-            TableConstraint::ForeignKey(key) => self.foreign_key(key, declared),
-            // A check of an encrypted column stays not understood.
-            TableConstraint::Check(_) | TableConstraint::Index(_) => Ok(()),
-            _ => Ok(()),
-        }
-    }
-
-    fn foreign_key(
+    pub(super) fn foreign_key(
         &mut self,
         key: &ForeignKeyConstraint,
         declared: &DeclaredColumns,
@@ -353,13 +345,13 @@ impl Analysis<'_> {
         }
     }
 
-    fn unique_columns(
+    pub(super) fn unique_columns(
         &mut self,
         columns: &[IndexColumn],
         declared: &DeclaredColumns,
     ) -> Result<(), SqlError> {
         for column in columns {
-            let Expr::Identifier(identifier) = &column.column.expr else { continue };
+            let Some(identifier) = identifier_of(column) else { continue };
             match declared.get(&fold(&identifier.value, identifier.quote_style.is_some())) {
                 None => self.understand(identifier),
                 Some(encryption) if encryption.equality.is_some() => {
@@ -522,7 +514,9 @@ impl Analysis<'_> {
                 None => self.understand(column_name),
                 Some((_, encryption)) => self.alter_column(column_name, &encryption, op)?,
             },
-            AlterTableOperation::AddConstraint { constraint, .. } => self.constraint(constraint, declared)?,
+            AlterTableOperation::AddConstraint { constraint, .. } => {
+                self.constraint(constraint, last_part(table), declared)?
+            }
             AlterTableOperation::DropConstraint { .. }
             | AlterTableOperation::RenameConstraint { .. }
             | AlterTableOperation::ValidateConstraint { .. }

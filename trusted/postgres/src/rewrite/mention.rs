@@ -45,11 +45,110 @@ impl Sensitive {
     /// string may be the body of a function or a block.
     pub(super) fn mention(&self, statement: &Lexemes) -> Option<usize> {
         statement.list.iter().enumerate().position(|(at, lexeme)| match &lexeme.token.token {
-            Token::Word(word) => self.tables.contains(&name_of(word)) || is_escaped(statement, at),
+            Token::Word(word) => {
+                (self.tables.contains(&name_of(word)) && !is_keyword(statement, at))
+                    || is_escaped(statement, at)
+            }
             Token::DollarQuotedString(string) => self.may_name(&string.value.to_lowercase()),
             _ => false,
         })
     }
+}
+
+/// Words that PostgreSQL reserves since long: without quotes they name a column only behind a point, and a table never.
+const RESERVED: [&str; 77] = [
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "collate",
+    "column",
+    "constraint",
+    "create",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "fetch",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "initially",
+    "intersect",
+    "into",
+    "lateral",
+    "leading",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "placing",
+    "primary",
+    "references",
+    "returning",
+    "select",
+    "session_user",
+    "some",
+    "symmetric",
+    "table",
+    "then",
+    "to",
+    "trailing",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "variadic",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+/// Is the token a word of SQL itself or a type, whatever columns and tables are called?
+pub(super) fn is_keyword(statement: &Lexemes, at: usize) -> bool {
+    let before = at.checked_sub(1);
+    if before.is_some_and(|before| matches!(statement.token(before), Some(Token::Period))) {
+        return false;
+    }
+    // Not reserved, but nothing else there.
+    let follows = |word: &&str| before.is_some_and(|before| statement.is_word(before, word));
+    // A type before its text: `date '2024-05-31'`.
+    let is_typed = matches!(statement.token(at + 1), Some(Token::SingleQuotedString(_)));
+    is_typed
+        || (statement.is_word(at, "by") && ["order", "group", "partition"].iter().any(|word| follows(&word)))
+        || RESERVED.iter().any(|word| statement.is_word(at, word))
 }
 
 /// Does an identifier in Unicode escapes (`U&"..."`) begin at a token? The tokens of it are others than PostgreSQL's.

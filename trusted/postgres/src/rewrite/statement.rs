@@ -8,7 +8,7 @@ use super::select::{Mode, ResultColumn};
 use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Action, Layout, Outputs, Program};
-use crate::text::Lexemes;
+use crate::text::{Lexemes, name_of};
 use sqlparser::ast::Statement;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -116,7 +116,7 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
     }
 }
 
-fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
+pub(super) fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, SqlError> {
     let mut tokens = lexemes.tokens();
     if lexemes.is_word(0, "copy") {
         // Options stand behind where the rows come from or go to; a query before that has its own `ON`.
@@ -136,10 +136,12 @@ fn parse(text: &str, lexemes: &Lexemes, mention: usize) -> Result<Statement, Sql
             }
             ParserError::RecursionLimitExceeded => ("it is nested too deeply".into(), sqlstate::STATEMENT_TOO_COMPLEX),
         };
+        let at_end = message.ends_with("found: EOF");
         let (message, at) = placed(&message, lexemes).unwrap_or((message.clone(), mention));
+        let byte = if at_end { lexemes.span().end } else { lexemes.bytes(at).start };
         SqlError::new(sqlstate, format!("a statement that names an encrypted table is not understood: {message}"))
             .detail("A statement that cannot be analysed is refused: it might show what is encrypted, or store it in plaintext.")
-            .at(text, lexemes.bytes(at).start)
+            .at(text, byte)
     })
 }
 
@@ -181,6 +183,10 @@ impl Analysis<'_> {
     /// A watched name that was not understood.
     pub(super) fn refusal(&self, at: usize) -> SqlError {
         let name = self.text.get(self.lexemes.bytes(at)).unwrap_or_default();
+        if matches!(self.lexemes.token(at), Some(Token::Word(word)) if self.is_absent(&name_of(word))) {
+            let message = format!("column \"{}\" does not exist", name.trim_matches('"'));
+            return self.at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), at);
+        }
         let error = SqlError::new(
             sqlstate::FEATURE_NOT_SUPPORTED,
             format!("{name} is encrypted or has encrypted columns, and this use of it is not understood"),

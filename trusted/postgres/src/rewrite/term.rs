@@ -5,7 +5,7 @@ use super::constant::{Constant, Written, cast_agrees};
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Form, Piece, Side, Value};
+use crate::plan::{Form, Piece, Side, Source, Value};
 use std::sync::Arc;
 
 /// A term of a column.
@@ -169,6 +169,7 @@ impl Analysis<'_> {
             return Err(self.at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), constant.tokens.start));
         }
         match &constant.cast {
+            Some(name) if is_whole(name, &constant.source) && takes_integers(encryption.kind) => Ok(()),
             Some(name) if !cast_agrees(name, encryption.kind) => Err(self.unsupported(
                 constant.tokens.start,
                 format!(
@@ -188,6 +189,22 @@ impl Analysis<'_> {
             Term::Order => Form::Bound(encryption.clone(), Side::Equal),
         }
     }
+}
+
+/// Is it a value cast to a type of integers, which it says itself?
+fn is_whole(cast: &str, source: &Source) -> bool {
+    let is_integer = |kind| matches!(kind, ColumnType::SmallInt | ColumnType::Integer | ColumnType::BigInt);
+    ColumnType::parse(cast).is_some_and(is_integer)
+        && match source {
+            Source::Parameter(_) | Source::Constant(None) => true,
+            Source::Constant(Some(text)) => text.trim().parse::<i64>().is_ok(),
+            Source::Constants(_) | Source::Read(_) | Source::Computed(_) => false,
+        }
+}
+
+/// Is an integer that is compared with the column, or stored in it, the same number there?
+fn takes_integers(kind: ColumnType) -> bool {
+    matches!(kind, ColumnType::Numeric(_))
 }
 
 fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod declared;
 mod golden;
 mod random;
 

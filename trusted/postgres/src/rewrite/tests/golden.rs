@@ -266,7 +266,7 @@ fn tables_are_laid_out_with_terms() {
              owner text, FOREIGN KEY (owner) REFERENCES accounts (owner))",
             "* CREATE TABLE public.payments (\"payer\" bytea, \"payer$eq\" bytea CONSTRAINT \
              \"payments_payer_fkey\" REFERENCES accounts (\"owner$eq\") ON DELETE \
-             CASCADE, UNIQUE (id, \"payer$eq\"), \"owner\" bytea, \"owner$eq\" bytea, FOREIGN KEY (\"owner$eq\") \
+             CASCADE, CONSTRAINT \"payments_id_payer_key\" UNIQUE (id, \"payer$eq\"), \"owner\" bytea, \"owner$eq\" bytea, CONSTRAINT \"payments_owner_fkey\" FOREIGN KEY (\"owner$eq\") \
              REFERENCES accounts (\"owner$eq\")); CREATE INDEX IF NOT EXISTS \"arras_0000000000000005_equality\" ON \
              public.payments (\"payer$eq\"); CREATE INDEX IF NOT EXISTS \"arras_0000000000000007_equality\" ON \
              public.payments (\"owner$eq\")",

@@ -1,0 +1,84 @@
+//! Constraints of a table on encrypted columns: they are on the terms, under the names that they have without.
+
+use super::analysis::Analysis;
+use super::layout::DeclaredColumns;
+use crate::error::SqlError;
+use crate::text::{fold, quoted};
+use sqlparser::ast::{Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction, TableConstraint};
+
+/// The column that an index or a constraint is on; none if it is on an expression.
+pub(super) fn identifier_of(column: &IndexColumn) -> Option<&Ident> {
+    match &column.column.expr {
+        Expr::Identifier(identifier) => Some(identifier),
+        _ => None,
+    }
+}
+
+/// The name that PostgreSQL would give a constraint; none where it would be cut.
+pub(super) fn name_of_constraint(table: &str, columns: &[&str], kind: &str) -> Option<String> {
+    let name = format!("{table}_{}_{kind}", columns.join("_"));
+    (name.len() < 64).then(|| format!(" CONSTRAINT {}", quoted(&name)))
+}
+
+impl Analysis<'_> {
+    pub(super) fn constraint(
+        &mut self,
+        constraint: &TableConstraint,
+        table: &str,
+        declared: &DeclaredColumns,
+    ) -> Result<(), SqlError> {
+        let is_encrypted =
+            |column: &&Ident| declared.contains_key(&fold(&column.value, column.quote_style.is_some()));
+        match constraint {
+            TableConstraint::Unique(unique) => {
+                let columns: Vec<&Ident> = unique.columns.iter().filter_map(identifier_of).collect();
+                if unique.name.is_none() && columns.iter().any(is_encrypted) {
+                    self.name_constraint(table, &columns, "unique", "key");
+                }
+                self.unique_columns(&unique.columns, declared)
+            }
+            TableConstraint::PrimaryKey(key) => self.unique_columns(&key.columns, declared),
+            TableConstraint::ForeignKey(key) => {
+                let columns: Vec<&Ident> = key.columns.iter().collect();
+                if key.name.is_none() && columns.iter().any(is_encrypted) {
+                    self.name_constraint(table, &columns, "foreign", "fkey");
+                }
+                self.foreign_key(key, declared)
+            }
+            // A check of an encrypted column stays not understood.
+            TableConstraint::Check(_) | TableConstraint::Index(_) => Ok(()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the server would do to the terms alone, and not to the sealed value that they are of, is refused.
+    pub(super) fn actions(&self, key: &ForeignKeyConstraint, at: usize) -> Result<(), SqlError> {
+        for (event, action) in [("DELETE", key.on_delete), ("UPDATE", key.on_update)] {
+            let (Some(action), is_update) = (action, event == "UPDATE") else { continue };
+            match action {
+                ReferentialAction::NoAction | ReferentialAction::Restrict => {}
+                ReferentialAction::Cascade if !is_update => {}
+                ReferentialAction::Cascade | ReferentialAction::SetNull | ReferentialAction::SetDefault => {
+                    let what = format!(
+                        "a foreign key of an encrypted column cannot have ON {event} {action}: the server would have to \
+                         write the column"
+                    );
+                    return Err(self.unsupported(at, what, "Let the application write the referring rows."));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A constraint of a table on encrypted columns, without a name, has the one that it had without the terms.
+    fn name_constraint(&mut self, table: &str, columns: &[&Ident], word: &str, kind: &str) {
+        let names: Vec<String> =
+            columns.iter().map(|column| fold(&column.value, column.quote_style.is_some())).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let first = columns.first().and_then(|column| self.lexemes.index_of(column.span));
+        let start = first.and_then(|first| (0..first).rev().find(|at| self.lexemes.is_word(*at, word)));
+        if let (Some(start), Some(name)) = (start, name_of_constraint(table, &names, kind)) {
+            self.edits.insert(self.lexemes.bytes(start).start, format!("{} ", name.trim_start()));
+        }
+    }
+}
