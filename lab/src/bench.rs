@@ -4,6 +4,7 @@
 mod installation;
 pub mod memory;
 pub mod plans;
+pub mod postgres;
 mod primitives;
 mod schemes;
 pub mod service;
@@ -36,6 +37,9 @@ pub enum Subject {
     /// Documents fetched by the plans of sixteen shapes of queries, beside those that the best single plan fetches; not
     /// among `all`.
     Plans,
+    /// What encryption costs an application of PostgreSQL (TPC-C, insertions, `pgbench -S`), as processes; not among
+    /// `all`.
+    Postgres,
 }
 
 /// Arguments of `arras lab bench`.
@@ -50,7 +54,8 @@ pub struct BenchArguments {
     /// Of plans: documents in the collection.
     #[arg(long, default_value_t = 200_000)]
     pub documents: usize,
-    /// Milliseconds for each operation; of the service, ten times that for each load in each round.
+    /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
+    /// round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub time_ms: u64,
     /// Everything random comes from it.
@@ -63,7 +68,7 @@ pub struct BenchArguments {
     /// plans in their place.
     #[arg(long, value_name = "DIRECTORY")]
     pub before: Option<PathBuf>,
-    /// Of the service: how often each load runs.
+    /// Of the service and of PostgreSQL: how often each load runs.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,
 }

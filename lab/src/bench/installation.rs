@@ -57,7 +57,8 @@ fn watch(stream: impl io::Read + Send + 'static, send: mpsc::Sender<String>) {
             let marked =
                 line.strip_prefix("listening on ").or_else(|| Some(line.split_once("listens on ")?.1));
             if let Some(address) = marked {
-                let _ = send.send(address.trim_start_matches("mongodb://").to_owned());
+                let address = address.trim_start_matches("mongodb://").trim_start_matches("postgres://");
+                let _ = send.send(address.to_owned());
             }
         }
     });

@@ -4,6 +4,7 @@ mod plans;
 
 use super::{Failure, print, table};
 use crate::bench::memory::{self, MemoryBench};
+use crate::bench::postgres::{self, PostgresBench};
 use crate::bench::service::{self, ServiceBench};
 use crate::bench::{self, BenchArguments, Subject};
 use indicatif::ProgressBar;
@@ -20,6 +21,9 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
     if arguments.subject == Subject::Plans {
         return plans::run(arguments);
+    }
+    if arguments.subject == Subject::Postgres {
+        return of_postgres(arguments);
     }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
@@ -73,6 +77,38 @@ fn memory(arguments: &BenchArguments) -> Result<(), Failure> {
         "{}\n{} MB of documents; {}, commit {}\n",
         table::render(&["of the proxy", "at most", "measured"], &rows),
         arguments.megabytes,
+        environment.machine,
+        environment.commit
+    ))
+}
+
+/// What encryption costs an application of PostgreSQL, with the `arras` beside this executable.
+fn of_postgres(arguments: &BenchArguments) -> Result<(), Failure> {
+    let own = std::env::current_exe()?;
+    let bench = PostgresBench {
+        directory: own.parent().unwrap_or(Path::new(".")).to_path_buf(),
+        time: arguments.time() * 10,
+        rounds: arguments.rounds.max(1),
+    };
+    let measured = postgres::run(&bench, &|what| {
+        let _unread = writeln!(std::io::stderr(), "{what}");
+    });
+    let figures = measured.map_err(|error| Failure::Run(error.to_string()))?;
+    let environment = crate::run::environment();
+    if arguments.json {
+        let line = |figure| serde_json::json!({ "environment": environment, "figure": figure }).to_string();
+        return print(&figures.iter().map(line).collect::<Vec<_>>().join("\n"));
+    }
+    let rows: Vec<Vec<String>> = figures
+        .iter()
+        .map(|figure| {
+            let measured = format!("{:.2} {}", figure.measured, figure.unit);
+            vec![figure.what.to_owned(), measured, figure.target.to_owned()]
+        })
+        .collect();
+    print(&format!(
+        "{}\n{}, commit {}\n",
+        table::render(&["of PostgreSQL", "measured", "to be"], &rows),
         environment.machine,
         environment.commit
     ))

@@ -76,3 +76,44 @@ pub const TABLES: [(&str, &str); 9] = [
     ("item", "i_id"),
     ("stock", "s_w_id, s_i_id"),
 ];
+
+/// The sensitive columns, as the proxy's schema declares them: who customers are, what they owe and buy, prices, stock.
+pub const SENSITIVE: &str = r#"
+[tables."public.warehouse"]
+w_tax = { id = "70c0000000000101", type = "integer" }
+w_ytd = { id = "70c0000000000102", type = "bigint", operations = ["sum"] }
+
+[tables."public.district"]
+d_tax = { id = "70c0000000000201", type = "integer" }
+d_ytd = { id = "70c0000000000202", type = "bigint", operations = ["sum"] }
+
+[tables."public.customer"]
+c_first = { id = "70c0000000000301", type = "varchar(16)", operations = ["order"], max_bytes = 16 }
+c_middle = { id = "70c0000000000302", type = "varchar(2)" }
+c_last = { id = "70c0000000000303", type = "varchar(16)", operations = ["equality"] }
+c_street_1 = { id = "70c0000000000304", type = "varchar(20)" }
+c_street_2 = { id = "70c0000000000305", type = "varchar(20)" }
+c_phone = { id = "70c0000000000306", type = "varchar(16)" }
+c_credit = { id = "70c0000000000307", type = "varchar(2)" }
+c_credit_lim = { id = "70c0000000000308", type = "bigint" }
+c_discount = { id = "70c0000000000309", type = "integer" }
+c_balance = { id = "70c000000000030a", type = "bigint", operations = ["sum"] }
+c_ytd_payment = { id = "70c000000000030b", type = "bigint", operations = ["sum"] }
+c_data = { id = "70c000000000030c", type = "varchar(500)" }
+
+[tables."public.history"]
+h_amount = { id = "70c0000000000401", type = "bigint", operations = ["sum"] }
+h_data = { id = "70c0000000000402", type = "varchar(24)" }
+
+[tables."public.order_line"]
+ol_amount = { id = "70c0000000000501", type = "bigint", operations = ["sum"] }
+ol_dist_info = { id = "70c0000000000502", type = "varchar(24)" }
+
+[tables."public.item"]
+i_price = { id = "70c0000000000601", type = "bigint" }
+i_name = { id = "70c0000000000602", type = "varchar(24)" }
+
+[tables."public.stock"]
+s_quantity = { id = "70c0000000000701", type = "integer", operations = ["order"] }
+s_ytd = { id = "70c0000000000702", type = "bigint", operations = ["sum"] }
+"#;

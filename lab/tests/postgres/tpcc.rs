@@ -3,7 +3,7 @@
 use crate::dev::Dev;
 use arras_lab::private_postgres::PrivatePostgres;
 use arras_lab::tpcc::driver::{Run, Until, run};
-use arras_lab::tpcc::schema::TABLES;
+use arras_lab::tpcc::schema::{SENSITIVE, TABLES};
 use arras_lab::tpcc::{Kind, Outcome, Random, Scale, Terminal, TpccError, check, load};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -74,47 +74,6 @@ async fn a_seed_repeats_its_tables() {
     assert_eq!(seen[0], seen[1]);
 }
 
-/// The sensitive columns: who customers are, what they owe and buy, prices, stock.
-const SCHEMA: &str = r#"
-[tables."public.warehouse"]
-w_tax = { id = "70c0000000000101", type = "integer" }
-w_ytd = { id = "70c0000000000102", type = "bigint", operations = ["sum"] }
-
-[tables."public.district"]
-d_tax = { id = "70c0000000000201", type = "integer" }
-d_ytd = { id = "70c0000000000202", type = "bigint", operations = ["sum"] }
-
-[tables."public.customer"]
-c_first = { id = "70c0000000000301", type = "varchar(16)", operations = ["order"], max_bytes = 16 }
-c_middle = { id = "70c0000000000302", type = "varchar(2)" }
-c_last = { id = "70c0000000000303", type = "varchar(16)", operations = ["equality"] }
-c_street_1 = { id = "70c0000000000304", type = "varchar(20)" }
-c_street_2 = { id = "70c0000000000305", type = "varchar(20)" }
-c_phone = { id = "70c0000000000306", type = "varchar(16)" }
-c_credit = { id = "70c0000000000307", type = "varchar(2)" }
-c_credit_lim = { id = "70c0000000000308", type = "bigint" }
-c_discount = { id = "70c0000000000309", type = "integer" }
-c_balance = { id = "70c000000000030a", type = "bigint", operations = ["sum"] }
-c_ytd_payment = { id = "70c000000000030b", type = "bigint", operations = ["sum"] }
-c_data = { id = "70c000000000030c", type = "varchar(500)" }
-
-[tables."public.history"]
-h_amount = { id = "70c0000000000401", type = "bigint", operations = ["sum"] }
-h_data = { id = "70c0000000000402", type = "varchar(24)" }
-
-[tables."public.order_line"]
-ol_amount = { id = "70c0000000000501", type = "bigint", operations = ["sum"] }
-ol_dist_info = { id = "70c0000000000502", type = "varchar(24)" }
-
-[tables."public.item"]
-i_price = { id = "70c0000000000601", type = "bigint" }
-i_name = { id = "70c0000000000602", type = "varchar(24)" }
-
-[tables."public.stock"]
-s_quantity = { id = "70c0000000000701", type = "integer", operations = ["order"] }
-s_ytd = { id = "70c0000000000702", type = "bigint", operations = ["sum"] }
-"#;
-
 #[tokio::test(flavor = "multi_thread")]
 async fn encrypted_tables_are_those_of_plaintext() {
     let server = PrivatePostgres::start().unwrap();
@@ -122,7 +81,7 @@ async fn encrypted_tables_are_those_of_plaintext() {
     for database in ["plain", "encrypted"] {
         admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
     }
-    let proxy = Dev::start(&server, "encrypted", SCHEMA);
+    let proxy = Dev::start(&server, "encrypted", SENSITIVE);
     let scale = Scale { items: 60, customers: 12, orders: 12, ..Scale::small() };
     let mut seen = Vec::new();
     for uri in [server.uri("plain"), proxy.uri("encrypted")] {

@@ -370,6 +370,25 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The index that it changes.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        match self {
+            Self::CreateIndex { index, .. }
+            | Self::DropIndex { index, .. }
+            | Self::PutHead { index, .. }
+            | Self::PutTop { index, .. }
+            | Self::PutNode { index, .. }
+            | Self::RemoveNode { index, .. }
+            | Self::PutBucket { index, .. }
+            | Self::AddEntries { index, .. }
+            | Self::LinkBuckets { index, .. }
+            | Self::PutCircuit { index, .. } => *index,
+        }
+    }
+}
+
 impl Protocol for ArxRange {
     const ID: ProtocolId = ProtocolId(6);
     const NAME: &'static str = "arx_range";

@@ -149,6 +149,20 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The index that it changes.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        match self {
+            Self::CreateIndex { index, .. }
+            | Self::DropIndex { index, .. }
+            | Self::Insert { index, .. }
+            | Self::Remove { index, .. }
+            | Self::Revise { index, .. } => *index,
+        }
+    }
+}
+
 /// An entry that is looked for, of a scheme that hides equality.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {

@@ -129,6 +129,18 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The index that it changes.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        match self {
+            Self::CreateIndex { index, .. }
+            | Self::DropIndex { index, .. }
+            | Self::Append { index, .. } => *index,
+        }
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {

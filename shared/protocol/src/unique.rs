@@ -62,6 +62,19 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The index that it changes.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        match self {
+            Self::CreateIndex { index, .. }
+            | Self::DropIndex { index, .. }
+            | Self::Insert { index, .. }
+            | Self::Remove { index, .. } => *index,
+        }
+    }
+}
+
 impl Protocol for Unique {
     const ID: ProtocolId = ProtocolId(4);
     const NAME: &'static str = "eq_unique";

@@ -10,7 +10,7 @@
 
 use crate::bytes::Blob;
 use crate::channel::{Protocol, ProtocolId};
-use crate::ids::OperationId;
+use crate::ids::{IndexId, OperationId};
 use crate::{arx_eq, arx_range, bplus, documents, mope, pope, unique};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,20 @@ pub enum Step {
 }
 
 impl Step {
+    /// The index that it changes, if it changes one.
+    #[must_use]
+    pub fn index(&self) -> Option<IndexId> {
+        match self {
+            Self::Unique(change) => Some(change.index()),
+            Self::ArxEq(change) => Some(change.index()),
+            Self::ArxRange(change) => Some(change.index()),
+            Self::Bplus(change) => Some(change.index()),
+            Self::Pope(change) => Some(change.index()),
+            Self::Mope(change) => Some(change.index()),
+            Self::Documents(_) | Self::Upload { .. } | Self::Parts { .. } => None,
+        }
+    }
+
     /// True for what a relaxed write may hold: it can be done again.
     #[must_use]
     pub fn may_be_lost(&self) -> bool {

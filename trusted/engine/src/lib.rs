@@ -383,13 +383,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn settled(&self) -> Result<(), ServiceError> {
         self.standing()?;
         if self.intents.in_doubt() {
-            let hold = |steps: &[Step]| self.suspend(range_indexes(steps));
+            let hold = |steps: &[Step]| self.suspend(steps.iter().filter_map(Step::index).collect());
             self.intents.settle(&*self.channel, hold).await.map_err(error::write)?;
         }
         Ok(())
     }
 
-    /// Has range indexes alone, in the order in which a write takes them.
+    /// Has indexes alone, in the order in which a write takes them.
     async fn suspend(&self, indexes: BTreeSet<IndexId>) -> Vec<Place> {
         let mut suspended = Vec::with_capacity(indexes.len());
         for part in self.all_collections().iter().flat_map(|collection| collection.parts()) {
@@ -467,25 +467,4 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         }
         Ok(record)
     }
-}
-
-/// The range indexes that steps change.
-fn range_indexes(steps: &[Step]) -> BTreeSet<IndexId> {
-    use arx_range::Change;
-    let index = |step: &Step| {
-        let Step::ArxRange(change) = step else { return None };
-        Some(match change {
-            Change::CreateIndex { index, .. }
-            | Change::DropIndex { index }
-            | Change::PutHead { index, .. }
-            | Change::PutTop { index, .. }
-            | Change::PutNode { index, .. }
-            | Change::RemoveNode { index, .. }
-            | Change::PutBucket { index, .. }
-            | Change::AddEntries { index, .. }
-            | Change::LinkBuckets { index, .. }
-            | Change::PutCircuit { index, .. } => *index,
-        })
-    };
-    steps.iter().filter_map(index).collect()
 }

@@ -6,7 +6,7 @@
 //! works out what an insertion or a deletion comes to; whoever keeps the tree compares versions and applies it.
 //!
 //! *Beyond the paper* (its sections II to IV). Nodes of 64 to 128 entries are sent whole, and inner nodes stay in memory here,
-//! so a value is found in one round. Labels are not paths but stand beside the keys ([`labels`]): splitting nodes changes none. A
+//! so a value is found in one round. Labels are not paths but stand beside the keys (`labels`): splitting nodes changes none. A
 //! query constant that is not stored is looked up and not inserted ([`Tree::places`]). A batch shares one walk, level by level,
 //! and a bulk load is a batch into an empty tree.
 //!

@@ -88,6 +88,18 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The index that it changes.
+    #[must_use]
+    pub fn index(&self) -> IndexId {
+        match self {
+            Self::CreateIndex { index, .. }
+            | Self::DropIndex { index, .. }
+            | Self::Update { index, .. } => *index,
+        }
+    }
+}
+
 /// Which of the entries at an end of a range belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {

@@ -290,7 +290,7 @@ fn other_version(error: &IndexError) -> Option<u64> {
 }
 
 impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
-    /// Makes the index. One that has entries is opened only with their state ([`Self::at_version`]).
+    /// Makes the index. One that has entries is opened only with their state ([`Self::taken_up`]).
     ///
     /// # Parameters
     /// `page_bytes`: the server's pages; at least three entries must fit.

@@ -13,8 +13,10 @@ const NODES_MAX: usize = 4096;
 pub(super) struct Cache {
     /// The newest state that is known to be this column's.
     pub(super) head: Option<Head>,
-    /// True: ask for the head before relying on it.
-    doubtful: bool,
+    /// How often it became doubtful what the head is.
+    doubts: u64,
+    /// How many of these doubts are answered: fewer than there were, and the head is to be asked for before it is relied on.
+    answered: u64,
     /// What the tree becomes by a change that is being applied.
     pending: Option<Head>,
     /// What it would have become by one that the keeper said it did not apply.
@@ -31,7 +33,8 @@ pub(super) struct Shared(RwLock<Cache>);
 impl Shared {
     pub(super) fn new(head: Option<Head>) -> Self {
         let nodes = HashMap::new();
-        Self(RwLock::new(Cache { head, doubtful: false, pending: None, refused: None, nodes, last: None }))
+        let (doubts, answered, pending, refused, last) = Default::default();
+        Self(RwLock::new(Cache { head, doubts, answered, pending, refused, nodes, last }))
     }
 
     pub(super) fn cache(&self) -> RwLockReadGuard<'_, Cache> {
@@ -44,28 +47,29 @@ impl Shared {
 
     /// A change may or may not have been applied, or another was.
     pub(super) fn doubt(&self) {
-        self.write().doubtful = true;
+        self.write().doubts += 1;
     }
 
     /// The keeper says that it did not apply a change.
     pub(super) fn refuse(&self, head: Head) {
         let mut cache = self.write();
-        cache.doubtful = true;
+        cache.doubts += 1;
         cache.refused = Some(head);
     }
 
-    /// Takes over an authentic state. One that is being applied from here is left to whoever applies it.
-    pub(super) fn adopt(&self, head: Head, verified: bool) {
+    /// Takes over an authentic state, which was asked for when there were so many doubts: it says nothing of later ones. One that
+    /// is being applied from here is left to whoever applies it.
+    pub(super) fn adopt(&self, head: Head, doubts: u64, verified: bool) {
         let mut cache = self.write();
         if cache.pending == Some(head) {
             return;
         }
         match cache.head {
             Some(known) if known.version > head.version => {}
-            Some(known) if known.version == head.version => cache.doubtful = false,
+            Some(known) if known.version == head.version => cache.answered = cache.answered.max(doubts),
             Some(_) | None => {
                 cache.head = Some(head);
-                cache.doubtful = false;
+                cache.answered = cache.answered.max(doubts);
                 if !verified {
                     cache.nodes.clear();
                 }
@@ -93,7 +97,7 @@ impl Shared {
             return;
         }
         cache.head = Some(after.head);
-        cache.doubtful = false;
+        cache.answered = cache.doubts;
         cache.last = after.last;
         for node in after.gone {
             cache.nodes.remove(&node);
@@ -121,9 +125,14 @@ impl Cache {
         self.refused.as_ref() == Some(head)
     }
 
+    /// How often it became doubtful what the head is.
+    pub(super) fn doubts(&self) -> u64 {
+        self.doubts
+    }
+
     /// The state to start from; none if it must be asked for.
     pub(super) fn start(&self) -> Option<Head> {
-        self.head.filter(|_| !self.doubtful)
+        self.head.filter(|_| self.answered == self.doubts)
     }
 
     /// An inner node of a version, with the tag that it must have.
@@ -140,5 +149,24 @@ impl Cache {
             self.nodes.retain(|_, inner| Some(inner.body().level) != lowest);
         }
         self.nodes.insert(node, Arc::clone(inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_settles_no_doubt_that_came_after_the_question() {
+        let head = Head { version: 1, ..Head::default() };
+        let shared = Shared::new(Some(head));
+        shared.doubt();
+        let asked = shared.cache().doubts();
+        shared.doubt();
+        shared.adopt(head, asked, true);
+        assert_eq!(shared.cache().start(), None);
+        let asked = shared.cache().doubts();
+        shared.adopt(head, asked, true);
+        assert_eq!(shared.cache().start(), Some(head));
     }
 }

@@ -321,6 +321,19 @@ impl<C: Channel<Mope>> Index<C> {
     }
 }
 
+/// An index held alone while a change of it is sent again that was staged earlier. Once this is dropped, the head is asked for
+/// before it is relied on: it may have been asked for last before that change was made.
+struct Suspended<C: Channel<Mope>> {
+    index: Arc<Index<C>>,
+    _alone: OwnedMutexGuard<()>,
+}
+
+impl<C: Channel<Mope>> Drop for Suspended<C> {
+    fn drop(&mut self) {
+        self.index.tree.shared.doubt();
+    }
+}
+
 /// A caller's durable record of a head.
 fn record(head: &Head) -> Vec<u8> {
     codec::encode(head)
@@ -350,6 +363,13 @@ impl<C: Channel<Mope> + 'static> EncryptedIndex for Index<C> {
 
     fn place(self: Arc<Self>) -> Pending<'static, crate::contract::Place> {
         Box::pin(async move { Box::new(self.alone().await) as crate::contract::Place })
+    }
+
+    fn suspend(self: Arc<Self>) -> Pending<'static, crate::contract::Place> {
+        Box::pin(async move {
+            let alone = self.alone().await;
+            Box::new(Suspended { index: self, _alone: alone }) as crate::contract::Place
+        })
     }
 
     fn stage(

@@ -5,7 +5,7 @@
 //! from 1 to 3, with zeros below. A key is so just before the subtree to its right.
 //!
 //! *Rewrites.* An insertion moves the keys after it in its node, a split the subtrees after it in the parent, and a split of the
-//! root everything, a level down. All of that is a [`Summary::Moves`] of at most a few moves a level: [`Paths`] finds them by
+//! root everything, a level down. All of that is a [`Summary::Moves`] of at most a few moves a level: `Paths` finds them by
 //! comparing where each key and each subtree of the nodes on the way was and is. The mean is about one rewrite a level an insertion
 //! in random order, a third of that in sequence (the paper reports 2 to 4 in all), and no fan-out helps, as every split moves half a
 //! node: which is why the tree in service keeps labels beside its keys instead.

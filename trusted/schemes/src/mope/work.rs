@@ -364,7 +364,10 @@ impl<S: TreeStore> Tree<S> {
     async fn ask(&self, mut nodes: Vec<Node>) -> Result<(Head, HashMap<Node, Blob>), IndexError> {
         nodes.truncate(self.nodes_per_fetch());
         // What must be newer than this was acknowledged before it was asked for.
-        let known = self.shared.cache().head;
+        let (known, doubts) = {
+            let cache = self.shared.cache();
+            (cache.head, cache.doubts())
+        };
         let fetched = self.round(Fetch { nodes: nodes.clone(), root: true, ciphertexts: Vec::new() }).await?;
         if let Some(known) = known {
             follows(&known, &fetched.head)?;
@@ -376,7 +379,7 @@ impl<S: TreeStore> Tree<S> {
                 return Err(IndexError::Contradicted(DENIED));
             }
         }
-        self.shared.adopt(fetched.head, self.tags.is_some());
+        self.shared.adopt(fetched.head, doubts, self.tags.is_some());
         nodes.push(fetched.head.root);
         let nodes = nodes.into_iter().zip(fetched.nodes);
         Ok((fetched.head, nodes.filter_map(|(node, bytes)| Some((node, bytes?))).collect()))

@@ -1,0 +1,315 @@
+//! What encryption costs an application of PostgreSQL: real processes, PostgreSQL's own settings, its commits on the disk.
+//!
+//! TPC-C and single insertions run through two proxies in front of one PostgreSQL, one with the sensitive columns declared and one
+//! with none; and `pgbench -S` runs directly and through a proxy. Loads that are compared run in turns, a few rounds, and
+//! the median counts. How much of an encrypted load goes into rewriting stored encodings (the paper's section VIII, its figure
+//! 13) is what PostgreSQL itself says of the function that does it.
+
+use super::installation::{Process, ServiceError};
+use crate::private_postgres::{Options, PostgresError, PrivatePostgres};
+use crate::tpcc::driver::{Run, Until, run as run_tpcc};
+use crate::tpcc::schema::SENSITIVE;
+use crate::tpcc::{Scale, TpccError, load};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+/// Connections of TPC-C and of `pgbench`.
+const TERMINALS: u32 = 8;
+
+/// A tenth of the specification's warehouse.
+const SCALE: Scale = Scale { warehouses: 2, items: 10_000, customers: 300, orders: 300 };
+
+/// One column with an order beside a plain key.
+const INSERTED: &str = r#"
+[tables."public.measured"]
+value = { id = "70c0000000001001", type = "bigint", operations = ["order"] }
+"#;
+
+/// Rows of the table that values are inserted into, made before it is measured.
+const INSERTED_BEFORE: i64 = 10_000;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct PostgresBench {
+    /// Where `arras` is.
+    pub directory: PathBuf,
+    /// How long each load runs in each round.
+    pub time: Duration,
+    /// How often.
+    pub rounds: usize,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresBenchError {
+    /// PostgreSQL does not run.
+    #[error(transparent)]
+    Server(#[from] PostgresError),
+    /// The proxy does not.
+    #[error(transparent)]
+    Proxy(#[from] ServiceError),
+    /// A transaction failed.
+    #[error(transparent)]
+    Tpcc(#[from] TpccError),
+    /// A statement failed.
+    #[error("a statement failed: {0}")]
+    Statement(#[from] tokio_postgres::Error),
+    /// `pgbench` failed.
+    #[error("pgbench: {0}")]
+    Pgbench(String),
+}
+
+/// A measured figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// Of what.
+    pub what: &'static str,
+    /// In what.
+    pub unit: &'static str,
+    /// How much.
+    pub measured: f64,
+    /// What it is to be.
+    pub target: &'static str,
+}
+
+fn figure(what: &'static str, unit: &'static str, measured: f64, target: &'static str) -> Figure {
+    Figure { what, unit, measured, target }
+}
+
+/// A proxy in front of one database.
+struct Proxy {
+    process: Process,
+    database: &'static str,
+    _directory: TempDir,
+}
+
+impl Proxy {
+    fn start(
+        executables: &Path,
+        server: &PrivatePostgres,
+        database: &'static str,
+        schema: &str,
+    ) -> Result<Self, PostgresBenchError> {
+        let failed = |source| ServiceError::Process { what: "a temporary directory".into(), source };
+        let directory = tempfile::tempdir().map_err(failed)?;
+        let schema_path = directory.path().join("tables.toml");
+        std::fs::write(&schema_path, schema).map_err(failed)?;
+        let mut command = Command::new(executables.join("arras"));
+        command.args(["postgres", "dev", "--listen", "127.0.0.1:0", "--upstream"]);
+        command.arg(server.uri(database)).arg("--schema").arg(schema_path);
+        command.arg("--data-dir").arg(directory.path().join("data")).env_remove("ARRAS_PASSPHRASE");
+        Ok(Self { process: Process::start(command)?, database, _directory: directory })
+    }
+
+    fn uri(&self) -> String {
+        format!("postgres://postgres@{}/{}", self.process.address, self.database)
+    }
+}
+
+async fn connect(uri: &str) -> Result<Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(uri, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Milliseconds that a database has spent in rewriting stored encodings.
+async fn rewriting(server: &PrivatePostgres, database: &str) -> Result<f64, PostgresBenchError> {
+    const ASKED: &str =
+        "SELECT coalesce(sum(total_time), 0) FROM pg_stat_user_functions WHERE funcname = 'mope_relabel'";
+    let client = connect(&server.uri(database)).await?;
+    // What sessions have done is counted when they are idle for a while.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    Ok(client.query_one(ASKED, &[]).await?.get(0))
+}
+
+/// Measures everything, telling `tell` what comes next.
+///
+/// # Errors
+/// [`PostgresBenchError`].
+pub fn run(bench: &PostgresBench, tell: &dyn Fn(&str)) -> Result<Vec<Figure>, PostgresBenchError> {
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|source| ServiceError::Process { what: "a runtime".into(), source })?;
+    runtime.block_on(async {
+        let settings = [("track_functions", "all"), ("max_connections", "200")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let server = PrivatePostgres::start_with(&Options { settings, ..Options::default() })?;
+        let mut figures = tpcc(bench, &server, tell).await?;
+        figures.extend(insertions(bench, &server, tell).await?);
+        figures.extend(pgbench(bench, &server, tell).await?);
+        Ok(figures)
+    })
+}
+
+async fn make_databases(server: &PrivatePostgres, names: &[&str]) -> Result<(), PostgresBenchError> {
+    let admin = connect(&server.uri("postgres")).await?;
+    for name in names {
+        admin.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+    }
+    Ok(())
+}
+
+async fn tpcc(
+    bench: &PostgresBench,
+    server: &PrivatePostgres,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Figure>, PostgresBenchError> {
+    make_databases(server, &["tpcc_plain", "tpcc_encrypted"]).await?;
+    let plain = Proxy::start(&bench.directory, server, "tpcc_plain", "")?;
+    let encrypted = Proxy::start(&bench.directory, server, "tpcc_encrypted", SENSITIVE)?;
+    for proxy in [&plain, &encrypted] {
+        let began = Instant::now();
+        load(&connect(&proxy.uri()).await?, SCALE, 1).await?;
+        tell(&format!("{}: loaded in {:.1} s", proxy.database, began.elapsed().as_secs_f64()));
+    }
+    let before = rewriting(server, encrypted.database).await?;
+    let (mut rates, mut took) = ([Vec::new(), Vec::new()], 0.0);
+    for round in 0..bench.rounds {
+        for (proxy, rates) in [&plain, &encrypted].into_iter().zip(&mut rates) {
+            let of_round =
+                Run { scale: SCALE, terminals: TERMINALS, until: Until::Elapsed(bench.time), seed: round as u64 };
+            let uri = proxy.uri();
+            let done = run_tpcc(of_round, || async {
+                connect(&uri).await.map_err(|source| TpccError::Database { doing: "connecting", source })
+            });
+            let done = done.await?;
+            tell(&format!("{}: {:.0} transactions a second, {} again", proxy.database, done.throughput(), done.conflicts));
+            rates.push(done.throughput());
+            if std::ptr::eq(proxy, &raw const encrypted) {
+                took += done.elapsed.as_secs_f64() * 1000.0;
+            }
+        }
+    }
+    let spent = rewriting(server, encrypted.database).await? - before;
+    let [plain, encrypted] = rates.map(median);
+    Ok(vec![
+        figure("TPC-C, plaintext through the proxy", "transactions/s", plain, ""),
+        figure("TPC-C, encrypted", "transactions/s", encrypted, ""),
+        figure("TPC-C, encrypted against plaintext, both through the proxy", "ratio", encrypted / plain, "at least 0.75"),
+        figure("TPC-C, of the time for rewriting encodings", "%", 100.0 * spent / took, "at most 3"),
+    ])
+}
+
+/// One client that inserts, a row a statement; rows a second.
+async fn insert(
+    client: &Client,
+    next: &mut i64,
+    value: &dyn Fn(i64) -> i64,
+    time: Duration,
+) -> Result<f64, PostgresBenchError> {
+    let statement = client.prepare("INSERT INTO measured (key, value) VALUES ($1, $2)").await?;
+    let (began, first) = (Instant::now(), *next);
+    while began.elapsed() < time {
+        client.execute(&statement, &[next, &value(*next)]).await?;
+        *next += 1;
+    }
+    Ok((*next - first) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// A permutation of 63 bits: an order without order.
+fn scattered(number: i64) -> i64 {
+    number.wrapping_mul(0x2545_F491_4F6C_DD1D) & i64::MAX
+}
+
+async fn insertions(
+    bench: &PostgresBench,
+    server: &PrivatePostgres,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Figure>, PostgresBenchError> {
+    make_databases(server, &["inserted_plain", "inserted_ascending", "inserted_scattered"]).await?;
+    let mut figures = Vec::new();
+    type Value = fn(i64) -> i64;
+    let kinds: [(&'static str, &str, Value, [&'static str; 2], &'static str); 3] = [
+        ("inserted_plain", "", |number| number, ["insertions of plaintext through the proxy", ""], ""),
+        (
+            "inserted_ascending",
+            INSERTED,
+            |number| number,
+            ["sequential insertions, encrypted", "sequential insertions, of the time for rewriting encodings"],
+            "at most 5",
+        ),
+        (
+            "inserted_scattered",
+            INSERTED,
+            scattered,
+            ["random insertions, encrypted", "random insertions, of the time for rewriting encodings"],
+            "",
+        ),
+    ];
+    for (database, schema, value, [rate_of, share_of], target) in kinds {
+        let proxy = Proxy::start(&bench.directory, server, database, schema)?;
+        let client = connect(&proxy.uri()).await?;
+        client.batch_execute("CREATE TABLE measured (key bigint PRIMARY KEY, value bigint)").await?;
+        if !schema.is_empty() {
+            client.batch_execute("CREATE INDEX measured_value ON measured (value)").await?;
+        }
+        let mut next = 0;
+        while next < INSERTED_BEFORE {
+            let rows: Vec<String> = (next..next + 500).map(|key| format!("({key}, {})", value(key))).collect();
+            client.batch_execute(&format!("INSERT INTO measured (key, value) VALUES {}", rows.join(", "))).await?;
+            next += 500;
+        }
+        let (rates, spent) = match schema {
+            "" => (insert(&client, &mut next, &value, bench.time * 2).await?, 0.0),
+            _ => {
+                let before = rewriting(server, database).await?;
+                let rate = insert(&client, &mut next, &value, bench.time * 2).await?;
+                (rate, rewriting(server, database).await? - before)
+            }
+        };
+        tell(&format!("{database}: {rates:.0} a second"));
+        figures.push(figure(rate_of, "rows/s", rates, ""));
+        if !share_of.is_empty() {
+            let took = bench.time.as_secs_f64() * 2000.0;
+            figures.push(figure(share_of, "%", 100.0 * spent / took, target));
+        }
+    }
+    Ok(figures)
+}
+
+/// `pgbench -S`; transactions a second.
+fn selects(server: &PrivatePostgres, port: &str, database: &str, time: Duration) -> Result<f64, PostgresBenchError> {
+    let failed = |what: &dyn std::fmt::Display| PostgresBenchError::Pgbench(what.to_string());
+    let mut pgbench = server.command("pgbench");
+    pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", port, "-n", "-S", "-M", "prepared", "-j", "1"]);
+    pgbench.args(["-c", &TERMINALS.to_string(), "-T", &time.as_secs().max(1).to_string(), database]);
+    let output = pgbench.output().map_err(|error| failed(&error))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))
+}
+
+async fn pgbench(
+    bench: &PostgresBench,
+    server: &PrivatePostgres,
+    tell: &dyn Fn(&str),
+) -> Result<Vec<Figure>, PostgresBenchError> {
+    make_databases(server, &["selected"]).await?;
+    let mut fill = server.command("pgbench");
+    fill.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &server.port().to_string(), "-i", "-q", "-s", "10", "selected"]);
+    fill.output().map_err(|error| PostgresBenchError::Pgbench(error.to_string()))?;
+    let proxy = Proxy::start(&bench.directory, server, "selected", INSERTED)?;
+    let port = proxy.process.address.rsplit(':').next().unwrap_or_default().to_owned();
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..bench.rounds {
+        for (port, rates) in [server.port().to_string(), port.clone()].iter().zip(&mut rates) {
+            let rate = selects(server, port, "selected", bench.time)?;
+            tell(&format!("pgbench -S at port {port}: {rate:.0} a second"));
+            rates.push(rate);
+        }
+    }
+    let [direct, proxied] = rates.map(median);
+    Ok(vec![
+        figure("pgbench -S, prepared, direct", "transactions/s", direct, ""),
+        figure("pgbench -S, prepared, through the proxy", "transactions/s", proxied, ""),
+        figure("pgbench -S, through the proxy against direct", "ratio", proxied / direct, "at least 0.6"),
+    ])
+}
