@@ -57,12 +57,16 @@ pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], sche
             continue;
         }
         let expected = one.ask(at, &statement).await;
-        assert_eq!(
-            compare::comparable(&expected, statement.is_ordered),
-            compare::comparable(&found, statement.is_ordered),
-            "seed {seed}, statement {number}, connection {at}: {}\n{found:?}",
-            statement.text
-        );
+        // Which of two rows' errors an update meets first follows from how the rows lie, and sealed rows lie differently.
+        let of_rows = statement.text.starts_with("UPDATE") && expected.is_of_a_row() && found.is_of_a_row();
+        if !of_rows {
+            assert_eq!(
+                compare::comparable(&expected, statement.is_ordered),
+                compare::comparable(&found, statement.is_ordered),
+                "seed {seed}, statement {number}, connection {at}: {}\n{found:?}",
+                statement.text
+            );
+        }
         sessions[at].saw(&expected);
         succeeded += usize::from(!expected.is_error());
     }

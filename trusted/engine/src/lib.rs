@@ -59,7 +59,7 @@ use arras_keys::Keyring;
 use arras_planner::schema::Schema;
 use arras_protocol::hello;
 use arras_protocol::write::Step;
-use arras_protocol::{IndexId, arx_range};
+use arras_protocol::IndexId;
 use arras_schemes::arx_range::Epochs;
 use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;

@@ -22,6 +22,11 @@ impl Reply {
         matches!(self, Self::Failed(code, _) if code == "40001")
     }
 
+    /// An error that one row's values are the cause of: out of range, or against a constraint.
+    pub(crate) fn is_of_a_row(&self) -> bool {
+        matches!(self, Self::Failed(code, _) if code == "22003" || code.starts_with("23"))
+    }
+
     pub(crate) fn is_error(&self) -> bool {
         matches!(self, Self::Failed(..))
     }
