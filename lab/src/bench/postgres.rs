@@ -174,14 +174,23 @@ async fn tpcc(
     let (mut rates, mut took) = ([Vec::new(), Vec::new()], 0.0);
     for round in 0..bench.rounds {
         for (proxy, rates) in [&plain, &encrypted].into_iter().zip(&mut rates) {
-            let of_round =
-                Run { scale: SCALE, terminals: TERMINALS, until: Until::Elapsed(bench.time), seed: round as u64 };
+            let of_round = Run {
+                scale: SCALE,
+                terminals: TERMINALS,
+                until: Until::Elapsed(bench.time),
+                seed: round as u64,
+            };
             let uri = proxy.uri();
             let done = run_tpcc(of_round, || async {
                 connect(&uri).await.map_err(|source| TpccError::Database { doing: "connecting", source })
             });
             let done = done.await?;
-            tell(&format!("{}: {:.0} transactions a second, {} again", proxy.database, done.throughput(), done.conflicts));
+            tell(&format!(
+                "{}: {:.0} transactions a second, {} again",
+                proxy.database,
+                done.throughput(),
+                done.conflicts
+            ));
             rates.push(done.throughput());
             if std::ptr::eq(proxy, &raw const encrypted) {
                 took += done.elapsed.as_secs_f64() * 1000.0;
@@ -193,7 +202,12 @@ async fn tpcc(
     Ok(vec![
         figure("TPC-C, plaintext through the proxy", "transactions/s", plain, ""),
         figure("TPC-C, encrypted", "transactions/s", encrypted, ""),
-        figure("TPC-C, encrypted against plaintext, both through the proxy", "ratio", encrypted / plain, "at least 0.75"),
+        figure(
+            "TPC-C, encrypted against plaintext, both through the proxy",
+            "ratio",
+            encrypted / plain,
+            "at least 0.75",
+        ),
         figure("TPC-C, of the time for rewriting encodings", "%", 100.0 * spent / took, "at most 3"),
     ])
 }
@@ -233,7 +247,10 @@ async fn insertions(
             "inserted_ascending",
             INSERTED,
             |number| number,
-            ["sequential insertions, encrypted", "sequential insertions, of the time for rewriting encodings"],
+            [
+                "sequential insertions, encrypted",
+                "sequential insertions, of the time for rewriting encodings",
+            ],
             "at most 5",
         ),
         (
@@ -253,8 +270,11 @@ async fn insertions(
         }
         let mut next = 0;
         while next < INSERTED_BEFORE {
-            let rows: Vec<String> = (next..next + 500).map(|key| format!("({key}, {})", value(key))).collect();
-            client.batch_execute(&format!("INSERT INTO measured (key, value) VALUES {}", rows.join(", "))).await?;
+            let rows: Vec<String> =
+                (next..next + 500).map(|key| format!("({key}, {})", value(key))).collect();
+            client
+                .batch_execute(&format!("INSERT INTO measured (key, value) VALUES {}", rows.join(", ")))
+                .await?;
             next += 500;
         }
         let (rates, spent) = match schema {
@@ -276,7 +296,12 @@ async fn insertions(
 }
 
 /// `pgbench -S`; transactions a second.
-fn selects(server: &PrivatePostgres, port: &str, database: &str, time: Duration) -> Result<f64, PostgresBenchError> {
+fn selects(
+    server: &PrivatePostgres,
+    port: &str,
+    database: &str,
+    time: Duration,
+) -> Result<f64, PostgresBenchError> {
     let failed = |what: &dyn std::fmt::Display| PostgresBenchError::Pgbench(what.to_string());
     let mut pgbench = server.command("pgbench");
     pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", port, "-n", "-S", "-M", "prepared", "-j", "1"]);
@@ -294,7 +319,19 @@ async fn pgbench(
 ) -> Result<Vec<Figure>, PostgresBenchError> {
     make_databases(server, &["selected"]).await?;
     let mut fill = server.command("pgbench");
-    fill.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &server.port().to_string(), "-i", "-q", "-s", "10", "selected"]);
+    fill.args([
+        "-h",
+        "127.0.0.1",
+        "-U",
+        "postgres",
+        "-p",
+        &server.port().to_string(),
+        "-i",
+        "-q",
+        "-s",
+        "10",
+        "selected",
+    ]);
     fill.output().map_err(|error| PostgresBenchError::Pgbench(error.to_string()))?;
     let proxy = Proxy::start(&bench.directory, server, "selected", INSERTED)?;
     let port = proxy.process.address.rsplit(':').next().unwrap_or_default().to_owned();

@@ -134,9 +134,9 @@ impl Change {
     #[must_use]
     pub fn index(&self) -> IndexId {
         match self {
-            Self::CreateIndex { index, .. }
-            | Self::DropIndex { index, .. }
-            | Self::Append { index, .. } => *index,
+            Self::CreateIndex { index, .. } | Self::DropIndex { index, .. } | Self::Append { index, .. } => {
+                *index
+            }
         }
     }
 }

@@ -93,9 +93,9 @@ impl Change {
     #[must_use]
     pub fn index(&self) -> IndexId {
         match self {
-            Self::CreateIndex { index, .. }
-            | Self::DropIndex { index, .. }
-            | Self::Update { index, .. } => *index,
+            Self::CreateIndex { index, .. } | Self::DropIndex { index, .. } | Self::Update { index, .. } => {
+                *index
+            }
         }
     }
 }
