@@ -6,6 +6,7 @@ mod heads;
 mod installation;
 mod last_occurrences;
 mod races;
+mod relabellings;
 mod snapshots;
 mod store;
 mod world;

@@ -173,6 +173,32 @@ pub trait TreeStore: Send + Sync {
     /// # Errors
     /// [`ChannelError`]; see [`ChannelError::outcome_unknown`].
     fn commit(&self, change: TreeChange) -> Round<'_, bool>;
+
+    /// The same for a change that can wait: not applied if that takes waiting for anybody.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+        Box::pin(
+            async move { Ok(if self.commit(change).await? { Tried::Applied } else { Tried::OtherVersion }) },
+        )
+    }
+
+    /// True if changes may be applied by themselves; false if each is a part of some write of the caller's.
+    fn is_alone(&self) -> bool {
+        true
+    }
+}
+
+/// What became of a change that could wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It was applied.
+    Applied,
+    /// The tree is at another version; nothing was done.
+    OtherVersion,
+    /// Somebody holds what it changes; nothing was done.
+    Busy,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! mOPE at 1,000,000 values of 64 bits, on one thread, with the keeper in the same process: encodings a second, one by one and
 //! in batches, with and without verification; rounds, bytes and rewritten labels; beside BCLO in the same run.
-//! `cargo bench -p arras-schemes --features lab --bench mope [-- VALUES]`
+//! `cargo bench -p arras-schemes --features lab --bench mope [-- VALUES]`;
+//! with `--only verified` or `--only unverified` one tree alone, for a profiler.
 //!
 //! Times are the thread's own, not the clock's. What is compared takes turns in short slices.
 #![allow(clippy::print_stdout, clippy::expect_used)]
@@ -17,8 +18,8 @@ use arras_schemes::ore::bclo::Bclo;
 use arras_schemes::random::Randomness;
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -30,11 +31,23 @@ const BATCH: usize = 100_000;
 /// How often a batch is repeated.
 const ROUNDS: usize = 7;
 
-/// The keeper, counting rounds.
+/// The keeper, counting rounds and changes of labels.
 #[derive(Clone, Default)]
 struct Keeper {
     store: Arc<MemoryStore>,
     rounds: Arc<AtomicUsize>,
+    rewrites: Arc<Mutex<Rewrites>>,
+}
+
+/// Labels that changes rewrite.
+#[derive(Default)]
+struct Rewrites {
+    /// Of each change that rewrites any: how many.
+    each: Vec<u64>,
+    /// Those that entered a value at once.
+    waited_for: u64,
+    /// Nanoseconds of the longest encoding with a change of labels, by the clock.
+    pause: f64,
 }
 
 impl TreeStore for Keeper {
@@ -44,7 +57,38 @@ impl TreeStore for Keeper {
     }
 
     fn commit(&self, change: TreeChange) -> Round<'_, bool> {
-        self.store.commit(change)
+        if change.summaries.is_empty() {
+            return self.store.commit(change);
+        }
+        let entered = !change.entered.is_empty();
+        let before = self.store.kept().rewritten;
+        let applied = self.store.kept().apply(change);
+        let mut rewrites = self.rewrites.lock().expect("one thread");
+        rewrites.each.push(self.store.kept().rewritten - before);
+        rewrites.waited_for += u64::from(entered);
+        Box::pin(std::future::ready(applied))
+    }
+}
+
+impl Keeper {
+    /// What is said of its changes of labels, for so many values.
+    fn rewrites(&self, values: usize) -> String {
+        let mut rewrites = std::mem::take(&mut *self.rewrites.lock().expect("one thread"));
+        rewrites.each.sort_unstable();
+        let part = |part: f64| {
+            rewrites.each.get((rewrites.each.len() as f64 * part) as usize).or(rewrites.each.last()).copied()
+        };
+        format!(
+            "{:.3} labels rewritten a value in {} changes ({} of them with a value): half of up to {}, 99 % up to {}, the \
+             largest of {}; the longest took {:.1} ms with its encoding, by the clock",
+            rewrites.each.iter().sum::<u64>() as f64 / values as f64,
+            rewrites.each.len(),
+            rewrites.waited_for,
+            part(0.5).unwrap_or(0),
+            part(0.99).unwrap_or(0),
+            part(1.0).unwrap_or(0),
+            rewrites.pause / 1e6,
+        )
     }
 }
 
@@ -56,12 +100,14 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Nanoseconds that this thread has spent.
+fn now() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
 /// Nanoseconds that this thread spends.
 fn nanoseconds(work: impl FnOnce()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-    };
     let start = now();
     work();
     now() - start
@@ -76,31 +122,15 @@ fn open(keeper: &Keeper, kind: Kind, verified: bool) -> Tree<Keeper> {
     Tree::open(keeper.clone(), &key(), settings, None, Randomness::default()).expect("a column")
 }
 
-/// Labels that a change of one value rewrites, in all and at most.
-#[derive(Default)]
-struct Rewrites {
-    all: u64,
-    most: u64,
-    spreads: usize,
-    /// Nanoseconds of the longest of them.
-    pause: f64,
-}
-
 /// Encodes values one by one.
-fn one_by_one(tree: &Tree<Keeper>, values: &[u64], rewrites: &mut Rewrites) {
-    let none: [[u8; 8]; 0] = [];
+fn one_by_one(tree: &Tree<Keeper>, values: &[u64]) {
+    let mut changes = 0;
     for value in values {
         let start = std::time::Instant::now();
-        let mut staged = run(tree.stage(&[value.to_be_bytes()], &none)).expect("staged");
-        let rewritten = staged.rewritten();
-        if let Some(change) = staged.take() {
-            assert!(run(tree.store().commit(change)).expect("applied"));
-        }
-        black_box(staged.finish());
-        if rewritten > 0 {
-            rewrites.all += rewritten;
-            rewrites.most = rewrites.most.max(rewritten);
-            rewrites.spreads += 1;
+        black_box(run(tree.encode(&[value.to_be_bytes()])).expect("encoded"));
+        let mut rewrites = tree.store().rewrites.lock().expect("one thread");
+        if rewrites.each.len() > changes {
+            changes = rewrites.each.len();
             rewrites.pause = rewrites.pause.max(start.elapsed().as_nanos() as f64);
         }
     }
@@ -115,17 +145,14 @@ fn single(values: &[u64]) {
     });
     let mut times = [0.0; 4];
     let mut last = [0.0; 4];
-    let mut rewrites = [(); 4].map(|()| Rewrites::default());
     for slice in values.chunks(SLICE) {
-        for (((tree, _), rewrites), (time, last)) in
-            trees.iter().zip(&mut rewrites).zip(times.iter_mut().zip(&mut last))
-        {
-            *last = nanoseconds(|| one_by_one(tree, slice, rewrites));
+        for ((tree, _), (time, last)) in trees.iter().zip(times.iter_mut().zip(&mut last)) {
+            *last = nanoseconds(|| one_by_one(tree, slice));
             *time += *last;
         }
     }
     let base = times[0];
-    for ((tree, keeper), ((time, last), rewrites)) in trees.iter().zip(times.iter().zip(last).zip(rewrites)) {
+    for ((tree, keeper), (time, last)) in trees.iter().zip(times.iter().zip(last)) {
         println!(
             "single, {tree:?}: {:.0}/s over all, {:.0}/s at the end, {:.2} of unverified mOPE's time",
             values.len() as f64 / time * 1e9,
@@ -133,14 +160,10 @@ fn single(values: &[u64]) {
             time / base
         );
         println!(
-            "  {:.2} nodes' bytes a value, {:.3} rounds a value, {:.3} labels rewritten a value, {} spreads, the \
-             largest of {}, the longest of {:.0} ms by the clock",
+            "  {:.2} nodes' bytes a value, {:.3} rounds a value, {}",
             keeper.store.node_bytes() as f64 / keeper.store.kept().table.len() as f64,
             keeper.rounds.swap(0, Ordering::Relaxed) as f64 / values.len() as f64,
-            rewrites.all as f64 / values.len() as f64,
-            rewrites.spreads,
-            rewrites.most,
-            rewrites.pause / 1e6
+            keeper.rewrites(values.len())
         );
         let cold = open(keeper, tree.kind(), tree.is_verified());
         let _ = run(cold.encode(&[12_345_u64.to_be_bytes()])).expect("encoded");
@@ -208,14 +231,11 @@ fn orders(count: u64, prg: &mut Prg) {
     for (name, values) in orders {
         let values: Vec<u64> = values;
         let tree = open(&Keeper::default(), Kind::Mope, false);
-        let mut rewrites = Rewrites::default();
-        let time = nanoseconds(|| one_by_one(&tree, &values, &mut rewrites));
+        let time = nanoseconds(|| one_by_one(&tree, &values));
         println!(
-            "{name}: {:.0}/s, {:.3} labels rewritten a value, {} spreads, the largest of {}, {:.2} bytes a value",
+            "{name}: {:.0}/s, {}; {:.2} bytes a value",
             values.len() as f64 / time * 1e9,
-            rewrites.all as f64 / values.len() as f64,
-            rewrites.spreads,
-            rewrites.most,
+            tree.store().rewrites(values.len()),
             tree.store().store.node_bytes() as f64 / values.len() as f64
         );
     }
@@ -244,9 +264,20 @@ fn baseline(values: &[u64]) {
     }
 }
 
+/// Encodes into one tree: for a profiler.
+fn only(verified: bool, values: &[u64]) {
+    let tree = open(&Keeper::default(), Kind::Mope, verified);
+    let time = nanoseconds(|| one_by_one(&tree, values));
+    println!("{tree:?}: {:.0} ns a value", time / values.len() as f64);
+}
+
 fn main() {
     let count = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000_usize);
     let mut prg = Prg::new(&[1; 16]);
+    if let Some(tree) = std::env::args().skip_while(|argument| argument != "--only").nth(1) {
+        let values: Vec<u64> = (0..count).map(|_| prg.next_u64()).collect();
+        return only(tree == "verified", &values);
+    }
     let mut bclo = Bclo::new(&key(), Width::Bits64);
     let mut bclo_time = nanoseconds(|| {
         for _ in 0..20_000 {

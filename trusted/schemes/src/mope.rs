@@ -43,7 +43,9 @@ mod rebuild;
 mod room;
 mod stage;
 pub mod store;
+mod sweep;
 mod tags;
+mod tend;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -119,6 +121,8 @@ impl<S> std::fmt::Debug for Tree<S> {
 enum Miss {
     /// The tree is at another version by now.
     Moved,
+    /// No change of the size allowed makes room.
+    Crowded(room::Crowd),
     Failed(IndexError),
 }
 

@@ -2,7 +2,7 @@
 //! (restored from a backup, failed over to a replica that lagged) is noticed before a label of it is used.
 
 use super::Column;
-use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore};
+use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
 use arras_protocol::{ChannelError, Refusal};
 use std::fs::File;
 use std::io::{self, Write};
@@ -158,5 +158,20 @@ impl<S: TreeStore> TreeStore for Watched<S> {
             }
             Ok(applied)
         })
+    }
+
+    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+        Box::pin(async move {
+            let head = change.head;
+            let tried = self.store.commit_if_free(change).await?;
+            if tried == Tried::Applied {
+                self.see(head).await?;
+            }
+            Ok(tried)
+        })
+    }
+
+    fn is_alone(&self) -> bool {
+        self.store.is_alone()
     }
 }

@@ -5,7 +5,7 @@ use super::bound::Learned;
 use super::connections::{Connections, Prepared, failure};
 use super::labels::{from_database, to_database};
 use super::summaries::Flat;
-use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore};
+use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
 use arras_protocol::{Blob, ChannelError, Refusal};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,8 @@ use tokio_postgres::types::ToSql;
 /// The first attempt to have a column's labels alone, and the pause after it. Whoever wants to store labels waits for an
 /// attempt, and goes on in the pause.
 const FIRST_ATTEMPT: Duration = Duration::from_millis(20);
+/// The attempt, and the wait for rows, of a change that can wait.
+const FREE_ATTEMPT: Duration = Duration::from_millis(1);
 /// The longest attempt and pause.
 const LONGEST_ATTEMPT: Duration = Duration::from_millis(500);
 
@@ -125,7 +127,7 @@ impl TreeTables {
         let patience = self.connections.patience();
         let mut pause = FIRST_ATTEMPT;
         loop {
-            match self.attempt(change, pause).await? {
+            match self.attempt(change, pause, patience).await? {
                 Attempt::Applied => return Ok(true),
                 Attempt::OtherVersion => return Ok(false),
                 Attempt::Again if begun.elapsed() < patience => {}
@@ -159,9 +161,24 @@ impl TreeTables {
         ))
     }
 
-    async fn attempt(&self, change: &TreeChange, attempt: Duration) -> Result<Attempt, ChannelError> {
+    /// One attempt, and one only: who is in the way is not waited for.
+    async fn apply_if_free(&self, change: &TreeChange) -> Result<Tried, ChannelError> {
+        Ok(match self.attempt(change, FREE_ATTEMPT, FREE_ATTEMPT).await? {
+            Attempt::Applied => Tried::Applied,
+            Attempt::OtherVersion => Tried::OtherVersion,
+            Attempt::Held | Attempt::Again => Tried::Busy,
+        })
+    }
+
+    /// Tries for so long to have the labels alone, and then waits for rows with `patience`.
+    async fn attempt(
+        &self,
+        change: &TreeChange,
+        attempt: Duration,
+        patience: Duration,
+    ) -> Result<Attempt, ChannelError> {
         let writing = self.connections.writing().await?;
-        let sent = Arguments::of(change, attempt, self.connections.patience());
+        let sent = Arguments::of(change, attempt, patience);
         let parameters = sent.parameters(&self.column.0);
         let asking = writing.session.client.query_one(&writing.session.commit, &parameters);
         let asked = self.connections.within(async { Ok(asking.await) }).await;
@@ -190,6 +207,10 @@ impl TreeStore for TreeTables {
 
     fn commit(&self, change: TreeChange) -> Round<'_, bool> {
         Box::pin(async move { self.apply(&change).await })
+    }
+
+    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+        Box::pin(async move { self.apply_if_free(&change).await })
     }
 }
 

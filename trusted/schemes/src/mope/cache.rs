@@ -1,8 +1,10 @@
 //! What the callers of a tree share: the newest acknowledged state, and inner nodes.
 
 use super::inner::Inner;
+use super::labels::Last;
 use super::node::Tag;
-use arras_protocol::mope::{Head, Label, Node};
+use super::tend::Tending;
+use arras_protocol::mope::{Head, Node};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -24,8 +26,15 @@ pub(super) struct Cache {
     /// Of the version of `head`; in a verified tree perhaps of others, which their tags tell.
     nodes: HashMap<Node, Arc<Inner>>,
     /// The label inserted last.
-    pub(super) last: Option<Label>,
+    pub(super) last: Option<Last>,
+    /// Labels that are to change before there is no room.
+    pub(super) tending: Tending,
+    /// Changes until that is tried again, and that many if others then hold the labels still.
+    pause: (u32, u32),
 }
+
+/// Most changes that go by until it is tried again to change labels that others held.
+const PAUSE_MAX: u32 = 64;
 
 /// The lock is held for a few memory accesses, never across a round.
 pub(super) struct Shared(RwLock<Cache>);
@@ -34,7 +43,8 @@ impl Shared {
     pub(super) fn new(head: Option<Head>) -> Self {
         let nodes = HashMap::new();
         let (doubts, answered, pending, refused, last) = Default::default();
-        Self(RwLock::new(Cache { head, doubts, answered, pending, refused, nodes, last }))
+        let (tending, pause) = (Tending::default(), (0, 1));
+        Self(RwLock::new(Cache { head, doubts, answered, pending, refused, nodes, last, tending, pause }))
     }
 
     pub(super) fn cache(&self) -> RwLockReadGuard<'_, Cache> {
@@ -89,6 +99,29 @@ impl Shared {
         self.write().pending = head;
     }
 
+    /// What is to be done to labels, if it is time.
+    pub(super) fn due(&self) -> Option<Tending> {
+        if self.cache().tending.is_done() {
+            return None;
+        }
+        let mut cache = self.write();
+        cache.pause.0 = cache.pause.0.saturating_sub(1);
+        (cache.pause.0 == 0).then(|| cache.tending.clone())
+    }
+
+    /// There turned out to be something else to do, or nothing.
+    pub(super) fn tend(&self, tending: Tending) {
+        self.write().tending = tending;
+    }
+
+    /// Others hold the labels that were to change.
+    pub(super) fn postpone(&self) {
+        let mut cache = self.write();
+        cache.pending = None;
+        let pause = cache.pause.1;
+        cache.pause = (pause, (pause * 2).min(PAUSE_MAX));
+    }
+
     /// A change of ours was applied.
     pub(super) fn finish(&self, after: After) {
         let mut cache = self.write();
@@ -99,6 +132,10 @@ impl Shared {
         cache.head = Some(after.head);
         cache.answered = cache.doubts;
         cache.last = after.last;
+        cache.tending = after.tending;
+        if after.tended {
+            cache.pause = (0, 1);
+        }
         for node in after.gone {
             cache.nodes.remove(&node);
         }
@@ -112,7 +149,10 @@ impl Shared {
 #[derive(Default)]
 pub(super) struct After {
     pub(super) head: Head,
-    pub(super) last: Option<Label>,
+    pub(super) last: Option<Last>,
+    pub(super) tending: Tending,
+    /// True if the change was of labels alone.
+    pub(super) tended: bool,
     /// Inner nodes as they are then.
     pub(super) inners: Vec<(Node, Arc<Inner>)>,
     /// Nodes that are there no more.

@@ -3,10 +3,11 @@
 //! In this order, which is that of [`arras_protocol::mope::TreeChange`]: keys leave, labels of those that stay are spread where
 //! there is no room, and new keys take their places.
 
-use super::labels::place;
+use super::labels::{Last, place};
 use super::node::{Body, Layout};
 use super::places::Sorted;
-use super::room::{Gap, Spreads};
+use super::room::{Followed, Gap, Spreads};
+use super::tend::{Tending, Tight};
 use super::work::{Landing, Path, Work};
 use super::{Miss, Stored};
 use crate::error::IndexError;
@@ -37,7 +38,9 @@ pub(super) struct Edited {
     /// Of each value in order; none if nothing was asked of it but to go.
     pub(super) stored: Vec<Option<Stored>>,
     /// The label inserted last.
-    pub(super) last: Option<Label>,
+    pub(super) last: Option<Last>,
+    /// Labels that are to change before there is no room.
+    pub(super) tending: Tending,
 }
 
 /// What becomes of a value in a leaf.
@@ -84,16 +87,19 @@ struct New<'a> {
     /// Their ciphertexts, in order.
     sealed: ChunksExact<'a, u8>,
     /// The label inserted last.
-    last: Option<Label>,
+    last: Option<Last>,
+    /// Of each value that is new: how long a run it is the last of.
+    runs: Vec<Option<u64>>,
 }
 
 impl<S: TreeStore> Work<'_, S> {
-    /// Changes the leaves. `inserted` of the values as they came are insertions.
+    /// Changes the leaves. `inserted` of the values as they came are insertions; so many labels are rewritten at `most`.
     pub(super) async fn edit(
         &mut self,
         sorted: &Sorted,
         amounts: &[Amount],
         inserted: usize,
+        most: usize,
     ) -> Result<Edited, Miss> {
         let mut edited = Edited::default();
         if sorted.count == 0 {
@@ -105,8 +111,11 @@ impl<S: TreeStore> Work<'_, S> {
             edits.push(self.occurrences(landing, sorted, amounts, &mut edited.left)?);
         }
         let gaps: Vec<Gap> = edits.iter().flat_map(Edit::gaps).collect();
-        let mut last = self.tree.shared.cache().last;
-        edited.spreads = self.make_room(&gaps, &mut last).await?;
+        let mut followed = Followed { last: self.tree.shared.cache().last, anchor: None };
+        let early = self.tend_within(&mut edited.tending, &mut followed).await?;
+        let most = most - early.rewritten.min(most);
+        edited.spreads = early.and(self.make_room(&gaps, &mut followed, most).await?);
+        let last = followed.last;
         let mut sealed = Vec::new();
         let bytes = self.tree.layout.plain_bytes;
         let plain = |at: usize| &sorted.plains[at * bytes..(at + 1) * bytes];
@@ -114,15 +123,13 @@ impl<S: TreeStore> Work<'_, S> {
         let sealed = sealed.chunks_exact(self.tree.layout.ciphertext_bytes);
         edited.stored.reserve(sorted.count);
         edited.entered.reserve(sealed.len());
-        let mut new = New { amounts, sealed, last };
-        let mut is_new = vec![false; sorted.count];
+        let mut new = New { amounts, sealed, last, runs: vec![None; sorted.count] };
         for edit in &edits {
             self.enter(edit, &mut new, &mut edited).await?;
-            edit.entered().for_each(|at| is_new[at] = true);
         }
-        let ranks = sorted.ranks.iter().take(inserted);
-        let newest = ranks.rev().find(|rank| is_new[**rank]).and_then(|rank| edited.stored[*rank].as_ref());
-        edited.last = newest.map_or(last, |stored| Some(stored.label));
+        let mut ranks = sorted.ranks.iter().take(inserted).rev();
+        let newest = ranks.find_map(|rank| Some((edited.stored[*rank].as_ref()?.label, new.runs[*rank]?)));
+        edited.last = newest.map_or(last, |(label, run)| Some(Last { label, run }));
         Ok(edited)
     }
 
@@ -178,7 +185,14 @@ impl<S: TreeStore> Work<'_, S> {
             let (below, above) = self.neighbours(gap.path, gap.position).await?;
             let row = place(below, above, gap.keys, new.last);
             let row = row.ok_or(IndexError::Caller("an order-preserving tree has no label left"))?;
-            labels.extend((0..gap.keys).map(|rank| row.label(rank)));
+            let run = Last::run_at(new.last, below, above);
+            let run = run.map_or(gap.keys - 1, |run| run.saturating_add(gap.keys));
+            labels.extend((0..gap.keys).map(|rank| (row.label(rank), run)));
+            let beyond = above.unwrap_or(Label::MAX) - row.label(gap.keys - 1);
+            let room = beyond.max(row.start - below.unwrap_or(Label::MIN));
+            let crowded = edited.spreads.crowded.contains(&(gap.path, gap.position));
+            let tight = Tight::at(row.start, gap.keys, if crowded { 0 } else { room });
+            edited.tending.tight = tight.or(edited.tending.tight);
         }
         let leaf = self.leaf_mut(edit.path)?;
         if !labels.is_empty() {
@@ -190,7 +204,10 @@ impl<S: TreeStore> Work<'_, S> {
             let mut from = 0;
             for (at, fate) in edit.values.clone().zip(&edit.fates) {
                 let Fate::New(place) = *fate else { continue };
-                let (Some(label), Some(ciphertext)) = (labels.next(), new.sealed.next()) else { continue };
+                let (Some((label, run)), Some(ciphertext)) = (labels.next(), new.sealed.next()) else {
+                    continue;
+                };
+                new.runs[at] = Some(run);
                 leaf.body.append(&old, from..place, &layout);
                 from = place;
                 leaf.body.enter(ciphertext, label, new.amounts[at].added, &layout);

@@ -76,6 +76,7 @@ impl<S: TreeStore> Tree<S> {
             match work.places(&sorted).await {
                 Ok(places) => return Ok(in_order(places, &sorted.ranks)),
                 Err(Miss::Moved) => again = Some(work.seen()),
+                Err(Miss::Crowded(_)) => return Err(IndexError::Caller("a look-up needs no room")),
                 Err(Miss::Failed(error)) => return Err(error),
             }
         }

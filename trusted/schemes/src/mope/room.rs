@@ -1,10 +1,13 @@
 //! Room for new labels where there is none: ranges of labels spread evenly ([`super::labels`]).
 
 use super::Miss;
-use super::labels::{aligned, place, spread};
+use super::labels::{Demand, Density, Last, Row, aligned, place, spread};
+use super::node::ENTRIES_MAX;
 use super::work::{Path, Side, Work};
-use crate::error::IndexError;
 use arras_protocol::mope::{Label, Summary, TreeStore};
+
+/// Leaves that a window is widened by at once, where few are to be read.
+const STEP_MAX: usize = 16;
 
 /// New keys that come between the same two neighbours.
 #[derive(Clone, Copy)]
@@ -22,31 +25,99 @@ pub(super) struct Gap {
 pub(super) struct Spreads {
     pub(super) summaries: Vec<Summary>,
     /// Keys whose labels changed, once for each time.
-    pub(super) rewritten: u64,
+    pub(super) rewritten: usize,
+    /// Gaps, by leaf and position, that a denser range than the rule's was spread for.
+    pub(super) crowded: Vec<(Path, usize)>,
+}
+
+impl Spreads {
+    /// First these, then others.
+    pub(super) fn and(mut self, mut then: Self) -> Self {
+        self.summaries.append(&mut then.summaries);
+        self.rewritten += then.rewritten;
+        self.crowded.append(&mut then.crowded);
+        self
+    }
+}
+
+/// A place that no change of the size allowed makes room at.
+#[derive(Clone, Copy)]
+pub(super) struct Crowd {
+    /// The label of a key beside it.
+    pub(super) anchor: Label,
+    /// What is to come there.
+    pub(super) demand: Demand,
+}
+
+/// Labels that what comes next depends on, whatever happens to them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Followed {
+    pub(super) last: Option<Last>,
+    /// Of a place at which room is made.
+    pub(super) anchor: Option<Label>,
+}
+
+impl Followed {
+    /// Follows a label of those that were there `before`.
+    pub(super) fn moved(&mut self, before: &Self, old: Label, new: Label) {
+        if let (Some(last), Some(now)) = (before.last, &mut self.last)
+            && last.label == old
+        {
+            now.label = new;
+        }
+        if before.anchor == Some(old) {
+            self.anchor = Some(new);
+        }
+    }
 }
 
 /// Leaves beside each other, all of them read.
-struct Window {
+#[derive(Clone, Copy)]
+pub(super) struct Window {
     first: Path,
     last: Path,
 }
 
+/// A range that can be spread, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    window: Window,
+    low: Label,
+    high: Label,
+    row: Row,
+    pub(super) density: Density,
+}
+
 impl<S: TreeStore> Work<'_, S> {
-    /// Sees to it that each gap has room. `last` is the label inserted last, and follows what happens to it.
+    /// Sees to it that each gap has room, rewriting at most so many labels.
     pub(super) async fn make_room(
         &mut self,
         gaps: &[Gap],
-        last: &mut Option<Label>,
+        followed: &mut Followed,
+        most: usize,
     ) -> Result<Spreads, Miss> {
         let mut spreads = Spreads::default();
         for gap in gaps {
             let (below, above) = self.neighbours(gap.path, gap.position).await?;
-            let anchor = below.or(above);
-            if let Some(anchor) = anchor
-                && place(below, above, gap.keys, *last).is_none()
-            {
-                self.spread_around(anchor, gap, gaps, (last, &mut spreads)).await?;
+            let Some(anchor) = below.or(above) else { continue };
+            if place(below, above, gap.keys, followed.last).is_some() {
+                continue;
             }
+            // At most: the new keys of the window may lie outside of the range.
+            let demand = |window: &Window| {
+                let within = gaps.iter().filter(|gap| (window.first..=window.last).contains(&gap.path));
+                within.map(|gap| Demand::of(gap.keys)).fold(Demand::of(0), Demand::and)
+            };
+            let choice = self.choose((anchor, gap.path), &demand, most - spreads.rewritten).await?;
+            // A worse choice because others were made before is none.
+            let choice = choice.filter(|choice| choice.density == Density::Rule || spreads.rewritten == 0);
+            let Some(choice) = choice else {
+                return Err(Miss::Crowded(Crowd { anchor, demand: Demand::of(gap.keys) }));
+            };
+            if choice.density != Density::Rule {
+                spreads.crowded.push((gap.path, gap.position));
+            }
+            self.relabel(&choice, followed, &mut spreads);
         }
         Ok(spreads)
     }
@@ -90,71 +161,84 @@ impl<S: TreeStore> Work<'_, S> {
         Ok(None)
     }
 
-    /// Spreads the smallest range around a label that has room for what is to come into it.
-    async fn spread_around(
+    /// The range around a label in a leaf, of so many keys at most, that is to be spread for what is to come there: the smallest
+    /// that the rule allows; else the smallest that the laxer one does; else the widest in which there is room at all.
+    pub(super) async fn choose(
         &mut self,
-        anchor: Label,
-        gap: &Gap,
-        gaps: &[Gap],
-        (last, spreads): (&mut Option<Label>, &mut Spreads),
-    ) -> Result<(), Miss> {
-        let mut window = Window { first: gap.path, last: gap.path };
+        (anchor, path): (Label, Path),
+        demand: &(dyn Fn(&Window) -> Demand + Send + Sync),
+        most: usize,
+    ) -> Result<Option<Choice>, Miss> {
+        let mut window = Window { first: path, last: path };
+        let mut found: Option<Choice> = None;
         for bits in 1..=u64::BITS {
             let (low, high) = aligned(anchor, bits);
-            self.widen(&mut window, low, high).await?;
+            if !self.widen(&mut window, (low, high), most).await? {
+                break;
+            }
             let leaves = self.leaves.range(window.first..=window.last);
             let within = |labels: &[Label]| {
                 labels.partition_point(|label| *label <= high) - labels.partition_point(|label| *label < low)
             };
             let keys: usize = leaves.map(|(_, leaf)| within(&leaf.body.labels)).sum();
-            // At most: the new keys of the window may lie outside of the range.
-            let new = gaps
-                .iter()
-                .filter(|gap| (window.first..=window.last).contains(&gap.path))
-                .map(|gap| gap.keys);
-            let (all, most) = new.fold((0, 0), |(all, most), keys| (all + keys, keys.max(most)));
-            if let Some(row) = spread(low, bits, keys as u64, all, most) {
-                let summary = self.relabel(&window, (low, high), row, (last, spreads));
-                spreads.summaries.extend(summary);
-                return Ok(());
+            if keys > most {
+                break;
+            }
+            let demand = demand(&window);
+            let choice = |density| {
+                let row = spread(low, bits, keys as u64, demand, density)?;
+                Some(Choice { window, low, high, row, density })
+            };
+            if let Some(choice) = choice(Density::Rule) {
+                return Ok(Some(choice));
+            }
+            if found.is_none_or(|found| found.density == Density::Any) {
+                found = choice(Density::Close).or_else(|| choice(Density::Any)).or(found);
             }
         }
-        Err(Miss::Failed(IndexError::Caller("an order-preserving tree has no label left for so many values")))
+        Ok(found)
     }
 
     /// Gives the keys of a range their new labels.
-    fn relabel(
-        &mut self,
-        window: &Window,
-        (low, high): (Label, Label),
-        row: super::labels::Row,
-        (last, spreads): (&mut Option<Label>, &mut Spreads),
-    ) -> Option<Summary> {
+    pub(super) fn relabel(&mut self, choice: &Choice, followed: &mut Followed, spreads: &mut Spreads) {
+        let Choice { window, low, high, row, density: _ } = *choice;
         let (mut rank, mut old): (u64, Option<(Label, Label)>) = (0, None);
-        let before = *last;
+        let before = *followed;
         for leaf in self.leaves.range_mut(window.first..=window.last).map(|(_, leaf)| leaf) {
             for label in leaf.body.labels.iter_mut().filter(|label| (low..=high).contains(*label)) {
                 let new = row.label(rank);
                 rank += 1;
                 old = Some((old.map_or(*label, |(first, _)| first), *label));
-                if before == Some(*label) {
-                    *last = Some(new);
-                }
                 if *label != new {
+                    followed.moved(&before, *label, new);
                     *label = new;
                     leaf.changed = true;
                     spreads.rewritten += 1;
                 }
             }
         }
-        old.map(|(low, high)| Summary::Spread { low, high, start: row.start, step: row.step })
+        let summary = |(low, high)| Summary::Spread { low, high, start: row.start, step: row.step };
+        spreads.summaries.extend(old.map(summary));
     }
 
-    /// Widens a window until it has all keys with labels from `low` to `high`.
-    async fn widen(&mut self, window: &mut Window, low: Label, high: Label) -> Result<(), Miss> {
-        for (side, mut leaves) in [(Side::Left, 1), (Side::Right, 1)] {
+    /// Widens a window until it has all keys with labels of a range; false if these are more than so many.
+    async fn widen(
+        &mut self,
+        window: &mut Window,
+        (low, high): (Label, Label),
+        most: usize,
+    ) -> Result<bool, Miss> {
+        let step_max = if most == usize::MAX { usize::MAX } else { STEP_MAX };
+        for side in [Side::Left, Side::Right] {
+            let mut leaves = 1;
             while !self.reaches(window, side, low, high).await? {
-                let mut paths = Vec::with_capacity(leaves);
+                let read = self.leaves.range(window.first..=window.last);
+                let keys: usize = read.map(|(_, leaf)| leaf.body.len()).sum();
+                // What was read beyond the range is less than the last steps.
+                if keys > most.saturating_add(2 * STEP_MAX * ENTRIES_MAX) {
+                    return Ok(false);
+                }
+                let mut paths = Vec::new();
                 let mut end = if side == Side::Left { window.first } else { window.last };
                 for _ in 0..leaves {
                     let Some(beside) = self.beside(end, side).await? else { break };
@@ -166,10 +250,10 @@ impl<S: TreeStore> Work<'_, S> {
                     Side::Left => window.first = end,
                     Side::Right => window.last = end,
                 }
-                leaves *= 2;
+                leaves = (leaves * 2).min(step_max);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// True if no key with a label of the range is beyond that side of a window.

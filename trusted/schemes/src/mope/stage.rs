@@ -3,6 +3,7 @@
 
 use super::cache::{After, Shared};
 use super::edit::{Amount, Edited};
+use super::labels::MOVED_MAX;
 use super::places::Sorted;
 use super::work::Work;
 use super::{Kind, Miss, Stored, TRIES_MAX, Tree};
@@ -20,8 +21,8 @@ pub struct StagedChange {
     /// None: there was nothing to change.
     after: Option<After>,
     shared: Arc<Shared>,
-    /// The writer's turn.
-    _turn: OwnedMutexGuard<()>,
+    /// The writer's turn; none if it goes on.
+    _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl std::fmt::Debug for StagedChange {
@@ -46,6 +47,19 @@ impl StagedChange {
     #[must_use]
     pub fn rewritten(&self) -> u64 {
         self.rewritten
+    }
+
+    /// A change of labels alone, in a turn of the writer's.
+    pub(super) fn of_labels(change: TreeChange, after: After, shared: Arc<Shared>) -> Self {
+        shared.expect(Some(after.head));
+        let (change, after) = (Some(change), Some(after));
+        Self { change, stored: Vec::new(), rewritten: 0, after, shared, _turn: None }
+    }
+
+    /// It was not applied since others hold its labels, and it is not known to matter when it is.
+    pub(super) fn postpone(mut self) {
+        self.after = None;
+        self.shared.postpone();
     }
 
     /// To be called when the change is applied, or there was nothing to apply.
@@ -92,16 +106,22 @@ impl<S: TreeStore> Tree<S> {
             *side = side.checked_add(1).ok_or(IndexError::Caller("a value has 2^32 occurrences at most"))?;
         }
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let mut again = None;
-        for _ in 0..TRIES_MAX {
+        if self.store.is_alone() {
+            self.tend().await?;
+        }
+        let (mut again, mut most) = (None, MOVED_MAX);
+        // Room is made for each value at most.
+        for _ in 0..TRIES_MAX + sorted.count {
             let mut work = Work::start(self, again.take()).await?;
-            match work.staged(&sorted, &amounts, insert.len()).await {
+            match work.staged(&sorted, &amounts, insert.len(), most).await {
                 Ok((change, after, stored, rewritten)) => {
                     self.shared.expect(after.as_ref().map(|after| after.head));
-                    let shared = Arc::clone(&self.shared);
-                    return Ok(StagedChange { change, stored, rewritten, after, shared, _turn: turn });
+                    let (shared, _turn) = (Arc::clone(&self.shared), Some(turn));
+                    return Ok(StagedChange { change, stored, rewritten, after, shared, _turn });
                 }
                 Err(Miss::Moved) => again = Some(work.seen()),
+                Err(Miss::Crowded(crowd)) if self.store.is_alone() => self.relieve(crowd).await?,
+                Err(Miss::Crowded(_)) => most = usize::MAX,
                 Err(Miss::Failed(error)) => return Err(error),
             }
         }
@@ -113,14 +133,15 @@ impl<S: TreeStore> Tree<S> {
 type StagedParts = (Option<TreeChange>, Option<After>, Vec<Stored>, u64);
 
 impl<S: TreeStore> Work<'_, S> {
-    /// Works out a change of `inserted` values and of the rest, whose occurrences go.
+    /// Works out a change of `inserted` values and of the rest, whose occurrences go, that rewrites so many labels at `most`.
     async fn staged(
         &mut self,
         sorted: &Sorted,
         amounts: &[Amount],
         inserted: usize,
+        most: usize,
     ) -> Result<StagedParts, Miss> {
-        let mut edited = self.edit(sorted, amounts, inserted).await?;
+        let mut edited = self.edit(sorted, amounts, inserted, most).await?;
         let ranks = sorted.ranks.iter().take(inserted);
         let stored = if sorted.ranks.is_sorted_by(|one, next| one < next) {
             std::mem::take(&mut edited.stored).into_iter().flatten().collect()
@@ -132,10 +153,10 @@ impl<S: TreeStore> Work<'_, S> {
             return Ok((None, None, stored, 0));
         };
         let head = rebuilt.after.head;
-        let Edited { left, entered, spreads, .. } = edited;
+        let Edited { left, entered, spreads, last, tending, .. } = edited;
         let summaries = spreads.summaries;
         let change = TreeChange { expected, head, nodes: rebuilt.nodes, left, summaries, entered };
-        let after = After { last: edited.last, ..rebuilt.after };
-        Ok((Some(change), Some(after), stored, spreads.rewritten))
+        let after = After { last, tending, ..rebuilt.after };
+        Ok((Some(change), Some(after), stored, spreads.rewritten as u64))
     }
 }

@@ -128,8 +128,11 @@ impl<'t, S: TreeStore> Work<'t, S> {
         self.next - 1
     }
 
-    /// Reads the root; in a tree without a value makes it.
+    /// Reads the root, unless it was; in a tree without a value makes it.
     async fn load_root(&mut self) -> Result<(), Miss> {
+        if self.leaves.contains_key(&0) || !self.inners.is_empty() {
+            return Ok(());
+        }
         if self.head.values == 0 {
             let node = self.allocate();
             self.leaves.insert(0, Leaf { node, body: Body::default(), changed: false });
@@ -204,6 +207,27 @@ impl<'t, S: TreeStore> Work<'t, S> {
         let inner = self.inner(level, path)?;
         let entry = inner.entry(at, &self.tree.layout);
         Ok(Wanted { path: child(path, at), level: level - 1, node: entry.child, tag: entry.tag })
+    }
+
+    /// The leaf to whose keys a label belongs, which is not read, by the way to it, which is.
+    pub(super) async fn way_to(&mut self, label: Label) -> Result<Path, Miss> {
+        self.load_root().await?;
+        let mut path = 0;
+        for level in (1..=self.height).rev() {
+            if level < self.height {
+                self.load_at(level, &[path]).await?;
+            }
+            let firsts = &self.inner(level, path)?.body().labels;
+            path = child(path, firsts.partition_point(|first| *first <= label).saturating_sub(1));
+        }
+        Ok(path)
+    }
+
+    /// The first key of a leaf, as the node above knows it.
+    pub(super) fn first_of(&self, path: Path) -> Result<First<'_>, IndexError> {
+        let (inner, at) = (self.inner(1, parent(path))?.body(), slot(path));
+        let label = inner.labels.get(at).copied().ok_or(NOT_READ)?;
+        Ok(First { ciphertext: inner.ciphertext(at, &self.tree.layout), label })
     }
 
     /// An inner node that was read.

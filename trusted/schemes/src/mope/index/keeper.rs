@@ -91,4 +91,9 @@ impl<C: Channel<Mope>> TreeStore for Keeper<C> {
             }
         })
     }
+
+    /// A server takes changes within writes alone.
+    fn is_alone(&self) -> bool {
+        false
+    }
 }
