@@ -20,7 +20,8 @@
 //! version than was acknowledged, or another state at the same version, is an error. Not found out: two keepers' worth of
 //! histories shown to two holders of a key that never speak to each other.
 //!
-//! *At the same time* any number of callers share a [`Tree`]. Writers take turns, from [`Tree::stage`] until what that returned is
+//! *At the same time* any number of callers share a [`Tree`]. Those that enter values in mOPE at the same time share changes; else
+//! writers take turns, from [`Tree::stage`] until what that returned is
 //! finished or dropped; readers wait for nobody.
 //!
 //! *Leakage.* mOPE: order and equality of all values that were ever inserted, and for a look-up, between which of them it fell.
@@ -48,6 +49,7 @@ mod tags;
 mod tend;
 #[cfg(test)]
 mod tests;
+mod together;
 mod work;
 
 pub use cipher::{Form, VALUE_BYTES_MAX};
@@ -64,6 +66,8 @@ use cipher::Cipher;
 use node::Layout;
 use std::sync::Arc;
 use tags::Tags;
+use together::Waiting;
+use tokio::sync::OwnedMutexGuard;
 
 /// How often an operation starts again because others changed the tree meanwhile.
 const TRIES_MAX: usize = 64;
@@ -109,6 +113,7 @@ pub struct Tree<S> {
     shared: Arc<Shared>,
     /// Held by the change that is staged.
     turn: Arc<tokio::sync::Mutex<()>>,
+    waiting: Waiting,
 }
 
 impl<S> std::fmt::Debug for Tree<S> {
@@ -166,6 +171,7 @@ impl<S: TreeStore> Tree<S> {
             randomness,
             shared: Arc::new(Shared::new(acknowledged)),
             turn: Arc::default(),
+            waiting: Waiting::default(),
         })
     }
 
@@ -207,7 +213,7 @@ impl<S: TreeStore> Tree<S> {
     /// [`IndexError`]. With [`IndexError::Channel`] it may be unknown whether the values entered; in mOPE the same may be asked
     /// again.
     pub async fn encode<V: AsRef<[u8]>>(&self, values: &[V]) -> Result<Vec<Stored>, IndexError> {
-        self.change(values, &[]).await
+        self.enter(values).await
     }
 
     /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and this does
@@ -216,13 +222,18 @@ impl<S: TreeStore> Tree<S> {
     /// # Errors
     /// [`IndexError`]; [`IndexError::Caller`] if a value is not there as often.
     pub async fn remove<V: AsRef<[u8]>>(&self, values: &[V]) -> Result<(), IndexError> {
-        self.change(&[], values).await.map(|_| ())
+        self.change(&self.in_turn().await, &[], values).await.map(|_| ())
     }
 
-    /// Stages and applies, again if another writer was first.
-    async fn change<V: AsRef<[u8]>>(&self, insert: &[V], remove: &[V]) -> Result<Vec<Stored>, IndexError> {
+    /// Stages and applies in the writer's turn, again if another client was first.
+    async fn change<V: AsRef<[u8]>>(
+        &self,
+        _turn: &OwnedMutexGuard<()>,
+        insert: &[V],
+        remove: &[V],
+    ) -> Result<Vec<Stored>, IndexError> {
         for _ in 0..TRIES_MAX {
-            let mut staged = self.stage(insert, remove).await?;
+            let mut staged = self.stage_in_turn(insert, remove).await?;
             let Some(change) = staged.take() else { return Ok(staged.finish()) };
             let head = change.head;
             match self.store.commit(change).await {

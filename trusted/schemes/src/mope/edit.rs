@@ -189,7 +189,10 @@ impl<S: TreeStore> Work<'_, S> {
             let run = run.map_or(gap.keys - 1, |run| run.saturating_add(gap.keys));
             labels.extend((0..gap.keys).map(|rank| (row.label(rank), run)));
             let beyond = above.unwrap_or(Label::MAX) - row.label(gap.keys - 1);
-            let room = beyond.max(row.start - below.unwrap_or(Label::MIN));
+            let mut room = beyond.max(row.start - below.unwrap_or(Label::MIN));
+            if gap.keys > 1 {
+                room = room.min(row.step);
+            }
             let crowded = edited.spreads.crowded.contains(&(gap.path, gap.position));
             let tight = Tight::at(row.start, gap.keys, if crowded { 0 } else { room });
             edited.tending.tight = tight.or(edited.tending.tight);

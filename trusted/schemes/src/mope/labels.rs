@@ -29,9 +29,12 @@ const END_SHIFT: u32 = 4;
 /// chance, and takes half: each value more, the 16th part of that.
 const RUN_SHIFT: u32 = 16;
 
-/// From one to the next of several new keys beside each other, and of a run as long as its gap has room for that, at least: runs
-/// would else fill, to the last label, ranges that are full by the rule long before.
+/// From one to the next of several new keys beside each other, at least: so that there is time to make room between them.
 pub(super) const STEP_MIN: u64 = 8;
+
+/// The same of a run, as long as its gap has room for that. It would else fill, to the last label, ranges that are full by the
+/// rule long before.
+const RUN_STEP_MIN: u64 = 1024;
 
 /// Labels of earlier keys that one change rewrites, at most.
 pub(super) const MOVED_MAX: usize = 4096;
@@ -128,7 +131,7 @@ fn between((below, above): (Label, Label), keys: u64, last: Option<Last>) -> Opt
         return None;
     }
     let run = Last::run_at(last, Some(below), Some(above));
-    let step = run.map_or(even, |run| (gap >> run_shift(run)).max(STEP_MIN).min(even));
+    let step = run.map_or(even, |run| (gap >> run_shift(run)).max(RUN_STEP_MIN).min(even));
     let downwards = last.is_some_and(|last| last.label == above);
     let start = if downwards { above - step * keys } else { below + step };
     Some(Row { start, step })

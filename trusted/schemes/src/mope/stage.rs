@@ -21,8 +21,8 @@ pub struct StagedChange {
     /// None: there was nothing to change.
     after: Option<After>,
     shared: Arc<Shared>,
-    /// The writer's turn; none if it goes on.
-    _turn: Option<OwnedMutexGuard<()>>,
+    /// The writer's turn, unless that is its caller's.
+    turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl std::fmt::Debug for StagedChange {
@@ -53,7 +53,7 @@ impl StagedChange {
     pub(super) fn of_labels(change: TreeChange, after: After, shared: Arc<Shared>) -> Self {
         shared.expect(Some(after.head));
         let (change, after) = (Some(change), Some(after));
-        Self { change, stored: Vec::new(), rewritten: 0, after, shared, _turn: None }
+        Self { change, stored: Vec::new(), rewritten: 0, after, shared, turn: None }
     }
 
     /// It was not applied since others hold its labels, and it is not known to matter when it is.
@@ -78,6 +78,7 @@ impl Drop for StagedChange {
             self.shared.expect(None);
             self.shared.doubt();
         }
+        drop(self.turn.take());
     }
 }
 
@@ -96,6 +97,18 @@ impl<S: TreeStore> Tree<S> {
         insert: &[V],
         remove: &[V],
     ) -> Result<StagedChange, IndexError> {
+        let turn = self.in_turn().await;
+        let mut staged = self.stage_in_turn(insert, remove).await?;
+        staged.turn = Some(turn);
+        Ok(staged)
+    }
+
+    /// The same in the caller's turn.
+    pub(super) async fn stage_in_turn<V: AsRef<[u8]>>(
+        &self,
+        insert: &[V],
+        remove: &[V],
+    ) -> Result<StagedChange, IndexError> {
         let remove = if self.kind == Kind::Stope { remove } else { &[] };
         let values: Vec<&[u8]> = insert.iter().chain(remove).map(AsRef::as_ref).collect();
         let sorted = Sorted::new(&self.cipher, &values)?;
@@ -105,7 +118,6 @@ impl<S: TreeStore> Tree<S> {
             let side = if at < insert.len() { &mut amount.added } else { &mut amount.removed };
             *side = side.checked_add(1).ok_or(IndexError::Caller("a value has 2^32 occurrences at most"))?;
         }
-        let turn = Arc::clone(&self.turn).lock_owned().await;
         if self.store.is_alone() {
             self.tend().await?;
         }
@@ -116,8 +128,8 @@ impl<S: TreeStore> Tree<S> {
             match work.staged(&sorted, &amounts, insert.len(), most).await {
                 Ok((change, after, stored, rewritten)) => {
                     self.shared.expect(after.as_ref().map(|after| after.head));
-                    let (shared, _turn) = (Arc::clone(&self.shared), Some(turn));
-                    return Ok(StagedChange { change, stored, rewritten, after, shared, _turn });
+                    let shared = Arc::clone(&self.shared);
+                    return Ok(StagedChange { change, stored, rewritten, after, shared, turn: None });
                 }
                 Err(Miss::Moved) => again = Some(work.seen()),
                 Err(Miss::Crowded(crowd)) if self.store.is_alone() => self.relieve(crowd).await?,

@@ -1,7 +1,14 @@
 //! Several clients of one tree, and what is left of a change that nobody finished.
 
-use super::support::{Counted, Values, bytes, check, open, run, settings};
-use crate::mope::{Kind, Place, Tree};
+use super::support::{Counted, Values, bytes, check, key, open, run, settings};
+use crate::error::IndexError;
+use crate::mope::{Kind, Place, Stored, Tree};
+use crate::random::Randomness;
+use arras_protocol::ChannelError;
+use arras_protocol::mope::{Fetch, Fetched, Round, TreeChange, TreeStore};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 fn values(of: impl IntoIterator<Item = u64>) -> Values {
     bytes(of).into_iter().map(|value| (value, 1)).collect()
@@ -93,4 +100,103 @@ fn a_value_takes_one_round_and_a_batch_no_more_than_the_tree_has_levels() {
     let cold = open(&store, settings(Kind::Mope, true));
     run(cold.encode(&bytes((0..2000).map(|value| value * 200 + 7)))).unwrap();
     assert_eq!(store.rounds(), 3, "root, inner nodes, leaves");
+}
+
+/// A keeper far away: each round takes a turn of everybody. Some changes it cannot take.
+struct Far {
+    keeper: Counted,
+    commits: AtomicUsize,
+    fails_at: usize,
+}
+
+async fn a_turn_of_everybody() {
+    let mut was_here = false;
+    std::future::poll_fn(|_| {
+        if std::mem::replace(&mut was_here, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+impl TreeStore for Far {
+    fn fetch(&self, fetch: Fetch) -> Round<'_, Fetched> {
+        Box::pin(async move {
+            a_turn_of_everybody().await;
+            self.keeper.fetch(fetch).await
+        })
+    }
+
+    fn commit(&self, change: TreeChange) -> Round<'_, bool> {
+        Box::pin(async move {
+            a_turn_of_everybody().await;
+            if self.commits.fetch_add(1, Ordering::Relaxed) == self.fails_at {
+                return Err(ChannelError::Halted("not now".into()));
+            }
+            self.keeper.commit(change).await
+        })
+    }
+}
+
+/// Lets everybody go on in turns until all are done.
+fn together<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut futures: Vec<Pin<Box<_>>> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    while done.iter().any(Option::is_none) {
+        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                *done = Some(result);
+            }
+        }
+    }
+    done.into_iter().map(Option::unwrap).collect()
+}
+
+/// Callers that each enter some values; what each is told, and how many changes that took.
+fn entered(
+    kind: Kind,
+    callers: &[Vec<Vec<u8>>],
+    fails_at: usize,
+) -> (Counted, Vec<Result<Vec<Stored>, IndexError>>, usize) {
+    let keeper = Counted::default();
+    let far = Far { keeper: keeper.clone(), commits: AtomicUsize::new(0), fails_at };
+    let tree = Tree::open(far, &key(), settings(kind, true), None, Randomness::default()).unwrap();
+    let told = together(callers.iter().map(|values| tree.encode(values)));
+    let commits = tree.store().commits.load(Ordering::Relaxed);
+    (keeper, told, commits)
+}
+
+#[test]
+fn callers_that_wait_for_their_turn_share_a_change() {
+    let callers: Vec<Vec<Vec<u8>>> = (0..300).map(|at| bytes([at * 7, at, 5000])).collect();
+    for (kind, most) in [(Kind::Mope, 3), (Kind::Stope, usize::MAX)] {
+        let (keeper, told, commits) = entered(kind, &callers, usize::MAX);
+        assert!(commits <= most, "{kind:?}: {commits}");
+        let mut all = Values::new();
+        callers.iter().flatten().for_each(|value| *all.entry(value.clone()).or_default() += 1);
+        let tree = open(&keeper, settings(kind, true));
+        check(&tree, &all);
+        for (values, told) in callers.iter().zip(told) {
+            for (value, stored) in values.iter().zip(told.unwrap()) {
+                assert_eq!(tree.value(&stored.ciphertext).unwrap(), *value);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_caller_cannot_enter_keeps_no_other_from_entering() {
+    let mut callers: Vec<Vec<Vec<u8>>> = (0..50).map(|at| bytes([at])).collect();
+    callers[20] = vec![vec![1; 7]];
+    // Another's shared change fails, too: the first one by itself is the first change.
+    for fails_at in [0, 1] {
+        let (keeper, told, _) = entered(Kind::Mope, &callers, fails_at);
+        let failed: Vec<usize> = (0..50).filter(|at| told[*at].is_err()).collect();
+        assert_eq!(failed.len(), 2, "{failed:?}");
+        assert!(matches!(told[20], Err(IndexError::Caller(_))));
+        let other = failed.into_iter().find(|at| *at != 20).unwrap() as u64;
+        assert!(matches!(told[other as usize], Err(IndexError::Channel(ChannelError::Halted(_)))));
+        check(
+            &open(&keeper, settings(Kind::Mope, true)),
+            &values((0..50).filter(|value| *value != 20 && *value != other)),
+        );
+    }
 }
