@@ -3,6 +3,7 @@
 
 mod installation;
 pub mod memory;
+pub mod mope;
 pub mod plans;
 pub mod postgres;
 mod primitives;
@@ -40,6 +41,8 @@ pub enum Subject {
     /// What encryption costs an application of PostgreSQL (TPC-C, insertions, `pgbench -S`), as processes; not among
     /// `all`.
     Postgres,
+    /// The mOPE paper's evaluation, but for what needs an SQL database; not among `all`.
+    Mope,
 }
 
 /// Arguments of `arras lab bench`.
@@ -54,6 +57,12 @@ pub struct BenchArguments {
     /// Of plans: documents in the collection.
     #[arg(long, default_value_t = 200_000)]
     pub documents: usize,
+    /// Of mope: values of the largest tree.
+    #[arg(long, default_value_t = 100_000)]
+    pub values: usize,
+    /// Of mope: a Python that has the package `pyope`, to be measured in the same run.
+    #[arg(long, value_name = "PYTHON")]
+    pub pyope: Option<PathBuf>,
     /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
     /// round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
@@ -83,6 +92,8 @@ impl BenchArguments {
             seed,
             megabytes: 200,
             documents: 200_000,
+            values: 100_000,
+            pyope: None,
             json: false,
             before: None,
             rounds: 3,
@@ -166,6 +177,8 @@ mod tests {
             before: None,
             megabytes: 200,
             documents: 200_000,
+            values: 1000,
+            pyope: None,
             rounds: 1,
         };
         let measured = run(&arguments, &|_| {});

@@ -1,5 +1,6 @@
 //! `arras lab bench`.
 
+mod mope;
 mod plans;
 
 use super::{Failure, print, table};
@@ -24,6 +25,9 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
     if arguments.subject == Subject::Postgres {
         return of_postgres(arguments);
+    }
+    if arguments.subject == Subject::Mope {
+        return mope::run(arguments);
     }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
