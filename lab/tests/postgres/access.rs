@@ -139,6 +139,75 @@ async fn the_database_is_verified_unless_the_url_says_otherwise() {
     assert!(Upstream::parse("postgres://db.example/x?sslmode=prefer", None).is_err());
 }
 
+/// Each way in which a database asks for a password, of the right one and of another.
+#[tokio::test]
+async fn the_database_may_ask_for_its_password_in_each_way() {
+    for (method, encryption) in
+        [("md5", "md5"), ("password", "md5"), ("password", "scram-sha-256"), ("md5", "scram-sha-256")]
+    {
+        let server = PrivatePostgres::start_with(&Settings {
+            settings: vec![("password_encryption".into(), encryption.into())],
+            access: Some(format!("local all all trust\nhost all all 127.0.0.1/32 {method}\n")),
+            files: Vec::new(),
+        })
+        .unwrap();
+        let mut set = server.command("psql");
+        let local = format!("host={} port={} user=postgres", server.socket_folder().display(), server.port());
+        set.args(["-Xc", "ALTER USER postgres PASSWORD 'up stream'", &local]);
+        assert!(outputs(set).0);
+        for (password, code) in [("up%20stream", None), ("down", Some("08004")), ("", Some("08001"))] {
+            let upstream = format!("postgres://postgres:{password}@127.0.0.1:{}/postgres", server.port());
+            let upstream = upstream.replace(":@", "@");
+            let proxy = Proxy::with(&upstream, Access::new(None, None), Options::default());
+            let connected = tokio_postgres::connect(&proxy.uri("postgres"), NoTls).await;
+            let found = connected.as_ref().err().map(|error| error.code().unwrap().code().to_owned());
+            assert_eq!(found.as_deref(), code, "{method}, stored as {encryption}: {password:?}");
+        }
+    }
+}
+
+/// A connection that says nothing is closed after its time, and few are waited for at a time.
+#[test]
+fn who_does_not_say_who_it_is_does_not_stay() {
+    let server = PrivatePostgres::start().unwrap();
+    let uri = server.uri("postgres");
+    let options = Options { opening: std::time::Duration::from_millis(50), ..Options::default() };
+    let proxy = Proxy::with(&uri, Access::new(None, None), options);
+    let mut answer = Vec::new();
+    for said in [&b""[..], &[0, 0, 0, 80], &[0, 0, 0, 8, 4, 210, 22, 47]] {
+        let mut stream = TcpStream::connect(proxy.address).unwrap();
+        stream.write_all(said).unwrap();
+        stream.read_to_end(&mut answer).unwrap();
+    }
+    // Asked for TLS, the proxy has said that it has none.
+    assert_eq!(answer, b"N");
+    let hour = std::time::Duration::from_secs(3600);
+    let options = Options { opening: hour, opening_max: 2, ..Options::default() };
+    let proxy = Proxy::with(&uri, Access::new(None, None), options);
+    let waiting = [(); 2].map(|()| {
+        let mut stream = TcpStream::connect(proxy.address).unwrap();
+        // Its answer says that the proxy waits for more.
+        stream.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        stream
+    });
+    let mut third = TcpStream::connect(proxy.address).unwrap();
+    assert_eq!(third.read(&mut [0]).unwrap(), 0);
+    drop(waiting);
+    // There is room again as soon as the proxy has seen that they are gone.
+    while !matches!(try_startup(&proxy), Some(b'R')) {}
+}
+
+fn try_startup(proxy: &Proxy) -> Option<u8> {
+    let mut stream = TcpStream::connect(proxy.address).ok()?;
+    let mut begin = bytes::BytesMut::new();
+    postgres_protocol::message::frontend::startup_message([("user", "postgres")], &mut begin).ok()?;
+    stream.write_all(&begin).ok()?;
+    let mut first = [0];
+    stream.read_exact(&mut first).ok()?;
+    Some(first[0])
+}
+
 /// Bytes that no client of PostgreSQL sends.
 #[test]
 fn what_does_not_speak_the_protocol_is_cut_off() {

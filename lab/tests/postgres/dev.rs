@@ -63,6 +63,13 @@ impl Dev {
         (self.child, self.address) = Self::spawn(&self.directory, &server.uri(database));
     }
 
+    /// The most memory that the process has had, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// How a client connects.
     pub(crate) fn uri(&self, database: &str) -> String {
         format!("postgres://postgres@{}/{database}", self.address)

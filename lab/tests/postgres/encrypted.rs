@@ -19,7 +19,7 @@ memo = { id = "3e1f5b6c7d809a2b", type = "text" }
 
 const CREATE: &str = "CREATE TABLE people (id int PRIMARY KEY, name text, salary int, memo text)";
 
-async fn rows(client: &Client, text: &str) -> Vec<Vec<Option<String>>> {
+pub(crate) async fn rows(client: &Client, text: &str) -> Vec<Vec<Option<String>>> {
     let messages = client.simple_query(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
     let row = |message| match message {
         SimpleQueryMessage::Row(row) => {
@@ -30,7 +30,7 @@ async fn rows(client: &Client, text: &str) -> Vec<Vec<Option<String>>> {
     messages.into_iter().filter_map(row).collect()
 }
 
-fn texts(rows: &[&[&str]]) -> Vec<Vec<Option<String>>> {
+pub(crate) fn texts(rows: &[&[&str]]) -> Vec<Vec<Option<String>>> {
     let text = |text: &&str| (*text != "NULL").then(|| (*text).to_owned());
     rows.iter().map(|row| row.iter().map(text).collect()).collect()
 }
@@ -151,17 +151,83 @@ async fn what_cannot_be_read_is_refused_and_a_value_outside_its_type_is_an_error
     assert!(rows(&client, "SELECT name FROM people").await.is_empty());
 }
 
+/// The session goes on, and a transaction fails as it does with PostgreSQL's own errors.
 #[tokio::test]
-async fn another_key_opens_nothing_and_the_session_ends_with_the_reason() {
+async fn a_value_that_does_not_open_is_an_error_of_its_statement() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    client
+        .batch_execute("INSERT INTO people (id, name) VALUES (1, 'Ann'), (2, 'Bob'), (3, 'Cid')")
+        .await
+        .unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct
+        .batch_execute("UPDATE people SET name = set_byte(name, 20, 255 - get_byte(name, 20)) WHERE id = 2")
+        .await
+        .unwrap();
+    let damaged = "SELECT name FROM people ORDER BY id";
+    let error = client.simple_query(damaged).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "XX001", "{error:?}");
+    let out = client.copy_out("COPY (SELECT name FROM people ORDER BY id) TO STDOUT").await.unwrap();
+    let error = out.try_collect::<Vec<Bytes>>().await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "XX001", "{error:?}");
+    // In both protocols, with more sent behind it, and what is not damaged is read.
+    let select = client.prepare("SELECT name FROM people WHERE id = $1").await.unwrap();
+    let (one, two, three) = tokio::join!(
+        client.query(&select, &[&1]),
+        client.query(&select, &[&2]),
+        client.query(&select, &[&3])
+    );
+    assert_eq!(one.unwrap()[0].get::<_, String>(0), "Ann");
+    assert_eq!(two.unwrap_err().code().unwrap().code(), "XX001");
+    assert_eq!(three.unwrap()[0].get::<_, String>(0), "Cid");
+    // A transaction has failed with it, whatever the database thinks of that.
+    client.batch_execute("BEGIN; INSERT INTO people (id) VALUES (9)").await.unwrap();
+    assert!(client.query(&select, &[&2]).await.is_err());
+    let after = client.simple_query("INSERT INTO people (id) VALUES (10)").await.unwrap_err();
+    assert_eq!(after.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(rows(&client, "SELECT count(*) FROM people WHERE id > 3").await, texts(&[&["0"]]));
+    client.batch_execute("BEGIN; SAVEPOINT s").await.unwrap();
+    assert!(client.simple_query(damaged).await.is_err());
+    client.batch_execute("ROLLBACK TO s; INSERT INTO people (id) VALUES (11); COMMIT").await.unwrap();
+    assert_eq!(rows(&client, "SELECT id FROM people WHERE id > 3").await, texts(&[&["11"]]));
+    // So it is where an UPDATE computes with it.
+    let computed =
+        client.simple_query("UPDATE people SET name = name || '!' WHERE id < 4").await.unwrap_err();
+    assert_eq!(computed.code().unwrap().code(), "XX001");
+    assert_eq!(rows(&client, "SELECT name FROM people WHERE id = 1").await, texts(&[&["Ann"]]));
+    // Under another key nothing opens.
+    let other = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&other.uri("postgres")).await;
+    let error = client.simple_query("SELECT name FROM people").await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "XX001", "{error:?}");
+    assert_eq!(
+        rows(&client, "SELECT id FROM people WHERE id < 3 ORDER BY id").await,
+        texts(&[&["1"], &["2"]])
+    );
+}
+
+/// A row of more than the proxy takes in one piece, and a sum outside its type.
+#[tokio::test]
+async fn what_is_too_large_is_an_error_of_its_statement() {
     let server = PrivatePostgres::start().unwrap();
     let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
     let client = connect(&proxy.uri("postgres")).await;
     client.batch_execute(CREATE).await.unwrap();
     client.batch_execute("INSERT INTO people (id, name) VALUES (1, 'Ann')").await.unwrap();
-    let other = Proxy::encrypting(&server, SCHEMA, &Keys::default());
-    let client = connect(&other.uri("postgres")).await;
-    let error = client.simple_query("SELECT name FROM people").await.unwrap_err();
-    assert_eq!(error.code().unwrap().code(), "XX001", "{error:?}");
+    // 40 MB are 80 MB in the hexadecimal digits of a simple query.
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("UPDATE people SET memo = decode(repeat('00', 40000000), 'hex')").await.unwrap();
+    client.batch_execute("BEGIN").await.unwrap();
+    let error = client.simple_query("SELECT memo FROM people").await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "54000", "{error:?}");
+    let after = client.simple_query("SELECT name FROM people").await.unwrap_err();
+    assert_eq!(after.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(rows(&client, "SELECT name FROM people").await, texts(&[&["Ann"]]));
 }
 
 #[tokio::test]

@@ -51,6 +51,25 @@ impl Catalog {
         Self { shown: true, ..self }
     }
 
+    /// The catalogue with the defaults of its columns opened. One that cannot be opened stays sealed: it can be replaced.
+    pub(crate) fn with_defaults(mut self, open: impl Fn(&Arc<Encryption>, &str) -> Option<String>) -> Self {
+        for table in self.tables.values_mut() {
+            let is_sealed = |column: &Column| matches!(column.default, Some(Constant::Sealed(_)));
+            if !table.columns.iter().any(is_sealed) {
+                continue;
+            }
+            for column in &mut Arc::make_mut(table).columns {
+                if let (Some(encryption), Some(Constant::Sealed(sealed))) =
+                    (&column.encryption, &column.default)
+                    && let Some(opened) = open(encryption, sealed)
+                {
+                    column.default = Some(Constant::Opened(opened));
+                }
+            }
+        }
+        self
+    }
+
     /// Are there views of the database's catalogue without terms?
     pub(crate) fn is_shown(&self) -> bool {
         self.shown
@@ -86,6 +105,13 @@ impl Catalog {
         let mut named = self.tables.values().filter(|table| table.name == name);
         let first = named.clone().find(|table| table.is_encrypted());
         first.or_else(|| named.clone().find(|table| table.schema == "public")).or_else(|| named.next())
+    }
+
+    /// The default of the column of an id.
+    pub(crate) fn default_of(&self, id: [u8; 8]) -> Option<&Constant> {
+        let columns = self.tables.values().flat_map(|table| &table.columns);
+        let mut found = columns.filter(|column| column.encryption.as_ref().is_some_and(|of| of.id == id));
+        found.next()?.default.as_ref()
     }
 
     /// Is a table of that name declared, there or not?
@@ -127,6 +153,19 @@ pub struct Column {
     pub name: String,
     /// How it is encrypted, if it is.
     pub encryption: Option<Arc<Encryption>>,
+    /// What PostgreSQL calls the type of what is stored.
+    pub stored: String,
+    /// What an encrypted column holds where a statement gives it nothing. PostgreSQL keeps it sealed.
+    pub default: Option<Constant>,
+}
+
+/// A constant of an encrypted column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constant {
+    /// As PostgreSQL keeps it: the constant of SQL that the sealed value is.
+    Sealed(String),
+    /// In the text format of the column's type.
+    Opened(String),
 }
 
 /// How a column is encrypted.

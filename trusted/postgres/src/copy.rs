@@ -9,8 +9,8 @@ use crate::plan::CopyFormat;
 /// A row: its fields, none for NULL.
 pub type Row = Vec<Option<String>>;
 
-/// Longest row that is held, in bytes: PostgreSQL's own limit of a field.
-const MAX_ROW_BYTES: usize = 1 << 30;
+/// Longest row that is held, in bytes: that of the longest message.
+const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 
 /// Reads rows from pieces of a stream. It holds the row that is not complete, and no other.
 #[derive(Debug)]
@@ -44,10 +44,16 @@ impl RowReader {
         }
     }
 
+    /// Bytes that are held of a row that has not ended.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// The rows that a piece of the stream completes.
     ///
     /// # Errors
-    /// A row that has other columns, is not UTF-8, or is longer than any that PostgreSQL takes; with the number of its line.
+    /// A row that has other columns, is not UTF-8, with the number of its line; 54000: one that is too long.
     pub fn read(&mut self, piece: &[u8]) -> Result<Vec<Row>, SqlError> {
         if self.ended {
             return Ok(Vec::new());
@@ -69,7 +75,8 @@ impl RowReader {
         self.held.drain(..start.min(self.held.len()));
         self.looked -= start.min(self.looked);
         if self.held.len() > MAX_ROW_BYTES {
-            return Err(self.wrong("a row is too long"));
+            let text = format!("a row of COPY is longer than the proxy takes ({MAX_ROW_BYTES} bytes)");
+            return Err(SqlError::new("54000", text));
         }
         Ok(rows)
     }

@@ -7,6 +7,7 @@
 
 use crate::catalog::Encryption;
 use crate::error::SqlError;
+use crate::named::Naming;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct Planned {
     pub span: Range<usize>,
     /// What is done with it.
     pub action: Action,
+    /// What it does to what the session has named in SQL, once it is complete.
+    pub naming: Option<Naming>,
 }
 
 /// What is done with a statement.
@@ -191,16 +194,19 @@ pub enum Program {
 /// Statements one after another, in the client's transaction or one of their own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// The statements; none has values.
+    /// The statements. Values are written into their texts, as PostgreSQL takes no parameters in them.
     pub steps: Vec<Rewritten>,
     /// The one whose tag and notices the client is answered with, by its index.
     pub answer: usize,
 }
 
 /// `UPDATE t SET c = c + 1`: rows are read under their locks, new values computed, and written, in one transaction.
+/// `INSERT INTO t SELECT ...`: rows are read, opened, sealed anew and written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recompute {
-    /// Reads what is computed with, and last each row's `ctid`; locks the rows.
+    /// What is done with each row.
+    pub verb: Verb,
+    /// Reads what is computed with, and for an `UPDATE` last each row's `ctid`; an `UPDATE`'s locks the rows.
     pub read: Rewritten,
     /// What is computed of each row.
     pub computed: Vec<Computation>,
@@ -208,6 +214,26 @@ pub struct Recompute {
     /// the statement returns of the row. A client's parameter may be used by both statements, by one, or by what is computed:
     /// its type is that of the one that knows it.
     pub write: Rewritten,
+}
+
+/// What a program does with the rows that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `UPDATE`
+    Update,
+    /// `INSERT`
+    Insert,
+}
+
+impl Verb {
+    /// What `CommandComplete` says before the number of rows.
+    #[must_use]
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Update => "UPDATE",
+            Self::Insert => "INSERT 0",
+        }
+    }
 }
 
 /// A value computed from a row and constants.

@@ -9,8 +9,11 @@ mod edits;
 mod expression;
 mod foreseen;
 mod from;
+mod insert;
+mod insert_rows;
 mod layout;
 mod mention;
+mod naming;
 mod recompute;
 mod scope;
 mod select;
@@ -22,9 +25,11 @@ pub(crate) mod tests;
 mod write;
 
 pub(crate) use mention::Sensitive;
+pub(crate) use naming::may_be_in as may_name;
 
 use crate::catalog::Catalog;
 use crate::error::SqlError;
+use crate::named::Named;
 use crate::plan::{Action, Planned};
 use crate::text::{Lexemes, statements};
 use std::borrow::Cow;
@@ -35,25 +40,42 @@ use std::borrow::Cow;
 /// The text is not made of tokens: nothing of it is run. What is wrong with one statement is that statement's
 /// [`Action::Refused`].
 pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
+    plan_in(text, catalog, &Named::default())
+}
+
+/// The same in a session that has named statements and cursors.
+pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Vec<Planned>, SqlError> {
     let sensitive = catalog.sensitive();
-    if !sensitive.may_be_in(text, catalog.is_shown()) {
-        return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged }]);
+    let about_names = !named.is_empty() && may_name(text);
+    if !about_names && !sensitive.may_be_in(text, catalog.is_shown()) {
+        return Ok(vec![Planned { span: 0..text.len(), action: Action::Unchanged, naming: None }]);
     }
-    // Tables as they are when a statement is run: those that the text makes before are there.
-    let mut catalog = Cow::Borrowed(catalog);
-    let mut plan_one = |statement: Lexemes| {
-        let action = match sensitive.mention(&statement) {
-            None if catalog.is_shown() => shown::plan(text, &statement, &catalog),
-            None => Ok(Action::Unchanged),
-            Some(at) => {
-                let action = statement::plan(text, &statement, &catalog, at);
-                if let Some(table) = foreseen::table(text, &statement, &catalog, at) {
-                    catalog.to_mut().add(table);
-                }
-                action
-            }
+    // Tables and names as they are when a statement is run: what the text makes before is there.
+    let (mut catalog, mut named) = (Cow::Borrowed(catalog), named.clone());
+    let mut planned = Vec::new();
+    for statement in statements(text)? {
+        let outcome = match naming::plan(text, &statement, &catalog, &named) {
+            Ok(None) => plan_one(text, &statement, &mut catalog).map(|action| (action, None)),
+            Ok(Some(found)) => Ok(found),
+            Err(error) => Err(error),
         };
-        Planned { span: statement.span(), action: action.unwrap_or_else(Action::Refused) }
-    };
-    Ok(statements(text)?.into_iter().map(&mut plan_one).collect())
+        let (action, naming) = outcome.unwrap_or_else(|error| (Action::Refused(error), None));
+        naming.iter().for_each(|naming| named.apply(naming));
+        planned.push(Planned { span: statement.span(), action, naming });
+    }
+    Ok(planned)
+}
+
+fn plan_one(text: &str, statement: &Lexemes, catalog: &mut Cow<'_, Catalog>) -> Result<Action, SqlError> {
+    match catalog.sensitive().mention(statement) {
+        None if catalog.is_shown() => shown::plan(text, statement, catalog),
+        None => Ok(Action::Unchanged),
+        Some(at) => {
+            let action = statement::plan(text, statement, catalog, at);
+            if let Some(table) = foreseen::table(text, statement, catalog, at) {
+                catalog.to_mut().add(table);
+            }
+            action
+        }
+    }
 }

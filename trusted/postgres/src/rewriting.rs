@@ -75,7 +75,10 @@ impl Rewriting {
             let texts: Option<Vec<String>> = row.into_iter().collect();
             texts.and_then(|texts| texts.try_into().ok())
         };
-        Catalog::read(Arc::clone(&self.schema), rows.into_iter().filter_map(row))
+        let read = Catalog::read(Arc::clone(&self.schema), rows.into_iter().filter_map(row))?;
+        Ok(read.with_defaults(|encryption, sealed| {
+            crate::values::open_constant(encryption, sealed, &*self.columns)
+        }))
     }
 }
 

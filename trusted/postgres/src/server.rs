@@ -23,14 +23,13 @@ use tokio::time::timeout;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long what was sent to a client may stay unacknowledged: it is gone then.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
-/// Connections that have not said yet who they are, at most.
-const OPENING_MAX: usize = 1024;
-
 /// Bounds of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Most sessions at a time; one more is refused as PostgreSQL refuses it.
     pub connections_max: usize,
+    /// Most connections at a time that have not said yet who they are; one more is closed without a word.
+    pub opening_max: usize,
     /// How long a client may take to say who it is and to prove it: PostgreSQL's `authentication_timeout`.
     pub opening: Duration,
     /// How long a stop waits for statements under way.
@@ -39,7 +38,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections_max: 1000, opening: Duration::from_secs(60), stop_grace: Duration::from_secs(10) }
+        Self {
+            connections_max: 1000,
+            opening_max: 1024,
+            opening: Duration::from_secs(60),
+            stop_grace: Duration::from_secs(10),
+        }
     }
 }
 
@@ -72,7 +76,7 @@ impl Server {
         rewriting: Option<Arc<Rewriting>>,
     ) -> Self {
         let room = Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS));
-        let opening = Semaphore::new(OPENING_MAX);
+        let opening = Semaphore::new(options.opening_max.min(Semaphore::MAX_PERMITS));
         let shared =
             Shared { upstream, access, options, rewriting, sessions: Cancellable::default(), room, opening };
         Self { shared: Arc::new(shared), stop: watch::Sender::new(false) }

@@ -12,6 +12,7 @@ mod programs;
 mod reading;
 mod requests;
 mod rewritten;
+mod sequence;
 mod settings;
 
 use crate::cancel::Entered;
@@ -60,6 +61,12 @@ struct Note {
     undo: Option<Undo>,
 }
 
+/// Since the client was told of an error that the database knows nothing of.
+struct KeepingBack {
+    /// The database's transaction has been made to fail, too.
+    followed: bool,
+}
+
 /// What both ways know.
 struct State {
     pipeline: Pipeline<Note>,
@@ -70,6 +77,10 @@ struct State {
     /// Tables were made or changed by this session, in the transaction under way, and since it looked at them last.
     changing_tables: bool,
     changed_tables: bool,
+    /// The client was told of an error that the database knows nothing of: replies are kept back until it waits for more.
+    keeping_back: Option<KeepingBack>,
+    /// It was told that its transaction has failed, and the database does not know that yet.
+    failed_here: bool,
     /// The client has said that it ends the session.
     terminated: bool,
     /// The database has said that it does.
@@ -129,6 +140,8 @@ impl Shared {
             status: b'I',
             changing_tables: false,
             changed_tables: false,
+            keeping_back: None,
+            failed_here: false,
             terminated: false,
             fatal: false,
             waiting: false,

@@ -328,6 +328,19 @@ impl Output {
     }
 }
 
+/// Opens a sealed value that stands in SQL as a constant, the default of a column, to its type's text format. None: it is no
+/// such constant, or was not sealed for the column.
+pub(crate) fn open_constant(
+    encryption: &Arc<Encryption>,
+    constant: &str,
+    columns: &dyn Columns,
+) -> Option<String> {
+    let digits = constant.strip_prefix('\'')?.strip_suffix("'::bytea")?;
+    let sealed = Output::Sealed(encryption.clone());
+    let opened = sealed.open(Some(digits.as_bytes()), false, false, columns).ok()??;
+    String::from_utf8(opened).ok()
+}
+
 fn not_sealed(encryption: &Encryption) -> SqlError {
     SqlError::new(
         sqlstate::DATA_CORRUPTED,

@@ -1,8 +1,10 @@
 //! One side of a comparison, and what of a reply is compared.
 
 use super::RandomSchema;
+use super::parameters::{Parameter, Raw};
 use super::statements::Statement;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use futures_util::TryStreamExt;
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// Names of columns, rows as text, and the count of the command's tag.
 type Result = (Vec<String>, Vec<Vec<Option<String>>>, u64);
@@ -22,9 +24,9 @@ impl Reply {
         matches!(self, Self::Failed(code, _) if code == "40001")
     }
 
-    /// An error that one row's values are the cause of: out of range, or against a constraint.
+    /// An error that one row's values are the cause of (out of range, or against a constraint), or a lock on it.
     pub(crate) fn is_of_a_row(&self) -> bool {
-        matches!(self, Self::Failed(code, _) if code == "22003" || code.starts_with("23"))
+        matches!(self, Self::Failed(code, _) if code == "22003" || code == "55P03" || code.starts_with("23"))
     }
 
     pub(crate) fn is_error(&self) -> bool {
@@ -44,6 +46,11 @@ pub(crate) fn comparable(reply: &Reply, is_ordered: bool) -> Reply {
         }
         Reply::Failed(code, _) => Reply::Failed(code.clone(), String::new()),
     }
+}
+
+fn failed(text: &str, error: &Error) -> Reply {
+    let said = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error:?}"));
+    Reply::Failed(said.code().code().to_owned(), said.message().to_owned())
 }
 
 /// Connections to one database, directly or through the proxy.
@@ -83,16 +90,16 @@ impl Side {
         }
     }
 
-    /// Runs a text on one of the connections: by the simple protocol, or prepared without parameters.
+    /// Runs a text on one of the connections.
     pub(crate) async fn ask(&mut self, at: usize, statement: &Statement) -> Reply {
+        if let Some(bound) = &statement.bound {
+            return self.ask_bound(at, &statement.text, bound).await;
+        }
         let client = &self.clients[at];
         let result = client.simple_query(&statement.text).await;
         let messages = match result {
             Ok(messages) => messages,
-            Err(error) => {
-                let said = error.as_db_error().unwrap_or_else(|| panic!("{}: {error:?}", statement.text));
-                return Reply::Failed(said.code().code().to_owned(), said.message().to_owned());
-            }
+            Err(error) => return failed(&statement.text, &error),
         };
         let mut results = Vec::new();
         let (mut names, mut rows) = (Vec::new(), Vec::new());
@@ -111,5 +118,40 @@ impl Side {
             }
         }
         Reply::Done(results)
+    }
+
+    /// Prepares a text, binds parameters and runs it; types of parameters and columns are compared, too, and values as they
+    /// come in binary.
+    async fn ask_bound(&self, at: usize, text: &str, bound: &[Parameter]) -> Reply {
+        let client = &self.clients[at];
+        let prepared = match client.prepare(text).await {
+            Ok(prepared) => prepared,
+            Err(error) => return failed(text, &error),
+        };
+        // Beside an integer constant in a list PostgreSQL takes a parameter for an integer, too, where the proxy takes it for
+        // a value of the column.
+        let comparable = !text.contains(" IN (");
+        let types = prepared.params().iter().filter(|_| comparable).map(|ty| format!("${}", ty.oid()));
+        let columns =
+            prepared.columns().iter().map(|column| format!("{}: {}", column.name(), column.type_().oid()));
+        let names = types.chain(columns).collect();
+        let rows = match client.query_raw(&prepared, bound.iter().cloned()).await {
+            Ok(rows) => rows,
+            Err(error) => return failed(text, &error),
+        };
+        let mut rows = std::pin::pin!(rows);
+        let mut found = Vec::new();
+        loop {
+            match rows.try_next().await {
+                Ok(Some(row)) => {
+                    found.push(
+                        (0..row.len()).map(|at| row.get::<_, Option<Raw>>(at).map(|raw| raw.0)).collect(),
+                    );
+                }
+                Ok(None) => break,
+                Err(error) => return failed(text, &error),
+            }
+        }
+        Reply::Done(vec![(names, found, rows.rows_affected().unwrap_or_default())])
     }
 }

@@ -92,6 +92,7 @@ pub(crate) struct Column {
     pub(crate) operations: Operations,
     pub(crate) is_unique: bool,
     pub(crate) not_null: bool,
+    pub(crate) default: Option<&'static str>,
 }
 
 /// A random table; each has a plain key `id` besides its columns.
@@ -177,6 +178,7 @@ impl Table {
                     operations,
                     is_unique: comparable && choices.percent(10),
                     not_null: choices.percent(20),
+                    default: choices.percent(25).then(|| *choices.one(ty.values)),
                 }
             })
             .collect();
@@ -188,7 +190,8 @@ impl Table {
         for column in &self.columns {
             let unique = if column.is_unique { " UNIQUE" } else { "" };
             let not_null = if column.not_null { " NOT NULL" } else { "" };
-            let _ = write!(text, ", {} {}{not_null}{unique}", column.name, column.ty.name);
+            let default = column.default.map(|value| format!(" DEFAULT {value}")).unwrap_or_default();
+            let _ = write!(text, ", {} {}{not_null}{unique}{default}", column.name, column.ty.name);
         }
         text.push(')');
         text

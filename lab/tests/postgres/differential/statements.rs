@@ -1,21 +1,25 @@
 //! Random statements that the declared operations allow.
 
+use super::parameters::{self, Parameter};
 use super::schema::{Column, Operations, RandomSchema, Table};
-use super::{Choices, Reply};
+use super::{Choices, Reply, forms};
 
 /// Keys that rows are given: few, so that statements meet.
-const KEYS: usize = 40;
+pub(super) const KEYS: usize = 40;
 
 /// A statement, and whether the order of its rows is determined.
+#[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) text: String,
     pub(crate) is_ordered: bool,
+    /// By the extended protocol, with these for its parameters.
+    pub(crate) bound: Option<Vec<Parameter>>,
 }
 
 impl Statement {
     /// Ends a transaction, if there is one.
     pub(crate) fn rollback() -> Self {
-        Self { text: "ROLLBACK".into(), is_ordered: false }
+        Self { text: "ROLLBACK".into(), is_ordered: false, bound: None }
     }
 }
 
@@ -25,31 +29,50 @@ pub(crate) struct Connection {
     in_transaction: bool,
     savepoints: usize,
     pending: Option<bool>,
+    /// The transaction has failed: nothing runs in it any more.
+    failed: bool,
 }
 
 impl Connection {
     /// What the last statement came to.
     pub(crate) fn saw(&mut self, reply: &Reply) {
-        if let (Some(begins), false) = (self.pending.take(), reply.is_error()) {
+        let ended = self.pending.take();
+        if let (Some(begins), false) = (ended, reply.is_error()) {
             self.in_transaction = begins;
             self.savepoints = 0;
+            self.failed = false;
         }
+        self.failed |= self.in_transaction && reply.is_error();
     }
 
     /// The next statement.
     pub(crate) fn next(&mut self, choices: &mut Choices, schema: &RandomSchema) -> Statement {
+        if self.failed && choices.percent(40) {
+            self.pending = Some(false);
+            return unordered("ROLLBACK".to_owned());
+        }
         let table = choices.one(&schema.tables);
-        let text = match choices.below(100) {
-            0..=24 => insert(choices, table),
-            25..=39 => update(choices, table),
-            40..=46 => delete(choices, table),
-            47..=54 => return self.control(choices),
-            55..=61 => return unordered(join(choices, schema)),
-            62..=74 => return unordered(grouped(choices, table)),
-            75..=87 => return unordered(select(choices, table)),
-            _ => return Statement { text: ordered_select(choices, table), is_ordered: true },
+        let (text, is_ordered) = match choices.below(100) {
+            0..=19 => (insert(choices, table), false),
+            20..=33 => (update(choices, table), false),
+            34..=39 => (delete(choices, table), false),
+            40..=47 => return self.control(choices),
+            48..=53 => (join(choices, schema), false),
+            54..=63 => (grouped(choices, table), false),
+            64..=72 => (select(choices, table), false),
+            73..=81 => (ordered_select(choices, table), true),
+            82..=87 => (forms::insert_select(choices, table), false),
+            88..=91 => (forms::computed(choices, table), true),
+            92..=94 => (forms::nested(choices, schema), false),
+            // Several statements and what has parameters of its own go as one text.
+            95 | 96 => return forms::cursor(choices, table),
+            97 => return forms::prepared(choices, table),
+            _ => {
+                let several = format!("{}; {}", update(choices, table), ordered_select(choices, table));
+                return Statement { text: parameters::as_text(&several), is_ordered: false, bound: None };
+            }
         };
-        unordered(text)
+        parameters::statement(choices, &text, is_ordered)
     }
 
     fn control(&mut self, choices: &mut Choices) -> Statement {
@@ -68,23 +91,33 @@ impl Connection {
 }
 
 fn unordered(text: String) -> Statement {
-    Statement { text, is_ordered: false }
+    Statement { text, is_ordered: false, bound: None }
 }
 
-/// A constant for a column, NULL now and then.
+/// A constant for a column, NULL or its default now and then.
 fn value(choices: &mut Choices, column: &Column) -> String {
-    if choices.percent(10) { "NULL".into() } else { constant(choices, column) }
+    match choices.below(20) {
+        0 => "NULL".into(),
+        1 => "DEFAULT".into(),
+        _ => constant(choices, column),
+    }
 }
 
-fn constant(choices: &mut Choices, column: &Column) -> String {
-    (*choices.one(column.ty.values)).to_owned()
+/// A constant, marked as one that may become a parameter.
+pub(super) fn constant(choices: &mut Choices, column: &Column) -> String {
+    let constant: &&str = choices.one(column.ty.values);
+    parameters::marked(constant)
 }
 
 fn insert(choices: &mut Choices, table: &Table) -> String {
-    let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    // What is not named has its default.
+    let omitted = choices.below(2 * table.columns.len());
+    let given =
+        || table.columns.iter().enumerate().filter(|(at, _)| *at != omitted).map(|(_, column)| column);
+    let names: Vec<&str> = given().map(|column| column.name.as_str()).collect();
     let rows: Vec<String> = (0..1 + choices.below(3))
         .map(|_| {
-            let values: Vec<String> = table.columns.iter().map(|column| value(choices, column)).collect();
+            let values: Vec<String> = given().map(|column| value(choices, column)).collect();
             format!("({}, {})", choices.below(KEYS), values.join(", "))
         })
         .collect();
@@ -101,7 +134,7 @@ fn insert(choices: &mut Choices, table: &Table) -> String {
     text + returning(choices)
 }
 
-fn returning(choices: &mut Choices) -> &'static str {
+pub(super) fn returning(choices: &mut Choices) -> &'static str {
     if choices.percent(25) { " RETURNING *" } else { "" }
 }
 
@@ -131,7 +164,7 @@ fn delete(choices: &mut Choices, table: &Table) -> String {
 }
 
 /// A condition of a nesting depth.
-fn condition(choices: &mut Choices, table: &Table, depth: usize) -> String {
+pub(super) fn condition(choices: &mut Choices, table: &Table, depth: usize) -> String {
     if depth > 0 && choices.percent(40) {
         let (one, other) = (condition(choices, table, depth - 1), condition(choices, table, depth - 1));
         return match choices.below(3) {
@@ -195,7 +228,7 @@ fn select(choices: &mut Choices, table: &Table) -> String {
 }
 
 /// Its order is total: the key is the last term.
-fn ordered_select(choices: &mut Choices, table: &Table) -> String {
+pub(super) fn ordered_select(choices: &mut Choices, table: &Table) -> String {
     let ordered: Vec<&Column> = table
         .columns
         .iter()

@@ -1,17 +1,18 @@
 //! The catalogue as it is read from the database, and whether what is declared fits what is there.
 
-use super::{Catalog, Column, EQUALITY_SUFFIX, ORDER_SUFFIX, Table};
+use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reads the columns of all tables and views, four texts a row: schema, table, column, type; by their order. Of the schema
-/// `arras` only what says whether the catalogue's views are there.
+/// Reads the columns of all tables and views, five texts a row: schema, table, column, type, and the default of what may be
+/// sealed, or nothing; by their order. Of the schema `arras` only what says whether the catalogue's views are there.
 pub const COLUMNS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
-    pg_catalog.format_type(a.atttypid, a.atttypmod) \
+    pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
+    LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.atttypid = 17 \
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped \
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
     AND (n.nspname <> 'arras' OR c.relname = 'shown_column') \
@@ -25,16 +26,23 @@ const SEALED_TYPE: &str = "bytea";
 const EQUALITY_TYPE: &str = "bytea";
 const ORDER_TYPE: &str = "bigint";
 
+/// A column as it is stored.
+struct Stored {
+    name: String,
+    kind: String,
+    default: String,
+}
+
 impl Catalog {
     /// The catalogue of what [`COLUMNS`] gives.
     ///
     /// # Errors
     /// A declared column is there and is not laid out as declared; one is laid out as an encrypted one and not declared.
     /// A column that is declared and not there may be added yet.
-    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 4]>) -> Result<Self, SqlError> {
-        let mut tables: BTreeMap<(String, String), Vec<(String, String)>> = BTreeMap::new();
-        for [schema, table, column, kind] in rows {
-            tables.entry((schema, table)).or_default().push((column, kind));
+    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 5]>) -> Result<Self, SqlError> {
+        let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
+        for [schema, table, name, kind, default] in rows {
+            tables.entry((schema, table)).or_default().push(Stored { name, kind, default });
         }
         let mut found = Vec::with_capacity(tables.len());
         let mut shown = false;
@@ -54,18 +62,23 @@ fn misfit(message: String, hint: &str) -> SqlError {
     SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message).hint(hint)
 }
 
+/// A column's default, as it is stored. Of a plain column none is asked for but a `bytea`'s, which nothing uses.
+fn sealed(default: &str) -> Option<Constant> {
+    (!default.is_empty()).then(|| Constant::Sealed(default.to_owned()))
+}
+
 /// The columns of one table as the application sees them.
 fn logical(
     schema: &Schema,
     in_schema: &str,
     table: &str,
-    columns: &[(String, String)],
+    columns: &[Stored],
 ) -> Result<Vec<Column>, SqlError> {
     let kind_of =
-        |name: &str| columns.iter().find(|(column, _)| column == name).map(|(_, kind)| kind.as_str());
+        |name: &str| columns.iter().find(|column| column.name == name).map(|column| column.kind.as_str());
     let declared = |name: &str| schema.column(in_schema, table, name).cloned();
     let mut found = Vec::new();
-    for (name, kind) in columns {
+    for Stored { name, kind, default } in columns {
         let term = [(EQUALITY_SUFFIX, EQUALITY_TYPE), (ORDER_SUFFIX, ORDER_TYPE)]
             .iter()
             .find_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, *suffix, *kind)));
@@ -120,7 +133,7 @@ fn logical(
                 }
             }
         }
-        found.push(Column { name: name.clone(), encryption });
+        found.push(Column { name: name.clone(), encryption, stored: kind.clone(), default: sealed(default) });
     }
     Ok(found)
 }
@@ -133,7 +146,7 @@ mod tests {
     fn read(columns: &[(&str, &str)]) -> Result<Catalog, SqlError> {
         let schema = "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\", operations = [\"equality\", \"order\"] }\n\
                       d = { id = \"0000000000000002\", type = \"text\" }";
-        let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind].map(str::to_owned);
+        let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, ""].map(str::to_owned);
         Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row))
     }
 
@@ -151,12 +164,12 @@ mod tests {
     #[test]
     fn names_of_the_catalogue_are_replaced_where_there_are_views_of_it() {
         let schema = Arc::new(Schema::parse("[tables.t]\n", "s").unwrap());
-        let planned = |rows: Vec<[String; 4]>| {
+        let planned = |rows: Vec<[String; 5]>| {
             let catalog = Catalog::read(schema.clone(), rows).unwrap();
             crate::plan("SELECT * FROM pg_attribute", &catalog).unwrap()[0].action == crate::Action::Unchanged
         };
         assert!(planned(Vec::new()));
-        assert!(!planned(vec![["arras", "shown_column", "schema_name", "name"].map(str::to_owned)]));
+        assert!(!planned(vec![["arras", "shown_column", "schema_name", "name", ""].map(str::to_owned)]));
     }
 
     #[test]

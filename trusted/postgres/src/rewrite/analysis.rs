@@ -6,6 +6,7 @@
 //! encrypted column in it.
 
 use super::edits::{Edits, compact, parameter_of};
+use super::insert_rows::InsertedRows;
 use super::mention::is_keyword;
 use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
@@ -37,6 +38,8 @@ pub(super) struct Analysis<'a> {
     parameters: BTreeMap<u16, u32>,
     /// What the proxy computes.
     pub(super) computed: Computed,
+    /// The rows of a query that the proxy seals.
+    pub(super) inserted: Option<InsertedRows>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
 }
@@ -74,6 +77,7 @@ impl<'a> Analysis<'a> {
             edits: Edits::default(),
             parameters: BTreeMap::new(),
             computed: Computed::default(),
+            inserted: None,
             common: Vec::new(),
         }
     }

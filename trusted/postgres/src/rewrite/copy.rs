@@ -41,7 +41,7 @@ impl Analysis<'_> {
                 let program = if copy.to {
                     self.table_out(&table, &columns, format)
                 } else {
-                    self.table_in(&table, &columns, format)
+                    self.table_in(&table, &relation, &columns, format)?
                 };
                 Ok(Some(Action::Program(Box::new(program))))
             }
@@ -96,11 +96,26 @@ impl Analysis<'_> {
         Program::CopyOut(CopyOut { read, format })
     }
 
-    fn table_in(&mut self, table: &str, columns: &[RelationColumn], format: CopyFormat) -> Program {
-        let names: Vec<String> = columns
+    fn table_in(
+        &mut self,
+        table: &str,
+        relation: &Relation,
+        columns: &[RelationColumn],
+        format: CopyFormat,
+    ) -> Result<Program, SqlError> {
+        let mut names: Vec<String> = columns
             .iter()
             .flat_map(|column| stored_names(&column.name, column.encryption.as_ref()))
             .collect();
+        // What the rows do not give has its default.
+        let mut defaults = Vec::new();
+        for column in relation.encrypted().filter(|one| columns.iter().all(|other| other.name != one.name)) {
+            let Some(encryption) = &column.encryption else { continue };
+            if let Some(default) = self.default_of(encryption)? {
+                names.extend(stored_names(&column.name, Some(encryption)));
+                defaults.extend(self.stored_pieces(&default, encryption)?);
+            }
+        }
         let mut pieces = vec![Piece::Text(format!("INSERT INTO {table} ({}) VALUES (", names.join(", ")))];
         for (place, column) in columns.iter().enumerate() {
             let forms = match &column.encryption {
@@ -116,9 +131,13 @@ impl Analysis<'_> {
                 pieces.extend(form_pieces(&form, index));
             }
         }
+        for default in defaults {
+            pieces.push(Piece::Text(", ".into()));
+            pieces.extend(default);
+        }
         pieces.push(Piece::Text(")".into()));
         let columns = columns.iter().map(|column| column.encryption.clone()).collect();
-        Program::CopyIn(CopyIn { columns, format, insert: self.rewritten(pieces) })
+        Ok(Program::CopyIn(CopyIn { columns, format, insert: self.rewritten(pieces) }))
     }
 
     /// That the rows pass through the client.

@@ -1,9 +1,13 @@
 //! Tables as a statement leaves them, for the statements behind it in one text: that is planned before any of it is run.
 
+use super::constant::constant;
 use super::statement::parse;
-use crate::catalog::{Catalog, Column, Table};
+use crate::catalog::{Catalog, Column, Constant, Table};
+use crate::plan::Source;
 use crate::text::{Lexemes, fold};
-use sqlparser::ast::{AlterTableOperation, Ident, ObjectName, Statement};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, Expr, Ident, ObjectName, Statement,
+};
 
 /// The declared table that a statement makes or gives columns; none if it does neither.
 pub(super) fn table(text: &str, lexemes: &Lexemes, catalog: &Catalog, mention: usize) -> Option<Table> {
@@ -17,16 +21,22 @@ pub(super) fn table(text: &str, lexemes: &Lexemes, catalog: &Catalog, mention: u
                 return None;
             }
             let table = Table { schema, name, columns: Vec::new() };
-            Some(with(table, create.columns.iter().map(|column| &column.name), catalog))
+            Some(with(table, create.columns.iter(), (lexemes, catalog)))
         }
         Statement::AlterTable(alter) => {
             let (schema, name) = declared(&alter.name, catalog)?;
             let table = Table::clone(catalog.table(Some(&schema), &name)?);
             let added = alter.operations.iter().filter_map(|operation| match operation {
-                AlterTableOperation::AddColumn { column_def, .. } => Some(&column_def.name),
+                AlterTableOperation::AddColumn { column_def, .. } => Some(column_def),
                 _ => None,
             });
-            Some(with(table, added, catalog))
+            let mut table = with(table, added, (lexemes, catalog));
+            for operation in &alter.operations {
+                if let AlterTableOperation::AlterColumn { column_name, op } = operation {
+                    set_default(&mut table, column_name, op, lexemes);
+                }
+            }
+            Some(table)
         }
         _ => None,
     }
@@ -44,13 +54,54 @@ fn declared(name: &ObjectName, catalog: &Catalog) -> Option<(String, String)> {
     }
 }
 
-fn with<'a>(mut table: Table, columns: impl Iterator<Item = &'a Ident>, catalog: &Catalog) -> Table {
-    for column in columns {
-        let name = fold(&column.value, column.quote_style.is_some());
+fn with<'a>(
+    mut table: Table,
+    added: impl Iterator<Item = &'a ColumnDef>,
+    seen: (&Lexemes, &Catalog),
+) -> Table {
+    let (lexemes, catalog) = seen;
+    for definition in added {
+        let name = fold(&definition.name.value, definition.name.quote_style.is_some());
         if table.column(&name).is_none() {
             let encryption = catalog.schema().column(&table.schema, &table.name, &name).cloned();
-            table.columns.push(Column { name, encryption });
+            let stored = if encryption.is_some() {
+                "bytea".to_owned()
+            } else {
+                definition.data_type.to_string().to_lowercase()
+            };
+            let mut options = definition.options.iter();
+            let default = options.find_map(|option| match &option.option {
+                ColumnOption::Default(value) => default_of(lexemes, value),
+                _ => None,
+            });
+            let default = default.filter(|_| encryption.is_some());
+            table.columns.push(Column { name, encryption, stored, default });
         }
     }
     table
+}
+
+/// The constant that a default is.
+fn default_of(lexemes: &Lexemes, value: &Expr) -> Option<Constant> {
+    match constant(lexemes, value)?.source {
+        Source::Constant(Some(text)) => Some(Constant::Opened(text)),
+        Source::Constant(None)
+        | Source::Constants(_)
+        | Source::Parameter(_)
+        | Source::Read(_)
+        | Source::Computed(_) => None,
+    }
+}
+
+/// Sets or drops the default of a column of a table.
+fn set_default(table: &mut Table, column: &Ident, operation: &AlterColumnOperation, lexemes: &Lexemes) {
+    let name = fold(&column.value, column.quote_style.is_some());
+    let default = match operation {
+        AlterColumnOperation::SetDefault { value } => default_of(lexemes, value),
+        AlterColumnOperation::DropDefault => None,
+        _ => return,
+    };
+    for column in table.columns.iter_mut().filter(|one| one.name == name && one.encryption.is_some()) {
+        column.default.clone_from(&default);
+    }
 }

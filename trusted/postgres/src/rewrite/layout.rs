@@ -1,14 +1,18 @@
 //! Tables and indexes: an encrypted column becomes its sealed value and its terms.
 
+mod default;
+
 use super::analysis::{Analysis, Reference};
+use super::constant::Constant;
 use super::constraint::{identifier_of, name_of_constraint};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
 use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Piece, Rewritten, hexadecimal};
+use crate::plan::{Form, Piece, Rewritten, hexadecimal};
 use crate::text::{fold, quoted};
+use default::{has_default, term_form, terms_without_default};
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     CreateIndex, CreateTable, Expr, ForeignKeyConstraint, Ident, IndexColumn, IndexType, ObjectName,
@@ -34,6 +38,7 @@ pub(super) struct Beside {
 struct Constrained {
     required: bool,
     unique: bool,
+    default: Option<Constant>,
     /// Constraints that its equality terms have.
     terms: String,
 }
@@ -184,6 +189,7 @@ impl Analysis<'_> {
         encryption: &Arc<Encryption>,
         separator: &str,
     ) -> Result<bool, SqlError> {
+        let adds = separator != ", ";
         let tokens = self.tokens_of_definition(column);
         let kind = ColumnType::parse(&column.data_type.to_string());
         if kind != Some(encryption.kind) {
@@ -192,21 +198,27 @@ impl Analysis<'_> {
                 format!("column {label} is declared as {said} in the schema file, and created as {is}");
             return Err(self.at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), tokens.start + 1));
         }
-        let Constrained { required, unique, terms } =
+        let Constrained { required, unique, default, terms } =
             self.column_options(&column.options, (table, name), encryption, tokens.start)?;
         let null = if required { " NOT NULL" } else { "" };
-        let mut text = format!("{} bytea{null}", quoted(name));
+        let mut pieces = vec![Piece::Text(format!("{} bytea{null}", quoted(name)))];
+        pieces.extend(self.default_clause(default.as_ref(), Form::Sealed(encryption.clone()))?);
         for term in encryption.terms() {
             let constraints = if term == Term::Equality { terms.as_str() } else { "" };
             let kind = term.kind();
-            text.push_str(&format!(
-                "{separator}{} {kind}{null}{constraints}",
-                quoted(&format!("{name}{}", term.suffix()))
-            ));
+            let column = quoted(&format!("{name}{}", term.suffix()));
+            pieces.push(Piece::Text(format!("{separator}{column} {kind}{null}{constraints}")));
+            if adds {
+                // Rows that are there get the terms, too; those to come get theirs from the proxy.
+                pieces.extend(self.default_clause(default.as_ref(), term_form(term, encryption))?);
+            }
+        }
+        if adds && default.is_some() {
+            self.check_added(encryption, tokens.start)?;
         }
         let bytes = self.bytes(&tokens);
         self.understand_tokens(tokens);
-        self.edits.replace(bytes, vec![Piece::Text(text)]);
+        self.edits.replace(bytes, pieces);
         Ok(unique)
     }
 
@@ -228,6 +240,9 @@ impl Analysis<'_> {
             match &option.option {
                 ColumnOption::Null | ColumnOption::Collation(_) => {}
                 ColumnOption::Default(Expr::Value(value)) if value.value == sqlparser::ast::Value::Null => {}
+                ColumnOption::Default(value) => {
+                    constrained.default = Some(self.default_constant(value, encryption, at)?);
+                }
                 ColumnOption::NotNull => constrained.required = true,
                 ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) if encryption.equality.is_none() => {
                     return Err(self.unsupported(
@@ -445,7 +460,7 @@ impl Analysis<'_> {
     fn alter_column(
         &mut self,
         column: &Ident,
-        encryption: &Encryption,
+        encryption: &Arc<Encryption>,
         operation: &AlterColumnOperation,
     ) -> Result<(), SqlError> {
         match operation {
@@ -455,16 +470,13 @@ impl Analysis<'_> {
                 self.understand(column);
                 Ok(())
             }
-            AlterColumnOperation::SetDefault { .. }
-            | AlterColumnOperation::SetDataType { .. }
-            | AlterColumnOperation::AddGenerated { .. } => Err(self.unsupported(
-                self.lexemes.index_of(column.span).unwrap_or(0),
-                format!(
-                    "column {} is encrypted: its type and default are the schema file's",
-                    encryption.label
-                ),
-                "Add a column of another name and id, and copy the values in the application.",
-            )),
+            AlterColumnOperation::SetDefault { value } => self.set_default(column, encryption, value),
+            AlterColumnOperation::SetDataType { .. } | AlterColumnOperation::AddGenerated { .. } => Err(self
+                .unsupported(
+                    self.lexemes.index_of(column.span).unwrap_or(0),
+                    format!("column {} is encrypted: its type is the schema file's", encryption.label),
+                    "Add a column of another name and id, and copy the values in the application.",
+                )),
         }
     }
 
@@ -494,6 +506,9 @@ impl Analysis<'_> {
                             separator,
                         )?;
                         self.beside_column(table, &name, &encryption, unique, beside);
+                        if has_default(column_def) {
+                            beside.after.extend(terms_without_default(table, &name, &encryption));
+                        }
                     }
                 }
             }

@@ -9,6 +9,7 @@ use crate::catalog::Encryption;
 use crate::error::SqlError;
 use crate::plan::{
     Arithmetic, Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value,
+    Verb,
 };
 use crate::text::quoted;
 use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Ident, UnaryOperator};
@@ -239,6 +240,7 @@ impl Analysis<'_> {
         };
         let read_outputs = self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain]);
         Ok(Recompute {
+            verb: Verb::Update,
             read: statement(read, Outputs::Columns(read_outputs.collect())),
             computed: self.computed.computations.clone(),
             write: statement(write, outputs),

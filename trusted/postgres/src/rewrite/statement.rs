@@ -107,7 +107,9 @@ fn finish_layout(analysis: Analysis<'_>, beside: Beside) -> Result<Action, SqlEr
     let action = finish(analysis, &[])?;
     let Beside { before, after } = beside;
     match action {
-        Action::Rewritten(rewritten) if !before.is_empty() || !after.is_empty() => {
+        Action::Rewritten(rewritten)
+            if !before.is_empty() || !after.is_empty() || !rewritten.values.is_empty() =>
+        {
             let answer = before.len();
             let steps = before.into_iter().chain([rewritten]).chain(after).collect();
             Ok(Action::Program(Box::new(Program::Layout(Layout { steps, answer }))))
@@ -207,12 +209,16 @@ fn finish(mut analysis: Analysis<'_>, results: &[ResultColumn]) -> Result<Action
     }
     analysis.place_plain_parameters();
     analysis.edits.check(analysis.text, analysis.lexemes)?;
+    let outputs = || match encrypted {
+        true => Outputs::Columns(results.iter().map(ResultColumn::output).collect()),
+        false => Outputs::AsSent,
+    };
+    if let Some(rows) = analysis.inserted.take() {
+        let program = analysis.insert_program(&rows, outputs())?;
+        return Ok(Action::Program(Box::new(Program::Recompute(program))));
+    }
     if !analysis.computed.is_empty() {
-        let outputs = if encrypted {
-            Outputs::Columns(results.iter().map(ResultColumn::output).collect())
-        } else {
-            Outputs::AsSent
-        };
+        let outputs = outputs();
         return Ok(Action::Program(Box::new(Program::Recompute(analysis.recompute(outputs)?))));
     }
     let pieces = analysis.edits.pieces(analysis.text, analysis.lexemes.span())?;

@@ -140,7 +140,11 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    fn check_constant(&self, constant: &Constant, encryption: &Encryption) -> Result<(), SqlError> {
+    pub(super) fn check_constant(
+        &self,
+        constant: &Constant,
+        encryption: &Encryption,
+    ) -> Result<(), SqlError> {
         let fits = match constant.written {
             Written::Any => true,
             Written::Boolean => encryption.kind == ColumnType::Boolean,

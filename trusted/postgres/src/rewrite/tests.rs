@@ -3,6 +3,7 @@
 mod declared;
 mod golden;
 mod random;
+mod rows;
 
 use crate::catalog::{Catalog, Column, Table};
 use crate::plan::{Action, Expression, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
@@ -32,6 +33,8 @@ pub(crate) fn catalog() -> Catalog {
         let column = |column: &&str| Column {
             name: (*column).to_owned(),
             encryption: schema.column("public", name, column).cloned(),
+            stored: "integer".into(),
+            default: None,
         };
         Table { schema: "public".into(), name: name.into(), columns: columns.iter().map(column).collect() }
     };

@@ -4,6 +4,7 @@
 //! here is undone.
 
 use super::reading::{Portal, Statement};
+use crate::named::Named;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(super) struct Names {
     statements: HashMap<Name, Arc<Statement>>,
     /// With the number of the message that made it.
     portals: HashMap<Name, (u64, Arc<Portal>)>,
+    /// What is named in SQL, by the statements that are complete.
+    pub(super) named: Named,
 }
 
 impl Names {

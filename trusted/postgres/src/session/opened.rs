@@ -2,7 +2,7 @@
 //! one message at a time.
 
 use super::reading::Reading;
-use super::{End, FromSide, Shared, State, ToSide};
+use super::{End, FromSide, KeepingBack, Shared, State, ToSide};
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
@@ -12,6 +12,9 @@ use tokio::io::AsyncWriteExt;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
+
+/// What the database sent is none of its protocol's messages.
+const MALFORMED: &str = "08P01";
 
 /// What is to be done before more of what came can be read.
 enum Next {
@@ -31,12 +34,17 @@ pub(super) async fn pass(
 ) -> End {
     let mut inbox = Inbox::new();
     let (mut rest, mut out) = (0, Vec::new());
+    // What is left of a message is not passed on.
+    let mut drops = false;
     let mut room = None;
     loop {
         let passed = rest.min(inbox.there().len());
-        out.extend_from_slice(inbox.there().get(..passed).unwrap_or_default());
+        if !drops {
+            out.extend_from_slice(inbox.there().get(..passed).unwrap_or_default());
+        }
         inbox.passed(passed);
         rest -= passed;
+        drops &= rest > 0;
         let mut needed = 0;
         if rest == 0 {
             drop(room.take());
@@ -51,21 +59,23 @@ pub(super) async fn pass(
             }
             shared.tell_waiting();
         }
-        if let Err(end) = write(shared, to, &mut out, whole, rest == 0).await {
+        if let Err(end) = write(shared, to, &mut out, whole, rest == 0 || drops).await {
             return end;
-        }
-        if needed > MESSAGE_BYTES_MAX {
-            let text =
-                format!("a row of {needed} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
-            return End::Violation(SqlError::new("54000", text));
         }
         inbox.shrink();
         if needed > 0 {
-            match rewriting.share(needed).await {
-                Ok(share) => room = share,
+            match room_for(rewriting, needed).await {
+                Ok(share) => {
+                    room = share;
+                    inbox.make_room(needed);
+                }
+                Err(error) if inbox.there().first() == Some(&b'D') => {
+                    shared.state().fail_statement(&error, &mut out);
+                    (rest, drops) = (needed, true);
+                    continue;
+                }
                 Err(error) => return End::Violation(error),
             }
-            inbox.make_room(needed);
         }
         match inbox.fill(&mut from).await {
             Ok(1..) => {}
@@ -73,6 +83,15 @@ pub(super) async fn pass(
             Err(error) => return super::answers::ended(&shared.state(), Some(error)),
         }
     }
+}
+
+/// Room for a message that must be whole to be read.
+async fn room_for(rewriting: &Rewriting, bytes: usize) -> Result<Option<crate::rewriting::Share>, SqlError> {
+    if bytes > MESSAGE_BYTES_MAX {
+        let text = format!("a row of {bytes} bytes is more than the proxy can open ({MESSAGE_BYTES_MAX})");
+        return Err(SqlError::new("54000", text));
+    }
+    rewriting.share(bytes).await
 }
 
 /// Writes what is there to be written; the session's end if its client is gone.
@@ -133,6 +152,65 @@ fn scan(
     Ok((read, Next::More(0)))
 }
 
+/// Appends what the client is told of a reply.
+fn shown(
+    kind: u8,
+    frame: &[u8],
+    rewriting: &Rewriting,
+    state: &mut State,
+    out: &mut Vec<u8>,
+) -> Result<(), SqlError> {
+    let Some(entry) = state.pipeline.first() else {
+        out.extend_from_slice(frame);
+        return Ok(());
+    };
+    let reading = &mut entry.note.reading;
+    if let (b'D', Reading::Own(exchange)) = (kind, &mut *reading) {
+        exchange.take_room(rewriting, frame.len());
+    }
+    let naming = if kind == b'C' { reading.naming().cloned() } else { None };
+    if state.keeping_back.is_some() && !matches!(reading, Reading::Own(_)) {
+        if matches!(kind, b'S' | b'N' | b'A') || super::answers::is_fatal(frame) {
+            out.extend_from_slice(frame);
+        }
+    } else if let Err(error) = reading.reply(frame, &*rewriting.columns, out) {
+        if error.sqlstate == MALFORMED {
+            return Err(error);
+        }
+        state.fail_statement(&error, out);
+    }
+    if let Some(naming) = naming {
+        state.names.named.apply(&naming);
+    }
+    Ok(())
+}
+
+impl State {
+    /// What the database sent cannot be shown: the client is told so as of an error of its statement. What the database sends
+    /// up to its next `ReadyForQuery` is for a statement that has failed, or was behind one.
+    fn fail_statement(&mut self, error: &SqlError, out: &mut Vec<u8>) {
+        crate::replies::error(out, error, crate::replies::Severity::Error);
+        self.keeping_back = Some(KeepingBack { followed: false });
+        // The client need not wait for the end of the statement before it sends more.
+        self.failed_here = self.status == b'T';
+    }
+
+    /// The client is told that the database waits, and of a transaction that has failed for it.
+    fn tell_ready(&mut self, frame: &[u8], out: &mut Vec<u8>) {
+        match self.keeping_back.take() {
+            Some(KeepingBack { followed }) if frame.get(5) == Some(&b'T') => {
+                self.failed_here = !followed;
+                crate::replies::message(out, b'Z', |out| out.push(b'E'));
+            }
+            Some(_) => {
+                self.failed_here = false;
+                out.extend_from_slice(frame);
+            }
+            None => out.extend_from_slice(frame),
+        }
+    }
+}
+
 fn reply(
     kind: u8,
     frame: &[u8],
@@ -148,13 +226,10 @@ fn reply(
         _ => {}
     }
     if kind != b'Z' {
-        match state.pipeline.first() {
-            Some(entry) => entry.note.reading.reply(frame, &*rewriting.columns, out)?,
-            None => out.extend_from_slice(frame),
-        }
+        shown(kind, frame, rewriting, state, out)?;
     }
     match state.pipeline.answered(kind) {
-        Done::Nothing if kind == b'Z' => out.extend_from_slice(frame),
+        Done::Nothing if kind == b'Z' => state.tell_ready(frame, out),
         Done::Nothing => {}
         Done::Answered(entry) => {
             if let Reading::Own(exchange) = entry.note.reading {
@@ -176,10 +251,10 @@ fn reply(
             if frame.get(5) == Some(&b'I') {
                 state.names.transaction_ended(number);
             }
-            if let Reading::Own(exchange) = entry.note.reading {
-                exchange.end();
-            } else {
-                out.extend_from_slice(frame);
+            match entry.note.reading {
+                Reading::Own(exchange) => exchange.end(),
+                Reading::Silent => {}
+                _ => state.tell_ready(frame, out),
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::reading::{Part, put_value};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
-use crate::plan::{Form, Layout, Outputs, PhysicalValue, Program, Rewritten, Source, Value};
+use crate::plan::{Form, Layout, PhysicalValue, Program, Rewritten, Source, Value};
 use crate::replies;
 
 /// What has the columns' order held whose labels a statement stores, if it stores any.
@@ -14,17 +14,17 @@ pub(super) fn holding(rewritten: &Rewritten) -> Option<String> {
 }
 
 /// What a query is sent for a program.
-pub(super) fn steps(program: Program, text: &str, at: usize) -> Result<Vec<(String, Part)>, SqlError> {
+pub(super) fn steps(program: Program) -> Result<Vec<(String, Part)>, SqlError> {
     match program {
         Program::Layout(layout) => {
             let part = |(place, step): (usize, Rewritten)| {
-                let part = if place == layout.answer { Part::Shown(Outputs::AsSent) } else { Part::Hidden };
-                (step.extended_text(), part)
+                let text = step.extended_text();
+                (text, if place == layout.answer { Part::Shown(step.outputs, None) } else { Part::Hidden })
             };
             Ok(layout.steps.into_iter().enumerate().map(part).collect())
         }
-        other @ (Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_)) => {
-            Err(several(&other, text, at))
+        Program::Recompute(_) | Program::CopyIn(_) | Program::CopyOut(_) => {
+            Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a program of rows is not run as a text"))
         }
     }
 }
@@ -39,15 +39,11 @@ pub(super) fn laid_out(layout: Layout) -> Result<(Rewritten, Vec<String>, Vec<St
     }
 }
 
-pub(super) fn several(program: &Program, text: &str, at: usize) -> SqlError {
-    let what = match program {
-        Program::Layout(_) => "a change of an encrypted table's layout",
-        Program::Recompute(_) => "an UPDATE that computes with encrypted values",
-        Program::CopyIn(_) | Program::CopyOut(_) => "COPY of an encrypted table",
-    };
+/// That a `COPY` cannot stand before other statements of a query.
+pub(super) fn before_others(text: &str, at: usize) -> SqlError {
     SqlError::new(
         sqlstate::FEATURE_NOT_SUPPORTED,
-        format!("{what} cannot be one of several statements of a text"),
+        "COPY FROM STDIN is the last statement of a text in which values of encrypted columns are computed",
     )
     .hint("Send it by itself.")
     .at(text, at)
@@ -94,9 +90,14 @@ pub(super) fn close_portal(out: &mut Vec<u8>, name: &[u8]) {
 
 /// `Execute` of all rows of a portal.
 pub(super) fn execute(out: &mut Vec<u8>, portal: &[u8]) {
+    execute_some(out, portal, 0);
+}
+
+/// `Execute` of so many rows of a portal; of all that are left where that is 0.
+pub(super) fn execute_some(out: &mut Vec<u8>, portal: &[u8], rows: i32) {
     replies::message(out, b'E', |out| {
         replies::string(out, portal);
-        out.extend_from_slice(&0_i32.to_be_bytes());
+        out.extend_from_slice(&rows.to_be_bytes());
     });
 }
 

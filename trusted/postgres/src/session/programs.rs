@@ -4,8 +4,8 @@
 //! client's own messages before and behind them, commit with them, and an error of one is followed by nothing. A client of
 //! the simple protocol is told that the database is ready by the `Sync` that ends them.
 
-use super::physical::{self, HIDDEN, close, close_portal, execute, holding, parse};
-use super::reading::{self, CopyingOut, Exchange, Portal, Reading, Rows, Statement};
+use super::physical::{self, HIDDEN, close, close_portal, execute, execute_some, holding, parse};
+use super::reading::{self, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement};
 use super::rewritten::{Ended, Requests};
 use crate::copy::{Row, RowReader};
 use crate::error::{SqlError, sqlstate};
@@ -13,20 +13,28 @@ use crate::fields::Bind;
 use crate::pipeline::Asked;
 use crate::plan::{Computation, CopyIn, Expression, ParameterType, Program, Recompute, Rewritten};
 use crate::replies;
+use crate::rewriting::Share;
 use crate::values::{Argument, Inputs, compute};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use tokio::sync::oneshot;
 
+/// Rows that a program reads before it writes what comes of them: at first, and at most.
+const ROWS_FIRST: i32 = 4;
+const ROWS_AT_A_TIME: i32 = 256;
+/// Bytes of rows that a program is to read at a time, about.
+const BYTES_AT_A_TIME: usize = 4 * 1024 * 1024;
 /// What the proxy prepares to write rows is called, and so is its portal.
 const WRITES: &[u8] = b"arras writes";
 /// What it prepares in place of a query's statement is called.
-const STATEMENT: &[u8] = b"arras statement";
+pub(super) const STATEMENT: &[u8] = b"arras statement";
 
 /// Rows that a client sends.
 pub(super) struct CopyingIn {
     reader: RowReader,
     statement: Arc<Statement>,
     rows: u64,
+    /// What a row takes of which the end has not come.
+    held: Option<Share>,
     /// The client is told at the end that the database is ready.
     simple: bool,
 }
@@ -47,7 +55,7 @@ pub(super) fn prepared(program: &Program) -> (Rewritten, Vec<String>) {
 
 /// What is known of the client's parameters by either statement, or by what is computed.
 fn parameters(recompute: &Recompute) -> Vec<ParameterType> {
-    let Recompute { read, computed, write } = recompute;
+    let Recompute { verb: _, read, computed, write } = recompute;
     let mut merged = read.parameters.clone();
     let longest = merged.len().max(write.parameters.len());
     merged.resize(longest, ParameterType::Unused);
@@ -108,7 +116,7 @@ impl Requests<'_> {
         self.sent(Asked::Describe, Reading::Shape(Arc::clone(statement)), None);
     }
 
-    /// Runs a query that is one program.
+    /// Runs a program that is a statement of a query.
     pub(super) async fn query_program(&mut self, statement: Arc<Statement>) -> Ended {
         let bound = Bind {
             portal: STATEMENT,
@@ -129,19 +137,16 @@ impl Requests<'_> {
                 parse(&mut self.out, STATEMENT, &statement.texts.sent, &types);
                 self.sent(Asked::Parse, Reading::Hidden, None);
                 self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
-                let portal = Portal { statement, formats: Vec::new(), bound: Vec::new() };
+                let portal = Portal { statement, formats: Vec::new(), bound: Vec::new(), _share: None };
                 self.execute_program(&portal, STATEMENT, true).await?;
             }
             Err(error) => self.refuse(b'P', error),
-        }
-        if self.copying.is_none() {
-            self.synchronise();
         }
         Ok(())
     }
 
     /// Tells the client of the simple protocol that the database is ready.
-    fn synchronise(&mut self) {
+    pub(super) fn synchronise(&mut self) {
         replies::message(&mut self.out, b'S', |_| ());
         self.sent(Asked::Sync, Reading::Plain, None);
     }
@@ -182,30 +187,54 @@ impl Requests<'_> {
         simple: bool,
     ) -> Ended {
         let statement = &portal.statement;
-        let (done, answered) = oneshot::channel();
-        execute(&mut self.out, name);
-        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, tells: true, done };
-        self.sent(Asked::Execute, Reading::Own(Box::new(exchange)), None);
-        replies::message(&mut self.out, b'H', |_| ());
-        self.write().await?;
-        let rows = match answered.await {
-            Ok(Ok(rows)) => rows,
-            // It has been told by the database's own words.
-            Ok(Err(_)) if self.failed_meanwhile().await => return Ok(()),
-            Ok(Err(error)) => {
-                self.refuse(b'P', error);
+        let written = Arc::new(AtomicU64::new(0));
+        let (mut first, mut rows_wanted) = (simple, ROWS_FIRST);
+        loop {
+            // The portal keeps to its snapshot, whatever is written between two of its pieces.
+            execute_some(&mut self.out, name, rows_wanted);
+            let (exchange, answered) = Exchange::new(true);
+            self.sent(Asked::Execute, Reading::Own(Box::new(exchange)), None);
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write().await?;
+            let answer = match answered.await {
+                Ok(Ok(answer)) => answer,
+                // It has been told by the database's own words.
+                Ok(Err(_)) if self.failed_meanwhile().await => return Ok(()),
+                Ok(Err(error)) => {
+                    self.refuse(b'P', error);
+                    return Ok(());
+                }
+                // What is to be run is passed over.
+                Err(_) => return Ok(()),
+            };
+            if std::mem::take(&mut first) {
+                self.sent_close(WRITES_NOT, Reading::EmitShape(Arc::clone(statement)));
+            }
+            let row_bytes = answer.bytes / answer.rows.len().max(1) + 1;
+            let fitting = i32::try_from(BYTES_AT_A_TIME / row_bytes).unwrap_or(ROWS_AT_A_TIME);
+            rows_wanted = fitting.clamp(1, ROWS_AT_A_TIME);
+            if !self.write_rows(recompute, portal, answer.rows, &written).await? {
                 return Ok(());
             }
-            // What is to be run is passed over.
-            Err(_) => return Ok(()),
-        };
-        if simple {
-            self.sent_close(WRITES_NOT, Reading::EmitShape(Arc::clone(statement)));
+            if !answer.has_more {
+                break;
+            }
         }
-        let arguments = arguments(statement, &portal.bound);
-        let count = rows.len();
+        self.sent_close(WRITES, Reading::EmitWritten(recompute.verb, written));
+        Ok(())
+    }
+
+    /// Writes what is computed of rows; false if nothing more is to be.
+    async fn write_rows(
+        &mut self,
+        recompute: &Recompute,
+        portal: &Portal,
+        rows: Rows,
+        written: &Arc<AtomicU64>,
+    ) -> Result<bool, super::End> {
+        let arguments = arguments(&portal.statement, &portal.bound);
         for row in rows {
-            match self.new_values(recompute, &row, statement, &arguments).await {
+            match self.new_values(recompute, &row, &portal.statement, &arguments).await {
                 Ok(values) => {
                     let bound = Bind {
                         portal: WRITES,
@@ -217,18 +246,18 @@ impl Requests<'_> {
                     self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
                     execute(&mut self.out, WRITES);
                     let (outputs, formats) = (recompute.write.outputs.clone(), portal.formats.clone());
-                    self.sent(Asked::Execute, Reading::Returning(Box::new((outputs, formats))), None);
+                    let returning = Returning { outputs, formats, written: Arc::clone(written) };
+                    self.sent(Asked::Execute, Reading::Returning(Box::new(returning)), None);
                     self.hidden_message(Asked::Close, |out| close_portal(out, WRITES));
                 }
                 Err(error) => {
                     self.refuse(b'P', error);
-                    return Ok(());
+                    return Ok(false);
                 }
             }
             self.bound().await?;
         }
-        self.sent_close(WRITES, Reading::Emit(tag(&format!("UPDATE {count}"))));
-        Ok(())
+        Ok(true)
     }
 
     /// What is written of a row that was read.
@@ -261,7 +290,7 @@ impl Requests<'_> {
             return Ok(());
         }
         let reader = RowReader::new(copy.format.clone(), copy.columns.len());
-        self.copying = Some(CopyingIn { reader, statement, rows: 0, simple });
+        self.copying = Some(CopyingIn { reader, statement, rows: 0, held: None, simple });
         Ok(())
     }
 
@@ -270,7 +299,10 @@ impl Requests<'_> {
         let Some(mut copying) = self.copying.take() else { return Ok(false) };
         let outcome = match kind {
             b'd' => match copying.reader.read(body) {
-                Ok(rows) => self.store(&mut copying, rows).await.map(|()| false),
+                Ok(rows) => match self.hold_row(&mut copying).await {
+                    Ok(()) => self.store(&mut copying, rows).await.map(|()| false),
+                    Err(error) => Err(error),
+                },
                 Err(error) => Err(error),
             },
             b'c' => match copying.reader.finish() {
@@ -301,6 +333,13 @@ impl Requests<'_> {
             self.synchronise();
         }
         Ok(true)
+    }
+
+    /// Has room for what came of a row whose end has not.
+    async fn hold_row(&self, copying: &mut CopyingIn) -> Result<(), SqlError> {
+        copying.held = None;
+        copying.held = self.rewriting.share(copying.reader.held_bytes()).await?;
+        Ok(())
     }
 
     async fn store(&mut self, copying: &mut CopyingIn, rows: Vec<Row>) -> Result<(), SqlError> {

@@ -1,31 +1,28 @@
 //! How replies are read: what of them is shown to the client, and as what.
 
+mod exchange;
+mod texts;
+
+pub(super) use exchange::{Exchange, Rows};
+pub(super) use texts::Texts;
+
 use super::{physical, programs};
 use crate::copy::write_row;
 use crate::error::SqlError;
 use crate::fields::Fields;
-use crate::plan::{CopyFormat, Output, Outputs, ParameterType, Program, Rewritten};
+use crate::named::Naming;
+use crate::plan::{CopyFormat, Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
 use crate::rewriting::Share;
 use arras_service::columns::Columns;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::oneshot;
 
 /// A statement that fails in the database wherever one may fail, in the place of one that is refused: so what an error does
 /// to a transaction, to a pipeline and to the statements behind it is the database's doing. Its error is replaced.
 pub(super) const REFUSED: &str = "SELECT \"arras: this statement was refused by the proxy\"";
 /// What its error names.
 const MARK: &[u8] = b"arras: this statement was refused by the proxy";
-
-/// Most bytes that an exchange of the proxy's own collects.
-const EXCHANGE_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// The client's text and what was sent in its place.
-#[derive(Debug)]
-pub(super) struct Texts {
-    pub(super) client: String,
-    pub(super) sent: String,
-}
 
 /// A prepared statement that was rewritten.
 pub(super) struct Statement {
@@ -36,6 +33,8 @@ pub(super) struct Statement {
     pub(super) after: Vec<String>,
     /// What it takes more than one statement to run, if so.
     pub(super) program: Option<Box<Program>>,
+    /// What it does to names once it is complete.
+    pub(super) naming: Option<Naming>,
     /// What is learned of the statement that writes its rows: types of parameters, and `RowDescription` or `NoData`.
     pub(super) shape: Mutex<(Vec<u32>, Vec<u8>)>,
     /// Types of parameters that the client declared.
@@ -50,14 +49,31 @@ pub(super) struct Portal {
     pub(super) formats: Vec<i16>,
     /// What a program was bound with: whether in binary, and the value.
     pub(super) bound: Vec<(bool, Option<Vec<u8>>)>,
+    /// What it takes of the memory, for as long as it is there.
+    pub(super) _share: Option<Share>,
 }
 
 /// A statement of a query that was sent.
 pub(super) enum Part {
-    /// One whose results are the client's.
-    Shown(Outputs),
+    /// One whose results are the client's, and what it does to names once it is complete.
+    Shown(Outputs, Option<Naming>),
     /// One of the proxy's own: it is only told of if it fails.
     Hidden,
+}
+
+/// How what writes a row is read.
+pub(super) struct Returning {
+    pub(super) outputs: Outputs,
+    pub(super) formats: Vec<i16>,
+    /// Rows that were written so far.
+    pub(super) written: Arc<AtomicU64>,
+}
+
+/// One of several statements of a query.
+pub(super) struct Step {
+    pub(super) texts: Texts,
+    pub(super) outputs: Outputs,
+    pub(super) naming: Option<Naming>,
 }
 
 /// The results of a query, in their order.
@@ -68,19 +84,6 @@ pub(super) struct Query {
     pub(super) at: usize,
     /// In place of the last one.
     pub(super) refused: Option<SqlError>,
-}
-
-/// Rows that the proxy asks for itself.
-pub(super) type Rows = Vec<Vec<Option<String>>>;
-
-/// Something that the proxy asks itself.
-pub(super) struct Exchange {
-    pub(super) rows: Rows,
-    pub(super) bytes: usize,
-    pub(super) failed: Option<SqlError>,
-    /// The client is told of a failure by the database's words.
-    pub(super) tells: bool,
-    pub(super) done: oneshot::Sender<Result<Rows, SqlError>>,
 }
 
 /// How the replies to a message are read.
@@ -99,6 +102,8 @@ pub(super) enum Reading {
     Portal(Arc<Portal>),
     /// Of what the proxy runs beside a statement: the client is told if it fails.
     Hidden,
+    /// Of what only makes a transaction fail, which the client was told has.
+    Silent,
     /// Of the `Describe` of what writes a program's rows.
     Shape(Arc<Statement>),
     /// Of what marks the place where a program's client is told something.
@@ -106,7 +111,11 @@ pub(super) enum Reading {
     /// The same, of the columns that it returns.
     EmitShape(Arc<Statement>),
     /// Of `Execute` of what writes a row: what it returns is shown.
-    Returning(Box<(Outputs, Vec<i16>)>),
+    Returning(Box<Returning>),
+    /// Of what marks the place where a program's client is told how many rows it wrote.
+    EmitWritten(Verb, Arc<AtomicU64>),
+    /// Of one of several statements of a query, which runs as the extended protocol has it.
+    Step(Arc<Step>),
     /// Of what reads the rows of a `COPY`.
     CopyOut(Arc<Mutex<CopyingOut>>),
     /// The proxy's own.
@@ -152,12 +161,27 @@ impl Reading {
                 }
             }
             Self::Hidden => hidden(kind, frame, out),
+            Self::Silent => {}
             Self::Shape(statement) => statement.learn(kind, frame, out)?,
             Self::Emit(told) if kind == b'3' => out.extend_from_slice(told),
             Self::EmitShape(statement) if kind == b'3' => statement.returned(out),
-            Self::Emit(_) | Self::EmitShape(_) => hidden(kind, frame, out),
+            Self::EmitWritten(verb, written) if kind == b'3' => {
+                let written = written.load(Ordering::Relaxed);
+                out.extend_from_slice(&programs::tag(&format!("{} {written}", verb.tag())));
+            }
+            Self::Emit(_) | Self::EmitShape(_) | Self::EmitWritten(..) => hidden(kind, frame, out),
             Self::Returning(shown) => match kind {
-                b'D' => row(frame, &shown.0, &shown.1, columns, out)?,
+                b'D' => row(frame, &shown.outputs, &shown.formats, columns, out)?,
+                b'C' => {
+                    shown.written.fetch_add(rows_of_tag(frame), Ordering::Relaxed);
+                }
+                _ => hidden(kind, frame, out),
+            },
+            Self::Step(step) => match kind {
+                b'T' => description(frame, &step.outputs, out)?,
+                b'D' => row(frame, &step.outputs, &[], columns, out)?,
+                b'C' | b'I' => out.extend_from_slice(frame),
+                b'E' => step.texts.error(frame, out),
                 _ => hidden(kind, frame, out),
             },
             Self::CopyOut(copying) => {
@@ -166,6 +190,32 @@ impl Reading {
             Self::Own(exchange) => exchange.reply(kind, frame, out),
         }
         Ok(())
+    }
+}
+
+impl Reading {
+    /// What the statement that is complete now does to names.
+    pub(super) fn naming(&self) -> Option<&Naming> {
+        match self {
+            Self::Query(query) => match query.parts.get(query.at)? {
+                Part::Shown(_, naming) => naming.as_ref(),
+                Part::Hidden => None,
+            },
+            Self::Portal(portal) => portal.statement.naming.as_ref(),
+            Self::Step(step) => step.naming.as_ref(),
+            Self::Plain
+            | Self::Refused(_)
+            | Self::Statement(_)
+            | Self::Hidden
+            | Self::Silent
+            | Self::Shape(_)
+            | Self::Emit(_)
+            | Self::EmitShape(_)
+            | Self::Returning(_)
+            | Self::EmitWritten(..)
+            | Self::CopyOut(_)
+            | Self::Own(_) => None,
+        }
     }
 }
 
@@ -182,8 +232,8 @@ impl Query {
             self.at += 1;
         }
         match (kind, part) {
-            (b'T', Some(Part::Shown(outputs))) => description(frame, outputs, out)?,
-            (b'D', Some(Part::Shown(outputs))) => row(frame, outputs, &[], columns, out)?,
+            (b'T', Some(Part::Shown(outputs, _))) => description(frame, outputs, out)?,
+            (b'D', Some(Part::Shown(outputs, _))) => row(frame, outputs, &[], columns, out)?,
             (b'T' | b'D' | b'C' | b'I', Some(Part::Hidden)) => {}
             (b'E', _) => match &self.refused {
                 Some(refused) if is_marked(frame) => replies::error(out, refused, Severity::Error),
@@ -353,51 +403,11 @@ pub(super) fn opened_texts(
 /// Number of the type `text`.
 const TEXT: u32 = 25;
 
-impl Texts {
-    /// An error of what was sent, for who sent the other text: its position is where the two agree, or is left out.
-    fn error(&self, frame: &[u8], out: &mut Vec<u8>) {
-        let Some(fields) = error_fields(frame) else {
-            out.extend_from_slice(frame);
-            return;
-        };
-        replies::message(out, b'E', |out| {
-            for (kind, text) in fields {
-                let moved = (kind == b'P').then(|| self.position(text));
-                let text = match &moved {
-                    None => text,
-                    Some(None) => continue,
-                    Some(Some(moved)) => moved.as_bytes(),
-                };
-                out.push(kind);
-                replies::string(out, text);
-            }
-            out.push(0);
-        });
-    }
-
-    fn position(&self, sent: &[u8]) -> Option<String> {
-        let sent: usize = std::str::from_utf8(sent).ok()?.parse().ok()?;
-        let same = self.client.chars().zip(self.sent.chars()).take_while(|(a, b)| a == b).count();
-        let (client_count, sent_count) = (self.client.chars().count(), self.sent.chars().count());
-        let behind =
-            self.client.chars().rev().zip(self.sent.chars().rev()).take_while(|(a, b)| a == b).count();
-        // Positions are counted from 1.
-        let from_end = (sent_count + 1).checked_sub(sent)?;
-        if sent <= same {
-            Some(sent.to_string())
-        } else if from_end <= behind {
-            Some((client_count + 1 - from_end).to_string())
-        } else {
-            None
-        }
-    }
-}
-
 /// A reply to what the client did not ask.
 fn hidden(kind: u8, frame: &[u8], out: &mut Vec<u8>) {
     match kind {
         // No place of what was sent is one of what the client sent.
-        b'E' => Texts { client: String::new(), sent: String::new() }.error(frame, out),
+        b'E' => Texts::default().error(frame, out),
         b'N' | b'A' | b'S' => out.extend_from_slice(frame),
         _ => {}
     }
@@ -420,45 +430,11 @@ fn is_marked(frame: &[u8]) -> bool {
     error_fields(frame).is_some_and(|fields| fields.iter().any(|(kind, text)| *kind == b'M' && marked(text)))
 }
 
-impl Exchange {
-    fn reply(&mut self, kind: u8, frame: &[u8], out: &mut Vec<u8>) {
-        match kind {
-            b'D' => {
-                self.bytes += frame.len();
-                match text_row(frame) {
-                    _ if self.bytes > EXCHANGE_BYTES_MAX => {
-                        self.rows.clear();
-                        self.failed
-                            .get_or_insert_with(|| SqlError::new("54000", "too many rows for the proxy"));
-                    }
-                    Some(row) => self.rows.push(row),
-                    None => self.failed = Some(malformed()),
-                }
-            }
-            b'E' => {
-                let text = |wanted: u8| {
-                    let fields = error_fields(frame)?;
-                    let (_, text) = fields.into_iter().find(|(kind, _)| *kind == wanted)?;
-                    Some(String::from_utf8_lossy(text).into_owned())
-                };
-                let message = text(b'M').unwrap_or_default();
-                let error = SqlError::new("XX000", format!("the proxy cannot ask the database: {message}"));
-                self.failed.get_or_insert(error);
-                if self.tells {
-                    hidden(kind, frame, out);
-                }
-            }
-            b'N' | b'A' | b'S' => out.extend_from_slice(frame),
-            _ => {}
-        }
-    }
-
-    /// The database waits for the next message.
-    pub(super) fn end(self) {
-        let answer = self.failed.map_or(Ok(self.rows), Err);
-        // Whoever asked may be gone.
-        let _ = self.done.send(answer);
-    }
+/// The number of rows that `CommandComplete` tells.
+fn rows_of_tag(frame: &[u8]) -> u64 {
+    let tag = frame.get(5..).and_then(|rest| rest.split_last()).map_or(&[][..], |(_, tag)| tag);
+    let number = tag.rsplit(|byte| *byte == b' ').next().and_then(|digits| std::str::from_utf8(digits).ok());
+    number.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
 fn text_row(frame: &[u8]) -> Option<Vec<Option<String>>> {

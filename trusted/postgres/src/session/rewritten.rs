@@ -7,6 +7,7 @@ use super::physical::{
 };
 use super::programs::{self, CopyingIn};
 use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
+use super::sequence::is_in_steps;
 use super::{End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
 use crate::catalog::{COLUMNS, Catalog};
 use crate::error::{SqlError, sqlstate};
@@ -19,17 +20,19 @@ use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
 use crate::values::{Argument, Inputs, compute};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::oneshot;
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
+
+/// About what a portal takes.
+const PORTAL_BYTES: usize = 512;
 
 /// Why the way ends.
 pub(super) type Ended = Result<(), End>;
 
 /// The way, and what it knows.
 pub(super) struct Requests<'a> {
-    shared: &'a Shared,
+    pub(super) shared: &'a Shared,
     pub(super) rewriting: &'a Rewriting,
     to: &'a mut ToSide,
     /// Not written yet.
@@ -206,6 +209,7 @@ impl Requests<'_> {
         if self.row_message(kind, body).await? {
             return Ok(());
         }
+        self.fail_transaction();
         match kind {
             b'Q' => self.query(message, fields::query(body).ok_or_else(malformed)?).await,
             b'P' => self.parse(message, Parse::read(body).ok_or_else(malformed)?).await,
@@ -306,12 +310,27 @@ impl Requests<'_> {
 
     /// What becomes of a text; `None` if it goes on as it is.
     async fn plan<'t>(&mut self, text: &'t [u8]) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+        if crate::rewrite::may_name(&String::from_utf8_lossy(text))
+            && !self.shared.state().pipeline.is_empty()
+        {
+            // What is named is known when what names it is complete.
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write()
+                .await
+                .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
+            self.shared.at_most(0).await;
+        }
         let catalog = self.catalog().await?;
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
-        let planned = crate::rewrite::plan(text, &catalog)?;
-        let as_whole = |one: &Planned| one.action == Action::Unchanged && one.span == (0..text.len());
+        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.named)?;
+        for one in &mut planned {
+            self.settle(text, one).await;
+        }
+        let as_whole = |one: &Planned| {
+            one.action == Action::Unchanged && one.naming.is_none() && one.span == (0..text.len())
+        };
         if planned.iter().all(as_whole) {
             return Ok(None);
         }
@@ -339,14 +358,13 @@ impl Requests<'_> {
 
     /// Asks the database something of the proxy's own.
     async fn ask(&mut self, statement: &str) -> Result<Rows, SqlError> {
-        let (done, answered) = oneshot::channel();
-        let exchange = Exchange { rows: Rows::new(), bytes: 0, failed: None, tells: false, done };
+        let (exchange, answered) = Exchange::new(false);
         self.shared.state().changed_tables = false;
         self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
         replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
         self.write().await.map_err(|_| lost())?;
-        answered.await.map_err(|_| lost())?
+        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
     }
 
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
@@ -362,15 +380,8 @@ impl Requests<'_> {
             }
         };
         self.write().await?;
-        if let [Planned { action: Action::Program(program), .. }] = planned.as_slice()
-            && !matches!(**program, Program::Layout(_))
-        {
-            match self.prepared(text, planned, Vec::new()) {
-                Ok(Some(statement)) => return self.query_program(statement).await,
-                Ok(None) => {}
-                Err(error) => self.refuse(b'Q', error),
-            }
-            return Ok(());
+        if planned.iter().any(|one| is_in_steps(&one.action)) {
+            return self.sequence(text, planned).await;
         }
         let mut parts = Vec::new();
         let mut refused = None;
@@ -399,7 +410,7 @@ impl Requests<'_> {
             behind = end;
         }
         let length = sent.len();
-        let texts = Texts { client: text.to_owned(), sent };
+        let texts = Texts { client: text.to_owned(), span: 0..text.len(), sent };
         let out = &mut self.out;
         out.reserve(length + HEAD_BYTES + 1);
         replies::message(out, b'Q', |out| replies::string(out, texts.sent.as_bytes()));
@@ -408,20 +419,24 @@ impl Requests<'_> {
     }
 
     /// What is sent for a statement of a query.
-    async fn rewrite(&mut self, text: &str, one: Planned) -> Result<Vec<(String, Part)>, SqlError> {
+    pub(super) async fn rewrite(
+        &mut self,
+        text: &str,
+        one: Planned,
+    ) -> Result<Vec<(String, Part)>, SqlError> {
         let rewritten = match one.action {
             Action::Unchanged => {
                 let same = text.get(one.span).unwrap_or_default().to_owned();
-                return Ok(vec![(same, Part::Shown(Outputs::AsSent))]);
+                return Ok(vec![(same, Part::Shown(Outputs::AsSent, one.naming))]);
             }
             Action::Rewritten(rewritten) => rewritten,
-            Action::Program(program) => return steps(*program, text, one.span.start),
+            Action::Program(program) => return steps(*program),
             Action::Refused(error) => return Err(error),
         };
         let inputs = Inputs { text, ..Inputs::default() };
         let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
-        list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs)));
+        list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
         Ok(list)
     }
 
@@ -453,7 +468,7 @@ impl Requests<'_> {
     }
 
     /// What is prepared in place of a statement; `None` if that goes on as it is.
-    fn prepared(
+    pub(super) fn prepared(
         &self,
         text: &str,
         planned: Vec<Planned>,
@@ -465,6 +480,7 @@ impl Requests<'_> {
             return Ok(None);
         };
         let (mut after, mut program) = (Vec::new(), None);
+        let (span, naming) = (one.span, one.naming);
         let (rewritten, before) = match one.action {
             Action::Unchanged => return Ok(None),
             Action::Rewritten(rewritten) => {
@@ -488,9 +504,10 @@ impl Requests<'_> {
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
-        let texts = Texts { client: text.to_owned(), sent };
+        let texts = Texts { client: text.to_owned(), span, sent };
         let shape = Mutex::default();
-        let statement = Statement { texts, rewritten, before, after, program, shape, types, _share: share };
+        let statement =
+            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: share };
         Ok(Some(Arc::new(statement)))
     }
 
@@ -503,6 +520,15 @@ impl Requests<'_> {
             return Ok(());
         };
         self.write().await?;
+        // A program's portal keeps what it was bound with, another's next to nothing.
+        let kept = if statement.program.is_some() { message.len() } else { 0 };
+        let share = match self.rewriting.keep(PORTAL_BYTES + kept) {
+            Ok(share) => Some(share),
+            Err(error) => {
+                self.refuse(b'B', error);
+                return Ok(());
+            }
+        };
         match self.values(&statement, &asked).await {
             Ok(values) => {
                 self.hidden(&statement.before);
@@ -512,8 +538,12 @@ impl Requests<'_> {
                 // Only a program looks at them again.
                 let bound = asked.values.iter().enumerate().filter(|_| statement.program.is_some());
                 let bound = bound.map(kept).collect();
-                let portal =
-                    Portal { statement: Arc::clone(&statement), formats: asked.results.clone(), bound };
+                let portal = Portal {
+                    statement: Arc::clone(&statement),
+                    formats: asked.results.clone(),
+                    bound,
+                    _share: share,
+                };
                 let number = self.number + 1;
                 let undo = self.shared.state().names.bind(asked.portal, Some((number, Arc::new(portal))));
                 // What a program reads, the proxy reads; it shows the client what comes of it.

@@ -25,6 +25,8 @@ fn encrypted(table: &str, declared: &[&str], there: &[&str]) -> Catalog {
     let column = |name: &&str| Column {
         name: (*name).to_owned(),
         encryption: schema.column("public", table, name).cloned(),
+        stored: "integer".into(),
+        default: None,
     };
     let columns: Vec<Column> = there.iter().map(column).collect();
     let tables = (!there.is_empty()).then(|| Table { schema: "public".into(), name: table.into(), columns });
@@ -150,7 +152,11 @@ fn encrypted_of(table: &str, kind: &str) -> Catalog {
          operations = [\"equality\", \"order\"] }}"
     );
     let schema = Arc::new(Schema::parse(&declared, "s").unwrap());
-    let columns = ["id", "c"]
-        .map(|name| Column { name: name.into(), encryption: schema.column("public", table, name).cloned() });
+    let columns = ["id", "c"].map(|name| Column {
+        name: name.into(),
+        encryption: schema.column("public", table, name).cloned(),
+        stored: "integer".into(),
+        default: None,
+    });
     Catalog::new(schema, [Table { schema: "public".into(), name: table.into(), columns: columns.into() }])
 }

@@ -110,6 +110,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT # FROM accounts a UNION ALL SELECT @ FROM accounts a",
     "INSERT INTO accounts (id, owner) VALUES (1, #)",
     "INSERT INTO notes (body) SELECT # FROM accounts a",
+    "INSERT INTO accounts (id, owner) SELECT @, # FROM accounts a",
+    "INSERT INTO accounts (memo) SELECT DISTINCT # FROM accounts a WHERE @ ON CONFLICT DO NOTHING",
     "INSERT INTO accounts (id, owner) VALUES (1, 'x') ON CONFLICT (owner) DO UPDATE SET id = #",
     "UPDATE accounts a SET id = # WHERE @",
     "UPDATE notes SET body = # FROM accounts a",

@@ -1,0 +1,93 @@
+//! What the proxy holds in memory while much more passes through it: measured of the process.
+
+use crate::dev::Dev;
+use crate::extended::connect;
+use arras_lab::private_postgres::PrivatePostgres;
+use bytes::{Bytes, BytesMut};
+use futures_util::{SinkExt, TryStreamExt};
+use postgres_protocol::message::frontend;
+use std::io::Write;
+use std::net::TcpStream;
+
+const SCHEMA: &str = r#"
+[tables."public.letters"]
+body = { id = "91b6c0d2ee4f7a35", type = "text" }
+size = { id = "91b6c0d2ee4f7a36", type = "integer", operations = ["equality", "sum"] }
+"#;
+
+/// Bytes of a letter, of which there are so many.
+const LETTER: usize = 200_000;
+const LETTERS: usize = 400;
+
+/// 80 MB of values: rows, times as many clients as read none, portals and copies are a multiple of what the proxy may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_holds_little_of_what_passes_through_it() {
+    let server = PrivatePostgres::start().unwrap();
+    let mut proxy = Dev::start(&server, "postgres", SCHEMA);
+    let mut client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE letters (id int, body text, size int)").await.unwrap();
+    let sink = client.copy_in::<_, Bytes>("COPY letters FROM STDIN").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    for id in 0..LETTERS {
+        let row = format!("{id}\t{}\t{LETTER}\n", "x".repeat(LETTER));
+        // A row comes in several pieces, and a piece has several rows.
+        for piece in row.as_bytes().chunks(70_000) {
+            sink.send(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+    }
+    assert_eq!(sink.finish().await.unwrap(), LETTERS as u64);
+    let out = client.copy_out("COPY letters TO STDOUT").await.unwrap();
+    let bytes = out.try_fold(0, async |sum, piece| Ok(sum + piece.len())).await.unwrap();
+    assert!(bytes > LETTERS * LETTER, "{bytes}");
+    // Each row is written anew.
+    assert_eq!(
+        client.execute("UPDATE letters SET body = body || '.', size = size + 1", &[]).await.unwrap(),
+        400
+    );
+    let rows = client.query_raw("SELECT body FROM letters", Vec::<i32>::new()).await.unwrap();
+    let read = rows.try_fold(0, async |sum, row| Ok(sum + row.get::<_, &str>(0).len())).await.unwrap();
+    assert_eq!(read, LETTERS * (LETTER + 1));
+    idle_portals(&mut client).await;
+    let unread = unread(&proxy, &server).await;
+    let peak = proxy.peak_kib();
+    drop(unread);
+    eprintln!("{peak} KiB");
+    assert!(peak < 160 * 1024, "the process had {peak} KiB");
+    proxy.killed_and_restarted(&server, "postgres");
+}
+
+/// A thousand portals of all rows, of each of which one has been read.
+async fn idle_portals(client: &mut tokio_postgres::Client) {
+    let transaction = client.transaction().await.unwrap();
+    let statement = transaction.prepare("SELECT size, body FROM letters WHERE id >= $1").await.unwrap();
+    let mut portals = Vec::new();
+    for number in 0..1000 {
+        let portal = transaction.bind(&statement, &[&(number % 300)]).await.unwrap();
+        assert_eq!(transaction.query_portal(&portal, 1).await.unwrap().len(), 1);
+        portals.push(portal);
+    }
+    for portal in portals.iter().rev().step_by(100) {
+        assert_eq!(transaction.query_portal(portal, 2).await.unwrap().len(), 2);
+    }
+    transaction.rollback().await.unwrap();
+}
+
+/// Thirty clients that ask for all rows and read none.
+async fn unread(proxy: &Dev, server: &PrivatePostgres) -> Vec<TcpStream> {
+    let address = proxy.uri("postgres").rsplit_once('@').unwrap().1.trim_end_matches("/postgres").to_owned();
+    let mut begin = BytesMut::new();
+    frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut begin).unwrap();
+    frontend::query("SELECT body FROM letters", &mut begin).unwrap();
+    let ask = || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(&begin).unwrap();
+        stream
+    };
+    let streams: Vec<TcpStream> = (0..30).map(|_| ask()).collect();
+    let watch = connect(&server.uri("postgres")).await;
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'";
+    while watch.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) < 30 {
+        tokio::task::yield_now().await;
+    }
+    streams
+}

@@ -1,0 +1,85 @@
+//! What a session has named in SQL and reads encrypted columns by: statements of `PREPARE`, cursors of `DECLARE`.
+
+use crate::error::SqlError;
+use crate::plan::{Outputs, Rewritten};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of prepared statements that a session may have, about.
+const PREPARED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Names that a session may have.
+const NAMES_MAX: usize = 4096;
+
+/// A statement of `PREPARE`.
+#[derive(Debug, PartialEq)]
+pub struct Prepared {
+    /// What `EXECUTE` runs: its values are computed each time.
+    pub(crate) rewritten: Rewritten,
+    /// How many parameters it has.
+    pub(crate) parameters: usize,
+    /// About what it takes.
+    pub(crate) bytes: usize,
+}
+
+/// What a statement did to names, once it is complete.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Naming {
+    /// It prepared a statement.
+    Prepared(String, Arc<Prepared>),
+    /// It declared a cursor, whose rows are such.
+    Declared(String, Arc<Outputs>),
+    /// The prepared statement of a name, or all of them, is not one of an encrypted table any more.
+    Deallocated(Option<String>),
+    /// The same of a cursor.
+    Closed(Option<String>),
+    /// Everything is gone.
+    Discarded,
+}
+
+/// Names of one session. Names of other statements are not in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) prepared: BTreeMap<String, Arc<Prepared>>,
+    pub(crate) cursors: BTreeMap<String, Arc<Outputs>>,
+}
+
+impl Named {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prepared.is_empty() && self.cursors.is_empty()
+    }
+
+    /// Whether there is room for another name.
+    ///
+    /// # Errors
+    /// 54000: there is none.
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), SqlError> {
+        let taken: usize = self.prepared.values().map(|prepared| prepared.bytes).sum();
+        let names = self.prepared.len() + self.cursors.len();
+        if names < NAMES_MAX && taken + bytes <= PREPARED_BYTES_MAX {
+            return Ok(());
+        }
+        let message = "the session has named too many statements and cursors that read encrypted columns";
+        Err(SqlError::new("54000", message).hint("DEALLOCATE or CLOSE some."))
+    }
+
+    /// A statement is complete.
+    pub(crate) fn apply(&mut self, naming: &Naming) {
+        match naming {
+            Naming::Prepared(name, prepared) => {
+                self.prepared.insert(name.clone(), Arc::clone(prepared));
+            }
+            Naming::Declared(name, outputs) => {
+                self.cursors.insert(name.clone(), Arc::clone(outputs));
+            }
+            Naming::Deallocated(Some(name)) => {
+                self.prepared.remove(name);
+            }
+            Naming::Deallocated(None) => self.prepared.clear(),
+            Naming::Closed(Some(name)) => {
+                self.cursors.remove(name);
+            }
+            Naming::Closed(None) => self.cursors.clear(),
+            Naming::Discarded => *self = Self::default(),
+        }
+    }
+}

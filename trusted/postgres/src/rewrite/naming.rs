@@ -1,0 +1,330 @@
+//! `PREPARE`, `EXECUTE` and `DEALLOCATE`, `DECLARE`, `FETCH` and `CLOSE`: statements about what a session has named.
+//!
+//! A prepared statement takes ciphertext for its parameters, so that `EXECUTE` is rewritten with the constants that it
+//! gives; the rows that `FETCH` gives are those of the cursor's query.
+
+use super::analysis::Analysis;
+use super::constant::constant;
+use super::statement;
+use crate::catalog::Catalog;
+use crate::codec::array_members;
+use crate::error::{SqlError, sqlstate};
+use crate::named::{Named, Naming, Prepared};
+use crate::plan::{Action, Form, Layout, Outputs, Piece, Program, Rewritten, Source, Value};
+use crate::text::{Lexemes, name_of};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// First words of such statements.
+const WORDS: [&str; 7] = ["prepare", "execute", "deallocate", "declare", "fetch", "close", "discard"];
+
+/// Quickly: may a text have such a statement?
+pub(crate) fn may_be_in(text: &str) -> bool {
+    let begins = |part: &str| {
+        let part = part.trim_start();
+        // What begins with a comment may go on with anything.
+        part.starts_with("--")
+            || part.starts_with("/*")
+            || WORDS
+                .iter()
+                .any(|word| part.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word)))
+    };
+    text.split(';').any(begins) || contains_execute(text)
+}
+
+/// `EXPLAIN EXECUTE`, `CREATE TABLE ... AS EXECUTE`.
+fn contains_execute(text: &str) -> bool {
+    text.as_bytes().windows(7).any(|part| part.eq_ignore_ascii_case(b"execute"))
+}
+
+/// What becomes of a statement, and of names.
+type NamedAction = (Action, Option<Naming>);
+
+/// Plans such a statement; none if it is none, or names nothing encrypted.
+pub(super) fn plan(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    named: &Named,
+) -> Result<Option<NamedAction>, SqlError> {
+    let first = WORDS.into_iter().find(|word| lexemes.is_word(0, word));
+    let Some(first) = first else { return inner_execute(text, lexemes, named) };
+    let name = word_at(lexemes, 1);
+    match (first, name) {
+        ("prepare", Some(name)) if !lexemes.is_word(1, "transaction") => {
+            prepare(text, lexemes, catalog, (named, name))
+        }
+        ("declare", Some(name)) => declare(text, lexemes, catalog, (named, name)),
+        ("execute", Some(name)) => match named.prepared.get(&name) {
+            Some(prepared) => execute(text, lexemes, catalog, prepared).map(|action| Some((action, None))),
+            None => Ok(None),
+        },
+        ("fetch", _) => {
+            let last = lexemes.list.len().saturating_sub(1);
+            let outputs = word_at(lexemes, last).and_then(|name| named.cursors.get(&name));
+            let fetched = |outputs: &Arc<Outputs>| {
+                let text = text.get(lexemes.span()).unwrap_or_default();
+                Rewritten { outputs: (**outputs).clone(), ..Rewritten::plain(text) }
+            };
+            Ok(outputs.map(|outputs| (Action::Rewritten(fetched(outputs)), None)))
+        }
+        ("close", Some(name)) => {
+            let all = lexemes.is_word(1, "all");
+            let known = if all { !named.cursors.is_empty() } else { named.cursors.contains_key(&name) };
+            known.then(|| same(text, lexemes, catalog, Naming::Closed((!all).then_some(name)))).transpose()
+        }
+        ("deallocate", Some(_)) => {
+            let at = if lexemes.is_word(1, "prepare") { 2 } else { 1 };
+            let all = lexemes.is_word(at, "all");
+            let name = word_at(lexemes, at).unwrap_or_default();
+            let known = if all { !named.prepared.is_empty() } else { named.prepared.contains_key(&name) };
+            known
+                .then(|| same(text, lexemes, catalog, Naming::Deallocated((!all).then_some(name))))
+                .transpose()
+        }
+        ("discard", Some(_)) if lexemes.is_word(1, "all") && !named.is_empty() => {
+            same(text, lexemes, catalog, Naming::Discarded).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn word_at(lexemes: &Lexemes, at: usize) -> Option<String> {
+    match lexemes.token(at) {
+        Some(Token::Word(word)) => Some(name_of(word)),
+        _ => None,
+    }
+}
+
+/// A statement as it is, with what it does to names.
+fn same(text: &str, lexemes: &Lexemes, catalog: &Catalog, naming: Naming) -> Result<NamedAction, SqlError> {
+    let mut analysis = Analysis::new(text, lexemes, catalog);
+    analysis.place_plain_parameters();
+    let pieces = analysis.edits.pieces(text, lexemes.span())?;
+    Ok((Action::Rewritten(analysis.rewritten(pieces)), Some(naming)))
+}
+
+/// `EXECUTE` within another statement would show the server the constants that it gives.
+fn inner_execute(text: &str, lexemes: &Lexemes, named: &Named) -> Result<Option<NamedAction>, SqlError> {
+    let runs = |at: &usize| {
+        lexemes.is_word(*at, "execute")
+            && word_at(lexemes, at + 1).is_some_and(|name| named.prepared.contains_key(&name))
+    };
+    match (1..lexemes.list.len()).find(runs) {
+        None => Ok(None),
+        Some(at) => Err(refused(
+            "EXECUTE of a statement that reads encrypted columns is a statement of its own",
+            "Write the statement itself in the place of EXECUTE.",
+            (text, lexemes, at),
+        )),
+    }
+}
+
+fn refused(message: &str, hint: &str, (text, lexemes, at): (&str, &Lexemes, usize)) -> SqlError {
+    SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint).at(text, lexemes.bytes(at).start)
+}
+
+/// What becomes of the statement within a statement, from a token on; none if nothing of it is encrypted.
+fn inside(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    start: usize,
+) -> Result<Option<Rewritten>, SqlError> {
+    let inner = Lexemes { list: lexemes.list.get(start..).unwrap_or_default().to_vec() };
+    let action = match catalog.sensitive().mention(&inner) {
+        None if catalog.is_shown() => super::shown::plan(text, &inner, catalog)?,
+        None => Action::Unchanged,
+        Some(at) => statement::plan(text, &inner, catalog, at)?,
+    };
+    match action {
+        Action::Unchanged => Ok(None),
+        Action::Rewritten(rewritten) => Ok(Some(rewritten)),
+        Action::Refused(error) => Err(error),
+        Action::Program(_) => Err(refused(
+            "a statement for which the proxy reads and writes rows is not prepared in SQL",
+            "Prepare it with the protocol (a driver's prepare), or run it as it is.",
+            (text, lexemes, start),
+        )),
+    }
+}
+
+fn declare(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    (named, name): (&Named, String),
+) -> Result<Option<NamedAction>, SqlError> {
+    let Some(start) = (2..lexemes.list.len()).find(|at| lexemes.is_word(*at, "for")).map(|at| at + 1) else {
+        return Ok(None);
+    };
+    let Some(query) = inside(text, lexemes, catalog, start)? else {
+        let known = named.cursors.contains_key(&name);
+        return known.then(|| same(text, lexemes, catalog, Naming::Closed(Some(name)))).transpose();
+    };
+    if let Some(at) = (2..start).find(|at| lexemes.is_word(*at, "binary")) {
+        let message = "a cursor that reads encrypted columns is not BINARY";
+        return Err(refused(
+            message,
+            "Leave out BINARY, or use a portal of the protocol.",
+            (text, lexemes, at),
+        ));
+    }
+    named.check_room(0)?;
+    let outputs = Arc::new(query.outputs.clone());
+    let mut pieces = vec![Piece::Text(before(text, lexemes, start).to_owned())];
+    pieces.extend(query.pieces);
+    let declared = Rewritten { pieces, outputs: Outputs::AsSent, ..Rewritten::default() };
+    let declared = Rewritten { values: query.values, parameters: query.parameters, ..declared };
+    Ok(Some((Action::Rewritten(declared), Some(Naming::Declared(name, outputs)))))
+}
+
+/// The text of a statement before a token.
+fn before<'t>(text: &'t str, lexemes: &Lexemes, at: usize) -> &'t str {
+    text.get(lexemes.span().start..lexemes.bytes(at).start).unwrap_or_default()
+}
+
+fn prepare(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    (named, name): (&Named, String),
+) -> Result<Option<NamedAction>, SqlError> {
+    let list =
+        matches!(lexemes.token(2), Some(Token::LParen)).then(|| lexemes.after_parentheses(2)).flatten();
+    let at = list.unwrap_or(2);
+    if !lexemes.is_word(at, "as") {
+        return Ok(None);
+    }
+    let Some(rewritten) = inside(text, lexemes, catalog, at + 1)? else {
+        let known = named.prepared.contains_key(&name);
+        return known.then(|| same(text, lexemes, catalog, Naming::Deallocated(Some(name)))).transpose();
+    };
+    let bytes = 4 * (text.len() + rewritten.extended_text().len());
+    named.check_room(bytes)?;
+    let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
+    let kind = |value: &Value| match (&value.form, &value.source) {
+        (Form::Plain, Source::Parameter(number)) => {
+            let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
+            place.and_then(|tokens| text_of(text, lexemes, tokens)).unwrap_or("unknown").to_owned()
+        }
+        (Form::EqualityArray(_), _) => "bytea[]".to_owned(),
+        (Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::Order(_) | Form::Bound(..), _) => {
+            "bytea".to_owned()
+        }
+    };
+    let kinds: Vec<String> = rewritten.values.iter().map(kind).collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    let head = text.get(lexemes.span().start..lexemes.bytes(1).end).unwrap_or_default();
+    let sent = format!("{head}{kinds} AS {}", rewritten.extended_text());
+    let parameters = rewritten.parameters.len().max(declared.len());
+    let prepared = Arc::new(Prepared { rewritten, parameters, bytes });
+    Ok(Some((Action::Rewritten(Rewritten::plain(sent)), Some(Naming::Prepared(name, prepared)))))
+}
+
+fn text_of<'t>(text: &'t str, lexemes: &Lexemes, tokens: &Range<usize>) -> Option<&'t str> {
+    text.get(lexemes.bytes(tokens.start).start..lexemes.bytes(tokens.end.checked_sub(1)?).end)
+}
+
+/// The parts of a list between commas.
+fn parts(lexemes: &Lexemes, tokens: Range<usize>) -> Vec<Range<usize>> {
+    let (mut found, mut start, mut depth) = (Vec::new(), tokens.start, 0_usize);
+    for at in tokens.clone() {
+        match lexemes.token(at) {
+            Some(Token::LParen | Token::LBracket) => depth += 1,
+            Some(Token::RParen | Token::RBracket) => depth = depth.saturating_sub(1),
+            Some(Token::Comma) if depth == 0 => {
+                found.push(start..at);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < tokens.end {
+        found.push(start..tokens.end);
+    }
+    found
+}
+
+fn execute(
+    text: &str,
+    lexemes: &Lexemes,
+    catalog: &Catalog,
+    prepared: &Prepared,
+) -> Result<Action, SqlError> {
+    let listed =
+        matches!(lexemes.token(2), Some(Token::LParen)).then(|| lexemes.after_parentheses(2)).flatten();
+    let given = listed.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
+    if given.len() != prepared.parameters {
+        let name = word_at(lexemes, 1).unwrap_or_default();
+        let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+        let detail = format!("Expected {} parameters but got {}.", prepared.parameters, given.len());
+        return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message).detail(detail));
+    }
+    let mut analysis = Analysis::new(text, lexemes, catalog);
+    let mut pieces = vec![Piece::Text(
+        text.get(lexemes.span().start..lexemes.bytes(1).end).unwrap_or_default().to_owned(),
+    )];
+    for (place, value) in prepared.rewritten.values.iter().enumerate() {
+        pieces.push(Piece::Text(if place == 0 { "(" } else { ", " }.into()));
+        let Source::Parameter(number) = value.source else {
+            // A constant of the prepared text: sealed anew each time.
+            let index = analysis.edits.value(Value { at: 0, ..value.clone() });
+            pieces.push(Piece::Value(index));
+            continue;
+        };
+        let tokens = usize::from(number).checked_sub(1).and_then(|place| given.get(place));
+        let Some(tokens) = tokens else {
+            let message = format!("there is no parameter ${number}");
+            return Err(SqlError::new(sqlstate::UNDEFINED_PARAMETER, message));
+        };
+        pieces.push(analysis.argument(value, tokens)?);
+    }
+    if !prepared.rewritten.values.is_empty() {
+        pieces.push(Piece::Text(")".into()));
+    }
+    let rewritten = analysis.rewritten(pieces);
+    // `EXECUTE` has no parameters of its own: its values are written in.
+    let step = Rewritten { outputs: prepared.rewritten.outputs.clone(), parameters: Vec::new(), ..rewritten };
+    Ok(Action::Program(Box::new(Program::Layout(Layout { steps: vec![step], answer: 0 }))))
+}
+
+impl Analysis<'_> {
+    /// What `EXECUTE` gives for a parameter.
+    fn argument(&mut self, value: &Value, tokens: &Range<usize>) -> Result<Piece, SqlError> {
+        let at = self.lexemes.bytes(tokens.start).start;
+        let encryption = match &value.form {
+            Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
+            Form::Sealed(encryption)
+            | Form::Equality(encryption)
+            | Form::EqualityArray(encryption)
+            | Form::Order(encryption)
+            | Form::Bound(encryption, _) => encryption.clone(),
+        };
+        let parsed = self.lexemes.tokens().get(tokens.clone()).map(<[_]>::to_vec).unwrap_or_default();
+        let expression = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(parsed).parse_expr();
+        let found = expression.ok().and_then(|expression| constant(self.lexemes, &expression));
+        let Some(found) = found.filter(|found| found.tokens == *tokens) else {
+            return Err(self.unsupported(
+                tokens.start,
+                format!("what EXECUTE gives for column {} must be a constant", encryption.label),
+                "Compute the value in the application.",
+            ));
+        };
+        self.check_constant(&found, &encryption)?;
+        let source = match (&value.form, found.source) {
+            (Form::EqualityArray(_), Source::Constant(Some(list))) => {
+                let wrong = || {
+                    let message = format!("malformed array literal: \"{list}\"");
+                    self.at(SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message), tokens.start)
+                };
+                Source::Constants(array_members(&list).ok_or_else(wrong)?)
+            }
+            (_, source) => source,
+        };
+        Ok(Piece::Value(self.edits.value(Value { source, form: value.form.clone(), at })))
+    }
+}
