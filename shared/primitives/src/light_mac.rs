@@ -88,6 +88,20 @@ impl LightMac {
         let full = string.len() / PIECE_BYTES;
         let (first, until) = (first.min(full), until.min(full));
         let touched = first * PIECE_BYTES..until * PIECE_BYTES;
+        // The images of the old pieces and of the new ones are one xor: of a few, one call makes them.
+        let mut room = [[0; BLOCK_BYTES]; FEW];
+        let pieces = until - first;
+        if let Some((old, rest)) = room.split_at_mut_checked(pieces)
+            && let Some(now) = rest.get_mut(..pieces)
+        {
+            number(first, string[touched.clone()].as_chunks().0, old);
+            string[at..at + new.len()].copy_from_slice(new);
+            number(first, string[touched].as_chunks().0, now);
+            let blocks = &mut room[..2 * pieces];
+            self.pieces.blocks(blocks);
+            sum.0 = xor(sum.0, blocks);
+            return;
+        }
         let before = self.sum_from(first, string[touched.clone()].as_chunks().0);
         string[at..at + new.len()].copy_from_slice(new);
         sum.0 ^= before.0 ^ self.sum_from(first, string[touched].as_chunks().0).0;
@@ -106,19 +120,29 @@ impl LightMac {
     fn sum_in<const STEP: usize>(&self, before: usize, pieces: &[[u8; PIECE_BYTES]]) -> Sum {
         let mut sum = 0_u128;
         let mut room = [[0; BLOCK_BYTES]; STEP];
-        let mut counter = before as u32;
-        for pieces in pieces.chunks(STEP) {
+        for (at, pieces) in pieces.chunks(STEP).enumerate() {
             let blocks = &mut room[..pieces.len()];
-            for (block, piece) in blocks.iter_mut().zip(pieces) {
-                counter = counter.wrapping_add(1);
-                block[..4].copy_from_slice(&counter.to_be_bytes());
-                block[4..].copy_from_slice(piece);
-            }
+            number(before + at * STEP, pieces, blocks);
             self.pieces.blocks(blocks);
-            sum = blocks.iter().fold(sum, |sum, block| sum ^ u128::from_ne_bytes(*block));
+            sum = xor(sum, blocks);
         }
         Sum(sum)
     }
+}
+
+/// Pieces with their numbers, the first of which has so many before it.
+fn number(before: usize, pieces: &[[u8; PIECE_BYTES]], blocks: &mut [Block]) {
+    let mut counter = before as u32;
+    for (block, piece) in blocks.iter_mut().zip(pieces) {
+        counter = counter.wrapping_add(1);
+        block[..4].copy_from_slice(&counter.to_be_bytes());
+        block[4..].copy_from_slice(piece);
+    }
+}
+
+/// The xor of a sum and of blocks.
+fn xor(sum: u128, blocks: &[Block]) -> u128 {
+    blocks.iter().fold(sum, |sum, block| sum ^ u128::from_ne_bytes(*block))
 }
 
 #[cfg(test)]
