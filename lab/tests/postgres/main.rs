@@ -15,4 +15,5 @@ mod programs;
 mod proxy;
 mod shown;
 mod stored;
+mod tools;
 mod tpcc;

@@ -28,11 +28,14 @@ pub(crate) use mention::Sensitive;
 pub(crate) use naming::may_be_in as may_name;
 
 use crate::catalog::Catalog;
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::named::Named;
 use crate::plan::{Action, Planned};
 use crate::text::{Lexemes, statements};
 use std::borrow::Cow;
+
+/// A setting that pg_dump makes before it reads the catalogue: with it the server shows no views, ours neither.
+const OF_PG_DUMP: &str = "restrict_nonsystem_relation_kind";
 
 /// Plans a client's text: each of its statements in order. Statements that touch nothing encrypted may come as one.
 ///
@@ -45,6 +48,12 @@ pub fn plan(text: &str, catalog: &Catalog) -> Result<Vec<Planned>, SqlError> {
 
 /// The same in a session that has named statements and cursors.
 pub(crate) fn plan_in(text: &str, catalog: &Catalog, named: &Named) -> Result<Vec<Planned>, SqlError> {
+    if catalog.is_shown() && text.contains(OF_PG_DUMP) {
+        let error = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "pg_dump does not go through the proxy");
+        let hint = "Run it at the database: a dump holds ciphertext, and is served by the same keys where it is restored.";
+        let action = Action::Refused(error.hint(hint));
+        return Ok(vec![Planned { span: 0..text.len(), action, naming: None }]);
+    }
     let sensitive = catalog.sensitive();
     let about_names = !named.is_empty() && may_name(text);
     if !about_names && !sensitive.may_be_in(text, catalog.is_shown()) {

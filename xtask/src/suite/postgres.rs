@@ -4,9 +4,9 @@
 //! The contract with a session is that of the other drivers; one may say of a step that the proxy refuses it, clearly,
 //! as what it does not do yet: that is told, and not counted as a failure.
 
-use super::drivers::{compare, environment, modules, session};
+use super::drivers::{compare, environment, modules, once, require, session};
 use super::process::Server;
-use super::{Context, Outcome, cargo, drivers};
+use super::{Context, Outcome, cargo, process};
 use serde_json::Value;
 use std::process::Command;
 
@@ -16,12 +16,17 @@ struct Script {
     prepare: fn(&Context, &str) -> Result<Command, String>,
 }
 
-const SCRIPTS: [Script; 2] =
-    [Script { name: "psycopg", prepare: python }, Script { name: "node", prepare: node }];
+const SCRIPTS: [Script; 5] = [
+    Script { name: "psycopg", prepare: python },
+    Script { name: "sqlalchemy", prepare: python },
+    Script { name: "django", prepare: python },
+    Script { name: "node", prepare: node },
+    Script { name: "jdbc", prepare: java },
+];
 
 /// Runs every session on both sides, each on a server and a proxy of its own.
 pub(super) fn run(context: &Context) -> Result<Outcome, String> {
-    drivers::require(cargo::build(context)?, "the binaries do not build")?;
+    require(cargo::build(context)?, "the binaries do not build")?;
     let mut total = Outcome::default();
     for script in &SCRIPTS {
         let outcome = run_script(context, script);
@@ -53,6 +58,21 @@ fn node(context: &Context, name: &str) -> Result<Command, String> {
     let mut command = Command::new("node");
     // What it says of its packages is no reply.
     command.arg("--no-deprecation").arg(modules(context, &format!("postgres/{name}"))?.join("session.mjs"));
+    Ok(command)
+}
+
+fn java(context: &Context, name: &str) -> Result<Command, String> {
+    let folder = context.root.join("lab/drivers/postgres").join(name);
+    let sources = [folder.join("pom.xml"), folder.join("src/main/java/Session.java")];
+    let target = context.root.join("target").join(name);
+    once(context, &format!("postgres-{name}"), &sources, &target, || {
+        let mut maven = Command::new("mvn");
+        maven.args(["--batch-mode", "--quiet", "--file"]).arg(&sources[0]).arg("compile");
+        let built = process::finish(&mut maven, &context.log(&format!("postgres-{name}-build")))?;
+        require(built, "Maven cannot build the session of pgjdbc")
+    })?;
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(format!("{0}/classes:{0}/lib/*", target.display())).arg("Session");
     Ok(command)
 }
 

@@ -360,7 +360,8 @@ def cursors(session, url):
     def named():
         with psycopg.connect(url) as db, db.cursor(name="walk") as cursor:
             cursor.itersize = 10
-            cursor.execute("SELECT id, t FROM kinds ORDER BY id")
+            # Encrypted columns in its rows come as they are sealed in type, see docs/postgres.md.
+            cursor.execute("SELECT id FROM kinds WHERE i4 >= 0 ORDER BY i4, id")
             got = [cursor.fetchone(), cursor.fetchmany(2)]
             got.append(sum(1 for _ in cursor))
             return got
@@ -368,7 +369,7 @@ def cursors(session, url):
     session.step("streamed", streamed)
     session.step("values put in by the client", client_side)
     session.step("raw cursor", raw)
-    session.not_yet("named cursor", named)
+    session.step("named cursor", named)
 
 
 def cancels(session, url):

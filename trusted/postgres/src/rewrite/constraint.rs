@@ -4,7 +4,9 @@ use super::analysis::Analysis;
 use super::layout::DeclaredColumns;
 use crate::error::SqlError;
 use crate::text::{fold, quoted};
-use sqlparser::ast::{Expr, ForeignKeyConstraint, Ident, IndexColumn, ReferentialAction, TableConstraint};
+use sqlparser::ast::{
+    Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
+};
 
 /// The column that an index or a constraint is on; none if it is on an expression.
 pub(super) fn identifier_of(column: &IndexColumn) -> Option<&Ident> {
@@ -18,6 +20,19 @@ pub(super) fn identifier_of(column: &IndexColumn) -> Option<&Ident> {
 pub(super) fn name_of_constraint(table: &str, columns: &[&str], kind: &str) -> Option<String> {
     let name = format!("{table}_{}_{kind}", columns.join("_"));
     (name.len() < 64).then(|| format!(" CONSTRAINT {}", quoted(&name)))
+}
+
+/// The last part of a name.
+pub(super) fn last_identifier(name: &ObjectName) -> Option<&Ident> {
+    name.0.last().and_then(|part| part.as_ident())
+}
+
+/// Is it a class of operators by which an index is in the order of texts' bytes, without a schema? So is an encrypted
+/// column's order: the class says nothing more. Mappers make such indexes beside unique texts, for LIKE.
+pub(super) fn by_bytes(class: &ObjectName) -> bool {
+    let classes = ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"];
+    class.0.len() == 1
+        && last_identifier(class).is_some_and(|name| classes.contains(&name.value.to_lowercase().as_str()))
 }
 
 impl Analysis<'_> {

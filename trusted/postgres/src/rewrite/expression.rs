@@ -327,7 +327,8 @@ impl Analysis<'_> {
 /// Is it a column of truth values where a condition stands?
 fn is_condition(reference: &Reference, reader: &str) -> bool {
     reference.encryption.kind == ColumnType::Boolean
-        && ["AND", "OR", "NOT", "WHERE", "HAVING", "ON", "FILTER", "CASE"].contains(&reader)
+        && ["AND", "OR", "NOT", "WHERE", "HAVING", "ON", "FILTER", "CASE", "IS TRUE or FALSE"]
+            .contains(&reader)
 }
 
 /// The expression that an argument is; none of `*`.

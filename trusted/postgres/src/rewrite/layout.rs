@@ -4,7 +4,7 @@ mod default;
 
 use super::analysis::{Analysis, Reference};
 use super::constant::Constant;
-use super::constraint::{identifier_of, name_of_constraint};
+use super::constraint::{by_bytes, identifier_of, last_identifier, name_of_constraint};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
 use crate::catalog::Encryption;
@@ -398,8 +398,14 @@ impl Analysis<'_> {
                 Some(IndexType::Hash) => !index.unique,
                 Some(_) => false,
             };
-            if !plain || column.operator_class.is_some() {
+            let class = column.operator_class.as_ref();
+            if !plain || class.is_some_and(|class| !by_bytes(class)) {
                 return Err(self.unreadable(&reference, "this kind of index"));
+            }
+            if let Some(at) =
+                class.and_then(last_identifier).and_then(|last| self.lexemes.index_of(last.span))
+            {
+                self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(String::new())]);
             }
             let term = self.term_of_index(&reference, index)?;
             self.replace_with_term(&reference, term);

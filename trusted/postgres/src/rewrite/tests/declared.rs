@@ -136,6 +136,27 @@ fn constraints_of_a_table_keep_their_names_and_do_not_write_terms_alone() {
 }
 
 #[test]
+fn what_mappers_make_and_tools_ask_is_understood_or_refused_clearly() {
+    let catalog = super::catalog();
+    for text in [
+        "CREATE INDEX likely ON accounts (owner varchar_pattern_ops)",
+        "SELECT owner FROM accounts WHERE closed IS TRUE AND closed IS NOT FALSE",
+    ] {
+        assert_eq!(refusals(text, &catalog), [None], "{text}");
+    }
+    for (text, part) in [
+        ("CREATE INDEX ON accounts (owner gin_trgm_ops)", "this kind of index"),
+        (
+            "SELECT set_config(name, 'view', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
+            "pg_dump",
+        ),
+    ] {
+        let error = refusals(text, &catalog)[0].clone().unwrap();
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn an_integer_is_compared_with_decimals_whatever_it_is_cast_to() {
     let catalog = encrypted_of("sums", "numeric(12,2)");
     for text in ["c = $1::integer", "c > 5::bigint", "c < CAST(7 AS smallint)", "c = NULL::integer"] {

@@ -1,0 +1,1 @@
+"""An application whose columns are encrypted as schema.toml declares."""

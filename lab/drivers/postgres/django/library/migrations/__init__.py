@@ -1,0 +1,1 @@
+"""Migrations, as Django makes them of the models."""
