@@ -353,17 +353,17 @@ impl Analysis<'_> {
 }
 
 fn is_constant(token: &Token) -> bool {
-    match token {
+    matches!(
+        token,
         Token::Number(..)
-        | Token::Placeholder(_)
-        | Token::SingleQuotedString(_)
-        | Token::EscapedStringLiteral(_)
-        | Token::UnicodeStringLiteral(_)
-        | Token::DollarQuotedString(_)
-        | Token::NationalStringLiteral(_)
-        | Token::HexStringLiteral(_) => true,
-        _ => false,
-    }
+            | Token::Placeholder(_)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::NationalStringLiteral(_)
+            | Token::HexStringLiteral(_)
+    )
 }
 
 /// Is a value of one type stored in another as its text says?
