@@ -29,13 +29,23 @@ pub(crate) struct Dev {
 impl Dev {
     /// Starts it on what a schema declares.
     pub(crate) fn start(server: &PrivatePostgres, database: &str, schema: &str) -> Self {
+        Self::start_logging(server, database, schema, "warn")
+    }
+
+    /// The same, that logs more or less.
+    pub(crate) fn start_logging(server: &PrivatePostgres, database: &str, schema: &str, log: &str) -> Self {
+        Self::in_front_of(&server.uri(database), schema, log)
+    }
+
+    /// The same, in front of whatever is at a URL.
+    pub(crate) fn in_front_of(upstream: &str, schema: &str, log: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("schema.toml"), schema).unwrap();
-        let (child, address) = Self::spawn(&directory, &server.uri(database));
+        let (child, address) = Self::spawn(&directory, upstream, log);
         Self { child, directory, address }
     }
 
-    fn spawn(directory: &TempDir, upstream: &str) -> (Child, String) {
+    fn spawn(directory: &TempDir, upstream: &str, level: &str) -> (Child, String) {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -47,7 +57,7 @@ impl Dev {
             .arg(directory.path().join("schema.toml"))
             .arg("--data-dir")
             .arg(directory.path().join("data"));
-        command.env_remove("ARRAS_PASSPHRASE").env("RUST_LOG", "warn");
+        command.env_remove("ARRAS_PASSPHRASE").env("RUST_LOG", level);
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.find_map(|line| line.strip_prefix("listening on postgres://").map(str::to_owned));
@@ -60,7 +70,59 @@ impl Dev {
     pub(crate) fn killed_and_restarted(&mut self, server: &PrivatePostgres, database: &str) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        (self.child, self.address) = Self::spawn(&self.directory, &server.uri(database));
+        (self.child, self.address) = Self::spawn(&self.directory, &server.uri(database), "warn");
+    }
+
+    /// Another proxy with the same keys, and a record of orders of its own.
+    pub(crate) fn beside(&self, server: &PrivatePostgres, database: &str) -> Beside {
+        let path = self.directory().join("beside.toml");
+        std::fs::write(&path, self.configuration(server, database, "beside-heads")).unwrap();
+        let mut command = Command::new(executable("arras"));
+        command
+            .arg("proxy")
+            .arg("--config")
+            .arg(&path)
+            .env_remove("ARRAS_PASSPHRASE")
+            .env("RUST_LOG", "warn");
+        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| line.strip_prefix("listening on postgres://").map(str::to_owned));
+        Beside { child, address: address.expect("it starts") }
+    }
+
+    /// The configuration of a proxy with these keys.
+    fn configuration(&self, server: &PrivatePostgres, database: &str, heads: &str) -> String {
+        format!(
+            "[postgres]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\nschema = \"schema.toml\"\nheads = \"{heads}\"\n\
+             [keyring]\npath = \"data/keyring\"\nkey_file = \"data/keyring.key\"\n",
+            server.uri(database)
+        )
+    }
+
+    /// Stops it, and keeps its directory.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Its directory: keys, records of orders, log.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
+    /// What `arras doctor` says of a database with these keys, and whether all is well.
+    pub(crate) fn doctor(&self, server: &PrivatePostgres, database: &str, deep: bool) -> (bool, String) {
+        let path = self.directory().join("arras.toml");
+        let text = self.configuration(server, database, "data/postgres-heads");
+        std::fs::write(&path, text).unwrap();
+        let mut command = Command::new(executable("arras"));
+        command.arg("doctor").arg("--config").arg(&path).env_remove("ARRAS_PASSPHRASE");
+        if deep {
+            command.arg("--deep");
+        }
+        let run = command.output().unwrap();
+        let said = String::from_utf8([run.stdout, run.stderr].concat()).unwrap();
+        (run.status.success(), said)
     }
 
     /// The most memory that the process has had, in KiB.
@@ -77,6 +139,26 @@ impl Dev {
 }
 
 impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A proxy beside another; killed when dropped.
+pub(crate) struct Beside {
+    child: Child,
+    address: String,
+}
+
+impl Beside {
+    /// How a client connects.
+    pub(crate) fn uri(&self, database: &str) -> String {
+        format!("postgres://postgres@{}/{database}", self.address)
+    }
+}
+
+impl Drop for Beside {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

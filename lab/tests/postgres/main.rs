@@ -2,10 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+#[path = "../processes/canaries.rs"]
+mod canaries;
+mod canary;
 mod dev;
 mod differential;
+mod doctor;
 mod encrypted;
 mod extended;
+mod faults;
 mod memory;
 mod mope;
 mod named;
@@ -17,3 +22,4 @@ mod shown;
 mod stored;
 mod tools;
 mod tpcc;
+mod twins;

@@ -117,6 +117,7 @@ pub fn code_of(fault: Fault) -> (i32, &'static str) {
         Fault::Dropped => (175, "QueryPlanKilled"),
         Fault::Contended => (112, "WriteConflict"),
         Fault::MemoryExceeded => (146, "ExceededMemoryLimit"),
+        Fault::DiskFull => (14031, "OutOfDiskSpace"),
         Fault::Unreachable => (6, "HostUnreachable"),
         Fault::TimedOut => (89, "NetworkTimeout"),
         Fault::InDoubt => (64, "WriteConcernFailed"),

@@ -12,6 +12,7 @@ mod codec;
 pub mod column_type;
 pub mod copy;
 pub mod error;
+pub mod examined;
 mod fields;
 mod frames;
 pub mod mope;

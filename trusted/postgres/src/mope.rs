@@ -7,18 +7,22 @@
 
 mod bound;
 mod connections;
+mod encoding;
 mod examination;
 mod heads;
 mod installation;
+mod installed;
 mod labels;
 mod summaries;
 mod tables;
 
 pub use bound::{Bound, Learned};
-pub use connections::{Connections, Dial, Dialled, Duplex, Settings};
-pub use examination::Examination;
+pub use connections::{Connections, Dial, Dialled, Duplex, Settings, lacks_room};
+pub use encoding::EncodingSession;
+pub use examination::{Examination, Snapshot};
 pub use heads::{FileHeads, Heads, Watched};
 pub use installation::{InstallError, Protocol, forget, install, register, store_in};
+pub use installed::{Stored, lacking};
 pub use tables::{Reach, TreeTables};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.

@@ -47,6 +47,9 @@ pub struct Rewritten {
     pub parameters: Vec<ParameterType>,
     /// What the result's columns are.
     pub outputs: Outputs,
+    /// Columns whose labels it compares or copies while it writes or locks rows: a row that it waits for may come back with
+    /// labels of another time than the rest of what it reads.
+    pub locks: BTreeSet<[u8; 8]>,
 }
 
 /// A part of a rewritten text.
@@ -333,8 +336,8 @@ impl Rewritten {
         Self { pieces: vec![Piece::Text(text.into())], ..Self::default() }
     }
 
-    /// The columns whose labels the statement stores, rising: their order must be held to the transaction's end
-    /// (`arras.mope_hold`, in a statement before).
+    /// The columns whose labels the statement stores, or compares where it writes or locks rows, rising: their order must be
+    /// held to the transaction's end (`arras.mope_hold`, in a statement before).
     #[must_use]
     pub fn held(&self) -> Vec<[u8; 8]> {
         let stored = self.values.iter().filter_map(|value| match &value.form {
@@ -343,7 +346,7 @@ impl Rewritten {
                 None
             }
         });
-        stored.collect::<BTreeSet<_>>().into_iter().collect()
+        stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The text for the extended protocol: the value of index 0 is `$1`.

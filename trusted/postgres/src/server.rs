@@ -187,6 +187,8 @@ impl Shared {
             );
         };
         let parameters = parameters(&self.upstream, &opening.user, opening.parameters);
+        let named = parameters.iter().find(|(name, _)| name == "database");
+        let connected = named.map_or_else(String::new, |(_, database)| database.clone());
         let begun = match self.upstream.login(&parameters).await {
             Ok(Login::Begun(begun)) => begun,
             Ok(Login::Refused { error, of_proxy: false }) => {
@@ -214,7 +216,8 @@ impl Shared {
         opening.stream.flush().await?;
         let ends = Ends { client: opening.stream, database, beginning };
         let (upstream, rewriting) = (&self.upstream, self.rewriting.as_deref());
-        Ok(session::run(ends, Surroundings { entered: &entered, upstream, rewriting }, stop).await)
+        let around = Surroundings { entered: &entered, upstream, rewriting, database: &connected };
+        Ok(session::run(ends, around, stop).await)
     }
 }
 

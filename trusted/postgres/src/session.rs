@@ -5,6 +5,7 @@
 //! came, in as many pieces as they came in.
 
 mod answers;
+mod behind;
 mod names;
 mod opened;
 mod physical;
@@ -22,6 +23,7 @@ use crate::replies::{self, Severity};
 use crate::rewriting::Rewriting;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
+use behind::Behind;
 use names::{Names, Undo};
 use reading::Reading;
 use settings::Settings;
@@ -189,6 +191,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) upstream: &'a Upstream,
     /// None if nothing is encrypted.
     pub(crate) rewriting: Option<&'a Rewriting>,
+    /// The database that the session is connected to.
+    pub(crate) database: &'a str,
 }
 
 /// Runs a session to its end.
@@ -208,7 +212,7 @@ pub(crate) async fn run(ends: Ends, around: Surroundings<'_>, mut stop: watch::R
         Some(rewriting) => tokio::select! {
             biased;
             end = opened::pass(&shared, rewriting, from_database, &mut to_client, &mut whole) => end,
-            end = rewritten::pass(&shared, rewriting, from_client, &mut to_database) => end,
+            end = rewritten::pass(&shared, (rewriting, around.behind()), from_client, &mut to_database) => end,
             () = stopped(&shared, &mut stop) => End::Stopped,
         },
     };

@@ -9,7 +9,7 @@ use crate::codec::{Datum, Numeric, array_members, binary_members};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
-use arras_service::columns::{ColumnKeys, Columns, Place};
+use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ const BOUND_AT: u8 = 2;
 const BOUND_BEFORE: u8 = 3;
 /// Just above the label of the ciphertext that follows.
 const BOUND_AFTER: u8 = 4;
+/// Added to one of the last three: a label that was learned, and its epoch, come before the ciphertext.
+const BOUND_LEARNED: u8 = 16;
 
 /// A parameter that a client bound.
 #[derive(Clone, Copy)]
@@ -46,6 +48,17 @@ pub struct Inputs<'a> {
     pub read: &'a [Option<String>],
     /// What a program has computed, as text.
     pub computed: &'a [Option<String>],
+    /// Whom it is for.
+    pub session: Session,
+}
+
+/// What of a session matters to the orders of columns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Session {
+    /// The database's process.
+    pub process: Option<i32>,
+    /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
+    pub sees_the_past: bool,
 }
 
 /// A value whose ciphertext in its column's order is asked for.
@@ -95,13 +108,20 @@ pub async fn compute(
             || SqlError::new(sqlstate::INTERNAL_ERROR, format!("column {label} has no encoder of its order"));
         let encoder = columns.encoder(column).ok_or_else(missing)?;
         let keys: Vec<Vec<u8>> = list.iter().map(|one| one.key.clone()).collect();
-        let answers: Vec<Vec<u8>> = if compared {
+        let session = inputs.session;
+        let mut answers: Vec<(Option<u8>, Vec<u8>)> = if compared {
             let places = encoder.places(&keys).await?;
             let bound = |(one, place): (&Asked<'_>, Place)| bound(place, one.side.unwrap_or(Side::Equal));
-            list.iter().zip(places).map(bound).collect()
+            list.iter().zip(places).map(bound).map(|(kind, ciphertext)| (Some(kind), ciphertext)).collect()
         } else {
-            encoder.encode(&keys).await?
+            let stored = encoder.encode(&keys, session.process).await?;
+            stored.into_iter().map(|ciphertext| (None, ciphertext)).collect()
         };
+        if session.sees_the_past {
+            carry_labels(&*encoder, &mut answers).await?;
+        }
+        let answers =
+            answers.into_iter().map(|(kind, rest)| kind.into_iter().chain(rest).collect::<Vec<u8>>());
         if answers.len() != list.len() {
             return Err(SqlError::new(
                 sqlstate::INTERNAL_ERROR,
@@ -117,10 +137,32 @@ pub async fn compute(
     Ok(found)
 }
 
-/// What the database compares labels with, by where a value stands.
-fn bound(place: Place, side: Side) -> Vec<u8> {
+/// Puts the label that each ciphertext has now beside it.
+async fn carry_labels(
+    encoder: &dyn OrderEncoder,
+    answers: &mut [(Option<u8>, Vec<u8>)],
+) -> Result<(), SqlError> {
+    let ciphertexts: Vec<Vec<u8>> = answers.iter().map(|(_, ciphertext)| ciphertext.clone()).collect();
+    let learned = encoder.learned(&ciphertexts).await?;
+    for ((kind, rest), learned) in answers.iter_mut().zip(learned) {
+        let Some(learned) = learned else { continue };
+        match kind {
+            // The end of all labels has none of its own.
+            Some(kind) if rest.is_empty() => debug_assert!(*kind <= BOUND_ABOVE_ALL),
+            Some(kind) => {
+                *kind += BOUND_LEARNED;
+                rest.splice(..0, learned);
+            }
+            None => rest.extend(learned),
+        }
+    }
+    Ok(())
+}
+
+/// What the database compares labels with, by where a value stands: how it is meant, and the ciphertext.
+fn bound(place: Place, side: Side) -> (u8, Vec<u8>) {
     let Place { exact, below, above } = place;
-    let (kind, ciphertext) = match (side, exact) {
+    match (side, exact) {
         (_, Some(exact)) => (BOUND_AT, exact),
         (Side::Less, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AFTER, below)),
         (Side::LessOrEqual, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AT, below)),
@@ -129,10 +171,7 @@ fn bound(place: Place, side: Side) -> Vec<u8> {
             above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_AT, above))
         }
         (Side::Equal, None) => (BOUND_BELOW_ALL, Vec::new()),
-    };
-    let mut bytes = vec![kind];
-    bytes.extend(ciphertext);
-    bytes
+    }
 }
 
 /// The keys that a column's values are under.

@@ -1,6 +1,7 @@
 //! The listener for applications of PostgreSQL: its part of the configuration, and how it is opened.
 
 mod columns;
+pub(crate) mod examining;
 mod opening;
 
 use crate::cli::Failure;
@@ -114,6 +115,12 @@ impl Postgres {
         ConfigurationError { path: "postgres".into(), what: what.into() }.into()
     }
 
+    /// The database behind, as the URL and the environment say.
+    fn upstream(&self) -> Result<Upstream, Failure> {
+        let password = std::env::var("PGPASSWORD").ok().map(LoginPassword::new);
+        Upstream::parse(&self.upstream.0, password).map_err(|error| Self::wrong(error.to_string()))
+    }
+
     fn access(&self) -> Result<Access, Failure> {
         let tls = match (&self.certificate, &self.private_key) {
             (Some(certificate), Some(private)) => {
@@ -197,9 +204,7 @@ impl Listening {
         memory: usize,
         keyring: Option<&Keyring>,
     ) -> Result<Self, Failure> {
-        let upstream =
-            Upstream::parse(&postgres.upstream.0, std::env::var("PGPASSWORD").ok().map(LoginPassword::new))
-                .map_err(|error| Postgres::wrong(error.to_string()))?;
+        let upstream = postgres.upstream()?;
         let rewriting = match (&postgres.schema, keyring) {
             (Some(schema), Some(keyring)) => {
                 let folder = postgres.heads.as_deref().unwrap_or(Path::new(HEADS));

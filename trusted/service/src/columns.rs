@@ -58,11 +58,20 @@ pub struct Place {
     pub above: Option<Vec<u8>>,
 }
 
+/// A ciphertext's label and how often labels of the column had changed then, 8 bytes each, as the database's functions take
+/// them.
+pub type Learned = [u8; 16];
+
 /// The order-preserving encoder of one column.
 pub trait OrderEncoder: Send + Sync {
     /// Makes sure that order keys are stored, and returns their ciphertexts, in the order given. Done in a short transaction
-    /// of its own before the statement that stores them.
-    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>>;
+    /// of its own before the statement that stores them. `process` is the database's process of the session that asks: where
+    /// the change has to wait for that session itself, it fails at once.
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, Vec<Vec<u8>>>;
+
+    /// The labels that ciphertexts have now, none of one that is gone: for a transaction that sees the database as it was
+    /// before they came.
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>>;
 
     /// Where order keys stand, without storing them, in the order given.
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>>;

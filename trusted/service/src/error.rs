@@ -98,6 +98,8 @@ pub enum Fault {
     Contended,
     /// More memory than a query may have.
     MemoryExceeded,
+    /// The server has no room for it; nothing was applied.
+    DiskFull,
     /// The server cannot be reached; nothing was applied, and it may be tried again.
     Unreachable,
     /// The server did not answer in time.
@@ -143,7 +145,7 @@ impl Fault {
             | Self::ParallelArrays
             | Self::TooLarge => Blame::Request,
             Self::DuplicateKey | Self::Validation | Self::Dropped | Self::Contended => Blame::Data,
-            Self::MemoryExceeded => Blame::Resources,
+            Self::MemoryExceeded | Self::DiskFull => Blame::Resources,
             Self::Unreachable | Self::TimedOut | Self::InDoubt => Blame::Connection,
             Self::Corruption | Self::Peer | Self::MalformedDocument => Blame::Server,
             Self::Fenced | Self::Halted | Self::ProxyStore | Self::Internal => Blame::Proxy,

@@ -82,6 +82,63 @@ async fn values_that_are_newer_are_stored_and_compared_by_labels_that_were_learn
     }
 }
 
+/// Behind a ciphertext, as behind a bound's, a label may be carried; a transaction with a snapshot of its own sees the newer.
+#[tokio::test]
+async fn a_new_value_is_stored_with_the_label_that_it_brings() {
+    let world = World::new(Protocol::Mope).await;
+    let tables = world.tables();
+    let mut model = Model::store(&tables, &[("a", 10), ("c", 1 << 40)]).await;
+    let setup = world.application().await;
+    world.insert(&setup, &["a", "c"]).await;
+    let storing =
+        format!("INSERT INTO t (name, label) SELECT $1, arras.mope_order({}, $2)", world.column.number());
+    for (level, new) in LEVELS.into_iter().chain(["READ COMMITTED"]).zip(["b1", "b2", "b3"]) {
+        let transaction = begin(&world, level).await;
+        let label = model.labels.values().filter(|label| **label < 1 << 40).max().unwrap() + 1;
+        assert!(tables.commit(model.change(Vec::new(), &[(new, label)], &[])).await.unwrap());
+        let stored = ciphertext(new);
+        let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap()[0].unwrap();
+        world.hold(&transaction).await;
+        let carried = [&stored[..], &learned.encode()].concat();
+        transaction.execute(&storing, &[&stored, &carried]).await.unwrap();
+        transaction.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(world.contradictions(&model).await, Vec::<String>::new(), "{level}");
+    }
+    assert_eq!(world.ordered(&setup).await, ["a", "b1", "b2", "b3", "c"]);
+    // One that is of another time is refused by who cannot see that it is.
+    let late = begin(&world, LEVELS[0]).await;
+    let label = model.labels.values().filter(|label| **label < 1 << 40).max().unwrap() + 1;
+    assert!(tables.commit(model.change(Vec::new(), &[("b4", label)], &[])).await.unwrap());
+    assert!(tables.commit(model.change(vec![spread(10, 1 << 40, 11, 1)], &[], &[])).await.unwrap());
+    let stored = ciphertext("b4");
+    let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap()[0].unwrap();
+    let carried = [&stored[..], &learned.encode()].concat();
+    let refused = late.execute(&storing, &[&stored, &carried]).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
+}
+
+/// A session waits for an encoder whose change waits for the labels that the session holds.
+#[tokio::test]
+async fn a_transaction_that_waits_for_itself_is_told_so_at_once() {
+    let world = World::new(Protocol::Mope).await;
+    // Far longer than the test may take: without the look it is for this that is waited.
+    let tables = world.tables_with(|settings| settings.patience = std::time::Duration::from_secs(20));
+    let mut model = Model::store(&tables, &[("a", 10), ("b", 11)]).await;
+    let held = world.application().await;
+    held.batch_execute("BEGIN").await.unwrap();
+    world.hold(&held).await;
+    let process: i32 = held.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let session = tables.encoding(Some(process));
+    let change = model.clone().change(vec![spread(10, 11, 11, 1)], &[], &[]);
+    let refused = tables.commit(change.clone()).await.unwrap_err().to_string();
+    assert!(refused.contains("holds them itself") && refused.contains(&process.to_string()), "{refused}");
+    drop(session);
+    held.batch_execute("ROLLBACK").await.unwrap();
+    model.change(vec![spread(10, 11, 11, 1)], &[], &[]);
+    assert!(tables.commit(change).await.unwrap());
+    assert_eq!(world.contradictions(&model).await, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn bounds_stand_where_they_say() {
     let world = World::new(Protocol::Mope).await;

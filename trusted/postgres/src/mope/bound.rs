@@ -29,6 +29,18 @@ pub enum Bound<'a> {
     JustAbove(&'a [u8], Option<Learned>),
 }
 
+impl Learned {
+    /// The label and its epoch, as the functions take them.
+    #[must_use]
+    pub fn encode(&self) -> [u8; 16] {
+        let (label, epoch) = (to_database(self.label).to_be_bytes(), self.epoch.to_be_bytes());
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&label);
+        bytes[8..].copy_from_slice(&epoch);
+        bytes
+    }
+}
+
 impl Bound<'_> {
     /// The bytes that the function takes.
     #[must_use]
@@ -43,8 +55,7 @@ impl Bound<'_> {
         let Some(learned) = learned else {
             return [&[kind], *ciphertext].concat();
         };
-        let (label, epoch) = (to_database(learned.label).to_be_bytes(), learned.epoch.to_be_bytes());
-        [&[kind + 16], &label[..], &epoch[..], ciphertext].concat()
+        [&[kind + 16], &learned.encode()[..], ciphertext].concat()
     }
 }
 

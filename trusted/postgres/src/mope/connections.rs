@@ -194,6 +194,13 @@ pub(super) fn failure(error: &tokio_postgres::Error) -> ChannelError {
     ChannelError::Refused(Refusal::Storage(format!("PostgreSQL: {message} ({})", code.code())))
 }
 
+/// Did PostgreSQL have no room for a change: no disk, no memory? Nothing of it was done.
+#[must_use]
+pub fn lacks_room(error: &ChannelError) -> bool {
+    // As `failure` writes the code, of the class "insufficient resources".
+    matches!(error, ChannelError::Refused(Refusal::Storage(said)) if said.contains(" (53"))
+}
+
 /// An error and what it comes from.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

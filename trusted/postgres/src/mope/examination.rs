@@ -1,4 +1,4 @@
-//! A look at all that is kept of a column, in one snapshot, while others go on.
+//! A look at all that is kept of columns, in one snapshot, while others go on.
 
 use super::Column;
 use super::connections::failure;
@@ -6,12 +6,14 @@ use super::labels::{from_database, to_database};
 use super::tables::fetched;
 use arras_protocol::mope::{Fetch, Fetched, Label, Round, TreeChange, TreeStore};
 use arras_protocol::{Blob, ChannelError};
+use std::sync::Arc;
 use tokio_postgres::Client;
 
-/// A transaction that sees one state of a column's tree and table, and changes nothing. As a [`TreeStore`] it lets a client
-/// half walk the tree of that state; with [`Self::entries`] the walk can be compared with the table.
+/// A transaction that sees one state of the database, and changes nothing; of it, one column's tree and table. As a
+/// [`TreeStore`] it lets a client half walk the tree of that state; with [`Self::entries`] the walk can be compared with the
+/// table.
 pub struct Examination {
-    client: Client,
+    client: Arc<Client>,
     column: Column,
 }
 
@@ -21,15 +23,43 @@ impl std::fmt::Debug for Examination {
     }
 }
 
+/// The snapshot alone, whose columns are looked at one after the other.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(crate) client: Arc<Client>,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Snapshot").finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    /// Begins one on a connection of its own, which it ends with.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    pub async fn begin(client: Client) -> Result<Self, ChannelError> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+        client.batch_execute(begin).await.map_err(|error| failure(&error))?;
+        Ok(Self { client: Arc::new(client) })
+    }
+
+    /// A column as it is in this snapshot.
+    #[must_use]
+    pub fn column(&self, column: Column) -> Examination {
+        Examination { client: Arc::clone(&self.client), column }
+    }
+}
+
 impl Examination {
     /// Begins one on a connection of its own, which it ends with.
     ///
     /// # Errors
     /// [`ChannelError`].
     pub async fn begin(client: Client, column: Column) -> Result<Self, ChannelError> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-        client.batch_execute(begin).await.map_err(|error| failure(&error))?;
-        Ok(Self { client, column })
+        Ok(Snapshot::begin(client).await?.column(column))
     }
 
     /// What contradicts itself without a key being needed to see it: labels in rows that are no value's, labels of two

@@ -3,6 +3,7 @@
 use super::Column;
 use super::bound::Learned;
 use super::connections::{Connections, Prepared, failure};
+use super::encoding::{Encoding, EncodingSession};
 use super::labels::{from_database, to_database};
 use super::summaries::Flat;
 use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
@@ -36,6 +37,7 @@ pub enum Reach {
 pub struct TreeTables {
     connections: Arc<Connections>,
     column: Column,
+    encoding: Encoding,
 }
 
 /// What became of one attempt to apply a change.
@@ -52,7 +54,14 @@ impl TreeTables {
     /// The tree of a column that [`super::register`] has made known.
     #[must_use]
     pub fn new(connections: Arc<Connections>, column: Column) -> Self {
-        Self { connections, column }
+        Self { connections, column, encoding: Encoding::default() }
+    }
+
+    /// A session whose process in the database is that one encodes values, until what is returned is dropped: a change that
+    /// waits for labels which it holds would wait for ever, and fails at once.
+    #[must_use]
+    pub fn encoding(&self, process: Option<i32>) -> EncodingSession {
+        self.encoding.begin(process)
     }
 
     /// The labels of ciphertexts as they are now, in the order given, none where one is not stored. A transaction that sees
@@ -126,18 +135,50 @@ impl TreeTables {
         let begun = Instant::now();
         let patience = self.connections.patience();
         let mut pause = FIRST_ATTEMPT;
+        let mut waiting = Vec::new();
         loop {
             match self.attempt(change, pause, patience).await? {
                 Attempt::Applied => return Ok(true),
                 Attempt::OtherVersion => return Ok(false),
                 Attempt::Again if begun.elapsed() < patience => {}
                 Attempt::Held if begun.elapsed() < patience => {
+                    // Who holds them and was waiting for this change before the last attempt, too, waits for its end.
+                    let now = self.encoding.among(&self.holders().await?);
+                    if let Some((process, _)) = now.iter().find(|one| waiting.contains(*one)) {
+                        return Err(self.deadlocked(*process));
+                    }
+                    waiting = now;
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_ATTEMPT);
                 }
                 Attempt::Again | Attempt::Held => return Err(self.held(begun.elapsed()).await),
             }
         }
+    }
+
+    /// The processes of transactions that hold the labels.
+    async fn holders(&self) -> Result<Vec<i32>, ChannelError> {
+        let statement = "SELECT l.pid FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.granted \
+                         AND l.objsubid = 1 AND l.mode = 'ShareLock' AND l.database = (SELECT d.oid FROM \
+                         pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) \
+                         AND ((l.classid::bigint << 32) | l.objid::bigint) = arras.mope_lock($1)";
+        let number = self.column.number();
+        let session = self.connections.reading().await?;
+        let asking = async {
+            let asked = session.client.query(statement, &[&number]).await;
+            asked.map_err(|error| failure(&error))
+        };
+        let rows = self.connections.within(asking).await?;
+        rows.iter().map(|row| field::<i32>(row, 0)).collect()
+    }
+
+    /// That a transaction waits for itself.
+    fn deadlocked(&self, process: i32) -> ChannelError {
+        ChannelError::Halted(format!(
+            "a value finds no room in the order of column {} until labels change, and the transaction of process {process}, \
+             which waits for that, holds them itself; nothing was done: try the transaction again",
+            self.column
+        ))
     }
 
     /// Names who holds the labels.

@@ -42,6 +42,8 @@ pub(super) struct Analysis<'a> {
     pub(super) inserted: Option<InsertedRows>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
+    /// The columns in sight that have labels.
+    ordered: BTreeSet<[u8; 8]>,
 }
 
 /// A reference to an encrypted column.
@@ -79,6 +81,7 @@ impl<'a> Analysis<'a> {
             computed: Computed::default(),
             inserted: None,
             common: Vec::new(),
+            ordered: BTreeSet::new(),
         }
     }
 
@@ -123,6 +126,8 @@ impl<'a> Analysis<'a> {
         }
         self.names.extend(relation.name.clone());
         for column in relation.encrypted() {
+            let labelled = column.encryption.as_ref().filter(|encryption| encryption.order.is_some());
+            self.ordered.extend(labelled.map(|encryption| encryption.id));
             let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
             self.names.insert(column.name.clone());
             self.names.extend(terms);
@@ -315,7 +320,18 @@ impl<'a> Analysis<'a> {
     pub(super) fn rewritten(&self, pieces: Vec<Piece>) -> Rewritten {
         let (pieces, values) = compact(pieces, &self.edits.values);
         let parameters = self.parameter_types(&values);
-        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent }
+        let locks = self.locks(&pieces, &values);
+        Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent, locks }
+    }
+
+    /// The columns whose labels a statement needs held that compares or copies labels and writes or locks rows.
+    pub(super) fn locks(&self, pieces: &[Piece], values: &[Value]) -> BTreeSet<[u8; 8]> {
+        let writes = (0..self.lexemes.list.len())
+            .any(|at| ["update", "delete", "share"].iter().any(|word| self.lexemes.is_word(at, word)));
+        let label = format!("{ORDER_SUFFIX}\"");
+        let compares = values.iter().any(|value| matches!(value.form, Form::Bound(..)))
+            || pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains(&label)));
+        if writes && compares { self.ordered.clone() } else { BTreeSet::new() }
     }
 
     /// What is known of each of the client's parameters.

@@ -322,7 +322,8 @@ impl Analysis<'_> {
         let statement = |pieces: Vec<Piece>, outputs: Outputs| {
             let (pieces, values) = compact(pieces, &self.edits.values);
             let parameters = self.parameter_types(&values);
-            Rewritten { pieces, values, parameters, outputs }
+            let locks = self.locks(&pieces, &values);
+            Rewritten { pieces, values, parameters, outputs, locks }
         };
         let read_outputs = rows.reads.iter().map(|column| column.output.clone());
         Ok(Recompute {

@@ -236,14 +236,14 @@ impl Analysis<'_> {
         let statement = |pieces: Vec<Piece>, outputs: Outputs| {
             let (pieces, values) = compact(pieces, &values);
             let parameters = self.parameter_types(&values);
-            Rewritten { pieces, values, parameters, outputs }
+            let locks = self.locks(&pieces, &values);
+            Rewritten { pieces, values, parameters, outputs, locks }
         };
         let read_outputs = self.computed.read.iter().map(|(_, output)| output.clone()).chain([Output::Plain]);
-        Ok(Recompute {
-            verb: Verb::Update,
-            read: statement(read, Outputs::Columns(read_outputs.collect())),
-            computed: self.computed.computations.clone(),
-            write: statement(write, outputs),
-        })
+        let read = statement(read, Outputs::Columns(read_outputs.collect()));
+        let mut write = statement(write, outputs);
+        // Held before either runs.
+        write.locks.extend(read.held());
+        Ok(Recompute { verb: Verb::Update, read, computed: self.computed.computations.clone(), write })
     }
 }

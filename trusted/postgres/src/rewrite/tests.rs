@@ -46,6 +46,43 @@ pub(crate) fn catalog() -> Catalog {
     Catalog::new(schema, tables).with_views()
 }
 
+/// A statement that waits for a row finds it again with labels of another time than its bounds are of, unless it holds them.
+#[test]
+fn what_compares_labels_and_writes_or_locks_rows_holds_them() {
+    let held = |statement: &str| match &super::plan(statement, &catalog()).unwrap()[0].action {
+        Action::Rewritten(rewritten) => rewritten.held(),
+        Action::Program(program) => match &**program {
+            Program::Recompute(recompute) => recompute.write.held(),
+            other => panic!("{other:?}"),
+        },
+        Action::Unchanged => Vec::new(),
+        Action::Refused(error) => panic!("{statement}: {error}"),
+    };
+    let (balance, opened, amount) =
+        ([0, 0, 0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0, 0, 3], [0, 0, 0, 0, 0, 0, 0, 6]);
+    for statement in [
+        "DELETE FROM accounts WHERE balance < 5",
+        "UPDATE accounts SET id = 1 WHERE balance BETWEEN 1 AND 5",
+        "UPDATE accounts SET memo = 'x' WHERE opened = '2020-01-01'",
+        "UPDATE accounts SET balance = balance + 1 WHERE opened > '2020-01-01'",
+        "SELECT id FROM accounts WHERE balance > 5 FOR UPDATE",
+        "SELECT id FROM accounts ORDER BY balance LIMIT 1 FOR SHARE",
+        "WITH gone AS (DELETE FROM accounts WHERE balance < 5 RETURNING id) SELECT count(*) FROM gone",
+    ] {
+        assert_eq!(held(statement), [balance, opened], "{statement}");
+    }
+    assert_eq!(held("UPDATE payments SET note = 'x' WHERE amount < 5"), [amount]);
+    assert_eq!(held("INSERT INTO accounts (balance) VALUES (1)"), [balance]);
+    for statement in [
+        "DELETE FROM accounts WHERE id = 5",
+        "UPDATE accounts SET memo = 'x' WHERE owner = 'Ann'",
+        "SELECT id FROM accounts WHERE balance < 5 ORDER BY balance",
+        "INSERT INTO accounts (owner) VALUES ('Ann')",
+    ] {
+        assert!(held(statement).is_empty(), "{statement}");
+    }
+}
+
 /// A value as the tests write it: form, column, source.
 fn shown(rewritten: &Rewritten, index: usize) -> String {
     let value = &rewritten.values[index];

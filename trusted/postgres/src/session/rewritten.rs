@@ -8,7 +8,7 @@ use super::physical::{
 use super::programs::{self, CopyingIn};
 use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
 use super::sequence::is_in_steps;
-use super::{End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
+use super::{Behind, End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
 use crate::catalog::{COLUMNS, Catalog};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
@@ -17,9 +17,12 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
-use crate::values::{Argument, Inputs, compute};
+use crate::values::{Argument, Inputs, Session, compute};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
+
+/// What every statement names that gives transactions an isolation level.
+const ISOLATION: &[u8] = b"isolation";
 
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -34,6 +37,9 @@ pub(super) type Ended = Result<(), End>;
 pub(super) struct Requests<'a> {
     pub(super) shared: &'a Shared,
     pub(super) rewriting: &'a Rewriting,
+    behind: Behind<'a>,
+    /// Its transactions may see the database as it was when they began: it has named an isolation level, or has such a default.
+    sees_the_past: bool,
     to: &'a mut ToSide,
     /// Not written yet.
     pub(super) out: Vec<u8>,
@@ -46,9 +52,23 @@ pub(super) struct Requests<'a> {
 }
 
 /// Passes on what the client sends until there is no more.
-pub(super) async fn pass(shared: &Shared, rewriting: &Rewriting, from: FromSide, to: &mut ToSide) -> End {
-    let mut requests =
-        Requests { shared, rewriting, to, out: Vec::new(), copying: None, catalog: None, number: 0 };
+pub(super) async fn pass(
+    shared: &Shared,
+    (rewriting, behind): (&Rewriting, Behind<'_>),
+    from: FromSide,
+    to: &mut ToSide,
+) -> End {
+    let mut requests = Requests {
+        shared,
+        rewriting,
+        behind,
+        sees_the_past: false,
+        to,
+        out: Vec::new(),
+        copying: None,
+        catalog: None,
+        number: 0,
+    };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,
         Err(end) => end,
@@ -270,6 +290,11 @@ impl Requests<'_> {
         }
     }
 
+    /// What of the session matters to the orders of columns.
+    pub(super) fn orders(&self) -> Session {
+        Session { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
+    }
+
     /// Runs statements beside the client's, in its transaction.
     pub(super) fn hidden(&mut self, statements: &[String]) {
         // Both are closed first: where one failed before it was closed, it is there still. A portal outlives its statement.
@@ -320,6 +345,7 @@ impl Requests<'_> {
                 .map_err(|_| SqlError::new(sqlstate::CONNECTION_FAILURE, "the database is gone"))?;
             self.shared.at_most(0).await;
         }
+        self.sees_the_past |= text.windows(ISOLATION.len()).any(|part| part.eq_ignore_ascii_case(ISOLATION));
         let catalog = self.catalog().await?;
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
@@ -335,6 +361,7 @@ impl Requests<'_> {
             return Ok(None);
         }
         self.shared.state().settings.require_readable()?;
+        self.behind.require_orders(&planned)?;
         let unchanged = planned.iter().all(|one| one.action == Action::Unchanged);
         Ok((!unchanged).then_some((text, planned)))
     }
@@ -350,7 +377,11 @@ impl Requests<'_> {
                 return Ok(Arc::clone(catalog));
             }
         }
-        let rows = self.ask(COLUMNS).await?;
+        let mut rows = self.ask(&format!("SHOW default_transaction_isolation; {COLUMNS}")).await?;
+        if let [Some(level)] = rows.first().map(Vec::as_slice).unwrap_or_default() {
+            self.sees_the_past |= !level.starts_with("read ");
+            rows.remove(0);
+        }
         let catalog = Arc::new(self.rewriting.catalog(rows)?);
         self.catalog = Some((changes, Arc::clone(&catalog)));
         Ok(catalog)
@@ -433,7 +464,7 @@ impl Requests<'_> {
             Action::Program(program) => return steps(*program),
             Action::Refused(error) => return Err(error),
         };
-        let inputs = Inputs { text, ..Inputs::default() };
+        let inputs = Inputs { text, session: self.orders(), ..Inputs::default() };
         let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
         list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
@@ -576,7 +607,8 @@ impl Requests<'_> {
                 bytes: *bytes,
             })
             .collect();
-        let inputs = Inputs { text: &statement.texts.client, arguments: &arguments, ..Inputs::default() };
+        let (text, session) = (statement.texts.client.as_str(), self.orders());
+        let inputs = Inputs { text, arguments: &arguments, session, ..Inputs::default() };
         compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await
     }
 }

@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{Argument, Inputs, compute};
+use super::{Argument, Inputs, Session, compute};
 use crate::column_type::ColumnType;
 use crate::plan::{Action, Fold, Output, PhysicalValue};
 use crate::rewrite::tests::catalog;
-use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Pending, Place};
+use arras_service::columns::{ColumnKeys, Columns, Learned, OrderEncoder, Pending, Place};
 use arras_service::{Fault, ServiceError};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -34,9 +34,13 @@ impl ColumnKeys for Bare {
 }
 
 impl OrderEncoder for Bare {
-    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>> {
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>], _: Option<i32>) -> Pending<'a, Vec<Vec<u8>>> {
         self.1.lock().unwrap().extend(keys.iter().cloned());
         Box::pin(std::future::ready(Ok(keys.to_vec())))
+    }
+
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>> {
+        Box::pin(std::future::ready(Ok(ciphertexts.iter().map(|_| Some([0xee; 16])).collect())))
     }
 
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
@@ -73,6 +77,10 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn simple(statement: &str, columns: &BareColumns) -> Result<String, crate::SqlError> {
+    simple_of(statement, columns, Session::default())
+}
+
+fn simple_of(statement: &str, columns: &BareColumns, session: Session) -> Result<String, crate::SqlError> {
     let planned = crate::plan(statement, &catalog()).unwrap();
     let [planned] = &planned[..] else { panic!("one statement") };
     let rewritten = match &planned.action {
@@ -80,7 +88,7 @@ fn simple(statement: &str, columns: &BareColumns) -> Result<String, crate::SqlEr
         Action::Refused(error) => return Err(error.clone()),
         other => panic!("{other:?}"),
     };
-    let inputs = Inputs { text: statement, ..Inputs::default() };
+    let inputs = Inputs { text: statement, session, ..Inputs::default() };
     let values = run(compute(&rewritten.values, inputs, columns))?;
     rewritten.simple_text(&values)
 }
@@ -111,6 +119,25 @@ fn a_bound_is_a_neighbours_ciphertext_inside_the_range() {
     }
     let text = simple("SELECT id FROM accounts WHERE balance < NULL", &columns).unwrap();
     assert!(text.ends_with("arras.mope_bound('2'::bigint, NULL)"), "{text}");
+}
+
+#[test]
+fn a_session_that_may_see_the_past_sends_the_labels_that_there_are_now() {
+    let (columns, past) = (BareColumns::default(), Session { sees_the_past: true, ..Session::default() });
+    let key = |number: i64| crate::plan::hexadecimal(&(number.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+    let learned = "ee".repeat(16);
+    let text = simple_of("INSERT INTO accounts (balance) VALUES (10)", &columns, past).unwrap();
+    let expected = format!("arras.mope_order('2'::bigint, '\\x{}{learned}'::bytea)", key(10));
+    assert!(text.contains(&expected), "{text}\n{expected}");
+    for (condition, expected) in [
+        ("< 10", format!("12{learned}{}", key(10))),
+        ("< 15", format!("14{learned}{}", key(10))),
+        ("< 5", "00".into()),
+    ] {
+        let text =
+            simple_of(&format!("SELECT id FROM accounts WHERE balance {condition}"), &columns, past).unwrap();
+        assert!(text.ends_with(&format!("'\\x{expected}'::bytea)")), "{text}\n{expected}");
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 mod catalog;
 mod keeping;
+mod postgres;
 
 use super::{DoctorArguments, Failure, plan};
 use crate::configuration::Configuration;
 use crate::connection::tls::{CertificatePaths, client_config};
 use crate::connection::{Connection, Settings};
+use crate::postgres::Alone;
 use arras_engine::OpenError;
 use arras_engine::history::History;
 use arras_engine::inspection::{Inspected, inspect};
@@ -52,32 +54,46 @@ fn oldest_root(keyring: &Keyring) -> &Key {
 pub(super) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     let path = arguments.config.as_path();
     let mut report = Report::default();
-    let read = Configuration::read(path).map_err(Failure::from);
-    let read = read.map(|configuration| (configuration, path.display().to_string()));
-    if let Some(configuration) = report.add("configuration", read) {
-        report.add("schema", check_schema(&configuration));
-        let keyring = report.add("keyring", keeping::open_keyring(&configuration));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let connection = report.add("server", runtime.block_on(connect(&configuration)));
-        let shown = connection.as_ref().and_then(Connection::certificate);
-        keeping::check_certificates(&configuration, path, shown.as_ref(), &mut report);
-        if let Some(keyring) = keyring {
-            let data = keeping::open_data(&configuration, &keyring, connection.as_ref(), arguments.deep);
-            let local = report.add("data directory", data).flatten();
-            catalog::compare(&configuration, path, local.as_ref(), &mut report);
-            if let (Some(connection), Some(local), true) = (connection, local, arguments.deep) {
-                let top_nodes = configuration.range_indexes.top_nodes;
-                let connection = Arc::new(connection);
-                let inspected = inspect(&local, &keyring, &connection, top_nodes);
-                report_inspected(runtime.block_on(inspected), &mut report);
-            }
-        }
+    match Alone::read(path) {
+        Ok(Some(alone)) => postgres::alone(&alone, path, arguments.deep, &mut report)?,
+        // What is wrong with the file is told below.
+        Ok(None) | Err(_) => whole(arguments, &mut report)?,
     }
     match report.bad {
         0 => Ok(()),
         1 => Err(Failure::Check("one check failed".into())),
         more => Err(Failure::Check(format!("{more} checks failed"))),
     }
+}
+
+/// Checks a proxy that serves MongoDB, and PostgreSQL beside if it does.
+fn whole(arguments: &DoctorArguments, report: &mut Report) -> Result<(), Failure> {
+    let path = arguments.config.as_path();
+    let read = Configuration::read(path).map_err(Failure::from);
+    let read = read.map(|configuration| (configuration, path.display().to_string()));
+    if let Some(configuration) = report.add("configuration", read) {
+        report.add("schema", check_schema(&configuration));
+        let keyring = report.add("keyring", keeping::open_keyring(&configuration.keyring));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let connection = report.add("server", runtime.block_on(connect(&configuration)));
+        let shown = connection.as_ref().and_then(Connection::certificate);
+        keeping::check_certificates(&configuration, path, shown.as_ref(), report);
+        if let Some(keyring) = keyring {
+            let data = keeping::open_data(&configuration, &keyring, connection.as_ref(), arguments.deep);
+            let local = report.add("data directory", data).flatten();
+            catalog::compare(&configuration, path, local.as_ref(), report);
+            if let (Some(connection), Some(local), true) = (connection, local, arguments.deep) {
+                let top_nodes = configuration.range_indexes.top_nodes;
+                let connection = Arc::new(connection);
+                let inspected = inspect(&local, &keyring, &connection, top_nodes);
+                report_inspected(runtime.block_on(inspected), report);
+            }
+            if let Some(postgres) = &configuration.postgres {
+                runtime.block_on(postgres::check(postgres, &keyring, arguments.deep, report));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_schema(configuration: &Configuration) -> Result<((), String), Failure> {

@@ -2,26 +2,57 @@
 
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
-use arras_postgres::mope::{Column, Connections, Heads, Reach, TreeTables, Watched};
-use arras_protocol::{Blob, ChannelError};
+use arras_postgres::mope::{self, Column, Connections, Heads, Reach, TreeTables, Watched};
+use arras_protocol::mope::TreeStore;
+use arras_protocol::{Blob, ChannelError, Refusal};
 use arras_records::ColumnSealers;
 use arras_schemes::IndexError;
 use arras_schemes::mope::{Form, Kind, Place as Found, Settings, Tree};
 use arras_schemes::random::Randomness;
-use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder, Pending, Place};
+use arras_service::columns::{ColumnKeys, Columns, Declared, Learned, OrderEncoder, Pending, Place};
 use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
+use zeroize::Zeroizing;
 
 /// For how long a value that was encoded for a statement stays, though no row has it: the statement may still come.
 const GRACE: Duration = Duration::from_secs(60);
 /// Values that are taken out at a time.
 const SWEPT: u16 = 256;
 
+/// Statements whose values are owed at a time.
+const OWED_MAX: usize = 64;
+/// How often one's are tried.
+const OWED_TRIES: usize = 100;
+
+/// Order keys that are to be entered.
+type Owed = Vec<Zeroizing<Vec<u8>>>;
+
 /// A column's tree, as this proxy uses it.
 type ColumnTree = Tree<Watched<TreeTables>>;
+
+/// A column's tree, wherever it is kept.
+///
+/// # Errors
+/// The column has an order that cannot be kept.
+pub(super) fn tree<S: TreeStore>(
+    column: &Encryption,
+    order: Order,
+    root: &Key,
+    store: S,
+) -> Result<Tree<S>, IndexError> {
+    let bytes = u16::try_from(column.order_key_bytes())
+        .map_err(|_| IndexError::Caller("a column's order keys are longer than a tree takes"))?;
+    let kind = match order {
+        Order::Mope => Kind::Mope,
+        Order::Stope => Kind::Stope,
+    };
+    let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
+    let key = root.child(Purpose::Column(&column.id));
+    Tree::open(store, &key, settings, None, Randomness::default())
+}
 
 /// The columns of one schema.
 pub(crate) struct KeyedColumns {
@@ -60,6 +91,11 @@ impl KeyedColumns {
         Ok(Self { sealers, encoders })
     }
 
+    /// The encoders of all columns that have an order.
+    pub(crate) fn ordered(&self) -> Vec<Arc<Encoder>> {
+        self.encoders.values().cloned().collect()
+    }
+
     /// The encoders of the columns whose values leave with their last row.
     pub(crate) fn swept(&self) -> Vec<Arc<Encoder>> {
         self.encoders.values().filter(|encoder| encoder.kind == Kind::Stope).cloned().collect()
@@ -82,6 +118,10 @@ pub(crate) struct Encoder {
     kind: Kind,
     tree: ColumnTree,
     tables: TreeTables,
+    /// Values for which labels had to change that their own transactions held: entered behind, so that these succeed when they
+    /// are tried again.
+    owed: mpsc::Sender<Owed>,
+    owing: Mutex<Option<mpsc::Receiver<Owed>>>,
     /// stOPE: values that were encoded lately, and when. Held while values come or go, so that none goes that somebody was
     /// just told is there.
     lately: Mutex<HashMap<Vec<u8>, Instant>>,
@@ -95,19 +135,14 @@ impl Encoder {
         connections: &Arc<Connections>,
         heads: &Arc<dyn Heads>,
     ) -> Result<Self, IndexError> {
-        let bytes = u16::try_from(column.order_key_bytes())
-            .map_err(|_| IndexError::Caller("a column's order keys are longer than a tree takes"))?;
-        let kind = match order {
-            Order::Mope => Kind::Mope,
-            Order::Stope => Kind::Stope,
-        };
-        let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
         let id = Column::from(column.id);
         let tables = TreeTables::new(Arc::clone(connections), id);
         let store = Watched::new(tables.clone(), id, Arc::clone(heads));
-        let key = root.child(Purpose::Column(&column.id));
-        let tree = Tree::open(store, &key, settings, None, Randomness::default())?;
-        Ok(Self { label: column.label.clone(), kind, tree, tables, lately: Mutex::default() })
+        let tree = tree(column, order, root, store)?;
+        let (label, kind) = (column.label.clone(), tree.kind());
+        let (owed, owing) = mpsc::channel(OWED_MAX);
+        let owing = Mutex::new(Some(owing));
+        Ok(Self { label, kind, tree, tables, owed, owing, lately: Mutex::default() })
     }
 
     async fn encoded(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
@@ -144,6 +179,20 @@ impl Encoder {
         Ok(ciphertexts)
     }
 
+    /// Enters what transactions could not, for as long as the process runs.
+    pub(crate) async fn enter_owed(&self) {
+        let Some(mut owing) = self.owing.lock().await.take() else { return };
+        while let Some(keys) = owing.recv().await {
+            for _ in 0..OWED_TRIES {
+                let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
+                match self.encoded(&keys).await {
+                    Err(IndexError::Channel(ChannelError::Halted(_))) => tokio::task::yield_now().await,
+                    Ok(_) | Err(_) => break,
+                }
+            }
+        }
+    }
+
     /// Takes out values that no row has any more; how many went.
     ///
     /// # Errors
@@ -155,7 +204,7 @@ impl Encoder {
         let mut gone = 0;
         for ciphertext in unused.into_iter().filter(|ciphertext| !lately.contains_key(ciphertext.as_slice()))
         {
-            let value = zeroize::Zeroizing::new(self.tree.value(&ciphertext)?);
+            let value = Zeroizing::new(self.tree.value(&ciphertext)?);
             match self.tree.remove(&[&*value]).await {
                 Ok(()) => gone += 1,
                 // A row has it again.
@@ -171,6 +220,8 @@ impl Encoder {
             IndexError::Channel(ChannelError::Malformed(_)) => Fault::Peer,
             IndexError::Channel(ChannelError::Deadline(_)) => Fault::TimedOut,
             IndexError::Channel(ChannelError::Halted(_)) => Fault::Contended,
+            IndexError::Channel(ChannelError::Refused(Refusal::SetBack)) => Fault::Corruption,
+            IndexError::Channel(error) if mope::lacks_room(error) => Fault::DiskFull,
             IndexError::Channel(_) => Fault::Unreachable,
             IndexError::Open(_) | IndexError::Contradicted(_) => Fault::Corruption,
             IndexError::Peer(_) => Fault::Peer,
@@ -181,10 +232,25 @@ impl Encoder {
 }
 
 impl OrderEncoder for Encoder {
-    fn encode<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Vec<u8>>> {
+    fn encode<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, Vec<Vec<u8>>> {
         Box::pin(async move {
-            let ciphertexts = self.encoded(keys).await.map_err(|error| self.failure(error))?;
+            let session = self.tables.encoding(process);
+            let encoded = self.encoded(keys).await;
+            drop(session);
+            if let Err(IndexError::Channel(ChannelError::Halted(_))) = &encoded {
+                // Where too many are owed already, the next try owes it.
+                let _ = self.owed.try_send(keys.iter().cloned().map(Zeroizing::new).collect());
+            }
+            let ciphertexts = encoded.map_err(|error| self.failure(error))?;
             Ok(ciphertexts.iter().map(|ciphertext| ciphertext.as_slice().to_vec()).collect())
+        })
+    }
+
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>> {
+        Box::pin(async move {
+            let learned = self.tables.learn(ciphertexts).await;
+            let learned = learned.map_err(|error| self.failure(error.into()))?;
+            Ok(learned.into_iter().map(|learned| Some(learned?.encode())).collect())
         })
     }
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// For an answer of the database to the proxy's own statements.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 /// For transactions that hold labels that must change.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks for values whose last row has gone.
 const SWEEP: Duration = Duration::from_secs(5);
 /// Every so many looks are at all values, also those that a statement which was rolled back left behind.
@@ -36,7 +36,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Reads a schema of tables.
-fn read(file: &Path) -> Result<Schema, Failure> {
+pub(super) fn read(file: &Path) -> Result<Schema, Failure> {
     let text =
         std::fs::read_to_string(file).map_err(|source| Failure::Io { path: file.to_path_buf(), source })?;
     Schema::parse(&text, &file.to_string_lossy()).map_err(|error| Postgres::wrong(error.to_string()))
@@ -59,6 +59,9 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
         keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
     let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
         .map_err(|error| Failure::Check(error.to_string()))?;
+    for encoder in keyed.ordered() {
+        tokio::spawn(async move { encoder.enter_owed().await });
+    }
     for encoder in keyed.swept() {
         tokio::spawn(sweep(encoder));
     }

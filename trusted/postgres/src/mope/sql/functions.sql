@@ -7,6 +7,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS
 $$ SELECT pg_catalog.hashint8extended(column_id, 6148914691236517205) $$;
 
 -- A ciphertext's label in the statement's snapshot. An error if it has none: NULL would store or compare nothing, silently.
+-- Behind the ciphertext may be, 8 bytes each, a label that was learned and its epoch: for a snapshot that is too old.
 CREATE OR REPLACE FUNCTION arras.mope_order(column_id bigint, ciphertext bytea) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -14,6 +15,10 @@ DECLARE
 BEGIN
     SELECT e.label INTO found_label FROM arras.mope_entry e
         WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
+    IF found_label IS NULL AND length(ciphertext) > 16 THEN
+        RETURN arras.mope_order(column_id, substr(ciphertext, 1, length(ciphertext) - 16),
+            arras.mope_number(ciphertext, length(ciphertext) - 16), arras.mope_number(ciphertext, length(ciphertext) - 8));
+    END IF;
     IF found_label IS NULL THEN
         RAISE EXCEPTION 'a value has no place in the order of column %, as this statement sees it',
             to_hex(mope_order.column_id) USING ERRCODE = 'serialization_failure',

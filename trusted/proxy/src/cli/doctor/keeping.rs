@@ -4,7 +4,7 @@
 use super::{Report, oldest_root};
 use crate::certificates;
 use crate::cli::{Failure, unlock};
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, KeyringFile};
 use crate::connection::Connection;
 use crate::connection::tls::{CertificatePaths, require_acceptable};
 use crate::running::Running;
@@ -20,8 +20,8 @@ use std::io;
 use std::path::Path;
 
 /// Opens the keyring, or says what to do so that it opens.
-pub(super) fn open_keyring(configuration: &Configuration) -> Result<(Keyring, String), Failure> {
-    let (path, key_file) = (&configuration.keyring.path, configuration.keyring.key_file.as_deref());
+pub(super) fn open_keyring(file: &KeyringFile) -> Result<(Keyring, String), Failure> {
+    let (path, key_file) = (&file.path, file.key_file.as_deref());
     let lacking = |path: &Path, what: &str| Failure::Unlock(format!("{}: {what}", path.display()));
     if !path.exists() {
         let what = "the keyring is not there; put a backup in its place (one made by `arras key backup` opens with its \
@@ -33,8 +33,7 @@ pub(super) fn open_keyring(configuration: &Configuration) -> Result<(Keyring, St
                     `arras key backup` in the keyring's place";
         return Err(lacking(file, what));
     }
-    let opened = unlock::existing(configuration.keyring.key_file.clone())
-        .and_then(|unlock| Ok(Keyring::open(path, unlock)?));
+    let opened = unlock::existing(file.key_file.clone()).and_then(|unlock| Ok(Keyring::open(path, unlock)?));
     let keyring = opened.map_err(|failure| next_step(failure, key_file.is_some()))?;
     let (version, _) = keyring.current();
     Ok((keyring, format!("{}, root version {version}", path.display())))

@@ -1,0 +1,162 @@
+//! `arras doctor` in front of PostgreSQL: a database that is well is found to be, and whatever is damaged in one is named.
+
+use crate::dev::Dev;
+use crate::extended::connect;
+use arras_lab::private_postgres::PrivatePostgres;
+
+const SCHEMA: &str = r#"
+[tables."public.people"]
+name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
+salary = { id = "5f0c9d3e21b7a846", type = "integer", operations = ["equality", "order"] }
+born = { id = "0a4477c1d2e8f693", type = "date", operations = ["order"], order = "stope" }
+city = { id = "2b9df01c55a3e780", type = "varchar(20)", operations = ["order"], max_bytes = 20 }
+memo = { id = "3e1f5b6c7d809a2b", type = "text" }
+"#;
+
+const CREATE: &str =
+    "CREATE TABLE people (id int PRIMARY KEY, name text, salary int, born date, city varchar(20), memo text)";
+
+/// Salaries' numbers as the tables of orders have them.
+const SALARY: &str = "6849022023502899270";
+
+/// What is done behind the proxy's back, and what the doctor says of it.
+const DAMAGES: [(&str, &[&str]); 20] = [
+    (
+        "UPDATE people SET \"salary$ord\" = \"salary$ord\" + 1 WHERE id = 7",
+        &["), id = 7: the label", "is no value's", "1 rows of people have a label"],
+    ),
+    (
+        "UPDATE people p SET \"salary$ord\" = q.\"salary$ord\" FROM people q WHERE p.id = 7 AND q.id = 8",
+        &["public.people.salary", "id = 7", "is another value's than the sealed one"],
+    ),
+    (
+        "UPDATE people p SET salary = q.salary FROM people q WHERE p.id = 7 AND q.id = 8",
+        &["public.people.salary", "id = 7", "the equality term is not that of the sealed value"],
+    ),
+    (
+        "UPDATE people p SET city = q.city FROM people q WHERE p.id = 7 AND q.id = 8",
+        &["public.people.city", "id = 7", "is another value's than the sealed one"],
+    ),
+    (
+        "UPDATE people SET memo = set_byte(memo, 30, get_byte(memo, 30) # 1) WHERE id = 7",
+        &["public.people.memo", "id = 7", "does not open"],
+    ),
+    ("UPDATE people SET name = memo WHERE id = 7", &["public.people.name", "id = 7", "does not open"]),
+    (
+        "UPDATE people SET \"salary$ord\" = NULL WHERE id = 7",
+        &["id = 7", "there is a sealed value and no label"],
+    ),
+    ("UPDATE people SET salary = NULL WHERE id = 7", &["id = 7", "a term is there and no sealed value"]),
+    (
+        "DELETE FROM arras.mope_entry WHERE label = (SELECT \"salary$ord\" FROM people WHERE id = 7) AND column_id = 6849022023502899270",
+        &["order of people.salary: the tree has 100 values, the table 99", "id = 7", "is no value's"],
+    ),
+    (
+        "INSERT INTO arras.mope_entry VALUES (6849022023502899270, '\\x00112233445566778899aabbccddeeff', 1)",
+        &["order of people.salary", "the table 101", "is no value of this column under this key"],
+    ),
+    (
+        "UPDATE arras.mope_entry e SET label = label + 1 WHERE column_id = 6849022023502899270 \
+         AND label = (SELECT min(label) FROM arras.mope_entry WHERE column_id = e.column_id)",
+        &["order of people.salary: the table has the label", "in the tree; restore"],
+    ),
+    (
+        "UPDATE arras.mope_entry e SET label = CASE WHEN label = low THEN high ELSE low END FROM (SELECT min(label) AS low, \
+         max(label) AS high FROM arras.mope_entry WHERE column_id = 6849022023502899270) s \
+         WHERE column_id = 6849022023502899270 AND label IN (low, high)",
+        &["order of people.salary: the label", "is above that of a value which is not less"],
+    ),
+    (
+        "UPDATE arras.mope_node SET content = set_byte(content, 20, get_byte(content, 20) # 1) \
+         WHERE column_id = 6849022023502899270",
+        &["order of people.salary: the tree cannot be walked"],
+    ),
+    (
+        "DELETE FROM arras.mope_node WHERE column_id = 6849022023502899270",
+        &["order of people.salary: the root, node", "is missing"],
+    ),
+    (
+        "DROP TRIGGER arras_order_a4477c1d2e8f693_delete ON people",
+        &["the trigger arras_order_a4477c1d2e8f693_delete of public.people is not there"],
+    ),
+    (
+        "ALTER TABLE people DISABLE TRIGGER arras_order_a4477c1d2e8f693_update",
+        &["the trigger arras_order_a4477c1d2e8f693_update of public.people is not there or not enabled"],
+    ),
+    (
+        "CREATE OR REPLACE FUNCTION arras.mope_lock(column_id bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT \
+         PARALLEL SAFE AS 'SELECT 1::bigint'",
+        &["the function arras.mope_lock is not the one that this version installs"],
+    ),
+    (
+        "DELETE FROM arras.mope_place WHERE column_id = 6849022023502899270",
+        &["public.people.salary$ord is not known to store labels"],
+    ),
+    (
+        "UPDATE arras.mope_column SET version = version - 1 WHERE id = 6849022023502899270",
+        &["order of people.salary", "it was set back"],
+    ),
+    ("ALTER TABLE people DROP COLUMN \"name$eq\"", &["tables: ", "\"name$eq\" is not there"]),
+];
+
+#[tokio::test]
+async fn what_is_well_is_found_well_and_what_is_damaged_is_named() {
+    assert_eq!(i64::from_be_bytes([0x5f, 0x0c, 0x9d, 0x3e, 0x21, 0xb7, 0xa8, 0x46]).to_string(), SALARY);
+    let server = PrivatePostgres::start().unwrap();
+    let admin = connect(&server.uri("postgres")).await;
+    admin.batch_execute("CREATE DATABASE shop").await.unwrap();
+    let mut proxy = Dev::start(&server, "shop", SCHEMA);
+    {
+        let client = connect(&proxy.uri("shop")).await;
+        client.batch_execute(CREATE).await.unwrap();
+        for id in 1..=100 {
+            let born = format!("{}-01-{:02}", 1950 + id % 50, 1 + id % 28);
+            let row = format!(
+                "INSERT INTO people VALUES ({id}, 'name {}', {}, '{born}', 'city {}', 'memo {id}')",
+                id % 7,
+                id * 37 % 101,
+                id % 11
+            );
+            client.batch_execute(&row).await.unwrap();
+        }
+        client.batch_execute("INSERT INTO people (id) VALUES (200)").await.unwrap();
+    }
+    let (well, said) = proxy.doctor(&server, "shop", true);
+    assert!(well, "beside the proxy: {said}");
+    for line in [
+        "ok    tables: 1 with encrypted columns fit the schema",
+        "ok    order of people.salary: 100 values: tree and table agree",
+        "ok    table public.people: 101 rows open and agree with their terms",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    proxy.kill();
+    until_alone(&admin).await;
+    let mut unfound = Vec::new();
+    for (damage, words) in DAMAGES {
+        let again = "DROP DATABASE IF EXISTS damaged WITH (FORCE)";
+        admin.batch_execute(again).await.unwrap();
+        admin.batch_execute("CREATE DATABASE damaged TEMPLATE shop").await.unwrap();
+        let direct = connect(&server.uri("damaged")).await;
+        direct.batch_execute(damage).await.unwrap_or_else(|error| panic!("{damage}: {error:?}"));
+        let (well, said) = proxy.doctor(&server, "damaged", true);
+        let failed: Vec<&str> = said.lines().filter(|line| line.starts_with("FAIL")).collect();
+        let missed = words.iter().find(|words| !failed.iter().any(|line| line.contains(**words)));
+        if let Some(words) = missed.filter(|_| !well).or(well.then_some(&"a failure")) {
+            unfound.push(format!("{damage}: no {words:?} in {failed:#?}"));
+        }
+    }
+    assert!(unfound.is_empty(), "{}", unfound.join("\n"));
+    let (well, said) = proxy.doctor(&server, "shop", true);
+    assert!(well, "nothing of it reached the template: {said}");
+    let (well, said) = proxy.doctor(&server, "postgres", false);
+    assert!(well && said.contains("not there yet"), "{said}");
+}
+
+/// Waits until nobody else is connected: a database that is in use is no template.
+async fn until_alone(admin: &tokio_postgres::Client) {
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'shop'";
+    while admin.query_one(others, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,225 @@
+//! Whether what tables store of encrypted columns is what the proxy stored there: every sealed value opens, its terms are those
+//! of its value, and its label is that of its value in the OPE table. Read row by row, in the memory of a few.
+
+use crate::catalog::{COLUMNS, Catalog, Column, Encryption, Order, Table};
+use crate::codec::Datum;
+use crate::mope::{Protocol, Snapshot, Stored};
+use crate::rewrite::term::Term;
+use crate::schema::Schema;
+use crate::text::quoted;
+use arras_protocol::ChannelError;
+use arras_service::columns::Columns;
+use std::fmt::Write;
+use std::sync::Arc;
+use tokio_postgres::{Error, Row, SimpleQueryMessage};
+
+/// Bytes of rows that are held, about.
+const HELD_BYTES: usize = 4 << 20;
+/// Rows of the first look, and the most of any.
+const ROWS: (usize, usize) = (16, 1024);
+
+/// What rows are judged by.
+pub struct Judge<'a> {
+    /// The keys of columns.
+    pub columns: &'a dyn Columns,
+    /// The order key that a ciphertext of a column's OPE table is of; none if it is of none.
+    pub order_key: &'a dyn Fn([u8; 8], &[u8]) -> Option<Vec<u8>>,
+}
+
+/// The tables that are there, if they fit what is declared.
+///
+/// # Errors
+/// The database cannot be asked, or [`crate::SqlError`]'s words say what does not fit and what to do.
+pub async fn tables(snapshot: &Snapshot, schema: Arc<Schema>) -> Result<Catalog, ChannelError> {
+    let answered = snapshot.client.simple_query(COLUMNS).await.map_err(|error| lost(&error))?;
+    let rows = answered.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            let texts: Option<Vec<String>> =
+                (0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect();
+            texts?.try_into().ok()
+        }
+        _ => None,
+    });
+    Catalog::read(schema, rows).map_err(|error| {
+        let hint = error.hint.map_or_else(String::new, |hint| format!(": {hint}"));
+        ChannelError::Halted(format!("{}{hint}", error.message))
+    })
+}
+
+/// Where labels are stored, by what is declared and there.
+#[must_use]
+pub fn stored(catalog: &Catalog) -> Vec<Stored> {
+    let of_table = |table: &Arc<Table>| {
+        let place = |column: &Column| {
+            let encryption = column.encryption.as_ref()?;
+            let protocol = match encryption.order? {
+                Order::Mope => Protocol::Mope,
+                Order::Stope => Protocol::Stope,
+            };
+            let attribute = format!("{}{}", column.name, Term::Order.suffix());
+            let place = [table.schema.clone(), table.name.clone(), attribute];
+            Some(Stored { column: encryption.id.into(), protocol, place })
+        };
+        table.columns.iter().filter_map(place).collect::<Vec<_>>()
+    };
+    catalog.tables().flat_map(of_table).collect()
+}
+
+/// Looks at every row of a table; tells what is wrong, a line each, and returns how many rows there are.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn rows(
+    snapshot: &Snapshot,
+    table: &Table,
+    judge: &Judge<'_>,
+    tell: &mut dyn FnMut(String),
+) -> Result<u64, ChannelError> {
+    let encrypted: Vec<(&str, &Arc<Encryption>)> = table
+        .columns
+        .iter()
+        .filter_map(|column| Some((column.name.as_str(), column.encryption.as_ref()?)))
+        .collect();
+    let keys = plain_keys(snapshot, table).await?;
+    let client = &snapshot.client;
+    let open = format!("DECLARE arras_examined NO SCROLL CURSOR FOR {}", select(table, &encrypted, &keys));
+    client.batch_execute(&open).await.map_err(|error| lost(&error))?;
+    let (mut count, mut most) = (0, ROWS.0);
+    loop {
+        let fetch = format!("FETCH FORWARD {most} FROM arras_examined");
+        let rows = client.query(&fetch, &[]).await.map_err(|error| lost(&error))?;
+        let mut bytes = 0;
+        for row in &rows {
+            bytes += row.raw_size_bytes();
+            count += 1;
+            let place: String = value(row, 0)?;
+            for (at, (name, encryption)) in encrypted.iter().enumerate() {
+                let held = Held::read(row, 1 + 4 * at)?;
+                if let Some(wrong) = judge.wrong(encryption, &held) {
+                    let (schema, table) = (&table.schema, &table.name);
+                    tell(format!("{schema}.{table}.{name}, row {place}: {wrong}"));
+                }
+            }
+        }
+        if rows.is_empty() {
+            break;
+        }
+        most = (HELD_BYTES / (bytes / rows.len()).max(1)).clamp(1, ROWS.1);
+    }
+    client.batch_execute("CLOSE arras_examined").await.map_err(|error| lost(&error))?;
+    Ok(count)
+}
+
+fn lost(error: &Error) -> ChannelError {
+    let said = error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+    ChannelError::Halted(format!("PostgreSQL: {said}"))
+}
+
+fn value<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, ChannelError> {
+    row.try_get(at).map_err(|error| ChannelError::Malformed(error.to_string()))
+}
+
+/// The columns of a table's primary key that hold plaintext.
+async fn plain_keys(snapshot: &Snapshot, table: &Table) -> Result<Vec<String>, ChannelError> {
+    let statement = "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_index i \
+                     JOIN pg_catalog.pg_class r ON r.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+                     JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum = ANY (i.indkey) \
+                     WHERE i.indisprimary AND n.nspname = $1 AND r.relname = $2 ORDER BY a.attnum";
+    let asked = snapshot.client.query(statement, &[&table.schema, &table.name]).await;
+    let mut names = Vec::new();
+    for row in asked.map_err(|error| lost(&error))? {
+        let name: String = value(&row, 0)?;
+        names.extend(table.column(&name).filter(|column| column.encryption.is_none()).map(|_| name));
+    }
+    Ok(names)
+}
+
+/// Reads of each row where it is, and of each encrypted column: sealed value, equality term, label, and what the OPE table has
+/// for the label.
+fn select(table: &Table, encrypted: &[(&str, &Arc<Encryption>)], keys: &[String]) -> String {
+    let mut list = String::from("t.ctid::pg_catalog.text");
+    for key in keys {
+        let name = format!("{key} = ").replace('\'', "''");
+        let _ = write!(list, " || ', {name}' || t.{}::pg_catalog.text", quoted(key));
+    }
+    let mut from = format!("{}.{} AS t", quoted(&table.schema), quoted(&table.name));
+    for (at, (name, encryption)) in encrypted.iter().enumerate() {
+        let term = |term: Term, absent: &str| {
+            let there = encryption.terms().any(|other| other == term);
+            if there {
+                format!("t.{}", quoted(&format!("{name}{}", term.suffix())))
+            } else {
+                absent.to_owned()
+            }
+        };
+        let label = term(Term::Order, "NULL::pg_catalog.int8");
+        let equal = term(Term::Equality, "NULL::pg_catalog.bytea");
+        let _ = write!(list, ", t.{}, {equal}, {label}", quoted(name));
+        if encryption.order.is_some() {
+            let number = i64::from_be_bytes(encryption.id);
+            let _ = write!(list, ", e{at}.ciphertext");
+            let _ = write!(
+                from,
+                " LEFT JOIN arras.mope_entry AS e{at} ON e{at}.column_id = {number} AND e{at}.label = {label}"
+            );
+        } else {
+            list.push_str(", NULL::pg_catalog.bytea");
+        }
+    }
+    format!("SELECT {list} FROM {from}")
+}
+
+/// What a row has of one column.
+struct Held<'r> {
+    sealed: Option<&'r [u8]>,
+    equality: Option<&'r [u8]>,
+    label: Option<i64>,
+    /// What the OPE table has for the label.
+    ciphertext: Option<&'r [u8]>,
+}
+
+impl<'r> Held<'r> {
+    fn read(row: &'r Row, at: usize) -> Result<Self, ChannelError> {
+        let (sealed, equality) = (value(row, at)?, value(row, at + 1)?);
+        Ok(Self { sealed, equality, label: value(row, at + 2)?, ciphertext: value(row, at + 3)? })
+    }
+}
+
+impl Judge<'_> {
+    /// What contradicts itself in a column of a row, and what to do about it.
+    fn wrong(&self, encryption: &Encryption, held: &Held<'_>) -> Option<String> {
+        const MEND: &str = "write the value again through the proxy, or restore the row from a backup";
+        let Some(sealed) = held.sealed else {
+            let bare = held.equality.is_some() || held.label.is_some();
+            return bare.then(|| format!("a term is there and no sealed value; {MEND}"));
+        };
+        let opened = self.columns.keys(encryption.id).and_then(|keys| keys.open(sealed).ok());
+        let Some(opened) = opened else {
+            return Some(format!(
+                "the sealed value does not open: it was altered, comes from another column, or is under another key; {MEND}"
+            ));
+        };
+        let Ok(datum) = Datum::from_stored(encryption.kind, &opened) else {
+            let kind = encryption.kind.name();
+            return Some(format!(
+                "the sealed value is none of type {kind}: give the column the type again that it had"
+            ));
+        };
+        if let Some(shared) = encryption.equality {
+            let term = self.columns.keys(shared).map(|keys| keys.equality(&datum.canonical()));
+            if held.equality != term.as_ref().map(<[u8; 16]>::as_slice) {
+                return Some(format!("the equality term is not that of the sealed value; {MEND}"));
+            }
+        }
+        encryption.order?;
+        let Some(label) = held.label else {
+            return Some(format!("there is a sealed value and no label; {MEND}"));
+        };
+        let Some(ciphertext) = held.ciphertext else {
+            return Some(format!("the label {label} is no value's; {MEND}"));
+        };
+        let own = datum.order_key(encryption).ok();
+        let agrees = own.is_some() && (self.order_key)(encryption.id, ciphertext) == own;
+        (!agrees).then(|| format!("the label {label} is another value's than the sealed one; {MEND}"))
+    }
+}

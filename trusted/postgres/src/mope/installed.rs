@@ -1,0 +1,151 @@
+//! Whether what was installed is there as it was installed: functions, and the triggers of columns whose values leave with
+//! their last row.
+
+use super::Column;
+use super::connections::failure;
+use super::examination::Snapshot;
+use super::installation::{FUNCTIONS, Protocol, STEPS};
+use arras_protocol::ChannelError;
+use std::collections::BTreeSet;
+use tokio_postgres::{Error, GenericClient};
+
+/// A place that is declared to store labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Whose labels.
+    pub column: Column,
+    /// How the column's order is kept.
+    pub protocol: Protocol,
+    /// Schema, table and attribute.
+    pub place: [String; 3],
+}
+
+/// Names and bodies of the functions that a script makes.
+fn bodies(script: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = script;
+    while let Some((_, made)) = rest.split_once("CREATE OR REPLACE FUNCTION arras.") {
+        let (name, body) = (made.split('(').next(), made.split("$$").nth(1));
+        found.extend(name.zip(body).map(|(name, body)| (name.to_owned(), body.to_owned())));
+        rest = made;
+    }
+    found.sort_unstable();
+    found
+}
+
+/// What of the schema `arras` is not as this version installs it, and of the places that store labels what has not what changes
+/// them: one line each, with what to do; empty if all is well. None if nothing is installed.
+///
+/// # Errors
+/// [`ChannelError`].
+pub async fn lacking(snapshot: &Snapshot, stored: &[Stored]) -> Result<Option<Vec<String>>, ChannelError> {
+    if !one::<bool>(snapshot, "SELECT pg_catalog.to_regnamespace('arras') IS NOT NULL").await? {
+        return Ok(None);
+    }
+    let there = "SELECT pg_catalog.to_regclass('arras.installation') IS NOT NULL \
+                 AND pg_catalog.to_regclass('arras.shown_column') IS NOT NULL";
+    if !one::<bool>(snapshot, there).await? {
+        return Ok(Some(vec!["the schema arras is not whole: restore it from a backup".into()]));
+    }
+    let mut wrong = Vec::new();
+    let (known, found) = (STEPS.len(), one::<i32>(snapshot, "SELECT version FROM arras.installation").await?);
+    if usize::try_from(found) != Ok(known) {
+        wrong.push(format!(
+            "the schema arras is of version {found}, and this program's is {known}: start the newer proxy, which brings it \
+             up to date"
+        ));
+    }
+    for (name, is_there) in differing(&*snapshot.client).await.map_err(|error| failure(&error))? {
+        let is = if is_there { "not the one" } else { "not there, the one" };
+        wrong.push(format!(
+            "the function arras.{name} is {is} that this version installs: start the proxy, which makes it anew"
+        ));
+    }
+    places(snapshot, stored, &mut wrong).await?;
+    Ok(Some(wrong))
+}
+
+/// The only value of a statement's only row.
+async fn one<T>(snapshot: &Snapshot, statement: &str) -> Result<T, ChannelError>
+where
+    T: for<'a> tokio_postgres::types::FromSql<'a>,
+{
+    let row = snapshot.client.query_one(statement, &[]).await.map_err(|error| failure(&error))?;
+    row.try_get(0).map_err(|error| ChannelError::Malformed(error.to_string()))
+}
+
+/// The functions that are not there as this version installs them, and whether one of the name is.
+pub(super) async fn differing(client: &impl GenericClient) -> Result<Vec<(String, bool)>, Error> {
+    let statement = "SELECT p.proname::pg_catalog.text, p.prosrc FROM pg_catalog.pg_proc p \
+                     WHERE p.pronamespace = 'arras'::pg_catalog.regnamespace";
+    let mut there = Vec::new();
+    for row in client.query(statement, &[]).await? {
+        there.push((row.try_get::<_, String>(0)?, row.try_get::<_, String>(1)?));
+    }
+    let wanted = bodies(FUNCTIONS).into_iter().filter(|one| !there.contains(one));
+    Ok(wanted.map(|(name, _)| (name.clone(), there.iter().any(|(other, _)| *other == name))).collect())
+}
+
+/// The places that are declared are known to the database, and have their triggers.
+async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>) -> Result<(), ChannelError> {
+    let statement = "SELECT EXISTS (SELECT FROM arras.mope_place p WHERE p.column_id = $1 AND p.relation = r.oid \
+                     AND p.attribute = $4::pg_catalog.text), \
+                     ARRAY(SELECT g.tgname::pg_catalog.text FROM pg_catalog.pg_trigger g WHERE g.tgrelid = r.oid \
+                     AND g.tgenabled IN ('O', 'A')), \
+                     (SELECT c.same_time FROM arras.mope_column c WHERE c.id = $1) \
+                     FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+                     WHERE n.nspname = $2 AND r.relname = $3";
+    for one in stored {
+        let Stored { column, protocol, place: [schema, table, attribute] } = one;
+        let number = column.number();
+        let asked = snapshot.client.query_opt(statement, &[&number, schema, table, attribute]).await;
+        let Some(row) = asked.map_err(|error| failure(&error))? else { continue };
+        let malformed = |error: Error| ChannelError::Malformed(error.to_string());
+        let known: bool = row.try_get(0).map_err(malformed)?;
+        let triggers: Vec<String> = row.try_get(1).map_err(malformed)?;
+        let same_time: Option<bool> = row.try_get(2).map_err(malformed)?;
+        let place = format!("{schema}.{table}.{attribute}");
+        if same_time.is_none() {
+            wrong.push(format!("the order of column {column} ({place}) is not registered: start the proxy"));
+        } else if same_time != Some(*protocol == Protocol::Stope) {
+            wrong.push(format!(
+                "the order of column {column} ({place}) is kept by another protocol than the schema file says: correct the file"
+            ));
+        }
+        if !known {
+            wrong.push(format!(
+                "{place} is not known to store labels, so a change of labels passes it over: run, as the table's owner, \
+                 SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
+            ));
+        }
+        if *protocol == Protocol::Mope {
+            continue;
+        }
+        let there: BTreeSet<&str> = triggers.iter().map(String::as_str).collect();
+        for event in ["delete", "update", "truncate"] {
+            let name = format!("arras_order_{column}_{event}");
+            if !there.contains(name.as_str()) {
+                wrong.push(format!(
+                    "the trigger {name} of {schema}.{table} is not there or not enabled, so values whose last row goes stay: \
+                     run, as the table's owner and in one transaction, SELECT arras.mope_forget({number}, '{schema}.{table}', \
+                     '{attribute}') and SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_of_the_script_is_looked_at() {
+        let found = bodies(FUNCTIONS);
+        assert_eq!(found.len(), FUNCTIONS.matches("CREATE OR REPLACE FUNCTION").count());
+        let names: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains("mope_commit") && names.contains("mope_note_truncated"), "{names:?}");
+        assert!(found.iter().all(|(_, body)| body.len() > 10));
+    }
+}
