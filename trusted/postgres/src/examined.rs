@@ -18,12 +18,15 @@ const HELD_BYTES: usize = 4 << 20;
 /// Rows of the first look, and the most of any.
 const ROWS: (usize, usize) = (16, 1024);
 
+/// The order key that a ciphertext of a column's OPE table is of; none if it is of none.
+pub type Opens<'a> = &'a dyn Fn([u8; 8], &[u8]) -> Option<Vec<u8>>;
+
 /// What rows are judged by.
 pub struct Judge<'a> {
     /// The keys of columns.
     pub columns: &'a dyn Columns,
-    /// The order key that a ciphertext of a column's OPE table is of; none if it is of none.
-    pub order_key: &'a dyn Fn([u8; 8], &[u8]) -> Option<Vec<u8>>,
+    /// What ciphertexts of tables open to.
+    pub opens_to: Opens<'a>,
 }
 
 /// The tables that are there, if they fit what is declared.
@@ -219,7 +222,7 @@ impl Judge<'_> {
             return Some(format!("the label {label} is no value's; {MEND}"));
         };
         let own = datum.order_key(encryption).ok();
-        let agrees = own.is_some() && (self.order_key)(encryption.id, ciphertext) == own;
+        let agrees = own.is_some() && (self.opens_to)(encryption.id, ciphertext) == own;
         (!agrees).then(|| format!("the label {label} is another value's than the sealed one; {MEND}"))
     }
 }

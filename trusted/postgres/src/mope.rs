@@ -13,16 +13,18 @@ mod heads;
 mod installation;
 mod installed;
 mod labels;
+mod statements;
 mod summaries;
 mod tables;
 
 pub use bound::{Bound, Learned};
 pub use connections::{Connections, Dial, Dialled, Duplex, Settings, lacks_room};
-pub use encoding::EncodingSession;
+pub use encoding::EncodingTurn;
 pub use examination::{Examination, Snapshot};
 pub use heads::{FileHeads, Heads, Watched};
 pub use installation::{InstallError, Protocol, forget, install, register, store_in};
 pub use installed::{Stored, lacking};
+pub(crate) use statements::{hold_statement, is_named_in};
 pub use tables::{Reach, TreeTables};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.

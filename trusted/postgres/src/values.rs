@@ -13,7 +13,7 @@ use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What `arras.mope_bound` is given first: below all labels.
+/// What the function of a bound is given first: below all labels.
 const BOUND_BELOW_ALL: u8 = 0;
 /// Above all labels.
 const BOUND_ABOVE_ALL: u8 = 1;
@@ -49,12 +49,12 @@ pub struct Inputs<'a> {
     /// What a program has computed, as text.
     pub computed: &'a [Option<String>],
     /// Whom it is for.
-    pub session: Session,
+    pub asker: Asker,
 }
 
 /// What of a session matters to the orders of columns.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Session {
+pub struct Asker {
     /// The database's process.
     pub process: Option<i32>,
     /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
@@ -108,16 +108,16 @@ pub async fn compute(
             || SqlError::new(sqlstate::INTERNAL_ERROR, format!("column {label} has no encoder of its order"));
         let encoder = columns.encoder(column).ok_or_else(missing)?;
         let keys: Vec<Vec<u8>> = list.iter().map(|one| one.key.clone()).collect();
-        let session = inputs.session;
+        let asker = inputs.asker;
         let mut answers: Vec<(Option<u8>, Vec<u8>)> = if compared {
             let places = encoder.places(&keys).await?;
             let bound = |(one, place): (&Asked<'_>, Place)| bound(place, one.side.unwrap_or(Side::Equal));
             list.iter().zip(places).map(bound).map(|(kind, ciphertext)| (Some(kind), ciphertext)).collect()
         } else {
-            let stored = encoder.encode(&keys, session.process).await?;
+            let stored = encoder.encode(&keys, asker.process).await?;
             stored.into_iter().map(|ciphertext| (None, ciphertext)).collect()
         };
-        if session.sees_the_past {
+        if asker.sees_the_past {
             carry_labels(&*encoder, &mut answers).await?;
         }
         let answers =

@@ -51,7 +51,7 @@ pub(super) fn protocol_names(tree: &Tree) -> Vec<Finding> {
 
 fn is_test(path: &str) -> bool {
     let mut parts = path.trim_end_matches(".rs").split('/');
-    parts.any(|part| ["tests", "benches", "fuzz", "opponents"].contains(&part))
+    parts.any(|part| ["tests", "benches", "fuzz", "opponents", "bench"].contains(&part))
         || path.starts_with("xtask/src/tidy/")
 }
 

@@ -15,21 +15,21 @@ struct Waiting {
 
 /// A session encodes until this is dropped.
 #[derive(Debug)]
-pub struct EncodingSession {
+pub struct EncodingTurn {
     all: Encoding,
     process: Option<i32>,
 }
 
 impl Encoding {
     /// A session begins to.
-    pub(super) fn begin(&self, process: Option<i32>) -> EncodingSession {
+    pub(super) fn begin(&self, process: Option<i32>) -> EncodingTurn {
         if let Some(process) = process {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.begun += 1;
             let number = waiting.begun;
             waiting.by_process.insert(process, number);
         }
-        EncodingSession { all: self.clone(), process }
+        EncodingTurn { all: self.clone(), process }
     }
 
     /// Those of some processes that encode, each with a number that no other encoding has.
@@ -39,7 +39,7 @@ impl Encoding {
     }
 }
 
-impl Drop for EncodingSession {
+impl Drop for EncodingTurn {
     fn drop(&mut self) {
         if let Some(process) = self.process {
             self.all.0.lock().unwrap_or_else(PoisonError::into_inner).by_process.remove(&process);

@@ -3,7 +3,7 @@
 use super::Column;
 use super::bound::Learned;
 use super::connections::{Connections, Prepared, failure};
-use super::encoding::{Encoding, EncodingSession};
+use super::encoding::{Encoding, EncodingTurn};
 use super::labels::{from_database, to_database};
 use super::summaries::Flat;
 use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
@@ -60,7 +60,7 @@ impl TreeTables {
     /// A session whose process in the database is that one encodes values, until what is returned is dropped: a change that
     /// waits for labels which it holds would wait for ever, and fails at once.
     #[must_use]
-    pub fn encoding(&self, process: Option<i32>) -> EncodingSession {
+    pub fn encoding(&self, process: Option<i32>) -> EncodingTurn {
         self.encoding.begin(process)
     }
 

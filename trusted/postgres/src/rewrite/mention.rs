@@ -147,7 +147,7 @@ pub(super) fn is_keyword(statement: &Lexemes, at: usize) -> bool {
     // A type before its text: `date '2024-05-31'`.
     let is_typed = matches!(statement.token(at + 1), Some(Token::SingleQuotedString(_)));
     is_typed
-        || (statement.is_word(at, "by") && ["order", "group", "partition"].iter().any(|word| follows(word)))
+        || (statement.is_word(at, "by") && ["order", "group", "partition"].iter().any(follows))
         || RESERVED.iter().any(|word| statement.is_word(at, word))
 }
 

@@ -47,7 +47,7 @@ impl Behind<'_> {
 /// Is it about the labels of a column?
 fn needs_order(planned: &Planned) -> bool {
     let rewritten = |rewritten: &Rewritten| {
-        !rewritten.held().is_empty() || rewritten.extended_text().contains("arras.mope_")
+        !rewritten.held().is_empty() || crate::is_named_in(&rewritten.extended_text())
     };
     match &planned.action {
         Action::Unchanged | Action::Refused(_) => false,

@@ -8,9 +8,7 @@ use crate::replies;
 
 /// What has the columns' order held whose labels a statement stores, if it stores any.
 pub(super) fn holding(rewritten: &Rewritten) -> Option<String> {
-    let held = rewritten.held();
-    let numbers: Vec<String> = held.into_iter().map(|id| i64::from_be_bytes(id).to_string()).collect();
-    (!numbers.is_empty()).then(|| format!("SELECT arras.mope_hold({})", numbers.join(", ")))
+    crate::hold_statement(rewritten.held())
 }
 
 /// What a query is sent for a program.

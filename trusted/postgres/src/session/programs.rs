@@ -125,7 +125,7 @@ impl Requests<'_> {
             values: vec![],
             results: vec![],
         };
-        let inputs = Inputs { text: &statement.texts.client, session: self.orders(), ..Inputs::default() };
+        let inputs = Inputs { text: &statement.texts.client, asker: self.orders(), ..Inputs::default() };
         match compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await {
             Ok(values) => {
                 self.prepare_writes(&statement);
@@ -271,7 +271,7 @@ impl Requests<'_> {
         let columns = &*self.rewriting.columns;
         let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
         let text = statement.texts.client.as_str();
-        let inputs = Inputs { text, arguments, read: &read, computed: &[], session: self.orders() };
+        let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
         let computed: Result<Vec<_>, SqlError> =
             recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
         let computed = computed?;
@@ -346,7 +346,7 @@ impl Requests<'_> {
         let statement = Arc::clone(&copying.statement);
         let Some(Program::CopyIn(copy)) = statement.program.as_deref() else { return Ok(()) };
         for row in rows {
-            let inputs = Inputs { read: &row, session: self.orders(), ..Inputs::default() };
+            let inputs = Inputs { read: &row, asker: self.orders(), ..Inputs::default() };
             let values = compute(&copy.insert.values, inputs, &*self.rewriting.columns).await?;
             let bound =
                 Bind { portal: WRITES, statement: WRITES, formats: vec![], values: vec![], results: vec![] };

@@ -1,15 +1,17 @@
 //! The way from the client to the database where statements are rewritten: each that touches an encrypted column goes on as
 //! another, or is refused; what cannot be analysed is refused, too.
 
+mod tables;
+
 use super::names::Undo;
 use super::physical::{
     self, HIDDEN, close, close_portal, execute, format_of, holding, laid_out, parse, steps, types_of,
 };
 use super::programs::{self, CopyingIn};
-use super::reading::{Exchange, Part, Portal, Query, REFUSED, Reading, Rows, Statement, Texts};
+use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Texts};
 use super::sequence::is_in_steps;
 use super::{Behind, End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
-use crate::catalog::{COLUMNS, Catalog};
+use crate::catalog::Catalog;
 use crate::error::{SqlError, sqlstate};
 use crate::fields::{self, Bind, Parse, Target};
 use crate::frames::{HEAD_BYTES, Head, Inbox};
@@ -17,7 +19,7 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
-use crate::values::{Argument, Inputs, Session, compute};
+use crate::values::{Argument, Asker, Inputs, compute};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 
@@ -291,8 +293,8 @@ impl Requests<'_> {
     }
 
     /// What of the session matters to the orders of columns.
-    pub(super) fn orders(&self) -> Session {
-        Session { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
+    pub(super) fn orders(&self) -> Asker {
+        Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
     }
 
     /// Runs statements beside the client's, in its transaction.
@@ -366,38 +368,6 @@ impl Requests<'_> {
         Ok((!unchanged).then_some((text, planned)))
     }
 
-    /// The tables as they are now.
-    async fn catalog(&mut self) -> Result<Arc<Catalog>, SqlError> {
-        let changes = self.rewriting.changes();
-        let stale = self.shared.state().changed_tables;
-        if let Some((known, catalog)) = &self.catalog {
-            // What waits for more of the client's messages, or fails anyway, is read with what is known.
-            let can_ask = self.shared.state().can_ask();
-            if (*known == changes && !stale) || !can_ask {
-                return Ok(Arc::clone(catalog));
-            }
-        }
-        let mut rows = self.ask(&format!("SHOW default_transaction_isolation; {COLUMNS}")).await?;
-        if let [Some(level)] = rows.first().map(Vec::as_slice).unwrap_or_default() {
-            self.sees_the_past |= !level.starts_with("read ");
-            rows.remove(0);
-        }
-        let catalog = Arc::new(self.rewriting.catalog(rows)?);
-        self.catalog = Some((changes, Arc::clone(&catalog)));
-        Ok(catalog)
-    }
-
-    /// Asks the database something of the proxy's own.
-    async fn ask(&mut self, statement: &str) -> Result<Rows, SqlError> {
-        let (exchange, answered) = Exchange::new(false);
-        self.shared.state().changed_tables = false;
-        self.sent(Asked::Query, Reading::Own(Box::new(exchange)), None);
-        replies::message(&mut self.out, b'Q', |out| replies::string(out, statement.as_bytes()));
-        let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
-        self.write().await.map_err(|_| lost())?;
-        answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
-    }
-
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
         let (text, planned) = match self.plan(text).await {
             Ok(None) => {
@@ -464,7 +434,7 @@ impl Requests<'_> {
             Action::Program(program) => return steps(*program),
             Action::Refused(error) => return Err(error),
         };
-        let inputs = Inputs { text, session: self.orders(), ..Inputs::default() };
+        let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
         let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
         list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
@@ -607,8 +577,8 @@ impl Requests<'_> {
                 bytes: *bytes,
             })
             .collect();
-        let (text, session) = (statement.texts.client.as_str(), self.orders());
-        let inputs = Inputs { text, arguments: &arguments, session, ..Inputs::default() };
+        let (text, asker) = (statement.texts.client.as_str(), self.orders());
+        let inputs = Inputs { text, arguments: &arguments, asker, ..Inputs::default() };
         compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await
     }
 }

@@ -1,7 +1,7 @@
 //! The proxy's own connections to the database, for what it keeps there.
 
 use super::Upstream;
-use crate::mope::{Dial, Dialled, Duplex, Settings};
+use crate::{Dial, Dialled, Duplex, Settings};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

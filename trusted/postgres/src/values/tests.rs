@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use super::{Argument, Inputs, Session, compute};
+use super::{Argument, Asker, Inputs, compute};
 use crate::column_type::ColumnType;
 use crate::plan::{Action, Fold, Output, PhysicalValue};
 use crate::rewrite::tests::catalog;
@@ -77,10 +77,10 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn simple(statement: &str, columns: &BareColumns) -> Result<String, crate::SqlError> {
-    simple_of(statement, columns, Session::default())
+    simple_of(statement, columns, Asker::default())
 }
 
-fn simple_of(statement: &str, columns: &BareColumns, session: Session) -> Result<String, crate::SqlError> {
+fn simple_of(statement: &str, columns: &BareColumns, asker: Asker) -> Result<String, crate::SqlError> {
     let planned = crate::plan(statement, &catalog()).unwrap();
     let [planned] = &planned[..] else { panic!("one statement") };
     let rewritten = match &planned.action {
@@ -88,7 +88,7 @@ fn simple_of(statement: &str, columns: &BareColumns, session: Session) -> Result
         Action::Refused(error) => return Err(error.clone()),
         other => panic!("{other:?}"),
     };
-    let inputs = Inputs { text: statement, session, ..Inputs::default() };
+    let inputs = Inputs { text: statement, asker, ..Inputs::default() };
     let values = run(compute(&rewritten.values, inputs, columns))?;
     rewritten.simple_text(&values)
 }
@@ -123,7 +123,7 @@ fn a_bound_is_a_neighbours_ciphertext_inside_the_range() {
 
 #[test]
 fn a_session_that_may_see_the_past_sends_the_labels_that_there_are_now() {
-    let (columns, past) = (BareColumns::default(), Session { sees_the_past: true, ..Session::default() });
+    let (columns, past) = (BareColumns::default(), Asker { sees_the_past: true, ..Asker::default() });
     let key = |number: i64| crate::plan::hexadecimal(&(number.cast_unsigned() ^ (1 << 63)).to_be_bytes());
     let learned = "ee".repeat(16);
     let text = simple_of("INSERT INTO accounts (balance) VALUES (10)", &columns, past).unwrap();

@@ -170,13 +170,15 @@ impl Examining {
             wrongs.tell(contradiction);
         }
         let walked = self.tree_of(column, order, keyring)?;
-        let mut compared = Compared { walked, last: None, values: 0 };
+        let mut compared = Compared { walked, values: 0 };
+        // The greatest value so far.
+        let mut greatest = None;
         let mut above = 0;
         loop {
             let entries = examination.entries(above, ENTRIES).await.map_err(|error| failed(&error))?;
             let Some((_, label)) = entries.last() else { break };
             above = *label;
-            if !compared.compare(&entries, &mut wrongs).await {
+            if !compared.compare(&entries, &mut greatest, &mut wrongs).await {
                 break;
             }
         }
@@ -207,9 +209,9 @@ impl Examining {
         for (column, order) in self.ordered() {
             trees.insert(column.id, self.tree_of(&column, order, keyring)?);
         }
-        let order_key =
+        let opens_to =
             |id: [u8; 8], ciphertext: &[u8]| trees.get(&id)?.value(&Blob::from(ciphertext.to_vec())).ok();
-        let judge = Judge { columns: &self.keyed, order_key: &order_key };
+        let judge = Judge { columns: &self.keyed, opens_to: &opens_to };
         let mut found = Vec::new();
         for table in catalog.tables().filter(|table| table.is_encrypted()) {
             let mut wrongs = Wrongs::default();
@@ -229,15 +231,18 @@ fn shown(label: u64) -> i64 {
 /// A walk along a table of labels, beside the tree.
 struct Compared {
     walked: Tree<Examination>,
-    /// The greatest value so far.
-    last: Option<Zeroizing<Vec<u8>>>,
     values: u64,
 }
 
 impl Compared {
-    /// Compares entries, in the order of their labels, with one another and with the tree's keys; false if the tree cannot be
+    /// Compares entries, in the order of their labels, with the greatest value before, with one another and with the tree's keys; false if the tree cannot be
     /// read.
-    async fn compare(&mut self, entries: &[(Blob, u64)], wrongs: &mut Wrongs) -> bool {
+    async fn compare(
+        &mut self,
+        entries: &[(Blob, u64)],
+        greatest: &mut Option<Zeroizing<Vec<u8>>>,
+        wrongs: &mut Wrongs,
+    ) -> bool {
         const MEND: &str = "restore the database from a backup, or copy the column's values to a new one";
         let mut opened = Vec::with_capacity(entries.len());
         for (ciphertext, label) in entries {
@@ -250,10 +255,10 @@ impl Compared {
                 continue;
             };
             let value = Zeroizing::new(value);
-            if self.last.as_ref().is_some_and(|last| **last >= *value) {
+            if greatest.as_ref().is_some_and(|greatest| **greatest >= *value) {
                 wrongs.tell(format!("the label {shown} is above that of a value which is not less; {MEND}"));
             }
-            self.last = Some(value.clone());
+            *greatest = Some(value.clone());
             opened.push((value, ciphertext, *label));
         }
         let values: Vec<&[u8]> = opened.iter().map(|(value, ..)| value.as_slice()).collect();

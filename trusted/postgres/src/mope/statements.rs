@@ -1,0 +1,13 @@
+//! What statements say to the functions that are installed.
+
+/// The statement that has the labels of columns held to the end of its transaction, if there are any.
+pub(crate) fn hold_statement(columns: impl IntoIterator<Item = [u8; 8]>) -> Option<String> {
+    let numbers: Vec<String> =
+        columns.into_iter().map(|column| i64::from_be_bytes(column).to_string()).collect();
+    (!numbers.is_empty()).then(|| format!("SELECT arras.mope_hold({})", numbers.join(", ")))
+}
+
+/// Does a statement call one of them?
+pub(crate) fn is_named_in(statement: &str) -> bool {
+    statement.contains("arras.mope_")
+}
