@@ -162,7 +162,7 @@ async fn transactions_of_one_snapshot_fail_where_they_fail_in_plaintext() {
     let mut text = CREATE.to_owned();
     let (mut at, mut failures, mut done) = (0, 0, 0);
     for number in 0..500 {
-        let statement = Statement { text: text.clone(), is_ordered: false };
+        let statement = Statement { text: text.clone(), is_ordered: false, bound: None };
         let [plain, encrypted] = &mut sides;
         let (expected, found) = (plain.ask(at, &statement).await, encrypted.ask(at, &statement).await);
         let (one, other) = (compare::comparable(&expected, false), compare::comparable(&found, false));
