@@ -11,7 +11,7 @@ use arras_lab::private_postgres::{Options, PrivatePostgres};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::error::Error;
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -162,7 +162,9 @@ fn main() -> Result<(), Failure> {
         let _ = signalled.send(());
     })?;
     let (stage, urls) = set_up(Path::new(&schema))?;
-    println!("ready: {urls}");
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "ready: {urls}")?;
+    stdout.flush()?;
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = stop.send(());

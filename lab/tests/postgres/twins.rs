@@ -96,7 +96,7 @@ impl World {
             self.pick(format!("{}", of[4]), format!("{}.123456", 98_765 * of[4])),
             self.day(of[5] * 2),
             self.word(of[6] * 2),
-            (of[7] % 2 == 0) != self.other,
+            of[7].is_multiple_of(2) != self.other,
             self.pick("00".into(), "fedcba9876543210".repeat(2)),
             self.memo(of[8]),
             self.ratio(of[9] * 2),
