@@ -6,6 +6,7 @@
 
 mod answers;
 mod behind;
+mod kept;
 mod names;
 mod opened;
 mod physical;

@@ -59,12 +59,25 @@ fn what_is_kept_comes_back_and_a_damaged_file_is_an_error() {
     let heads = FileHeads::new(folder.path().to_owned());
     let column = Column::from([7; 8]);
     assert_eq!(heads.load(column).unwrap(), None);
-    for version in [1, u64::MAX] {
-        let head = Head { version, root: 2, next: 3, values: 4, digest: [5; 32] };
-        heads.save(column, &head).unwrap();
-        assert_eq!(heads.load(column).unwrap(), Some(head));
+    let of = |version| Head { version, root: 2, next: 3, values: 4, digest: [5; 32] };
+    for version in [1, 2, 7, u64::MAX] {
+        heads.save(column, &of(version)).unwrap();
+        assert_eq!(heads.load(column).unwrap(), Some(of(version)));
     }
+    // Another process goes on where this one was, over the older record.
+    drop(heads);
+    let heads = FileHeads::new(folder.path().to_owned());
+    assert_eq!(heads.load(column).unwrap(), Some(of(u64::MAX)));
     let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(file, [0; 63]).unwrap();
-    assert!(heads.load(column).is_err());
+    let whole = std::fs::read(&file).unwrap();
+    // Of a record that did not get to the disk whole, the one before is left.
+    let newest = whole.len() - 68;
+    for cut in [newest, newest + 1, newest + 40, whole.len() - 1] {
+        std::fs::write(&file, &whole[..cut]).unwrap();
+        assert_eq!(heads.load(column).unwrap(), Some(of(7)), "cut at {cut}");
+    }
+    for altered in [vec![1; 63], vec![1; whole.len()]] {
+        std::fs::write(&file, altered).unwrap();
+        assert!(heads.load(column).is_err());
+    }
 }

@@ -2,11 +2,9 @@
 //! (restored from a backup, failed over to a replica that lagged) is noticed before a label of it is used.
 
 use super::Column;
-use arras_protocol::mope::{DIGEST_BYTES, Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
+use arras_protocol::mope::{Fetch, Fetched, Head, Round, TreeChange, TreeStore, Tried};
 use arras_protocol::{ChannelError, Refusal};
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -18,64 +16,12 @@ pub trait Heads: Send + Sync {
     /// What the store's medium says.
     fn load(&self, column: Column) -> io::Result<Option<Head>>;
 
-    /// Keeps another one; it outlives a crash once this returns.
+    /// Keeps another one. It outlives a crash of the process once this returns, and one of the machine soon after: a database that
+    /// is set back within that time of such a crash is not told from one that was not.
     ///
     /// # Errors
     /// What the store's medium says.
     fn save(&self, column: Column, head: &Head) -> io::Result<()>;
-}
-
-/// One small file for each column.
-#[derive(Clone, Debug)]
-pub struct FileHeads {
-    folder: PathBuf,
-}
-
-const HEAD_BYTES: usize = 4 * 8 + DIGEST_BYTES;
-
-impl FileHeads {
-    /// Keeps them in a folder that is there and nobody else's.
-    #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
-    }
-}
-
-impl Heads for FileHeads {
-    fn load(&self, column: Column) -> io::Result<Option<Head>> {
-        let path = self.folder.join(format!("{column}.head"));
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
-        let bytes: [u8; HEAD_BYTES] = bytes.try_into().map_err(|_| damaged())?;
-        let (numbers, digest) = bytes.split_at(4 * 8);
-        let mut numbers =
-            numbers.chunks_exact(8).filter_map(|number| number.try_into().ok()).map(u64::from_be_bytes);
-        let mut next = || numbers.next().ok_or_else(damaged);
-        let (version, root, node, values) = (next()?, next()?, next()?, next()?);
-        Ok(Some(Head {
-            version,
-            root,
-            next: node,
-            values,
-            digest: digest.try_into().map_err(|_| damaged())?,
-        }))
-    }
-
-    fn save(&self, column: Column, head: &Head) -> io::Result<()> {
-        let Head { version, root, next, values, digest } = head;
-        let numbers = [version, root, next, values].map(|number| number.to_be_bytes()).concat();
-        let (path, new) =
-            (self.folder.join(format!("{column}.head")), self.folder.join(format!("{column}.new")));
-        let mut file = File::create(&new)?;
-        file.write_all(&[&numbers[..], digest].concat())?;
-        file.sync_all()?;
-        std::fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()
-    }
 }
 
 /// A tree whose keeper is not believed about how new it is.

@@ -106,9 +106,14 @@ impl Requests<'_> {
     /// Prepares what writes a program's rows, and learns what it takes and returns.
     pub(super) fn prepare_writes(&mut self, statement: &Arc<Statement>) {
         let Some(write) = statement.program.as_deref().and_then(writes) else { return };
+        if self.may_keep && self.writes.is_there(|known| Arc::ptr_eq(known, statement)) {
+            return;
+        }
         let types = physical::types_of(write, &statement.types);
         self.hidden_message(Asked::Close, |out| close(out, WRITES));
-        self.hidden_message(Asked::Parse, |out| parse(out, WRITES, &write.extended_text(), &types));
+        parse(&mut self.out, WRITES, &write.extended_text(), &types);
+        let reading = self.writes.begin(Arc::clone(statement));
+        self.sent(Asked::Parse, reading, None);
         replies::message(&mut self.out, b'D', |out| {
             out.push(b'S');
             replies::string(out, WRITES);
@@ -220,7 +225,7 @@ impl Requests<'_> {
                 break;
             }
         }
-        self.sent_close(WRITES, Reading::EmitWritten(recompute.verb, written));
+        self.sent_close(WRITES_NOT, Reading::EmitWritten(recompute.verb, written));
         Ok(())
     }
 
@@ -326,7 +331,7 @@ impl Requests<'_> {
                 self.bound().await?;
                 return Ok(true);
             }
-            Ok(true) => self.sent_close(WRITES, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
+            Ok(true) => self.sent_close(WRITES_NOT, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
             Err(error) => self.refuse(b'P', error),
         }
         if copying.simple {

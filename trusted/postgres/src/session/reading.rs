@@ -102,6 +102,8 @@ pub(super) enum Reading {
     Portal(Arc<Portal>),
     /// Of what the proxy runs beside a statement: the client is told if it fails.
     Hidden,
+    /// The same, of the `Parse` of what stays prepared: that it was made, under which number.
+    Kept(Arc<AtomicU64>, u64),
     /// Of what only makes a transaction fail, which the client was told has.
     Silent,
     /// Of the `Describe` of what writes a program's rows.
@@ -161,6 +163,10 @@ impl Reading {
                 }
             }
             Self::Hidden => hidden(kind, frame, out),
+            Self::Kept(made, number) => match kind {
+                b'1' => made.store(*number, Ordering::Release),
+                _ => hidden(kind, frame, out),
+            },
             Self::Silent => {}
             Self::Shape(statement) => statement.learn(kind, frame, out)?,
             Self::Emit(told) if kind == b'3' => out.extend_from_slice(told),
@@ -207,6 +213,7 @@ impl Reading {
             | Self::Refused(_)
             | Self::Statement(_)
             | Self::Hidden
+            | Self::Kept(..)
             | Self::Silent
             | Self::Shape(_)
             | Self::Emit(_)

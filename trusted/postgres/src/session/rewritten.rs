@@ -1,12 +1,12 @@
 //! The way from the client to the database where statements are rewritten: each that touches an encrypted column goes on as
 //! another, or is refused; what cannot be analysed is refused, too.
 
+mod beside;
 mod tables;
 
+use super::kept::{Kept, may_be_closed_by};
 use super::names::Undo;
-use super::physical::{
-    self, HIDDEN, close, close_portal, execute, format_of, holding, laid_out, parse, steps, types_of,
-};
+use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of};
 use super::programs::{self, CopyingIn};
 use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Texts};
 use super::sequence::is_in_steps;
@@ -49,6 +49,12 @@ pub(super) struct Requests<'a> {
     pub(super) copying: Option<CopyingIn>,
     /// The tables as they were when they had been changed so many times.
     catalog: Option<(u64, Arc<Catalog>)>,
+    /// False once a statement came that may close all that is prepared.
+    pub(super) may_keep: bool,
+    /// What writes a program's rows, prepared for the last one.
+    pub(super) writes: Kept<Arc<Statement>>,
+    /// What is run beside statements, prepared as it was last.
+    beside: Kept<String>,
     /// Number of the next message.
     number: u64,
 }
@@ -69,6 +75,9 @@ pub(super) async fn pass(
         out: Vec::new(),
         copying: None,
         catalog: None,
+        may_keep: true,
+        writes: Kept::default(),
+        beside: Kept::default(),
         number: 0,
     };
     match requests.run(from).await {
@@ -297,27 +306,6 @@ impl Requests<'_> {
         Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
     }
 
-    /// Runs statements beside the client's, in its transaction.
-    pub(super) fn hidden(&mut self, statements: &[String]) {
-        // Both are closed first: where one failed before it was closed, it is there still. A portal outlives its statement.
-        for text in statements {
-            self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
-            self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
-            self.hidden_message(Asked::Parse, |out| parse(out, HIDDEN, text, &[]));
-            let bound =
-                Bind { portal: HIDDEN, statement: HIDDEN, formats: vec![], values: vec![], results: vec![] };
-            self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
-            self.hidden_message(Asked::Execute, |out| execute(out, HIDDEN));
-            self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
-            self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
-        }
-    }
-
-    pub(super) fn hidden_message(&mut self, asked: Asked, encode: impl FnOnce(&mut Vec<u8>)) {
-        encode(&mut self.out);
-        self.sent(asked, Reading::Hidden, None);
-    }
-
     fn target(&self, target: &Target<'_>) -> Reading {
         let state = self.shared.state();
         if target.kind == b'S' {
@@ -337,6 +325,9 @@ impl Requests<'_> {
 
     /// What becomes of a text; `None` if it goes on as it is.
     async fn plan<'t>(&mut self, text: &'t [u8]) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+        if may_be_closed_by(text) {
+            self.may_keep = false;
+        }
         if crate::rewrite::may_name(&String::from_utf8_lossy(text))
             && !self.shared.state().pipeline.is_empty()
         {
