@@ -3,6 +3,7 @@
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Source, Value};
 use crate::text::{Lexemes, statements};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// Bytes of the text and what stands there instead. An empty range inserts.
@@ -16,17 +17,22 @@ pub(super) struct Edit {
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     list: Vec<Edit>,
+    /// The ends of what is replaced, by their beginnings.
+    covered: BTreeMap<usize, usize>,
     pub(super) values: Vec<Value>,
 }
 
 impl Edits {
     /// Takes the edits out, for a part of the text to be edited in several ways; values stay.
     pub(super) fn take(&mut self) -> Vec<Edit> {
+        self.covered.clear();
         std::mem::take(&mut self.list)
     }
 
     /// Puts back what was taken, in place of what there is.
     pub(super) fn restore(&mut self, list: Vec<Edit>) {
+        self.covered = list.iter().map(|edit| (edit.bytes.start, edit.bytes.end)).collect();
+        self.covered.retain(|start, end| start < end);
         self.list = list;
     }
 
@@ -35,6 +41,9 @@ impl Edits {
     }
 
     pub(super) fn replace(&mut self, bytes: Range<usize>, pieces: Vec<Piece>) {
+        if !bytes.is_empty() {
+            self.covered.insert(bytes.start, bytes.end);
+        }
         self.list.push(Edit { bytes, pieces });
     }
 
@@ -44,16 +53,16 @@ impl Edits {
 
     /// Is that byte replaced?
     pub(super) fn covers(&self, byte: usize) -> bool {
-        self.list.iter().any(|edit| edit.bytes.contains(&byte))
+        self.covered.range(..=byte).next_back().is_some_and(|(_, end)| byte < *end)
     }
 
     /// The index of a value. A plain parameter is one value however often it is used, so that the database finds one type
     /// for it.
     pub(super) fn value(&mut self, value: Value) -> usize {
-        let same = |other: &Value| {
-            matches!((&other.form, &value.form), (Form::Plain, Form::Plain)) && other.source == value.source
-        };
-        if let Some(index) = self.values.iter().position(same) {
+        let same = |other: &Value| matches!(other.form, Form::Plain) && other.source == value.source;
+        if matches!(value.form, Form::Plain)
+            && let Some(index) = self.values.iter().position(same)
+        {
             return index;
         }
         self.values.push(value);
@@ -92,12 +101,13 @@ impl Edits {
             return Err(defect("the rewritten text is not one statement"));
         };
         let start = lexemes.span().start;
+        // How much longer the text has become before the token.
+        let (mut edits, mut added, mut gone) = (edits.into_iter().peekable(), 0, 0);
         for lexeme in lexemes.list.iter().filter(|lexeme| !self.covers(lexeme.bytes.start)) {
-            // How much longer the text has become before the token.
-            let before = edits.iter().take_while(|edit| edit.bytes.end <= lexeme.bytes.start);
-            let (added, gone) = before.fold((0, 0), |(added, gone), edit| {
-                (added + render(&edit.pieces).len(), gone + edit.bytes.len())
-            });
+            while let Some(edit) = edits.next_if(|edit| edit.bytes.end <= lexeme.bytes.start) {
+                added += render(&edit.pieces).len();
+                gone += edit.bytes.len();
+            }
             let place = lexeme.bytes.start - start + added - gone;
             let found = after.list.binary_search_by(|other| other.bytes.start.cmp(&place)).ok();
             let same = found.and_then(|at| after.token(at)).is_some_and(|token| *token == lexeme.token.token);
@@ -132,14 +142,14 @@ fn push(pieces: &mut Vec<Piece>, piece: Piece) {
 
 /// The pieces with the values that they use numbered from 0, and those values.
 pub(super) fn compact(pieces: Vec<Piece>, values: &[Value]) -> (Vec<Piece>, Vec<Value>) {
-    let (mut used, mut kept): (Vec<usize>, Vec<Value>) = (Vec::new(), Vec::new());
+    let (mut used, mut kept): (HashMap<usize, usize>, Vec<Value>) = (HashMap::new(), Vec::new());
     let mut renumber = |piece: Piece| match piece {
         Piece::Text(text) => Piece::Text(text),
         Piece::Value(index) => {
-            let place = used.iter().position(|other| *other == index).unwrap_or_else(|| {
-                used.push(index);
+            let next = used.len();
+            let place = *used.entry(index).or_insert_with(|| {
                 kept.extend(values.get(index).cloned());
-                used.len() - 1
+                next
             });
             Piece::Value(place)
         }
