@@ -4,7 +4,7 @@
 //! client's own messages before and behind them, commit with them, and an error of one is followed by nothing. A client of
 //! the simple protocol is told that the database is ready by the `Sync` that ends them.
 
-use super::physical::{self, HIDDEN, close, close_portal, execute, execute_some, holding, parse};
+use super::physical::{self, close, close_portal, execute, execute_some, holding, parse};
 use super::reading::{self, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement};
 use super::rewritten::{Ended, Requests};
 use crate::copy::{Row, RowReader};
@@ -213,7 +213,7 @@ impl Requests<'_> {
                 Err(_) => return Ok(()),
             };
             if std::mem::take(&mut first) {
-                self.sent_close(WRITES_NOT, Reading::EmitShape(Arc::clone(statement)));
+                self.sent_close(MARK, Reading::EmitShape(Arc::clone(statement)));
             }
             let row_bytes = answer.bytes / answer.rows.len().max(1) + 1;
             let fitting = i32::try_from(BYTES_AT_A_TIME / row_bytes).unwrap_or(ROWS_AT_A_TIME);
@@ -225,7 +225,7 @@ impl Requests<'_> {
                 break;
             }
         }
-        self.sent_close(WRITES_NOT, Reading::EmitWritten(recompute.verb, written));
+        self.sent_close(MARK, Reading::EmitWritten(recompute.verb, written));
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Requests<'_> {
     async fn begin_rows(&mut self, copy: &CopyIn, statement: Arc<Statement>, simple: bool) -> Ended {
         let mut begun = Vec::new();
         replies::message(&mut begun, b'G', |out| copy_formats(out, copy.columns.len()));
-        self.sent_close(HIDDEN, Reading::Emit(begun));
+        self.sent_close(MARK, Reading::Emit(begun));
         // It is not kept back: the client waits for it. If something before it failed, no rows come.
         replies::message(&mut self.out, b'H', |_| ());
         self.write().await?;
@@ -331,7 +331,7 @@ impl Requests<'_> {
                 self.bound().await?;
                 return Ok(true);
             }
-            Ok(true) => self.sent_close(WRITES_NOT, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
+            Ok(true) => self.sent_close(MARK, Reading::Emit(tag(&format!("COPY {}", copying.rows)))),
             Err(error) => self.refuse(b'P', error),
         }
         if copying.simple {
@@ -372,7 +372,7 @@ impl Requests<'_> {
 }
 
 /// A name that nothing has: its `Close` only marks a place among the replies.
-const WRITES_NOT: &[u8] = b"arras nothing";
+const MARK: &[u8] = b"arras nothing";
 
 /// The client's parameters, as they were bound.
 fn arguments<'a>(statement: &Statement, bound: &'a [(bool, Option<Vec<u8>>)]) -> Vec<Argument<'a>> {
