@@ -63,7 +63,9 @@ fn keys(view: &impl Read, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
 }
 
 fn value(view: &impl Read, table: Table, key: &[u8]) -> Option<Vec<u8>> {
-    view.get(table, key).expect("get").map(Vec::from)
+    let value = view.get(table, key).expect("get");
+    assert_eq!(view.contains(table, key).expect("contains"), value.is_some());
+    value.map(Vec::from)
 }
 
 fn load<S: Storage>(store: &S, table: Table, entries: &[(&[u8], &[u8])]) {

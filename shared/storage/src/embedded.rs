@@ -3,6 +3,8 @@
 
 pub(crate) mod checked;
 mod committing;
+mod filter;
+mod filters;
 mod guarding;
 mod memtable;
 mod merging;
@@ -11,6 +13,7 @@ mod places;
 mod recovering;
 mod snapshot;
 mod sums;
+mod values;
 mod wal;
 
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ use opening::{Opened, Source};
 use recovering::{Origin, Recovering};
 pub use recovering::{ScrubPace, Scrubbed};
 use snapshot::EmbeddedSnapshot;
+use snapshot::{Beside, EngineSnapshot};
 #[cfg(test)]
 pub(crate) use wal::LogLimits;
 
@@ -328,9 +332,15 @@ impl Engine for Embedded {
 
     fn snapshot(&self) -> Result<EmbeddedSnapshot<'_>, StorageError> {
         self.engine.with(|opened, origin| {
-            let begin = || self.guarded(&origin, || Ok(opened.database.begin_read()?));
-            let (view, transaction) = opened.memtable.view(begin)?;
-            Ok(EmbeddedSnapshot::new(self, transaction, view, origin))
+            let begin = || {
+                // Before the state that they are asked about.
+                let known = opened.filters.known();
+                let begin = || self.guarded(&origin, || Ok(opened.database.begin_read()?));
+                let (transaction, state) = opened.values.begin(begin);
+                Ok((transaction?, Beside::new(opened, known, state)))
+            };
+            let (view, (transaction, beside)) = opened.memtable.view(begin)?;
+            Ok(EmbeddedSnapshot::new(view, EngineSnapshot::new(self, transaction, origin, beside)))
         })
     }
 
@@ -355,7 +365,7 @@ impl Engine for Embedded {
             if opened.log.is_some() {
                 self.commit_logged(opened, &origin, &mut own)
             } else {
-                self.engine.guarded_write(&origin, || commit(&opened.database, &own.changes, durability))
+                self.engine.guarded_write(&origin, || commit(opened, &own.changes, durability))
             }
         });
         match outcome {

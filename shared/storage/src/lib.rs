@@ -100,6 +100,14 @@ pub trait Read {
     /// [`StorageError`] if the engine fails.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StorageError>;
 
+    /// True if `key` has a value, which is neither read nor checked.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the engine fails.
+    fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StorageError> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
     /// The values of `keys` in their order, each handed to `take` before the next key is asked for, until it breaks. What an
     /// engine does before it can look a first key up it does once.
     ///

@@ -135,6 +135,13 @@ impl<E: Engine> Read for Staged<'_, E> {
         }
     }
 
+    fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StorageError> {
+        match self.changes.get(&table).and_then(|changes| changes.get(key)) {
+            Some(value) => Ok(value.is_some()),
+            None => self.snapshot.contains(table, key),
+        }
+    }
+
     fn get_many(
         &self,
         table: Table,
@@ -232,7 +239,7 @@ impl<E: Engine> Write for Staged<'_, E> {
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StorageError> {
-        let present = self.get(table, key)?.is_some();
+        let present = self.contains(table, key)?;
         if present {
             self.stage(table, key, None);
         }

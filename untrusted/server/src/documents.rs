@@ -94,10 +94,9 @@ fn read(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<
 fn exist(reader: &impl Read, collection: CollectionId, rows: &[RowId]) -> Result<Vec<bool>, Refusal> {
     count(reader, collection)?;
     let mut there = Vec::with_capacity(rows.len());
-    look_up(reader, DOCUMENTS, names(collection, rows), |stored| {
-        there.push(stored.is_some());
-        Ok(ControlFlow::Continue(()))
-    })?;
+    for name in names(collection, rows) {
+        there.push(reader.contains(DOCUMENTS, &name).map_err(storage)?);
+    }
     Ok(there)
 }
 
@@ -183,7 +182,7 @@ fn put(
 ) -> Result<(), Refusal> {
     let documents = count(writer, collection)?;
     let name = key(&[collection.as_bytes(), document.row.as_bytes()]);
-    let exists = writer.get(DOCUMENTS, &name).map_err(storage)?.is_some();
+    let exists = writer.contains(DOCUMENTS, &name).map_err(storage)?;
     if insert && exists {
         return Err(Refusal::Conflict { step });
     }

@@ -1,5 +1,6 @@
 //! How changes come into the log and the memtable, and into the engine.
 
+use super::filters::{Filters, Known};
 use super::memtable::Layer;
 use super::merging::merge_in_background;
 use super::places::{self, definition};
@@ -9,7 +10,7 @@ use super::{CHECKSUM_BYTES, Embedded, Opened, checksum, contained};
 use crate::staged::{Changes, Engine};
 use crate::{Durability, Read, StorageError, Table};
 use bytes::Bytes;
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, WriteTransaction};
+use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 impl Embedded {
     /// Commits in memory, and in the log if that is to be durable; or in the engine's file if it is too much for the
@@ -46,9 +47,9 @@ impl Embedded {
             Ok(())
         })?;
         let mut below = None;
-        opened.memtable.publish(std::mem::take(changes), &mut |table, key| {
-            is_in_engine(&opened.database, &mut below, table, key)
-        });
+        opened
+            .memtable
+            .publish(std::mem::take(changes), &mut |table, key| is_in_engine(opened, &mut below, table, key));
         let is_log_long = log.held() >= opened.limits.log_bytes / 2;
         drop(log);
         recovering::rest_in_background(&self.engine);
@@ -80,7 +81,7 @@ impl Embedded {
         self.engine.guarded_write(origin, || {
             // Then nothing lies over what the engine has, and its commit is seen all at once.
             opened.merge_all(&mut settled)?;
-            commit(&opened.database, &own.changes, Durability::Durable)
+            commit(opened, &own.changes, Durability::Durable)
         })?;
         settled.log.started(next);
         Ok(true)
@@ -115,37 +116,56 @@ pub(super) struct Commit {
     pub(super) mark: Option<Mark>,
 }
 
-/// True unless it is known that the engine does not have `key`. `transaction` is kept for the next question.
+/// True unless it is known that the engine does not have `key`. `state` is kept for the next question.
 fn is_in_engine(
-    database: &Database,
-    transaction: &mut Option<ReadTransaction>,
+    opened: &Opened,
+    state: &mut Option<(Known, ReadTransaction)>,
     table: Table,
     key: &[u8],
 ) -> bool {
     let mut look = || {
-        if transaction.is_none() {
-            *transaction = Some(database.begin_read()?);
+        if state.is_none() {
+            *state = Some((opened.filters.known(), opened.database.begin_read()?));
         }
-        let Some(transaction) = transaction else { return Ok(true) };
+        let Some((known, transaction)) = state else { return Ok(true) };
+        let prefix = places::prefix(table);
+        let key = places::key(&prefix, key);
+        if known.of(places::engine_name(table)).is_some_and(|filter| !filter.may_hold(&key)) {
+            return Ok(false);
+        }
         let entries = match transaction.open_table(definition(table)) {
             Ok(entries) => entries,
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let prefix = places::prefix(table);
-        Ok::<bool, redb::Error>(ReadableTable::get(&entries, &*places::key(&prefix, key))?.is_some())
+        Ok::<bool, redb::Error>(ReadableTable::get(&entries, &*key)?.is_some())
     };
     // An error is met, and told, by who needs the key.
     contained(|| Ok(look().unwrap_or(true))).unwrap_or(true)
 }
 
 /// Commits changes.
-pub(super) fn commit(
-    database: &Database,
-    changes: &Changes,
+pub(super) fn commit(opened: &Opened, changes: &Changes, durability: Durability) -> Result<(), redb::Error> {
+    commit_all(opened, &[Source::Changes(changes)], durability)
+}
+
+/// Commits all changes of these, the later ones over the earlier ones. Nothing that they replace is known any more then.
+pub(super) fn commit_all(
+    opened: &Opened,
+    sources: &[Source<'_>],
     durability: Durability,
 ) -> Result<(), redb::Error> {
-    Ok(put_all(database, [Source::Changes(changes)], durability)?.commit()?)
+    let transaction = put_all(opened, sources, durability)?;
+    let change = opened.values.change();
+    let committed = transaction.commit();
+    for source in sources {
+        source.each_key(|table, key| {
+            let prefix = places::prefix(table);
+            change.drop_value(places::engine_name(table), &places::key(&prefix, key));
+        });
+    }
+    drop(change);
+    Ok(committed?)
 }
 
 /// What is put into the engine.
@@ -157,22 +177,43 @@ pub(super) enum Source<'s> {
     Layer(&'s Layer),
 }
 
-/// A transaction with all changes of these, the later ones over the earlier ones, yet to be committed.
-pub(super) fn put_all<'s>(
-    database: &Database,
-    sources: impl IntoIterator<Item = Source<'s>>,
+impl Source<'_> {
+    /// Names every key that is changed.
+    fn each_key(self, mut name: impl FnMut(Table, &[u8])) {
+        match self {
+            Self::Changes(changes) => {
+                for (table, changes) in changes {
+                    changes.keys().for_each(|key| name(*table, key));
+                }
+            }
+            Self::Layer(layer) => {
+                let of_table = |table, changes: &mut dyn Iterator<Item = (&[u8], Option<&Bytes>)>| {
+                    changes.for_each(|(key, _)| name(table, key));
+                    Ok::<(), std::convert::Infallible>(())
+                };
+                let Ok(()) = layer.merge_into(of_table);
+            }
+        }
+    }
+}
+
+/// A transaction with all changes of these, yet to be committed.
+fn put_all(
+    opened: &Opened,
+    sources: &[Source<'_>],
     durability: Durability,
 ) -> Result<WriteTransaction, redb::Error> {
-    let mut transaction = database.begin_write()?;
+    let mut transaction = opened.database.begin_write()?;
     transaction.set_durability(match durability {
         Durability::Durable => redb::Durability::Immediate,
         Durability::Relaxed => redb::Durability::None,
     })?;
     for source in sources {
         match source {
-            Source::Changes(changes) => put_changes(&transaction, changes)?,
+            Source::Changes(changes) => put_changes(&transaction, &opened.filters, changes)?,
             Source::Layer(layer) => {
-                layer.merge_into(|table, changes| put_table(&transaction, table, changes))?;
+                layer
+                    .merge_into(|table, changes| put_table(&transaction, &opened.filters, table, changes))?;
             }
         }
     }
@@ -180,27 +221,39 @@ pub(super) fn put_all<'s>(
 }
 
 /// Puts all of `changes`.
-pub(super) fn put_changes(transaction: &WriteTransaction, changes: &Changes) -> Result<(), redb::Error> {
+pub(super) fn put_changes(
+    transaction: &WriteTransaction,
+    filters: &Filters,
+    changes: &Changes,
+) -> Result<(), redb::Error> {
     for (table, changes) in changes {
         let mut changes = changes.iter().map(|(key, value)| (key.as_slice(), value.as_ref()));
-        put_table(transaction, *table, &mut changes)?;
+        put_table(transaction, filters, *table, &mut changes)?;
     }
     Ok(())
 }
 
 fn put_table(
     transaction: &WriteTransaction,
+    filters: &Filters,
     table: Table,
     changes: &mut dyn Iterator<Item = (&[u8], Option<&Bytes>)>,
 ) -> Result<(), redb::Error> {
     let mut entries = transaction.open_table(definition(table))?;
     let (name, prefix) = (places::engine_name(table), places::prefix(table));
+    let taking = filters.taking(name);
     for (key, value) in changes {
         let key = places::key(&prefix, key);
+        if value.is_some() {
+            taking.iter().for_each(|filter| filter.add(&key));
+        }
         match value {
             Some(value) => put(&mut entries, name, &key, value)?,
             None => drop(entries.remove(&*key)?),
         }
+    }
+    if !taking.is_empty() {
+        filters.give_up_if_stale(name, entries.len()?);
     }
     Ok(())
 }

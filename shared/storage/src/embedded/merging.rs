@@ -1,10 +1,11 @@
 //! How what is committed comes from the memtable into the engine.
 
-use super::committing::{Source, put_all};
+use super::committing::{Source, commit_all};
 use super::opening::Opened;
 use super::recovering::{Origin, Recovering};
 use super::wal::{Mark, WriteAheadLog};
 use crate::{Changes, Durability, StorageError};
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use tracing::error;
@@ -16,7 +17,8 @@ pub(super) struct Settled<'o> {
 }
 
 impl Opened {
-    fn merging(&self) -> MutexGuard<'_, ()> {
+    /// Held while nothing is merged.
+    pub(super) fn merging(&self) -> MutexGuard<'_, ()> {
         self.merging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,8 +86,9 @@ impl Opened {
         mark.mark(&mut marked);
         let frozen = self.memtable.frozen();
         let layer = frozen.as_ref().map(|(layer, _)| Source::Layer(layer));
-        let sources = layer.into_iter().chain([Source::Changes(&marked)]);
-        put_all(&self.database, sources, durability)?.commit()?;
+        let sources: SmallVec<[Source<'_>; 2]> =
+            layer.into_iter().chain([Source::Changes(&marked)]).collect();
+        commit_all(self, &sources, durability)?;
         self.memtable.merged();
         Ok(())
     }

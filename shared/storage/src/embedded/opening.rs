@@ -1,9 +1,11 @@
 //! From a directory to an engine whose every page is known to be right, or is checked when it is read.
 
 use super::checked::{Checked, Medium, Plain, State};
+use super::filters::Filters;
 use super::memtable::Memtable;
 use super::places;
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
+use super::values::Values;
 use super::wal::{self, LogLimits, Logged, Mark, WriteAheadLog};
 use super::{CACHE_BYTES, FILE, LOG, SUMS, contained, environment, failed, opened};
 use crate::{Changes, Durability, StorageError, private};
@@ -38,6 +40,10 @@ pub(super) struct Opened {
     pub(super) log: Option<Mutex<WriteAheadLog>>,
     /// What is committed and the engine does not have; nothing without a log.
     pub(super) memtable: Arc<Memtable>,
+    /// Which keys it does not have.
+    pub(super) filters: Arc<Filters>,
+    /// What was read from it.
+    pub(super) values: Arc<Values>,
     /// Held by who moves that to the engine; taken before the log.
     pub(super) merging: Mutex<()>,
     pub(super) limits: LogLimits,
@@ -122,7 +128,7 @@ impl Opened {
         let next = log.start_anew();
         let mut changes = Changes::new();
         next.mark(&mut changes);
-        super::commit(&self.database, &changes, Durability::Durable)?;
+        super::commit(self, &changes, Durability::Durable)?;
         log.started(next);
         Ok(())
     }
@@ -158,7 +164,8 @@ fn replay(database: &Database, changes: &[Logged<'_>], mark: Mark) -> Result<(),
     }
     let mut marked = Changes::new();
     mark.mark(&mut marked);
-    super::committing::put_changes(&transaction, &marked)?;
+    // No table has a filter yet.
+    super::committing::put_changes(&transaction, &Filters::default(), &marked)?;
     Ok(transaction.commit()?)
 }
 
@@ -194,6 +201,8 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, Sto
         file,
         log: None,
         memtable: Arc::default(),
+        filters: Arc::default(),
+        values: Arc::default(),
         merging: Mutex::new(()),
         limits: LogLimits::default(),
     })

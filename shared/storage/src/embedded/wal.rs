@@ -19,6 +19,7 @@
 //! record, is none of this one, and a log that is ahead of the engine's file is refused.
 
 use super::checked::Medium;
+use super::filters::ABSENT_MIN;
 use super::places;
 use crate::{Changes, StorageError, Table};
 use std::io;
@@ -40,11 +41,18 @@ pub(crate) struct LogLimits {
     pub(crate) pending_bytes: usize,
     /// The memtable takes up more: it is merged. A commit waits while it takes up twice as much.
     pub(crate) memtable_bytes: usize,
+    /// Absent keys that are looked for in a table before it is given a filter, at least.
+    pub(crate) absent_min: u64,
 }
 
 impl Default for LogLimits {
     fn default() -> Self {
-        Self { log_bytes: LOG_BYTES, pending_bytes: 4 << 20, memtable_bytes: 32 << 20 }
+        Self {
+            log_bytes: LOG_BYTES,
+            pending_bytes: 4 << 20,
+            memtable_bytes: 32 << 20,
+            absent_min: ABSENT_MIN,
+        }
     }
 }
 

@@ -175,7 +175,12 @@ fn records(log: &[u8]) -> Vec<(usize, u64)> {
 /// of it at once free.
 #[test]
 fn a_log_goes_on_at_its_beginning_as_far_as_that_is_free() {
-    let limits = LogLimits { log_bytes: 64 << 10, pending_bytes: 4 << 10, memtable_bytes: 1 << 20 };
+    let limits = LogLimits {
+        log_bytes: 64 << 10,
+        pending_bytes: 4 << 10,
+        memtable_bytes: 1 << 20,
+        ..LogLimits::default()
+    };
     let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);
     let store = disk.open().unwrap();
     let value = |number: u64| vec![number.to_le_bytes()[0]; 1000 + (number * 7919 % 3000) as usize];

@@ -1,6 +1,7 @@
 //! Tests of both implementations and of the wrappers.
 #![allow(clippy::unwrap_used)]
 
+mod beside;
 mod commits;
 mod crash;
 mod damage;

@@ -203,7 +203,7 @@ pub(super) struct Disk {
 
 /// A log that starts over all the time.
 pub(super) const NARROW: LogLimits =
-    LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, memtable_bytes: 32 << 10 };
+    LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, memtable_bytes: 32 << 10, absent_min: 1 };
 
 impl Disk {
     pub(super) fn holding(images: Images) -> Self {

@@ -99,12 +99,11 @@ fn delete_tree_node(writer: &mut impl Write, index: IndexId, node: NodeId) -> Re
     Ok(())
 }
 
-/// Puts entries beside their bucket.
+/// Puts entries beside their bucket, which is not looked for: in a large index that would read a page for each of
+/// many, and the client knows its buckets. Like a node's child, one that is not there is noticed where it is followed.
 fn add_entries(writer: &mut impl Write, index: IndexId, node: NodeId, sealed: &Blob) -> Result<(), Refusal> {
+    head(writer, index)?;
     let name = node_key(index, node);
-    if writer.get(BUCKETS, &name).map_err(storage)?.is_none() {
-        return Err(Refusal::Malformed("no such bucket".into()));
-    }
     let name = added_key(&name, sealed).ok_or_else(|| Refusal::Malformed("entries without a name".into()))?;
     writer.put(BUCKETS, &name, sealed.as_slice()).map_err(storage)
 }
@@ -167,4 +166,55 @@ fn put_circuit(
         return Err(Refusal::Stale { node });
     }
     save(writer, CIRCUITS, &circuit_key(index, node, side), circuit)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::arx_range::answer;
+    use arras_protocol::arx_range::{Request, Response};
+    use arras_storage::{Durability, Memory, Storage};
+
+    const INDEX: IndexId = IndexId([7; 8]);
+    const ABSENT: NodeId = NodeId([9; 16]);
+
+    fn change(store: &Memory, change: &Change) -> Result<(), Refusal> {
+        let mut writer = store.write().unwrap();
+        apply(&mut writer, change)?;
+        writer.commit(Durability::Durable).unwrap();
+        Ok(())
+    }
+
+    fn entries(node: NodeId) -> Change {
+        Change::AddEntries { index: INDEX, node, sealed: Blob::from(vec![3; 40]) }
+    }
+
+    fn bucket(store: &Memory, node: NodeId) -> Result<Response, Refusal> {
+        answer(store, &Request::Buckets { index: INDEX, nodes: vec![node] })
+    }
+
+    #[test]
+    fn entries_beside_a_bucket_that_is_not_there_are_noticed_when_it_is_asked_for() {
+        let store = Memory::new();
+        assert!(matches!(change(&store, &entries(NodeId::HEAD)), Err(Refusal::UnknownIndex)));
+        let empty = || Blob::from(Vec::new());
+        let created =
+            Change::CreateIndex { index: INDEX, key_bytes: 8, head_bucket: empty(), head_sealed: empty() };
+        change(&store, &created).unwrap();
+        change(&store, &entries(NodeId::HEAD)).unwrap();
+        change(&store, &entries(ABSENT)).unwrap();
+        match bucket(&store, NodeId::HEAD) {
+            Ok(Response::Buckets(found)) => assert_eq!(found.first().unwrap().added.len(), 1),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(bucket(&store, ABSENT), Err(Refusal::Malformed(_))));
+        // They go with what has their bucket's name.
+        change(&store, &Change::RemoveNode { index: INDEX, node: ABSENT }).unwrap();
+        change(&store, &Change::PutBucket { index: INDEX, node: ABSENT, sealed: empty() }).unwrap();
+        match bucket(&store, ABSENT) {
+            Ok(Response::Buckets(found)) => assert!(found.first().unwrap().added.is_empty()),
+            other => panic!("{other:?}"),
+        }
+    }
 }
