@@ -43,16 +43,6 @@ class Session:
             raise AssertionError(f"step {name}: expected error {error}, got {state}: {reply}")
         self._print({"step": name, "reply": reply})
 
-    def not_yet(self, name, operation):
-        """A step both sides run that the proxy may refuse, as what it does not do yet: clearly, then."""
-        reply, state = self._run(operation)
-        if state is not None and not self.extra:
-            raise AssertionError(f"step {name}: {reply}")
-        if state == "0A000":
-            self._print({"step": name, "refused": f"{name}: {reply['message']}"})
-        else:
-            self._print({"step": name, "reply": reply})
-
     def refused(self, name, operation, error="0A000"):
         """A step that the proxy refuses, and plaintext does not: by this error."""
         if self.extra:

@@ -8,7 +8,7 @@
 use super::installation::{Process, ServiceError};
 use crate::private_postgres::{Options, PostgresError, PrivatePostgres};
 use crate::tpcc::driver::{Run, Until, run as run_tpcc};
-use crate::tpcc::schema::SENSITIVE;
+use crate::tpcc::schema::{AS_IN_PLAINTEXT, SENSITIVE};
 use crate::tpcc::{Scale, TpccError, load};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -170,6 +170,7 @@ async fn tpcc(
         load(&connect(&proxy.uri()).await?, SCALE, 1).await?;
         tell(&format!("{}: loaded in {:.1} s", proxy.database, began.elapsed().as_secs_f64()));
     }
+    connect(&server.uri(encrypted.database)).await?.batch_execute(AS_IN_PLAINTEXT).await?;
     let before = rewriting(server, encrypted.database).await?;
     let (mut rates, mut took) = ([Vec::new(), Vec::new()], 0.0);
     for round in 0..bench.rounds {

@@ -4,9 +4,8 @@
 use crate::dev::Dev;
 use crate::differential::{Choices, Side, Statement, compare};
 use crate::extended::connect;
+use crate::small_disk::SmallDisk;
 use arras_lab::private_postgres::PrivatePostgres;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 const SCHEMA: &str = r#"
@@ -381,47 +380,11 @@ async fn an_order_is_kept_in_the_upstreams_database_and_elsewhere_that_is_said()
     assert!(said.contains("kept in database \"postgres\"") && said.contains("\"other\""), "{said}");
 }
 
-/// A small file system, unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// None, and a note, where this process may not mount.
-    fn mount(folder: &Path) -> Option<Self> {
-        std::fs::create_dir(folder).unwrap();
-        let owner =
-            std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(folder.parent().unwrap()).unwrap());
-        let options = format!("size=48m,mode=0700,uid={owner}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self(folder.to_path_buf())),
-            refused => {
-                eprintln!("SKIPPED: no small file system can be mounted here: {refused:?}");
-                None
-            }
-        }
-    }
-
-    /// Writes until there is no room left.
-    fn fill(&self) -> PathBuf {
-        let ballast = self.0.join("ballast");
-        let mut file = std::fs::File::create(&ballast).unwrap();
-        while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
-        ballast
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_is_postgresqls_own_error_and_once_there_is_room_writing_goes_on() {
     let server = PrivatePostgres::start().unwrap();
     let folder = server.socket_folder().join("small");
-    let Some(disk) = SmallDisk::mount(&folder) else { return };
+    let Some(disk) = SmallDisk::mount(&folder, 48) else { return };
     let admin = connect(&server.uri("postgres")).await;
     admin.batch_execute(&format!("CREATE TABLESPACE small LOCATION '{}'", folder.display())).await.unwrap();
     admin.batch_execute("CREATE DATABASE shop TABLESPACE small").await.unwrap();

@@ -46,22 +46,23 @@ SELECT name FROM people WHERE id = $1 \g
 DROP TABLE people;
 ";
 
+/// What psql ends with and prints, on its two streams, of a session that it shows as it goes.
+pub(crate) fn typed(server: &PrivatePostgres, uri: &str, session: &str) -> (Option<i32>, String, String) {
+    let mut psql = server.command("psql");
+    psql.args(["-X", "-a", "-f", "-", uri]);
+    let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(session.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+}
+
 #[test]
 fn psql_prints_what_it_prints_without_the_proxy() {
     let server = PrivatePostgres::start().unwrap();
     let proxy = Proxy::start(&server);
-    let run = |uri: &str| {
-        let mut psql = server.command("psql");
-        psql.args(["-X", "-a", "-f", "-", uri]);
-        let mut child =
-            psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(SESSION.as_bytes()).unwrap();
-        let ended = child.wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (ended.status.code(), text(ended.stdout), text(ended.stderr))
-    };
-    let direct = run(&server.uri("postgres"));
-    let through = run(&proxy.uri("postgres"));
+    let direct = typed(&server, &server.uri("postgres"), SESSION);
+    let through = typed(&server, &proxy.uri("postgres"), SESSION);
     assert!(direct.1.contains(" born   | date"), "{}", direct.1);
     for part in
         ["LINE 1: SELECT nam FROM people", "22P02", "division by zero", "noticed 7", "invalid input syntax"]

@@ -1,10 +1,11 @@
 //! PostgreSQL's own programs on encrypted columns: psql, pgbench, pg_dump and pg_restore.
 
 use crate::dev::Dev;
+use crate::programs::typed;
 use crate::proxy::outputs;
 use arras_lab::private_postgres::PrivatePostgres;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const SCHEMA: &str = r#"
 [tables."public.people"]
@@ -48,6 +49,10 @@ CREATE INDEX salaries ON people (salary);
 \dt+ nothing
 \d people
 \d visits
+\di
+\di public.*
+\di people*
+\dti *people*
 INSERT INTO people VALUES (1, 'Ann', 10.5, 'm'), (2, 'Bob', NULL, NULL) RETURNING *;
 INSERT INTO people VALUES (1, 'Eve', 1, NULL);
 SELECT nam FROM people;
@@ -73,6 +78,9 @@ SELECT name FROM people \gdesc
 SELECT 'SELECT salary FROM people WHERE name = ''' || 'Ann' || '''' \gexec
 \echo :SQLSTATE :ROW_COUNT
 SELECT attname FROM pg_catalog.pg_attribute a, pg_catalog.pg_class c WHERE c.oid = a.attrelid AND a.attnum > 0 AND NOT a.attisdropped AND c.relname = 'people' AND attname LIKE '%' AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY attname;
+SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('i', 'I') AND c.relname LIKE '%' AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'pg_catalog') ORDER BY 1;
+SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'S', 'v', 'm', 'f', 'p') AND (c.relname) LIKE 'peo%' AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY 1;
+SELECT c.oid::regclass, c.xmin IS NULL, c.tableoid::regclass FROM pg_catalog.pg_class c WHERE c.relname = 'people';
 DELETE FROM people WHERE name = 'Ann';
 DROP TABLE people, visits;
 ";
@@ -82,21 +90,35 @@ fn psql_prints_of_encrypted_columns_what_it_prints_of_plain_ones() {
     let server = PrivatePostgres::start().unwrap();
     run(&server, &server.uri("postgres"), &["CREATE DATABASE plain"]);
     let proxy = Dev::start(&server, "postgres", SCHEMA);
-    let session = |uri: &str| {
-        let mut psql = server.command("psql");
-        psql.args(["-X", "-a", "-f", "-", uri]);
-        let mut child =
-            psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(SESSION.as_bytes()).unwrap();
-        let ended = child.wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (ended.status.code(), text(ended.stdout), text(ended.stderr))
-    };
-    let direct = session(&server.uri("plain"));
+    let direct = typed(&server, &server.uri("plain"), SESSION);
     for part in ["42703", "LINE 1: SELECT nam FROM people;", "people_pkey", "noticed 7"] {
         assert!(direct.2.contains(part), "{part}: {}", direct.2);
     }
-    assert_eq!(session(&proxy.uri("postgres")), direct);
+    assert_eq!(typed(&server, &proxy.uri("postgres"), SESSION), direct);
+}
+
+/// On a terminal, each name typed in part and completed by a tab.
+#[test]
+fn psql_completes_the_names_of_encrypted_tables_columns_and_indexes() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let uri = proxy.uri("postgres");
+    let index = "CREATE INDEX salaries ON people (salary)";
+    run(&server, &uri, &[CREATE, index, "INSERT INTO people (name) VALUES ('Ann')"]);
+    let psql = server.command("psql").get_program().to_str().unwrap().to_owned();
+    let mut typed = Command::new("script")
+        .args(["-qec", &format!("{psql} -X '{uri}'"), "/dev/null"])
+        .env("TERM", "dumb")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let keys = "UPDATE peo\t SET mem\t = 'typed' WHERE id = 1;\nDROP INDEX sala\t;\n\\q\n";
+    typed.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
+    let shown = typed.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let found = run(&server, &uri, &["SELECT memo FROM people", "\\di *alar*"]);
+    assert_eq!(found.trim(), "typed", "{shown}");
 }
 
 /// The script that is pgbench's own, on fewer accounts.

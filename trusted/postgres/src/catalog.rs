@@ -188,9 +188,10 @@ pub struct Encryption {
 }
 
 /// Which protocol a column's order is kept by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Mutable order-preserving encoding: every value that was ever stored keeps its place.
+    #[default]
     Mope,
     /// The same, of the values that are stored at the same time.
     Stope,

@@ -10,12 +10,14 @@ mod binary;
 mod calendar;
 mod float;
 mod json;
+mod members;
 mod numeric;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub(crate) use array::{array_members, binary_members};
+pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 
 use crate::catalog::Encryption;

@@ -9,6 +9,30 @@ use crate::plan::CopyFormat;
 /// A row: its fields, none for NULL.
 pub type Row = Vec<Option<String>>;
 
+/// Bytes of a line or a field that an error shows.
+const SHOWN_BYTES: usize = 100;
+
+/// A row and the line that it stood on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Counted from 1.
+    pub number: u64,
+    /// What the line begins with.
+    pub shown: String,
+    /// Its fields.
+    pub row: Row,
+}
+
+/// The beginning of a text, as PostgreSQL cuts what it shows of lines and fields.
+#[must_use]
+pub fn beginning(text: &str) -> String {
+    if text.len() <= SHOWN_BYTES {
+        return text.to_owned();
+    }
+    let end = (0..=SHOWN_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}...", text.get(..end).unwrap_or_default())
+}
+
 /// Longest row that is held, in bytes: that of the longest message.
 const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 
@@ -16,7 +40,9 @@ const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub struct RowReader {
     format: CopyFormat,
-    columns: usize,
+    /// The table's name, and those of the columns.
+    table: String,
+    columns: Vec<String>,
     /// Bytes of a row that has not ended.
     held: Vec<u8>,
     /// How many of them were looked at, and whether a quote was open there.
@@ -28,12 +54,13 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// A reader of rows of so many columns.
+    /// A reader of rows of a table's columns.
     #[must_use]
-    pub fn new(format: CopyFormat, columns: usize) -> Self {
+    pub fn new(format: CopyFormat, table: String, columns: Vec<String>) -> Self {
         let header_is_due = format.header;
         Self {
             format,
+            table,
             columns,
             held: Vec::new(),
             looked: 0,
@@ -54,7 +81,7 @@ impl RowReader {
     ///
     /// # Errors
     /// A row that has other columns, is not UTF-8, with the number of its line; 54000: one that is too long.
-    pub fn read(&mut self, piece: &[u8]) -> Result<Vec<Row>, SqlError> {
+    pub fn read(&mut self, piece: &[u8]) -> Result<Vec<Line>, SqlError> {
         if self.ended {
             return Ok(Vec::new());
         }
@@ -85,9 +112,10 @@ impl RowReader {
     ///
     /// # Errors
     /// As [`Self::read`]; a quote that does not end.
-    pub fn finish(&mut self) -> Result<Option<Row>, SqlError> {
+    pub fn finish(&mut self) -> Result<Option<Line>, SqlError> {
         if self.in_quotes {
-            return Err(self.wrong("unterminated CSV quoted field"));
+            self.lines += self.lines_of(&self.held);
+            return Err(self.wrong("unterminated CSV quoted field".into(), &self.held));
         }
         let line = std::mem::take(&mut self.held);
         if line.is_empty() || self.ended { Ok(None) } else { self.row(&line) }
@@ -121,8 +149,19 @@ impl RowReader {
         None
     }
 
-    fn row(&mut self, line: &[u8]) -> Result<Option<Row>, SqlError> {
-        self.lines += 1;
+    /// Lines that a row stands on: in quotes a CSV's fields have ends of lines. As PostgreSQL counts: it does not know the
+    /// first row's before that has ended.
+    fn lines_of(&self, row: &[u8]) -> u64 {
+        let inside = if self.format.csv && self.lines > 0 {
+            row.iter().filter(|byte| **byte == b'\n').count()
+        } else {
+            0
+        };
+        1 + u64::try_from(inside).unwrap_or(u64::MAX)
+    }
+
+    fn row(&mut self, line: &[u8]) -> Result<Option<Line>, SqlError> {
+        self.lines += self.lines_of(line);
         if self.header_is_due {
             self.header_is_due = false;
             return Ok(None);
@@ -136,20 +175,30 @@ impl RowReader {
             field.map(|bytes| String::from_utf8(bytes).map_err(|_| self.not_utf8())).transpose()
         });
         let row: Row = row.collect::<Result<_, _>>()?;
-        match row.len().cmp(&self.columns) {
-            std::cmp::Ordering::Equal => Ok(Some(row)),
-            std::cmp::Ordering::Less => Err(self.wrong("missing data for a column")),
-            std::cmp::Ordering::Greater => Err(self.wrong("extra data after last expected column")),
+        match row.len().cmp(&self.columns.len()) {
+            std::cmp::Ordering::Equal => {
+                let shown = beginning(&String::from_utf8_lossy(line));
+                Ok(Some(Line { number: self.lines, shown, row }))
+            }
+            std::cmp::Ordering::Less => {
+                let column = self.columns.get(row.len()).map_or("", String::as_str);
+                Err(self.wrong(format!("missing data for column \"{column}\""), line))
+            }
+            std::cmp::Ordering::Greater => {
+                Err(self.wrong("extra data after last expected column".into(), line))
+            }
         }
     }
 
-    fn wrong(&self, what: &str) -> SqlError {
-        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, what).detail(format!("COPY, line {}", self.lines))
+    fn wrong(&self, what: String, line: &[u8]) -> SqlError {
+        let line = beginning(&String::from_utf8_lossy(line));
+        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, what)
+            .context(|| format!("COPY {}, line {}: \"{line}\"", self.table, self.lines))
     }
 
     fn not_utf8(&self) -> SqlError {
         SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
-            .detail(format!("COPY, line {}", self.lines))
+            .context(|| format!("COPY {}, line {}", self.table, self.lines))
     }
 
     fn text(&self, line: &[u8]) -> Vec<Option<Vec<u8>>> {

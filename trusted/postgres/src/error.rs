@@ -13,9 +13,11 @@ pub struct SqlError {
     /// Why, if that takes another line.
     pub detail: Option<String>,
     /// What to write or do instead.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// Where in the client's text: characters from 1.
     pub position: Option<usize>,
+    /// In the course of what: a row of `COPY`.
+    pub context: Option<Box<str>>,
 }
 
 /// PostgreSQL's codes that the rewriting answers with.
@@ -78,7 +80,7 @@ impl SqlError {
     /// An error with a message only.
     #[must_use]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+        Self { sqlstate, message: message.into(), detail: None, hint: None, position: None, context: None }
     }
 
     /// The error with a detail.
@@ -87,10 +89,17 @@ impl SqlError {
         Self { detail: Some(detail.into()), ..self }
     }
 
+    /// The error in the course of something, if it is not in another's already.
+    #[must_use]
+    pub fn context(self, context: impl FnOnce() -> String) -> Self {
+        let context = self.context.or_else(|| Some(context().into()));
+        Self { context, ..self }
+    }
+
     /// The error with a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hint: Some(hint.into().into()), ..self }
     }
 
     /// The error at a byte of the client's text, if it is not at one already.

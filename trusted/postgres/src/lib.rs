@@ -37,7 +37,7 @@ pub mod values;
 pub use access::{Acceptor, Access, Users};
 pub use catalog::Catalog;
 pub use error::SqlError;
-use mope::{Dial, Dialled, Duplex, Settings, hold_statement, is_named_in};
+use mope::{Dial, Dialled, Duplex, Settings, hold_statement, is_holding, is_named_in};
 pub use named::{Naming, Prepared};
 pub use plan::{Action, Planned};
 pub use rewrite::plan;

@@ -14,6 +14,7 @@ mod heads;
 mod installation;
 mod installed;
 mod labels;
+mod recent;
 mod statements;
 mod summaries;
 mod tables;
@@ -26,7 +27,8 @@ pub use head_files::FileHeads;
 pub use heads::{Heads, Watched};
 pub use installation::{InstallError, Protocol, forget, install, register, store_in};
 pub use installed::{Stored, lacking};
-pub(crate) use statements::{hold_statement, is_named_in};
+pub use recent::Recent;
+pub(crate) use statements::{hold_statement, is_holding, is_named_in};
 pub use tables::{Reach, TreeTables};
 
 /// A column, by the eight bytes that the schema gave it, as the tables have it.

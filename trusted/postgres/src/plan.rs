@@ -96,8 +96,12 @@ pub enum Form {
     Sealed(Arc<Encryption>),
     /// The equality term: `bytea`.
     Equality(Arc<Encryption>),
+    /// The members of an array, each sealed: `bytea[]`.
+    SealedArray(Arc<Encryption>),
     /// The equality terms of an array's members: `bytea[]`.
     EqualityArray(Arc<Encryption>),
+    /// The ciphertexts that an array's members have in the column's order, made where they have none: `bytea[]`.
+    OrderArray(Arc<Encryption>),
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
     Order(Arc<Encryption>),
     /// What the database compares the column's labels with: `bytea`, for `arras.mope_bound`.
@@ -105,13 +109,22 @@ pub enum Form {
 }
 
 impl Form {
+    /// Is it of an array's members?
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        match self {
+            Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => true,
+            Self::Plain | Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => false,
+        }
+    }
+
     /// The number of PostgreSQL's type that the value is sent as; none for what the client's own is.
     #[must_use]
     pub fn oid(&self) -> Option<u32> {
         match self {
             Self::Plain => None,
             Self::Sealed(_) | Self::Equality(_) | Self::Order(_) | Self::Bound(..) => Some(17),
-            Self::EqualityArray(_) => Some(1001),
+            Self::SealedArray(_) | Self::EqualityArray(_) | Self::OrderArray(_) => Some(1001),
         }
     }
 }
@@ -281,6 +294,10 @@ pub enum Arithmetic {
 /// Rows for an encrypted table, from the client's stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyIn {
+    /// The table's name, and those of the columns, for errors.
+    pub table: String,
+    /// The columns' names.
+    pub names: Vec<String>,
     /// For each column of the client's rows, what it is of; none of a plain one.
     pub columns: Vec<Option<Arc<Encryption>>>,
     /// How the rows are written.
@@ -341,10 +358,13 @@ impl Rewritten {
     #[must_use]
     pub fn held(&self) -> Vec<[u8; 8]> {
         let stored = self.values.iter().filter_map(|value| match &value.form {
-            Form::Order(encryption) => Some(encryption.id),
-            Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) | Form::Bound(..) => {
-                None
-            }
+            Form::Order(encryption) | Form::OrderArray(encryption) => Some(encryption.id),
+            Form::Plain
+            | Form::Sealed(_)
+            | Form::SealedArray(_)
+            | Form::Equality(_)
+            | Form::EqualityArray(_)
+            | Form::Bound(..) => None,
         });
         stored.chain(self.locks.iter().copied()).collect::<BTreeSet<_>>().into_iter().collect()
     }

@@ -27,6 +27,7 @@ pub(crate) fn error(out: &mut Vec<u8>, error: &SqlError, severity: Severity) {
             (b'D', error.detail.as_deref()),
             (b'H', error.hint.as_deref()),
             (b'P', position.as_deref()),
+            (b'W', error.context.as_deref()),
         ];
         for (field, text) in fields {
             if let Some(text) = text {

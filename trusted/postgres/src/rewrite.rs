@@ -10,6 +10,7 @@ mod expression;
 mod foreseen;
 mod from;
 mod insert;
+mod insert_listed;
 mod insert_rows;
 mod layout;
 mod mention;

@@ -59,6 +59,11 @@ impl Rewriting {
         Arc::clone(&self.room).try_acquire_many_owned(permits).map(Share).map_err(|_| full())
     }
 
+    /// What is declared.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
     /// How many times tables were made or changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)

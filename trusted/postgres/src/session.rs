@@ -6,6 +6,8 @@
 
 mod answers;
 mod behind;
+mod folding;
+mod held;
 mod kept;
 mod names;
 mod opened;
@@ -25,6 +27,7 @@ use crate::rewriting::Rewriting;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 use behind::Behind;
+use held::Held;
 use names::{Names, Undo};
 use reading::Reading;
 use settings::Settings;
@@ -77,6 +80,8 @@ struct State {
     settings: Settings,
     /// The transaction's: `I`, `T` or `E`.
     status: u8,
+    /// Labels that it holds.
+    held: Held,
     /// Tables were made or changed by this session, in the transaction under way, and since it looked at them last.
     changing_tables: bool,
     changed_tables: bool,
@@ -101,6 +106,7 @@ impl State {
     /// A command is complete.
     fn tagged(&mut self, frame: &[u8]) {
         let tag = frame.get(5..).unwrap_or_default();
+        self.held.tagged(tag);
         if [&b"CREATE"[..], b"ALTER", b"DROP"].iter().any(|word| tag.starts_with(word)) {
             (self.changing_tables, self.changed_tables) = (true, true);
         } else if tag.starts_with(b"ROLLBACK") && self.changing_tables {
@@ -111,6 +117,7 @@ impl State {
     /// The database waits for the next message.
     fn ready(&mut self, status: u8, rewriting: &Rewriting) {
         self.status = status;
+        self.held.ready(status);
         if status == b'I' && std::mem::take(&mut self.changing_tables) {
             rewriting.changed();
         }
@@ -141,6 +148,7 @@ impl Shared {
             names: Names::default(),
             settings,
             status: b'I',
+            held: Held::default(),
             changing_tables: false,
             changed_tables: false,
             keeping_back: None,

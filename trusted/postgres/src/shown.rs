@@ -1,9 +1,9 @@
 //! The catalogue as an application sees it: views that the database holds beside its own catalogue's.
 //!
-//! A statement that names `pg_attribute`, `pg_index`, `pg_constraint`, `pg_trigger`, `information_schema.columns` or the
-//! usage of keys' columns, or asks for an index's or a key's definition, is sent with the view or function of the schema
-//! `arras` in its place: `\d` and the reflection of object-relational mappers show columns with their logical types, and no
-//! terms.
+//! A statement that names `pg_class`, `pg_attribute`, `pg_index`, `pg_constraint`, `pg_trigger`, `information_schema.columns`
+//! or the usage of keys' columns, or asks for an index's or a key's definition, is sent with the view or function of the schema
+//! `arras` in its place: `\d`, `\di` and the reflection of object-relational mappers show columns with their logical types, no
+//! terms, and no indexes of those.
 
 use crate::schema::Schema;
 

@@ -64,6 +64,8 @@ DECLARE
 BEGIN
     FOR shown IN
         SELECT * FROM (VALUES
+            ('pg_catalog', 'pg_class', $q$FROM pg_catalog.pg_class o
+                WHERE o.relkind <> 'i' OR o.relname !~ '^arras_[0-9a-f]{16}_(equality|order)$'$q$),
             ('pg_catalog', 'pg_attribute', $q$FROM pg_catalog.pg_attribute o
                 LEFT JOIN arras.shown s ON s.attrelid = o.attrelid AND s.attnum = o.attnum
                 LEFT JOIN pg_catalog.pg_type y ON y.oid = s.type_id

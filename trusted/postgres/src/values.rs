@@ -1,17 +1,23 @@
 //! Values on their way to the database and back: computed from what a client binds, opened from what a row holds.
 
+mod ahead;
 mod arithmetic;
+mod folding;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 use crate::catalog::Encryption;
-use crate::codec::{Datum, Numeric, array_members, binary_members};
+use crate::codec::{Datum, array_members, binary_members};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
+pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Place};
+pub(crate) use folding::Folding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub(crate) use stored::stored_terms;
 
 /// What the function of a bound is given first: below all labels.
 const BOUND_BELOW_ALL: u8 = 0;
@@ -64,6 +70,8 @@ pub struct Asker {
 /// A value whose ciphertext in its column's order is asked for.
 struct Asked<'v> {
     index: usize,
+    /// Its place among the members of an array.
+    member: Option<usize>,
     encryption: &'v Arc<Encryption>,
     key: Vec<u8>,
     /// None: it is stored. Else: it is compared with.
@@ -88,15 +96,7 @@ pub async fn compute(
             Source::Parameter(_) | Source::Read(_) | Source::Computed(_) => error,
         };
         found.push(local(value, inputs, columns).map_err(placed)?);
-        let (encryption, side) = match &value.form {
-            Form::Order(encryption) => (encryption, None),
-            Form::Bound(encryption, side) => (encryption, Some(*side)),
-            Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) => continue,
-        };
-        if let Some(datum) = datum(&value.source, encryption, inputs).map_err(placed)? {
-            let datum = if side.is_none() { datum.storable(encryption).map_err(placed)? } else { datum };
-            asked.push(Asked { index, encryption, key: datum.order_key(encryption).map_err(placed)?, side });
-        }
+        asked.extend(asked_of(index, value, inputs).map_err(placed)?);
     }
     let mut of_column: BTreeMap<([u8; 8], bool), Vec<Asked<'_>>> = BTreeMap::new();
     for one in asked {
@@ -129,12 +129,47 @@ pub async fn compute(
             ));
         }
         for (one, answer) in list.iter().zip(answers) {
-            if let Some(place) = found.get_mut(one.index) {
-                *place = PhysicalValue::Bytes(answer);
-            }
+            put_answer(&mut found, one, answer)?;
         }
     }
     Ok(found)
+}
+
+/// What is asked of the order of a value's column.
+fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Vec<Asked<'v>>, SqlError> {
+    let (encryption, side) = match &value.form {
+        Form::Order(encryption) => (encryption, None),
+        Form::Bound(encryption, side) => (encryption, Some(*side)),
+        Form::OrderArray(encryption) => {
+            let members = members(&value.source, encryption, inputs)?.unwrap_or_default();
+            let one = |(member, datum): (usize, Option<Datum>)| {
+                let key = datum?.storable(encryption).and_then(|datum| datum.order_key(encryption));
+                Some(key.map(|key| Asked { index, member: Some(member), encryption, key, side: None }))
+            };
+            return members.into_iter().enumerate().filter_map(one).collect();
+        }
+        Form::Plain | Form::Sealed(_) | Form::SealedArray(_) | Form::Equality(_) | Form::EqualityArray(_) => {
+            return Ok(Vec::new());
+        }
+    };
+    let Some(datum) = datum(&value.source, encryption, inputs)? else { return Ok(Vec::new()) };
+    let datum = if side.is_none() { datum.storable(encryption)? } else { datum };
+    let key = datum.order_key(encryption)?;
+    Ok(vec![Asked { index, member: None, encryption, key, side }])
+}
+
+/// Puts what was answered in the place of what was asked for.
+fn put_answer(found: &mut [PhysicalValue], asked: &Asked<'_>, answer: Vec<u8>) -> Result<(), SqlError> {
+    match (found.get_mut(asked.index), asked.member) {
+        (Some(PhysicalValue::Array(members)), Some(member)) => {
+            if let Some(place) = members.get_mut(member) {
+                *place = Some(answer);
+            }
+        }
+        (Some(place), None) => *place = PhysicalValue::Bytes(answer),
+        (Some(_) | None, _) => return Err(defect("an order was asked for what has none")),
+    }
+    Ok(())
 }
 
 /// Puts the label that each ciphertext has now beside it.
@@ -205,16 +240,28 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             Ok(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored()))
         }),
         Form::Equality(encryption) => bytes(encryption, &|datum| term(encryption, &datum)),
+        Form::SealedArray(encryption) => array(value, encryption, inputs, &|datum| {
+            Ok(Some(keys(columns, encryption.id, encryption)?.seal(&datum.storable(encryption)?.stored())))
+        }),
         Form::EqualityArray(encryption) => {
-            let Some(members) = members(&value.source, encryption, inputs)? else {
-                return Ok(PhysicalValue::Null);
-            };
-            let member = |member: Option<Datum>| member.map(|datum| term(encryption, &datum)).transpose();
-            Ok(PhysicalValue::Array(members.into_iter().map(member).collect::<Result<_, SqlError>>()?))
+            array(value, encryption, inputs, &|datum| term(encryption, &datum).map(Some))
         }
+        Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),
     }
+}
+
+/// What is made of each member of an array; NULL stays NULL.
+fn array(
+    value: &Value,
+    encryption: &Encryption,
+    inputs: Inputs<'_>,
+    make: &dyn Fn(Datum) -> Result<Option<Vec<u8>>, SqlError>,
+) -> Result<PhysicalValue, SqlError> {
+    let Some(members) = members(&value.source, encryption, inputs)? else { return Ok(PhysicalValue::Null) };
+    let made = members.into_iter().map(|member| member.map_or(Ok(None), make));
+    made.collect::<Result<_, SqlError>>().map(PhysicalValue::Array)
 }
 
 fn defect(what: &str) -> SqlError {
@@ -355,12 +402,9 @@ impl Output {
                 Ok(Some(written(&opened(&sealed, encryption, columns)?, encryption.kind)))
             }
             Self::Fold(fold, encryption) => {
-                let list = sealed_members(raw, raw_is_binary).ok_or_else(|| not_sealed(encryption))?;
-                let mut values = Vec::with_capacity(list.len());
-                for sealed in list.into_iter().flatten() {
-                    values.push(opened(&sealed, encryption, columns)?);
-                }
-                let folded = fold.of(&values, encryption.kind)?;
+                let mut folding = Folding::new(*fold, encryption.clone(), raw_is_binary);
+                folding.read(raw, columns)?;
+                let folded = folding.end()?;
                 Ok(folded.map(|value| written(&value, fold.kind(encryption.kind))))
             }
         }
@@ -404,18 +448,6 @@ fn bytea(raw: &[u8], binary: bool) -> Option<Vec<u8>> {
     }
 }
 
-fn sealed_members(raw: &[u8], binary: bool) -> Option<Vec<Option<Vec<u8>>>> {
-    if binary {
-        let (_, list) = binary_members(raw)?;
-        return Some(list.into_iter().map(|member| member.map(<[u8]>::to_vec)).collect());
-    }
-    let members = array_members(std::str::from_utf8(raw).ok()?)?;
-    members
-        .into_iter()
-        .map(|member| member.map_or(Some(None), |text| bytea(text.as_bytes(), false).map(Some)))
-        .collect()
-}
-
 impl Fold {
     /// The type of what values of a type are folded into, as PostgreSQL's.
     #[must_use]
@@ -426,50 +458,5 @@ impl Fold {
             (_, ColumnType::Real | ColumnType::DoublePrecision) => ColumnType::DoublePrecision,
             _ => ColumnType::Numeric(None),
         }
-    }
-
-    fn of(self, values: &[Datum], kind: ColumnType) -> Result<Option<Datum>, SqlError> {
-        if values.is_empty() {
-            return Ok(None);
-        }
-        let count = u64::try_from(values.len()).unwrap_or(u64::MAX);
-        let result = self.kind(kind);
-        match kind {
-            ColumnType::Real | ColumnType::DoublePrecision => Ok(Some(self.of_reals(values, result))),
-            _ => {
-                let number = |value: &Datum| match value {
-                    Datum::Integer(number) => Numeric::integer(*number),
-                    Datum::Numeric(number) => number.clone(),
-                    _ => Numeric::Nan,
-                };
-                let sum = values.iter().fold(Numeric::integer(0), |sum, value| sum.plus(&number(value)));
-                match (self, result) {
-                    (Self::Average, _) => Ok(Some(Datum::Numeric(sum.mean(count)))),
-                    (Self::Sum, ColumnType::BigInt) => Datum::from_text(result, &sum.to_string()).map(Some),
-                    (Self::Sum, _) => Ok(Some(Datum::Numeric(sum))),
-                }
-            }
-        }
-    }
-
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        reason = "PostgreSQL adds in these types, too"
-    )]
-    fn of_reals(self, values: &[Datum], result: ColumnType) -> Datum {
-        let number = |value: &Datum| match value {
-            Datum::Real(number) => f64::from(*number),
-            Datum::Double(number) => *number,
-            _ => f64::NAN,
-        };
-        if result == ColumnType::Real {
-            return Datum::Real(values.iter().fold(0.0_f32, |sum, value| sum + number(value) as f32));
-        }
-        let sum: f64 = values.iter().map(number).sum();
-        Datum::Double(match self {
-            Self::Sum => sum,
-            Self::Average => sum / values.len() as f64,
-        })
     }
 }

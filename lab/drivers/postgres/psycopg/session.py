@@ -360,16 +360,62 @@ def cursors(session, url):
     def named():
         with psycopg.connect(url) as db, db.cursor(name="walk") as cursor:
             cursor.itersize = 10
-            # Encrypted columns in its rows come as they are sealed in type, see docs/postgres.md.
-            cursor.execute("SELECT id FROM kinds WHERE i4 >= 0 ORDER BY i4, id")
-            got = [cursor.fetchone(), cursor.fetchmany(2)]
+            cursor.execute("SELECT * FROM kinds WHERE i4 >= 0 ORDER BY i4, id")
+            got = [[[column.name, column.type_code, column.precision, column.scale] for column in cursor.description]]
+            got += [cursor.fetchone(), cursor.fetchmany(2)]
             got.append(sum(1 for _ in cursor))
+            return got
+
+    def scrolled():
+        with psycopg.connect(url) as db, db.cursor(name="Scr oll", scrollable=True) as cursor:
+            cursor.execute("SELECT id, money, u, tz FROM kinds WHERE money > %s ORDER BY money, id", [0])
+            got = [cursor.fetchmany(3)]
+            cursor.scroll(-2)
+            got.append(cursor.fetchone())
+            cursor.scroll(0, mode="absolute")
+            got.append(cursor.fetchall())
+            return got
+
+    def held():
+        with psycopg.connect(url) as db:
+            cursor = db.cursor(name="kept", withhold=True)
+            cursor.execute("SELECT name, salary, count(*) OVER () FROM people ORDER BY id")
+            db.commit()
+            got = [cursor.fetchmany(2)]
+            db.commit()
+            got.append(cursor.fetchall())
+            cursor.close()
+            return got
+
+    def in_binary():
+        with psycopg.connect(url) as db, db.cursor(name="binary") as cursor:
+            cursor.execute("SELECT i2, i4, i8, f4, f8, n, money, t, v, b, d, ts, tz, u, by, j, jb FROM kinds ORDER BY id", binary=True)
+            return cursor.fetchall()
+
+    def grouped():
+        with psycopg.connect(url) as db, db.cursor(name="grouped") as cursor:
+            cursor.execute("SELECT b, sum(i4), avg(money), min(d), max(v) FROM kinds WHERE i4 IS NOT NULL GROUP BY b ORDER BY count(*), min(id)")
+            return [[column.type_code for column in cursor.description], cursor.fetchall()]
+
+    def another():
+        # A name that was an encrypted table's cursor's, and is another's.
+        with psycopg.connect(url) as db:
+            got = []
+            for query in ["SELECT name FROM people ORDER BY id LIMIT 1", "SELECT '\\x00'::bytea AS name"]:
+                with db.cursor(name="one") as cursor:
+                    cursor.execute(query)
+                    got += [cursor.description[0].type_code, cursor.fetchall()]
             return got
 
     session.step("streamed", streamed)
     session.step("values put in by the client", client_side)
     session.step("raw cursor", raw)
     session.step("named cursor", named)
+    session.step("named cursor, scrolled", scrolled)
+    session.step("named cursor, held", held)
+    session.step("named cursor, in binary", in_binary)
+    session.step("named cursor, of groups", grouped)
+    session.step("named cursor, of another query", another)
 
 
 def cancels(session, url):

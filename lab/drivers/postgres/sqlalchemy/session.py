@@ -175,6 +175,36 @@ def mapped(session, Maker):
             ids = db.scalars(select(Account.id).where(Account.email >= "bulk", Account.email < "bull").order_by(Account.email)).all()
             return [len(ids), ids == sorted(ids)]
 
+    def of_all_types():
+        with Maker() as db:
+            made = [
+                Account(email=f"types{number}@example.org", balance=balance, opened=opened, seen=seen, active=active, token=token,
+                        picture=picture, settings=settings, score=score, visits=visits)
+                for number, (balance, opened, seen, active, token, picture, settings, score, visits) in enumerate([
+                    (Decimal("-0.01"), dt.date(1, 1, 1), dt.datetime(2024, 1, 1, tzinfo=UTC), True, uuid.UUID(int=1), b"\x00'", {"a": [1, None]}, 0.1, 2147483647),
+                    (None, None, None, False, None, None, None, None, 0),
+                    (Decimal("9999999999.99"), dt.date(9999, 12, 31), dt.datetime(1, 1, 1, tzinfo=UTC), True, uuid.UUID(int=2), b"", [], -1e300, -2147483648),
+                ])
+            ]
+            db.add_all(made)
+            db.flush()
+            got = [[one.id - made[0].id for one in made], [account(one)[1:] for one in db.scalars(
+                select(Account).where(Account.email >= "types", Account.email < "typet").order_by(Account.email).execution_options(populate_existing=True))]]
+            db.rollback()
+            return got
+
+    def returned():
+        rows = [{"email": f"back{number}@example.org", "visits": number * 7 % 5} for number in range(7)]
+        with Maker() as db:
+            found = db.execute(sa.insert(Account).returning(Account.email, Account.visits, sort_by_parameter_order=True), rows).all()
+            db.rollback()
+            return [list(row) for row in found]
+
+    def duplicate():
+        with Maker() as db:
+            db.add_all([Account(email="once@example.org"), Account(email="ada@example.org")])
+            db.flush()
+
     def loaded(option):
         with Maker() as db:
             found = db.scalars(select(Account).options(option).where(Account.visits > 2, Account.email < "bulk").order_by(Account.email)).unique().all()
@@ -237,7 +267,7 @@ def mapped(session, Maker):
     def streamed():
         with Maker() as db:
             rows = db.execute(select(Account.email).order_by(Account.email).execution_options(yield_per=10))
-            return sum(1 for _ in rows)
+            return [row.email for row in rows]
 
     def paged():
         with Maker() as db:
@@ -258,6 +288,9 @@ def mapped(session, Maker):
 
     session.step("orm: flush", flushed)
     session.step("orm: many at once", bulk)
+    session.step("orm: many of all types", of_all_types)
+    session.step("orm: many, returned in their order", returned)
+    session.step("orm: many, a duplicate", duplicate, error="23505")
     for name, option in [("joined", joinedload(Account.orders)), ("select in", selectinload(Account.orders))]:
         session.step(f"orm: {name} load", lambda o=option: loaded(o))
     session.step("orm: lazy load", lazily)
@@ -266,15 +299,15 @@ def mapped(session, Maker):
     session.step("orm: savepoint", nested)
     session.step("orm: update of many", bulk_update)
     session.step("orm: update by key", by_key)
-    session.not_yet("orm: server-side cursor", streamed)
+    session.step("orm: server-side cursor", streamed)
     session.step("orm: pages", paged)
     session.step("orm: for update", locked)
     session.step("orm: delete", deleted)
 
 
-def at_once(url):
-    """As SQLAlchemy inserts by default: `INSERT ... SELECT ... FROM (VALUES ...)`."""
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+def one_by_one(url):
+    """Without what it does by default: `INSERT ... SELECT ... FROM (VALUES ...)`."""
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), use_insertmanyvalues=False)
     Base.metadata.create_all(engine)
     try:
         with sessionmaker(engine)() as db:
@@ -289,8 +322,7 @@ def at_once(url):
 def main():
     url, extra = arguments()
     session = Session(failure, extra)
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), use_insertmanyvalues=False,
-                              connect_args={"options": "-c TimeZone=UTC"})
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), connect_args={"options": "-c TimeZone=UTC"})
     session.step("create all", lambda: Base.metadata.create_all(engine))
     session.step("create all again", lambda: Base.metadata.create_all(engine))
     session.step("inspect", lambda: reflected(engine))
@@ -304,7 +336,7 @@ def main():
     core(session, engine)
     mapped(session, sessionmaker(engine))
     session.step("drop all", lambda: Base.metadata.drop_all(engine))
-    session.not_yet("many values in one insert", lambda: at_once(url))
+    session.step("one insert for each row", lambda: one_by_one(url))
     session.step("nothing is left", lambda: sa.inspect(engine).get_table_names())
 
 

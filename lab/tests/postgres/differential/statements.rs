@@ -2,7 +2,7 @@
 
 use super::parameters::{self, Parameter};
 use super::schema::{Column, Operations, RandomSchema, Table};
-use super::{Choices, Reply, forms};
+use super::{Choices, Reply, forms, listed};
 
 /// Keys that rows are given: few, so that statements meet.
 pub(super) const KEYS: usize = 40;
@@ -17,6 +17,12 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
+    /// Does it meet rows of a table in the order that they happen to have there?
+    pub(crate) fn meets_rows_in_any_order(&self) -> bool {
+        self.text.starts_with("UPDATE ")
+            || self.text.starts_with("INSERT ") && self.text.contains(" SELECT id + ")
+    }
+
     /// Ends a transaction, if there is one.
     pub(crate) fn rollback() -> Self {
         Self { text: "ROLLBACK".into(), is_ordered: false, bound: None }
@@ -52,7 +58,7 @@ impl Connection {
             return unordered("ROLLBACK".to_owned());
         }
         let table = choices.one(&schema.tables);
-        let (text, is_ordered) = match choices.below(100) {
+        let (text, is_ordered) = match choices.below(112) {
             0..=19 => (insert(choices, table), false),
             20..=33 => (update(choices, table), false),
             34..=39 => (delete(choices, table), false),
@@ -67,6 +73,10 @@ impl Connection {
             // Several statements and what has parameters of its own go as one text.
             95 | 96 => return forms::cursor(choices, table),
             97 => return forms::prepared(choices, table),
+            98..=100 => (listed::values(choices, table), false),
+            101..=103 => (listed::arrays(choices, table), false),
+            104..=106 => (listed::update(choices, table), false),
+            107..=109 => (listed::scalar(choices, schema), false),
             _ => {
                 let several = format!("{}; {}", update(choices, table), ordered_select(choices, table));
                 return Statement { text: parameters::as_text(&several), is_ordered: false, bound: None };

@@ -14,12 +14,13 @@ fn read(
     stream: &[u8],
     piece: usize,
 ) -> Result<Vec<Row>, crate::SqlError> {
-    let mut reader = RowReader::new(format.clone(), columns);
+    let names = (1..=columns).map(|number| format!("c{number}")).collect();
+    let mut reader = RowReader::new(format.clone(), "t".into(), names);
     let mut rows = Vec::new();
     for piece in stream.chunks(piece) {
-        rows.extend(reader.read(piece)?);
+        rows.extend(reader.read(piece)?.into_iter().map(|line| line.row));
     }
-    rows.extend(reader.finish()?);
+    rows.extend(reader.finish()?.map(|line| line.row));
     Ok(rows)
 }
 
@@ -60,14 +61,16 @@ fn rows_are_read_as_postgresql_reads_them_however_the_stream_is_cut() {
 #[test]
 fn a_wrong_row_is_an_error_with_its_line() {
     for (format, stream, message, line) in [
-        (CopyFormat::text(), &b"1\t2\n3\n"[..], "missing data", 2),
-        (CopyFormat::csv(), b"1,2\n3,4,5\n", "extra data", 2),
-        (CopyFormat::csv(), b"1,\"2\n", "unterminated", 0),
-        (CopyFormat::text(), b"1\t\xff\n", "invalid byte sequence", 1),
+        (CopyFormat::text(), &b"1\t2\n3\n"[..], "missing data for column \"c2\"", "2: \"3\""),
+        (CopyFormat::csv(), b"1,2\n3,4,5\n", "extra data", "2: \"3,4,5\""),
+        (CopyFormat::csv(), b"1,\"a\nb\"\n3\n", "missing data for column \"c2\"", "2: \"3\""),
+        (CopyFormat::csv(), b"1,2\n1,\"a\nb\"\n3\n", "missing data for column \"c2\"", "4: \"3\""),
+        (CopyFormat::csv(), b"1,\"2\n", "unterminated", "1: \"1,\"2\n\""),
+        (CopyFormat::text(), b"1\t\xff\n", "invalid byte sequence", "1"),
     ] {
         let error = read(&format, 2, stream, 100).unwrap_err();
         assert!(error.message.contains(message), "{error}");
-        assert_eq!(error.detail, Some(format!("COPY, line {line}")));
+        assert_eq!(error.context, Some(format!("COPY t, line {line}").into()));
     }
 }
 

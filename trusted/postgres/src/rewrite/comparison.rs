@@ -303,23 +303,27 @@ impl Analysis<'_> {
             }
             return Ok(());
         }
-        let Some(mut value) = constant(self.lexemes, right) else {
+        let Some(value) = constant(self.lexemes, right) else {
             return Err(self.unreadable(&column, &format!("{reader} beside a computed array")));
         };
-        if let Source::Constant(Some(text)) = &value.source {
-            let Some(list) = crate::codec::array_members(text) else {
-                let message = format!("malformed array literal: \"{text}\"");
-                let error = SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message);
-                return Err(self.at(error, value.tokens.start));
-            };
-            value.source = Source::Constants(list);
-        }
+        let value = self.array_of(value)?;
         self.replace_constant(&value, Form::EqualityArray(column.encryption.clone()))
+    }
+
+    /// A constant as an array: the members that its text says.
+    pub(super) fn array_of(&self, constant: Constant) -> Result<Constant, SqlError> {
+        let Source::Constant(Some(text)) = &constant.source else { return Ok(constant) };
+        let Some(list) = crate::codec::array_members(text) else {
+            let message = format!("malformed array literal: \"{text}\"");
+            let error = SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message);
+            return Err(self.at(error, constant.tokens.start));
+        };
+        Ok(Constant { source: Source::Constants(list), ..constant })
     }
 }
 
 /// The query that an expression is.
-fn subquery(expression: &Expr) -> Option<&Query> {
+pub(super) fn subquery(expression: &Expr) -> Option<&Query> {
     match expression {
         Expr::Subquery(query) => Some(query),
         Expr::Nested(inner) => subquery(inner),

@@ -106,7 +106,7 @@ fn said(value: &Value) -> Option<(Source, Written)> {
     })
 }
 
-fn in_parentheses(lexemes: &Lexemes, tokens: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn in_parentheses(lexemes: &Lexemes, tokens: Range<usize>) -> Option<Range<usize>> {
     let start = tokens.start.checked_sub(1)?;
     let around = matches!(lexemes.token(start), Some(Token::LParen))
         && matches!(lexemes.token(tokens.end), Some(Token::RParen));
@@ -114,28 +114,47 @@ fn in_parentheses(lexemes: &Lexemes, tokens: Range<usize>) -> Option<Range<usize
 }
 
 fn cast(lexemes: &Lexemes, kind: &CastKind, inner: Constant) -> Option<Constant> {
-    if inner.cast.is_some() {
-        return None;
-    }
-    let (start, tokens_end, name) = match kind {
+    let (tokens, name) = cast_tokens(lexemes, kind, &inner.tokens)?;
+    let name = match inner.cast {
+        None => name,
+        // `'5'::int2::integer`: the parameter or string is what the first says, and the second changes nothing.
+        Some(first) if casts_agree(&first, &name) => first,
+        Some(_) => return None,
+    };
+    Some(Constant { tokens, cast: Some(name), ..inner })
+}
+
+/// The tokens of a cast of what some tokens say, and the name of the type.
+pub(super) fn cast_tokens(
+    lexemes: &Lexemes,
+    kind: &CastKind,
+    inner: &Range<usize>,
+) -> Option<(Range<usize>, String)> {
+    match kind {
         CastKind::DoubleColon => {
-            matches!(lexemes.token(inner.tokens.end), Some(Token::DoubleColon)).then_some(())?;
-            let (name, end) = type_name(lexemes, inner.tokens.end + 1)?;
-            (inner.tokens.start, end, name)
+            matches!(lexemes.token(inner.end), Some(Token::DoubleColon)).then_some(())?;
+            let (name, end) = type_name(lexemes, inner.end + 1)?;
+            Some((inner.start..end, name))
         }
         CastKind::Cast => {
-            let start = inner.tokens.start.checked_sub(2)?;
-            let (name, end) = type_name(lexemes, inner.tokens.end + 1)?;
+            let start = inner.start.checked_sub(2)?;
+            let (name, end) = type_name(lexemes, inner.end + 1)?;
             let around = lexemes.is_word(start, "cast")
                 && matches!(lexemes.token(start + 1), Some(Token::LParen))
-                && lexemes.is_word(inner.tokens.end, "as")
+                && lexemes.is_word(inner.end, "as")
                 && matches!(lexemes.token(end), Some(Token::RParen));
-            around.then_some(())?;
-            (start, end + 1, name)
+            around.then_some((start..end + 1, name))
         }
-        CastKind::TryCast | CastKind::SafeCast => return None,
-    };
-    Some(Constant { tokens: start..tokens_end, cast: Some(name), ..inner })
+        CastKind::TryCast | CastKind::SafeCast => None,
+    }
+}
+
+/// Is a cast to a type, of a value that was cast to another, the same value?
+fn casts_agree(first: &str, second: &str) -> bool {
+    let is_array = |name: &str| name.ends_with("[]");
+    let kind = ColumnType::parse(second.strip_suffix("[]").unwrap_or(second));
+    is_array(first) == is_array(second)
+        && kind.is_some_and(|kind| kind.modifier() == -1 && cast_agrees(first, kind))
 }
 
 /// Words that are more than one token of a type's name.

@@ -136,8 +136,10 @@ impl Analysis<'_> {
             pieces.extend(default);
         }
         pieces.push(Piece::Text(")".into()));
+        let names = columns.iter().map(|column| column.name.clone()).collect();
         let columns = columns.iter().map(|column| column.encryption.clone()).collect();
-        Ok(Program::CopyIn(CopyIn { columns, format, insert: self.rewritten(pieces) }))
+        let table = relation.name.clone().unwrap_or_default();
+        Ok(Program::CopyIn(CopyIn { table, names, columns, format, insert: self.rewritten(pieces) }))
     }
 
     /// That the rows pass through the client.

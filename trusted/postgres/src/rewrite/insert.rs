@@ -116,7 +116,7 @@ impl Analysis<'_> {
     }
 
     /// The values of columns that are given none.
-    fn missing_pieces(&mut self, missing: &[Missing]) -> Result<Vec<Vec<Piece>>, SqlError> {
+    pub(super) fn missing_pieces(&mut self, missing: &[Missing]) -> Result<Vec<Vec<Piece>>, SqlError> {
         let mut parts = Vec::new();
         for column in missing {
             parts.extend(self.stored_pieces(&column.default, &column.encryption)?);
@@ -155,6 +155,7 @@ impl Analysis<'_> {
             _ if columns.missing.is_empty() && columns.targets.iter().all(|(_, target)| target.is_none()) => {
                 self.query(source, None, Mode::Plain)?;
             }
+            _ if self.insert_listed(source, columns)? => {}
             _ => return self.insert_rows(insert, source, columns),
         }
         if columns.unlisted {
@@ -220,7 +221,7 @@ fn width_of(source: &Query) -> Option<usize> {
         SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
         SetExpr::Select(select) => {
             let stars = items(select).count() < select.projection.len();
-            (!stars).then_some(select.projection.len())
+            if stars { super::insert_listed::width_of_star(source) } else { Some(select.projection.len()) }
         }
         _ => None,
     }

@@ -211,10 +211,8 @@ fn prepare(
             let place = usize::from(*number).checked_sub(1).and_then(|place| declared.get(place));
             place.and_then(|tokens| text_of(text, lexemes, tokens)).unwrap_or("unknown").to_owned()
         }
-        (Form::EqualityArray(_), _) => "bytea[]".to_owned(),
-        (Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::Order(_) | Form::Bound(..), _) => {
-            "bytea".to_owned()
-        }
+        (form, _) if form.is_array() => "bytea[]".to_owned(),
+        _ => "bytea".to_owned(),
     };
     let kinds: Vec<String> = rewritten.values.iter().map(kind).collect();
     let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
@@ -300,7 +298,9 @@ impl Analysis<'_> {
             Form::Plain => return Ok(Piece::Text(self.source(tokens).to_owned())),
             Form::Sealed(encryption)
             | Form::Equality(encryption)
+            | Form::SealedArray(encryption)
             | Form::EqualityArray(encryption)
+            | Form::OrderArray(encryption)
             | Form::Order(encryption)
             | Form::Bound(encryption, _) => encryption.clone(),
         };
@@ -316,7 +316,7 @@ impl Analysis<'_> {
         };
         self.check_constant(&found, &encryption)?;
         let source = match (&value.form, found.source) {
-            (Form::EqualityArray(_), Source::Constant(Some(list))) => {
+            (form, Source::Constant(Some(list))) if form.is_array() => {
                 let wrong = || {
                     let message = format!("malformed array literal: \"{list}\"");
                     self.at(SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, message), tokens.start)

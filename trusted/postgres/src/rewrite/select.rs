@@ -3,6 +3,7 @@
 mod chosen;
 mod group;
 mod item;
+mod scalar;
 
 use super::analysis::{Analysis, Reference};
 use super::scope::{Relation, RelationColumn, Scope};
@@ -74,6 +75,17 @@ impl ResultColumn {
     }
 }
 
+/// The expressions of a query's limits.
+pub(super) fn limits(query: &Query) -> Vec<&Expr> {
+    match &query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
+            limit.iter().chain(offset.iter().map(|offset| &offset.value)).chain(limit_by).collect()
+        }
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) => vec![offset, limit],
+        None => Vec::new(),
+    }
+}
+
 impl Analysis<'_> {
     /// A query; its result's columns.
     pub(super) fn query(
@@ -92,14 +104,7 @@ impl Analysis<'_> {
                 self.understand_name(name);
             }
         }
-        let limits: Vec<&Expr> = match &query.limit_clause {
-            Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
-                limit.iter().chain(offset.iter().map(|offset| &offset.value)).chain(limit_by).collect()
-            }
-            Some(LimitClause::OffsetCommaLimit { offset, limit }) => vec![offset, limit],
-            None => Vec::new(),
-        };
-        self.expressions(limits, &Scope::new(outer), "LIMIT")?;
+        self.expressions(limits(query), &Scope::new(outer), "LIMIT")?;
         self.common.truncate(common);
         Ok(results)
     }

@@ -9,7 +9,8 @@ use sqlparser::tokenizer::Token;
 use std::ops::Range;
 
 /// Relations that are shown otherwise, with the schema that they are in.
-const RELATIONS: [(&str, &str); 7] = [
+const RELATIONS: [(&str, &str); 8] = [
+    ("pg_catalog", "pg_class"),
     ("pg_catalog", "pg_attribute"),
     ("pg_catalog", "pg_index"),
     ("pg_catalog", "pg_constraint"),
@@ -18,6 +19,9 @@ const RELATIONS: [(&str, &str); 7] = [
     ("information_schema", "key_column_usage"),
     ("information_schema", "constraint_column_usage"),
 ];
+
+/// Columns that a table has and no view.
+const OF_TABLES: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
 
 /// Functions that are.
 const FUNCTIONS: [&str; 2] = ["pg_get_indexdef", "pg_get_constraintdef"];
@@ -64,8 +68,12 @@ fn shown_at(lexemes: &Lexemes, at: usize) -> Option<(Range<usize>, String)> {
 /// The text could not be put together: a defect.
 pub(super) fn plan(text: &str, lexemes: &Lexemes, catalog: &Catalog) -> Result<Action, SqlError> {
     let mut analysis = Analysis::new(text, lexemes, catalog);
+    // Only which indexes there are is another in the view of it.
+    let of_tables = (0..lexemes.list.len()).any(|at| OF_TABLES.iter().any(|name| lexemes.is_word(at, name)));
     for at in 0..lexemes.list.len() {
-        if let Some((tokens, name)) = shown_at(lexemes, at) {
+        if let Some((tokens, name)) =
+            shown_at(lexemes, at).filter(|(_, name)| !(of_tables && name == "pg_class"))
+        {
             let bytes = analysis.bytes(&tokens);
             analysis.edits.replace(bytes, vec![Piece::Text(format!("arras.{name}"))]);
         }

@@ -62,7 +62,7 @@ impl Encryption {
 }
 
 /// What the database calls to find the label of a stored ciphertext.
-fn label_of(order: Order) -> &'static str {
+pub(super) fn label_of(order: Order) -> &'static str {
     match order {
         Order::Mope | Order::Stope => "arras.mope_order",
     }
@@ -86,11 +86,15 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         ]
     };
     match form {
-        Form::Plain | Form::Sealed(_) | Form::Equality(_) | Form::EqualityArray(_) => {
-            vec![Piece::Value(index)]
-        }
-        Form::Order(encryption) => call(label_of(encryption.order.unwrap_or(Order::Mope)), encryption),
-        Form::Bound(encryption, _) => call(bound_of(encryption.order.unwrap_or(Order::Mope)), encryption),
+        Form::Plain
+        | Form::Sealed(_)
+        | Form::SealedArray(_)
+        | Form::Equality(_)
+        | Form::EqualityArray(_)
+        // Each member is one's that is taken out.
+        | Form::OrderArray(_) => vec![Piece::Value(index)],
+        Form::Order(encryption) => call(label_of(encryption.order.unwrap_or_default()), encryption),
+        Form::Bound(encryption, _) => call(bound_of(encryption.order.unwrap_or_default()), encryption),
     }
 }
 
@@ -118,7 +122,7 @@ impl Analysis<'_> {
         let encryption = encryption_of(&form);
         if let Some(encryption) = &encryption {
             self.check_constant(constant, encryption)?;
-            let array = matches!(form, Form::EqualityArray(_));
+            let array = form.is_array();
             let oid = if array { encryption.kind.array_oid() } else { encryption.kind.oid() };
             let cast = constant.cast.as_deref().and_then(|name| {
                 let kind = ColumnType::parse(name.strip_suffix("[]").unwrap_or(name))?;
@@ -130,6 +134,15 @@ impl Analysis<'_> {
         let pieces_of = form.clone();
         let index = self.edits.value(Value { source: constant.source.clone(), form, at });
         Ok(form_pieces(&pieces_of, index))
+    }
+
+    /// The same where nothing beside it says its type: NULL alone would be a text.
+    pub(super) fn typed_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
+        let is_null = constant.source == Source::Constant(None);
+        let untyped = is_null && matches!(form, Form::Sealed(_) | Form::Equality(_));
+        let mut pieces = self.value_pieces(constant, form)?;
+        pieces.extend(untyped.then(|| Piece::Text("::bytea".into())));
+        Ok(pieces)
     }
 
     /// A constant becomes a value of a column in a form.
@@ -216,7 +229,9 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         Form::Plain => None,
         Form::Sealed(encryption)
         | Form::Equality(encryption)
+        | Form::SealedArray(encryption)
         | Form::EqualityArray(encryption)
+        | Form::OrderArray(encryption)
         | Form::Order(encryption)
         | Form::Bound(encryption, _) => Some(encryption.clone()),
     }

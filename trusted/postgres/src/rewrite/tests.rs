@@ -98,7 +98,9 @@ fn shown(rewritten: &Rewritten, index: usize) -> String {
         Form::Plain => format!("‹{source}›"),
         Form::Sealed(_) => format!("‹sealed {source}›"),
         Form::Equality(_) => format!("‹eq {source}›"),
+        Form::SealedArray(_) => format!("‹each sealed {source}›"),
         Form::EqualityArray(_) => format!("‹eqs {source}›"),
+        Form::OrderArray(_) => format!("‹ords {source}›"),
         Form::Order(_) => format!("‹ord {source}›"),
         Form::Bound(_, side) => format!("‹{side:?} {source}›"),
     }

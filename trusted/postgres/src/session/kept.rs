@@ -1,4 +1,4 @@
-//! A statement of the proxy's own that stays prepared, so that one who runs the same again has it neither parsed nor planned.
+//! Statements of the proxy's own that stay prepared, so that one who runs the same again has them neither parsed nor planned.
 
 use super::reading::Reading;
 use std::sync::Arc;
@@ -33,6 +33,53 @@ impl<T> Kept<T> {
     }
 }
 
+/// Statements that stay prepared beside one another, at most: beyond it the one that was not used for longest goes.
+const SEVERAL_MAX: usize = 16;
+
+/// Several, each under a name of its own.
+pub(super) struct Several<T> {
+    /// When each was used last, in uses of any.
+    kept: Vec<(u64, Kept<T>)>,
+    uses: u64,
+}
+
+impl<T> Default for Several<T> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), uses: 0 }
+    }
+}
+
+impl<T> Several<T> {
+    /// The one for what `is_same` says is the same; else one that is to be prepared for it. With it its number.
+    pub(super) fn of(&mut self, is_same: impl Fn(&T) -> bool) -> (usize, &mut Kept<T>) {
+        self.uses += 1;
+        let same = self.kept.iter().position(|(_, kept)| kept.of.as_ref().is_some_and(&is_same));
+        let place = same.unwrap_or_else(|| {
+            if self.kept.len() < SEVERAL_MAX {
+                self.kept.push((0, Kept::default()));
+                return self.kept.len() - 1;
+            }
+            let ages = self.kept.iter().map(|(used, _)| *used).enumerate();
+            ages.min_by_key(|(_, used)| *used).map_or(0, |(place, _)| place)
+        });
+        let (used, kept) = &mut self.kept[place];
+        *used = self.uses;
+        (place, kept)
+    }
+
+    /// The number of the one for what `is_same` says is the same, which was made for it.
+    pub(super) fn number(&self, is_same: impl Fn(&T) -> bool) -> usize {
+        self.kept.iter().position(|(_, kept)| kept.of.as_ref().is_some_and(&is_same)).unwrap_or_default()
+    }
+
+    /// One is not worth keeping: it is the first to go.
+    pub(super) fn let_go(&mut self, place: usize) {
+        if let Some((used, _)) = self.kept.get_mut(place) {
+            *used = 0;
+        }
+    }
+}
+
 /// May a client's text close what is prepared, now or when it is executed?
 pub(super) fn may_be_closed_by(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
@@ -62,6 +109,26 @@ mod tests {
         assert!(!kept.is_there(|of| *of == 1), "a late reply to an earlier one");
         succeed(&again);
         assert!(kept.is_there(|of| *of == 1));
+    }
+
+    #[test]
+    fn several_stay_and_the_one_used_longest_ago_goes_for_another() {
+        let mut several = Several::default();
+        for number in 0..SEVERAL_MAX {
+            let (place, kept) = several.of(|of| *of == number);
+            assert!(place == number && !kept.is_there(|of| *of == number));
+            let reading = kept.begin(number);
+            succeed(&reading);
+        }
+        assert!(several.of(|of| *of == 0).1.is_there(|of| *of == 0), "used again");
+        let (place, kept) = several.of(|of| *of == 99);
+        assert_eq!(place, 1);
+        assert!(!kept.is_there(|of| *of == 99));
+        let _ = kept.begin(99);
+        assert!(!several.of(|of| *of == 1).1.is_there(|of| *of == 1));
+        assert!(several.of(|of| *of == 0).1.is_there(|of| *of == 0));
+        several.let_go(5);
+        assert_eq!(several.of(|of| *of == 100).0, 5);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::reading::{Portal, Statement};
 use crate::named::Named;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,6 +35,22 @@ impl Names {
 
     pub(super) fn portal(&self, name: &[u8]) -> Option<&Arc<Portal>> {
         self.portals.get(name).map(|(_, portal)| portal)
+    }
+
+    /// What a text may name in SQL: portals of the protocol, too, are fetched from as cursors are.
+    pub(super) fn in_text(&self, text: &str) -> Cow<'_, Named> {
+        if self.portals.is_empty() || !crate::rewrite::may_name(text) {
+            return Cow::Borrowed(&self.named);
+        }
+        let mut named = self.named.clone();
+        for (name, (_, portal)) in &self.portals {
+            let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
+            if let (Some(name), None) = (name, &portal.statement.program) {
+                let outputs = || Arc::new(portal.statement.rewritten.outputs.clone());
+                named.cursors.entry(name.to_owned()).or_insert_with(outputs);
+            }
+        }
+        Cow::Owned(named)
     }
 
     /// A statement is prepared, or closed, under a name; a rewritten one or another.

@@ -1,7 +1,8 @@
 //! The way from the database to the client where statements are rewritten: what is not shown as it comes is held whole,
 //! one message at a time.
 
-use super::reading::Reading;
+use super::folding::FoldedRow;
+use super::reading::{Reading, shown_error, stored_by};
 use super::{End, FromSide, KeepingBack, Shared, State, ToSide};
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
@@ -13,6 +14,9 @@ use tokio::io::AsyncWriteExt;
 /// Bytes of what is written that are kept for the next time.
 const KEPT_BYTES: usize = 256 * 1024;
 
+/// Rows up to this size, in bytes, are read whole, whatever is in them.
+const WHOLE_BYTES: usize = 64 * 1024;
+
 /// What the database sent is none of its protocol's messages.
 const MALFORMED: &str = "08P01";
 
@@ -22,6 +26,8 @@ enum Next {
     More(usize),
     /// All that has come is read, but so many bytes of the last message have not come yet; they pass as they are.
     Rest(usize),
+    /// What comes next is a row that is not held whole.
+    Folded(Box<FoldedRow>),
 }
 
 /// Passes on what the database sends until there is no more.
@@ -37,16 +43,21 @@ pub(super) async fn pass(
     // What is left of a message is not passed on.
     let mut drops = false;
     let mut room = None;
+    let mut folded: Option<Box<FoldedRow>> = None;
     loop {
-        let passed = rest.min(inbox.there().len());
-        if !drops {
-            out.extend_from_slice(inbox.there().get(..passed).unwrap_or_default());
-        }
-        inbox.passed(passed);
-        rest -= passed;
+        rest = pass_rest(&mut inbox, (!drops).then_some(&mut out), rest);
         drops &= rest > 0;
         let mut needed = 0;
-        if rest == 0 {
+        if let Some(row) = folded.take() {
+            match read_folded(row, &mut inbox, rewriting, &mut out) {
+                Ok(row) => folded = row,
+                Err((left, error)) => {
+                    shared.state().fail_statement(&error, &mut out);
+                    (rest, drops) = (left, left > 0);
+                }
+            }
+        }
+        if rest == 0 && folded.is_none() {
             drop(room.take());
             let (read, next) = match scan(inbox.there(), rewriting, &mut shared.state(), &mut out) {
                 Ok(scanned) => scanned,
@@ -56,6 +67,10 @@ pub(super) async fn pass(
             match next {
                 Next::More(total) => needed = total,
                 Next::Rest(bytes) => rest = bytes,
+                Next::Folded(row) => {
+                    folded = Some(row);
+                    continue;
+                }
             }
             shared.tell_waiting();
         }
@@ -82,6 +97,35 @@ pub(super) async fn pass(
             Ok(0) => return super::answers::ended(&shared.state(), None),
             Err(error) => return super::answers::ended(&shared.state(), Some(error)),
         }
+    }
+}
+
+/// Passes on what has come of the rest of a message, or drops it; how much of it is still to come.
+fn pass_rest(inbox: &mut Inbox, out: Option<&mut Vec<u8>>, rest: usize) -> usize {
+    let passed = rest.min(inbox.there().len());
+    if let Some(out) = out {
+        out.extend_from_slice(inbox.there().get(..passed).unwrap_or_default());
+    }
+    inbox.passed(passed);
+    rest - passed
+}
+
+/// Reads what has come of a row that is not held whole; the row again if more of it is to come.
+fn read_folded(
+    mut row: Box<FoldedRow>,
+    inbox: &mut Inbox,
+    rewriting: &Rewriting,
+    out: &mut Vec<u8>,
+) -> Result<Option<Box<FoldedRow>>, (usize, SqlError)> {
+    let (read, opened) = row.read(inbox.there(), rewriting);
+    inbox.passed(read);
+    match opened {
+        Ok(()) if row.left() > 0 => Ok(Some(row)),
+        Ok(()) => {
+            row.show(out);
+            Ok(None)
+        }
+        Err(error) => Err((row.left(), error)),
     }
 }
 
@@ -145,7 +189,15 @@ fn scan(
             }
             continue;
         }
-        let Some(frame) = message.get(..head.total) else { return Ok((read, Next::More(head.total))) };
+        let Some(frame) = message.get(..head.total) else {
+            let long = head.kind == b'D' && head.total > WHOLE_BYTES && state.keeping_back.is_none();
+            let form =
+                state.pipeline.first().filter(|_| long).and_then(|entry| entry.note.reading.folded_rows());
+            return Ok(match form {
+                Some(form) => (read, Next::Folded(Box::new(FoldedRow::new(form, head.total)))),
+                None => (read, Next::More(head.total)),
+            });
+        };
         reply(head.kind, frame, rewriting, state, out)?;
         read += head.total;
     }
@@ -168,16 +220,24 @@ fn shown(
     if let (b'D', Reading::Own(exchange)) = (kind, &mut *reading) {
         exchange.take_room(rewriting, frame.len());
     }
+    let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };
+    let held = match reading {
+        Reading::Holding(statement) if kind == b'C' => Some(std::mem::take(statement)),
+        _ => None,
+    };
     if state.keeping_back.is_some() && !matches!(reading, Reading::Own(_)) {
         if matches!(kind, b'S' | b'N' | b'A') || super::answers::is_fatal(frame) {
             out.extend_from_slice(frame);
         }
-    } else if let Err(error) = reading.reply(frame, &*rewriting.columns, out) {
+    } else if let Err(error) = reading.reply(shown.as_deref().unwrap_or(frame), &*rewriting.columns, out) {
         if error.sqlstate == MALFORMED {
             return Err(error);
         }
         state.fail_statement(&error, out);
+    }
+    if let Some(held) = held {
+        state.has_held(held);
     }
     if let Some(naming) = naming {
         state.names.named.apply(&naming);

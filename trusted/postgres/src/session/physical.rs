@@ -1,9 +1,9 @@
 //! What goes to the database in place of a client's statement, encoded.
 
-use super::reading::{Part, put_value};
+use super::reading::{Part, Statement, put_value};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
-use crate::plan::{Form, Layout, PhysicalValue, Program, Rewritten, Source, Value};
+use crate::plan::{Form, Layout, ParameterType, PhysicalValue, Program, Rewritten, Source, Value};
 use crate::replies;
 
 /// What has the columns' order held whose labels a statement stores, if it stores any.
@@ -65,6 +65,17 @@ pub(super) fn types_of(rewritten: &Rewritten, declared: &[u32]) -> Vec<u32> {
         (form, _) => form.oid().unwrap_or_default(),
     };
     rewritten.values.iter().map(of).collect()
+}
+
+/// The type of what a client binds: the one that it declared, or the one that it was told; 0 if neither is known.
+pub(super) fn argument_type(statement: &Statement, place: usize) -> u32 {
+    let declared = statement.types.get(place).copied().unwrap_or_default();
+    match statement.rewritten.parameters.get(place) {
+        Some(ParameterType::Encrypted(told)) if declared == 0 => *told,
+        Some(ParameterType::Encrypted(_) | ParameterType::Plain(_) | ParameterType::Unused) | None => {
+            declared
+        }
+    }
 }
 
 /// What the proxy prepares beside the client's statements is called.

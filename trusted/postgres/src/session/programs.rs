@@ -5,16 +5,18 @@
 //! the simple protocol is told that the database is ready by the `Sync` that ends them.
 
 use super::physical::{self, close, close_portal, execute, execute_some, holding, parse};
-use super::reading::{self, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement};
+use super::reading::{
+    self, CopiedTable, CopyRow, CopyingOut, Exchange, Portal, Reading, Returning, Rows, Statement, Stored,
+};
 use super::rewritten::{Ended, Requests};
-use crate::copy::{Row, RowReader};
+use crate::copy::{Line, RowReader};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
 use crate::pipeline::Asked;
-use crate::plan::{Computation, CopyIn, Expression, ParameterType, Program, Recompute, Rewritten};
+use crate::plan::{Computation, CopyIn, Expression, ParameterType, Program, Recompute, Rewritten, Source};
 use crate::replies;
 use crate::rewriting::Share;
-use crate::values::{Argument, Inputs, compute};
+use crate::values::{Argument, Inputs, compute, enter, stored_terms};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -23,14 +25,17 @@ const ROWS_FIRST: i32 = 4;
 const ROWS_AT_A_TIME: i32 = 256;
 /// Bytes of rows that a program is to read at a time, about.
 const BYTES_AT_A_TIME: usize = 4 * 1024 * 1024;
-/// What the proxy prepares to write rows is called, and so is its portal.
+/// The portal of what the proxy prepares to write rows is called; what is prepared, the same and a number.
 const WRITES: &[u8] = b"arras writes";
+/// A longer text is not kept for the next time, in bytes.
+const KEPT_TEXT_BYTES: usize = 8 * 1024;
 /// What it prepares in place of a query's statement is called.
 pub(super) const STATEMENT: &[u8] = b"arras statement";
 
 /// Rows that a client sends.
 pub(super) struct CopyingIn {
     reader: RowReader,
+    table: Arc<CopiedTable>,
     statement: Arc<Statement>,
     rows: u64,
     /// What a row takes of which the end has not come.
@@ -106,19 +111,29 @@ impl Requests<'_> {
     /// Prepares what writes a program's rows, and learns what it takes and returns.
     pub(super) fn prepare_writes(&mut self, statement: &Arc<Statement>) {
         let Some(write) = statement.program.as_deref().and_then(writes) else { return };
-        if self.may_keep && self.writes.is_there(|known| Arc::ptr_eq(known, statement)) {
+        let is_same = |known: &Arc<Statement>| Arc::ptr_eq(known, statement);
+        let (place, kept) = self.writes.of(is_same);
+        if self.may_keep && kept.is_there(is_same) {
             return;
         }
-        let types = physical::types_of(write, &statement.types);
-        self.hidden_message(Asked::Close, |out| close(out, WRITES));
-        parse(&mut self.out, WRITES, &write.extended_text(), &types);
-        let reading = self.writes.begin(Arc::clone(statement));
+        let reading = kept.begin(Arc::clone(statement));
+        if statement.texts.client.len() > KEPT_TEXT_BYTES {
+            self.writes.let_go(place);
+        }
+        let (name, types) = (writes_name(place), physical::types_of(write, &statement.types));
+        self.hidden_message(Asked::Close, |out| close(out, &name));
+        parse(&mut self.out, &name, &write.extended_text(), &types);
         self.sent(Asked::Parse, reading, None);
         replies::message(&mut self.out, b'D', |out| {
             out.push(b'S');
-            replies::string(out, WRITES);
+            replies::string(out, &name);
         });
         self.sent(Asked::Describe, Reading::Shape(Arc::clone(statement)), None);
+    }
+
+    /// What is prepared for a program's rows is called.
+    fn writes_of(&self, statement: &Arc<Statement>) -> Vec<u8> {
+        writes_name(self.writes.number(|known| Arc::ptr_eq(known, statement)))
     }
 
     /// Runs a program that is a statement of a query.
@@ -142,7 +157,9 @@ impl Requests<'_> {
                 parse(&mut self.out, STATEMENT, &statement.texts.sent, &types);
                 self.sent(Asked::Parse, Reading::Hidden, None);
                 self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
-                let portal = Portal { statement, formats: Vec::new(), bound: Vec::new(), _share: None };
+                let stored = Stored::default();
+                let portal =
+                    Portal { statement, formats: Vec::new(), bound: Vec::new(), stored, _share: None };
                 self.execute_program(&portal, STATEMENT, true).await?;
             }
             Err(error) => self.refuse(b'P', error),
@@ -238,12 +255,13 @@ impl Requests<'_> {
         written: &Arc<AtomicU64>,
     ) -> Result<bool, super::End> {
         let arguments = arguments(&portal.statement, &portal.bound);
+        let name = self.writes_of(&portal.statement);
         for row in rows {
             match self.new_values(recompute, &row, &portal.statement, &arguments).await {
-                Ok(values) => {
+                Ok((values, stored)) => {
                     let bound = Bind {
                         portal: WRITES,
-                        statement: WRITES,
+                        statement: &name,
                         formats: portal.bound.iter().map(|(binary, _)| i16::from(*binary)).collect(),
                         values: portal.bound.iter().map(|(_, value)| value.as_deref()).collect(),
                         results: portal.formats.clone(),
@@ -251,7 +269,7 @@ impl Requests<'_> {
                     self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
                     execute(&mut self.out, WRITES);
                     let (outputs, formats) = (recompute.write.outputs.clone(), portal.formats.clone());
-                    let returning = Returning { outputs, formats, written: Arc::clone(written) };
+                    let returning = Returning { outputs, formats, written: Arc::clone(written), stored };
                     self.sent(Asked::Execute, Reading::Returning(Box::new(returning)), None);
                     self.hidden_message(Asked::Close, |out| close_portal(out, WRITES));
                 }
@@ -272,7 +290,7 @@ impl Requests<'_> {
         row: &[Option<String>],
         statement: &Statement,
         arguments: &[Argument<'_>],
-    ) -> Result<Vec<crate::plan::PhysicalValue>, SqlError> {
+    ) -> Result<(Vec<crate::plan::PhysicalValue>, Stored), SqlError> {
         let columns = &*self.rewriting.columns;
         let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
         let text = statement.texts.client.as_str();
@@ -280,7 +298,10 @@ impl Requests<'_> {
         let computed: Result<Vec<_>, SqlError> =
             recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
         let computed = computed?;
-        compute(&recompute.write.values, Inputs { computed: &computed, ..inputs }, columns).await
+        let inputs = Inputs { computed: &computed, ..inputs };
+        let values = compute(&recompute.write.values, inputs, columns).await?;
+        let stored = Stored(stored_terms(&recompute.write.values, &values, inputs));
+        Ok((values, stored))
     }
 
     /// Begins to take rows.
@@ -294,8 +315,9 @@ impl Requests<'_> {
         if self.failed_meanwhile().await {
             return Ok(());
         }
-        let reader = RowReader::new(copy.format.clone(), copy.columns.len());
-        self.copying = Some(CopyingIn { reader, statement, rows: 0, held: None, simple });
+        let reader = RowReader::new(copy.format.clone(), copy.table.clone(), copy.names.clone());
+        let table = Arc::new(CopiedTable::new(copy));
+        self.copying = Some(CopyingIn { reader, table, statement, rows: 0, held: None, simple });
         Ok(())
     }
 
@@ -347,16 +369,31 @@ impl Requests<'_> {
         Ok(())
     }
 
-    async fn store(&mut self, copying: &mut CopyingIn, rows: Vec<Row>) -> Result<(), SqlError> {
+    async fn store(&mut self, copying: &mut CopyingIn, lines: Vec<Line>) -> Result<(), SqlError> {
         let statement = Arc::clone(&copying.statement);
         let Some(Program::CopyIn(copy)) = statement.program.as_deref() else { return Ok(()) };
-        for row in rows {
-            let inputs = Inputs { read: &row, asker: self.orders(), ..Inputs::default() };
-            let values = compute(&copy.insert.values, inputs, &*self.rewriting.columns).await?;
+        let name = self.writes_of(&statement);
+        let asker = self.orders();
+        let all: Vec<Inputs<'_>> = lines
+            .iter()
+            .map(|line| Inputs { read: line.row.as_slice(), asker, ..Inputs::default() })
+            .collect();
+        enter(&copy.insert.values, &all, &*self.rewriting.columns).await?;
+        for (line, inputs) in lines.iter().zip(all) {
+            let values = match compute(&copy.insert.values, inputs, &*self.rewriting.columns).await {
+                Ok(values) => values,
+                Err(error) => {
+                    return Err(self.placed(error, copying, copy, std::slice::from_ref(line)).await);
+                }
+            };
             let bound =
-                Bind { portal: WRITES, statement: WRITES, formats: vec![], values: vec![], results: vec![] };
-            self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &values));
-            self.hidden_message(Asked::Execute, |out| execute(out, WRITES));
+                Bind { portal: WRITES, statement: &name, formats: vec![], values: vec![], results: vec![] };
+            let stored = Stored(stored_terms(&copy.insert.values, &values, inputs));
+            let row = Arc::new(CopyRow::new(&copying.table, copy, line, stored));
+            physical::bind(&mut self.out, &bound, &values);
+            self.sent(Asked::Bind, Reading::CopyRow(Arc::clone(&row)), None);
+            execute(&mut self.out, WRITES);
+            self.sent(Asked::Execute, Reading::CopyRow(row), None);
             self.hidden_message(Asked::Close, |out| close_portal(out, WRITES));
             copying.rows += 1;
             // An end of the session shows at the next message.
@@ -365,10 +402,31 @@ impl Requests<'_> {
         Ok(())
     }
 
+    /// An error of a row's value, with the place of the first value that has one.
+    async fn placed(&self, error: SqlError, copying: &CopyingIn, copy: &CopyIn, lines: &[Line]) -> SqlError {
+        for line in lines {
+            let inputs = Inputs { read: &line.row, asker: self.orders(), ..Inputs::default() };
+            for value in &copy.insert.values {
+                let Source::Read(column) = value.source else { continue };
+                let one = std::slice::from_ref(value);
+                if let Err(error) = compute(one, inputs, &*self.rewriting.columns).await {
+                    let field = line.row.get(column).and_then(Option::as_deref);
+                    return error.context(|| copying.table.place(line.number, column, field));
+                }
+            }
+        }
+        error
+    }
+
     fn sent_close(&mut self, name: &[u8], reading: Reading) {
         close(&mut self.out, name);
         self.sent(Asked::Close, reading, None);
     }
+}
+
+/// The name of what is prepared to write rows, by its number.
+fn writes_name(place: usize) -> Vec<u8> {
+    format!("arras writes {place}").into_bytes()
 }
 
 /// A name that nothing has: its `Close` only marks a place among the replies.
@@ -377,7 +435,7 @@ const MARK: &[u8] = b"arras nothing";
 /// The client's parameters, as they were bound.
 fn arguments<'a>(statement: &Statement, bound: &'a [(bool, Option<Vec<u8>>)]) -> Vec<Argument<'a>> {
     let argument = |(place, (binary, value)): (usize, &'a (bool, Option<Vec<u8>>))| Argument {
-        oid: statement.types.get(place).copied().unwrap_or_default(),
+        oid: physical::argument_type(statement, place),
         binary: *binary,
         bytes: value.as_deref(),
     };

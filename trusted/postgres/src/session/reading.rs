@@ -1,17 +1,20 @@
 //! How replies are read: what of them is shown to the client, and as what.
 
+mod copies;
 mod exchange;
+mod keys;
 mod texts;
 
+pub(super) use copies::{CopiedTable, CopyRow, CopyingOut};
 pub(super) use exchange::{Exchange, Rows};
+pub(super) use keys::{Stored, shown_error, stored_by};
 pub(super) use texts::Texts;
 
 use super::{physical, programs};
-use crate::copy::write_row;
 use crate::error::SqlError;
 use crate::fields::Fields;
 use crate::named::Naming;
-use crate::plan::{CopyFormat, Output, Outputs, ParameterType, Program, Rewritten, Verb};
+use crate::plan::{Output, Outputs, ParameterType, Program, Rewritten, Verb};
 use crate::replies::{self, Severity};
 use crate::rewriting::Share;
 use arras_service::columns::Columns;
@@ -49,6 +52,7 @@ pub(super) struct Portal {
     pub(super) formats: Vec<i16>,
     /// What a program was bound with: whether in binary, and the value.
     pub(super) bound: Vec<(bool, Option<Vec<u8>>)>,
+    pub(super) stored: Stored,
     /// What it takes of the memory, for as long as it is there.
     pub(super) _share: Option<Share>,
 }
@@ -67,11 +71,13 @@ pub(super) struct Returning {
     pub(super) formats: Vec<i16>,
     /// Rows that were written so far.
     pub(super) written: Arc<AtomicU64>,
+    pub(super) stored: Stored,
 }
 
 /// One of several statements of a query.
 pub(super) struct Step {
     pub(super) texts: Texts,
+    pub(super) stored: Stored,
     pub(super) outputs: Outputs,
     pub(super) naming: Option<Naming>,
 }
@@ -79,6 +85,7 @@ pub(super) struct Step {
 /// The results of a query, in their order.
 pub(super) struct Query {
     pub(super) texts: Texts,
+    pub(super) stored: Stored,
     pub(super) parts: Vec<Part>,
     /// How many have come.
     pub(super) at: usize,
@@ -100,8 +107,12 @@ pub(super) enum Reading {
     Statement(Arc<Statement>),
     /// Of `Describe` and `Execute` of a portal of one.
     Portal(Arc<Portal>),
+    /// Of `Describe` and `Execute` of a cursor that a statement declared. Its rows are text.
+    Cursor(Arc<Outputs>),
     /// Of what the proxy runs beside a statement: the client is told if it fails.
     Hidden,
+    /// The same, of the `Execute` of this statement, which holds labels.
+    Holding(String),
     /// The same, of the `Parse` of what stays prepared: that it was made, under which number.
     Kept(Arc<AtomicU64>, u64),
     /// Of what only makes a transaction fail, which the client was told has.
@@ -118,6 +129,8 @@ pub(super) enum Reading {
     EmitWritten(Verb, Arc<AtomicU64>),
     /// Of one of several statements of a query, which runs as the extended protocol has it.
     Step(Arc<Step>),
+    /// Of what writes a row of a `COPY`.
+    CopyRow(Arc<CopyRow>),
     /// Of what reads the rows of a `COPY`.
     CopyOut(Arc<Mutex<CopyingOut>>),
     /// The proxy's own.
@@ -150,19 +163,13 @@ impl Reading {
                 b'E' => statement.texts.error(frame, out),
                 _ => out.extend_from_slice(frame),
             },
-            Self::Portal(portal) => {
-                let outputs = &portal.statement.rewritten.outputs;
-                match kind {
-                    b'T' | b'n' if portal.statement.program.is_some() => {
-                        portal.statement.shown(&portal.formats, out)?;
-                    }
-                    b'T' => description(frame, outputs, out)?,
-                    b'D' => row(frame, outputs, &portal.formats, columns, out)?,
-                    b'E' => portal.statement.texts.error(frame, out),
-                    _ => out.extend_from_slice(frame),
-                }
-            }
-            Self::Hidden => hidden(kind, frame, out),
+            Self::Portal(portal) => portal.reply(frame, columns, out)?,
+            Self::Cursor(outputs) => match kind {
+                b'T' => description(frame, outputs, out)?,
+                b'D' => row(frame, outputs, &[], columns, out)?,
+                _ => out.extend_from_slice(frame),
+            },
+            Self::Hidden | Self::Holding(_) => hidden(kind, frame, out),
             Self::Kept(made, number) => match kind {
                 b'1' => made.store(*number, Ordering::Release),
                 _ => hidden(kind, frame, out),
@@ -190,6 +197,10 @@ impl Reading {
                 b'E' => step.texts.error(frame, out),
                 _ => hidden(kind, frame, out),
             },
+            Self::CopyRow(row) => match kind {
+                b'E' => row.error(frame, out),
+                _ => hidden(kind, frame, out),
+            },
             Self::CopyOut(copying) => {
                 copying.lock().unwrap_or_else(PoisonError::into_inner).reply(kind, frame, columns, out)?;
             }
@@ -212,7 +223,9 @@ impl Reading {
             Self::Plain
             | Self::Refused(_)
             | Self::Statement(_)
+            | Self::Cursor(_)
             | Self::Hidden
+            | Self::Holding(_)
             | Self::Kept(..)
             | Self::Silent
             | Self::Shape(_)
@@ -220,9 +233,39 @@ impl Reading {
             | Self::EmitShape(_)
             | Self::Returning(_)
             | Self::EmitWritten(..)
+            | Self::CopyRow(_)
             | Self::CopyOut(_)
             | Self::Own(_) => None,
         }
+    }
+}
+
+impl Reading {
+    /// Does what is on its way name something in SQL?
+    pub(super) fn will_name(&self) -> bool {
+        match self {
+            Self::Query(query) => {
+                let rest = query.parts.get(query.at..).unwrap_or_default();
+                rest.iter().any(|part| matches!(part, Part::Shown(_, Some(_))))
+            }
+            _ => self.naming().is_some(),
+        }
+    }
+}
+
+impl Portal {
+    fn reply(&self, frame: &[u8], columns: &dyn Columns, out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let outputs = &self.statement.rewritten.outputs;
+        match frame.first() {
+            Some(b'T' | b'n') if self.statement.program.is_some() => {
+                self.statement.shown(&self.formats, out)?
+            }
+            Some(b'T') => description(frame, outputs, out)?,
+            Some(b'D') => row(frame, outputs, &self.formats, columns, out)?,
+            Some(b'E') => self.statement.texts.error(frame, out),
+            Some(_) | None => out.extend_from_slice(frame),
+        }
+        Ok(())
     }
 }
 
@@ -340,56 +383,6 @@ impl Statement {
     }
 }
 
-/// Rows on their way to the client's stream.
-pub(super) struct CopyingOut {
-    pub(super) outputs: Outputs,
-    pub(super) format: CopyFormat,
-    pub(super) rows: u64,
-}
-
-impl CopyingOut {
-    fn reply(
-        &mut self,
-        kind: u8,
-        frame: &[u8],
-        columns: &dyn Columns,
-        out: &mut Vec<u8>,
-    ) -> Result<(), SqlError> {
-        let data = |row: &[Option<&str>], format: &CopyFormat, out: &mut Vec<u8>| {
-            replies::message(out, b'd', |out| out.extend_from_slice(&write_row(format, row)));
-        };
-        match kind {
-            b'T' => {
-                let mut fields = Fields::new(frame.get(5..).unwrap_or_default());
-                let count = fields.count().ok_or_else(malformed)?;
-                let mut names = Vec::with_capacity(count);
-                for _ in 0..count {
-                    let mut one = || Some((fields.string()?, fields.bytes(18)?));
-                    let (name, _) = one().ok_or_else(malformed)?;
-                    names.push(std::str::from_utf8(name).ok());
-                }
-                replies::message(out, b'H', |out| programs::copy_formats(out, count));
-                if self.format.header {
-                    data(&names, &self.format, out);
-                }
-            }
-            b'D' => {
-                let row = text_row(frame).ok_or_else(malformed)?;
-                let opened = opened_texts(&row, &self.outputs, columns)?;
-                let texts: Vec<Option<&str>> = opened.iter().map(Option::as_deref).collect();
-                data(&texts, &self.format, out);
-                self.rows += 1;
-            }
-            b'C' => {
-                replies::message(out, b'c', |_| ());
-                out.extend_from_slice(&programs::tag(&format!("COPY {}", self.rows)));
-            }
-            _ => hidden(kind, frame, out),
-        }
-        Ok(())
-    }
-}
-
 /// A row that was read as text, with its sealed columns opened.
 pub(super) fn opened_texts(
     row: &[Option<String>],
@@ -458,12 +451,12 @@ fn malformed() -> SqlError {
     SqlError::new("08P01", "the database sent a malformed message")
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
 }
 
 /// What column `at` of `count` is.
-fn output(outputs: &Outputs, at: usize, count: usize) -> &Output {
+pub(super) fn output(outputs: &Outputs, at: usize, count: usize) -> &Output {
     let Outputs::Columns(list) = outputs else { return &Output::Plain };
     let rest = list.iter().position(|output| *output == Output::PlainRest);
     let found = match rest {

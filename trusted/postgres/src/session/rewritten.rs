@@ -3,12 +3,13 @@
 
 mod beside;
 mod tables;
+mod targets;
 
-use super::kept::{Kept, may_be_closed_by};
+use super::kept::{Kept, Several, may_be_closed_by};
 use super::names::Undo;
 use super::physical::{self, format_of, holding, laid_out, parse, steps, types_of};
 use super::programs::{self, CopyingIn};
-use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Texts};
+use super::reading::{Part, Portal, Query, REFUSED, Reading, Statement, Stored, Texts};
 use super::sequence::is_in_steps;
 use super::{Behind, End, FromSide, Note, Shared, ToSide, UNANSWERED_MAX};
 use crate::catalog::Catalog;
@@ -19,7 +20,7 @@ use crate::pipeline::Asked;
 use crate::plan::{Action, Outputs, PhysicalValue, Planned, Program};
 use crate::replies;
 use crate::rewriting::{MESSAGE_BYTES_MAX, Rewriting};
-use crate::values::{Argument, Asker, Inputs, compute};
+use crate::values::{Argument, Asker, Inputs, compute, stored_terms};
 use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 
@@ -51,8 +52,8 @@ pub(super) struct Requests<'a> {
     catalog: Option<(u64, Arc<Catalog>)>,
     /// False once a statement came that may close all that is prepared.
     pub(super) may_keep: bool,
-    /// What writes a program's rows, prepared for the last one.
-    pub(super) writes: Kept<Arc<Statement>>,
+    /// What writes programs' rows, prepared for the last ones.
+    pub(super) writes: Several<Arc<Statement>>,
     /// What is run beside statements, prepared as it was last.
     beside: Kept<String>,
     /// Number of the next message.
@@ -76,7 +77,7 @@ pub(super) async fn pass(
         copying: None,
         catalog: None,
         may_keep: true,
-        writes: Kept::default(),
+        writes: Several::default(),
         beside: Kept::default(),
         number: 0,
     };
@@ -247,14 +248,14 @@ impl Requests<'_> {
             b'B' => self.bind(message, Bind::read(body).ok_or_else(malformed)?).await,
             b'D' => {
                 let target = Target::read(body).ok_or_else(malformed)?;
-                let reading = self.target(&target);
+                let reading = self.target(&target).await?;
                 self.sent(Asked::Describe, reading, None);
                 self.out.extend_from_slice(message);
                 Ok(())
             }
             b'E' => {
                 let target = Target { kind: b'P', name: fields::portal(body).ok_or_else(malformed)? };
-                let reading = self.target(&target);
+                let reading = self.target(&target).await?;
                 let portal =
                     if let Reading::Portal(portal) = &reading { Some(Arc::clone(portal)) } else { None };
                 if let Some(portal) = portal.as_ref().filter(|portal| portal.statement.program.is_some()) {
@@ -306,23 +307,6 @@ impl Requests<'_> {
         Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
     }
 
-    fn target(&self, target: &Target<'_>) -> Reading {
-        let state = self.shared.state();
-        if target.kind == b'S' {
-            state
-                .names
-                .statement(target.name)
-                .map(|found| Reading::Statement(Arc::clone(found)))
-                .unwrap_or_default()
-        } else {
-            state
-                .names
-                .portal(target.name)
-                .map(|found| Reading::Portal(Arc::clone(found)))
-                .unwrap_or_default()
-        }
-    }
-
     /// What becomes of a text; `None` if it goes on as it is.
     async fn plan<'t>(&mut self, text: &'t [u8]) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
         if may_be_closed_by(text) {
@@ -343,7 +327,7 @@ impl Requests<'_> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
-        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.named)?;
+        let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
         for one in &mut planned {
             self.settle(text, one).await;
         }
@@ -375,7 +359,7 @@ impl Requests<'_> {
         if planned.iter().any(|one| is_in_steps(&one.action)) {
             return self.sequence(text, planned).await;
         }
-        let mut parts = Vec::new();
+        let (mut parts, mut stored) = (Vec::new(), Vec::new());
         let mut refused = None;
         let mut sent = String::new();
         let mut behind = 0;
@@ -383,7 +367,7 @@ impl Requests<'_> {
             let end = one.span.end;
             // What is between two statements stays, for the places of what follows.
             sent.push_str(text.get(behind..one.span.start).unwrap_or_default());
-            match self.rewrite(text, one).await {
+            match self.rewrite(text, one, &mut stored).await {
                 Ok(list) => {
                     for (place, (text, part)) in list.into_iter().enumerate() {
                         if place > 0 {
@@ -406,7 +390,11 @@ impl Requests<'_> {
         let out = &mut self.out;
         out.reserve(length + HEAD_BYTES + 1);
         replies::message(out, b'Q', |out| replies::string(out, texts.sent.as_bytes()));
-        self.sent(Asked::Query, Reading::Query(Box::new(Query { texts, parts, at: 0, refused })), None);
+        self.sent(
+            Asked::Query,
+            Reading::Query(Box::new(Query { texts, stored: Stored(stored), parts, at: 0, refused })),
+            None,
+        );
         Ok(())
     }
 
@@ -415,6 +403,7 @@ impl Requests<'_> {
         &mut self,
         text: &str,
         one: Planned,
+        stored: &mut Vec<(Vec<u8>, String)>,
     ) -> Result<Vec<(String, Part)>, SqlError> {
         let rewritten = match one.action {
             Action::Unchanged => {
@@ -427,6 +416,7 @@ impl Requests<'_> {
         };
         let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
         let values = compute(&rewritten.values, inputs, &*self.rewriting.columns).await?;
+        stored.extend(stored_terms(&rewritten.values, &values, inputs));
         let mut list: Vec<_> = holding(&rewritten).map(|text| (text, Part::Hidden)).into_iter().collect();
         list.push((rewritten.simple_text(&values)?, Part::Shown(rewritten.outputs, one.naming)));
         Ok(list)
@@ -522,7 +512,7 @@ impl Requests<'_> {
             }
         };
         match self.values(&statement, &asked).await {
-            Ok(values) => {
+            Ok((values, stored)) => {
                 self.hidden(&statement.before);
                 let kept = |(place, value): (usize, &Option<&[u8]>)| {
                     (format_of(&asked.formats, place) == 1, value.map(<[u8]>::to_vec))
@@ -534,6 +524,7 @@ impl Requests<'_> {
                     statement: Arc::clone(&statement),
                     formats: asked.results.clone(),
                     bound,
+                    stored,
                     _share: share,
                 };
                 let number = self.number + 1;
@@ -548,7 +539,11 @@ impl Requests<'_> {
         Ok(())
     }
 
-    async fn values(&self, statement: &Statement, asked: &Bind<'_>) -> Result<Vec<PhysicalValue>, SqlError> {
+    async fn values(
+        &self,
+        statement: &Statement,
+        asked: &Bind<'_>,
+    ) -> Result<(Vec<PhysicalValue>, Stored), SqlError> {
         let wanted = statement.rewritten.parameters.len();
         if asked.values.len() != wanted {
             let name = String::from_utf8_lossy(asked.statement);
@@ -563,14 +558,16 @@ impl Requests<'_> {
             .iter()
             .enumerate()
             .map(|(place, bytes)| Argument {
-                oid: statement.types.get(place).copied().unwrap_or_default(),
+                oid: physical::argument_type(statement, place),
                 binary: format_of(&asked.formats, place) == 1,
                 bytes: *bytes,
             })
             .collect();
         let (text, asker) = (statement.texts.client.as_str(), self.orders());
         let inputs = Inputs { text, arguments: &arguments, asker, ..Inputs::default() };
-        compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await
+        let values = compute(&statement.rewritten.values, inputs, &*self.rewriting.columns).await?;
+        let stored = Stored(stored_terms(&statement.rewritten.values, &values, inputs));
+        Ok((values, stored))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::physical::{self, before_others, close, close_portal, execute, holding, parse};
 use super::programs::STATEMENT;
-use super::reading::{Part, REFUSED, Reading, Step, Texts};
+use super::reading::{Part, REFUSED, Reading, Step, Stored, Texts};
 use super::rewritten::{Ended, Requests};
 use crate::error::SqlError;
 use crate::fields::Bind;
@@ -66,14 +66,16 @@ impl Requests<'_> {
             }
             return Ok(true);
         }
-        match self.rewrite(text, one).await {
+        let mut stored = Vec::new();
+        match self.rewrite(text, one, &mut stored).await {
             Ok(parts) => {
                 for (sent, part) in parts {
                     match part {
                         Part::Hidden => self.hidden(&[sent]),
                         Part::Shown(outputs, naming) => {
                             let texts = Texts { client: text.to_owned(), span: span.clone(), sent };
-                            self.shown_step(Arc::new(Step { texts, outputs, naming }));
+                            let stored = Stored(std::mem::take(&mut stored));
+                            self.shown_step(Arc::new(Step { texts, stored, outputs, naming }));
                         }
                     }
                 }

@@ -8,23 +8,33 @@ $$ SELECT pg_catalog.hashint8extended(column_id, 6148914691236517205) $$;
 
 -- A ciphertext's label in the statement's snapshot. An error if it has none: NULL would store or compare nothing, silently.
 -- Behind the ciphertext may be, 8 bytes each, a label that was learned and its epoch: for a snapshot that is too old.
+-- It is called for each row that is stored, and a setting of search_path would take as long as the rest of it. So names and
+-- operators say their schema, and what a caller's search_path is does not matter.
 CREATE OR REPLACE FUNCTION arras.mope_order(column_id bigint, ciphertext bytea) RETURNS bigint
-LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER AS $$
 DECLARE
     found_label bigint;
 BEGIN
     SELECT e.label INTO found_label FROM arras.mope_entry e
-        WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
-    IF found_label IS NULL AND length(ciphertext) > 16 THEN
+        WHERE e.column_id OPERATOR(pg_catalog.=) mope_order.column_id
+        AND e.ciphertext OPERATOR(pg_catalog.=) mope_order.ciphertext;
+    IF found_label IS NOT NULL THEN
+        RETURN found_label;
+    END IF;
+    RETURN arras.mope_order_learned(column_id, ciphertext);
+END $$;
+
+-- What such a function returns of a ciphertext that has no label in the statement's snapshot.
+CREATE OR REPLACE FUNCTION arras.mope_order_learned(column_id bigint, ciphertext bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF length(ciphertext) > 16 THEN
         RETURN arras.mope_order(column_id, substr(ciphertext, 1, length(ciphertext) - 16),
             arras.mope_number(ciphertext, length(ciphertext) - 16), arras.mope_number(ciphertext, length(ciphertext) - 8));
     END IF;
-    IF found_label IS NULL THEN
-        RAISE EXCEPTION 'a value has no place in the order of column %, as this statement sees it',
-            to_hex(mope_order.column_id) USING ERRCODE = 'serialization_failure',
-            HINT = 'Try the transaction again.';
-    END IF;
-    RETURN found_label;
+    RAISE EXCEPTION 'a value has no place in the order of column %, as this statement sees it',
+        to_hex(mope_order_learned.column_id) USING ERRCODE = 'serialization_failure',
+        HINT = 'Try the transaction again.';
 END $$;
 
 -- The same for a transaction that sees the database as it was when it began, and so may not see a new value's entry: the
@@ -54,7 +64,25 @@ END $$;
 -- What labels are compared with for the end of a range. The first byte says how the rest is meant: 0 below every label,
 -- 1 above every one; 2 the label of the ciphertext that follows, 3 just below it, 4 just above it. With 16 more, the
 -- ciphertext comes after eight bytes each of a label learned and its epoch.
+-- Where it is no condition of an index it is called for each row, too.
 CREATE OR REPLACE FUNCTION arras.mope_bound(column_id bigint, bound bytea) RETURNS bigint
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER AS $$
+DECLARE
+    found_label bigint;
+BEGIN
+    IF pg_catalog.get_byte(bound, 0) OPERATOR(pg_catalog.=) 2 THEN
+        SELECT e.label INTO found_label FROM arras.mope_entry e
+            WHERE e.column_id OPERATOR(pg_catalog.=) mope_bound.column_id
+            AND e.ciphertext OPERATOR(pg_catalog.=) pg_catalog.substr(mope_bound.bound, 2);
+        IF found_label IS NOT NULL THEN
+            RETURN found_label;
+        END IF;
+    END IF;
+    RETURN arras.mope_bound_beside(column_id, bound);
+END $$;
+
+-- The same of what is no stored ciphertext's own label.
+CREATE OR REPLACE FUNCTION arras.mope_bound_beside(column_id bigint, bound bytea) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     kind integer := get_byte(bound, 0);
@@ -249,8 +277,10 @@ BEGIN
     IF changes_labels THEN
         UPDATE arras.mope_epoch p SET epoch = p.epoch + 1 WHERE p.column_id = mope_commit.column_id;
     END IF;
-    DELETE FROM arras.mope_node n USING unnest(nodes, contents) AS changed (node, content)
-        WHERE changed.content IS NULL AND n.column_id = mope_commit.column_id AND n.node = changed.node;
+    IF array_position(contents, NULL) IS NOT NULL THEN
+        DELETE FROM arras.mope_node n USING unnest(nodes, contents) AS changed (node, content)
+            WHERE changed.content IS NULL AND n.column_id = mope_commit.column_id AND n.node = changed.node;
+    END IF;
     INSERT INTO arras.mope_node AS n (column_id, node, content)
         SELECT mope_commit.column_id, changed.node, changed.content
         FROM unnest(nodes, contents) AS changed (node, content) WHERE changed.content IS NOT NULL

@@ -4,20 +4,20 @@
 use super::What;
 use crate::catalog::Encryption;
 use crate::error::SqlError;
-use crate::plan::{Form, Piece};
+use crate::plan::{Form, Piece, Source};
 use crate::rewrite::analysis::Analysis;
-use crate::rewrite::constant::constant;
+use crate::rewrite::constant::{Constant, Written, cast_tokens, constant, in_parentheses};
 use crate::rewrite::expression::argument_of;
 use crate::rewrite::scope::Scope;
 use crate::rewrite::term::Term;
-use sqlparser::ast::{Expr, FunctionArguments};
+use sqlparser::ast::{CastKind, Expr, FunctionArguments};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The values among which an expression chooses, and the conditions that it chooses by.
 fn choices(expression: &Expr) -> Option<(Vec<&Expr>, Vec<&Expr>)> {
     match expression {
-        Expr::Nested(inner) => choices(inner),
+        Expr::Nested(inner) | Expr::Cast { expr: inner, format: None, .. } => choices(inner),
         Expr::Case { operand: None, conditions, else_result, .. } => {
             let values = conditions.iter().map(|when| &when.result).chain(else_result.as_deref()).collect();
             Some((values, conditions.iter().map(|when| &when.condition).collect()))
@@ -30,9 +30,77 @@ fn choices(expression: &Expr) -> Option<(Vec<&Expr>, Vec<&Expr>)> {
     }
 }
 
+/// The choice that an expression casts, the kind of the cast and what it casts.
+fn cast_of_choice(expression: &Expr) -> Option<(&CastKind, &Expr)> {
+    match expression {
+        Expr::Nested(inner) => cast_of_choice(inner),
+        Expr::Cast { kind, expr, format: None, .. } => choices(expr).map(|_| (kind, &**expr)),
+        _ => None,
+    }
+}
+
 impl Analysis<'_> {
+    /// The tokens of a choice.
+    fn tokens_of_choice(&self, expression: &Expr) -> Option<Range<usize>> {
+        match expression {
+            Expr::Case { case_token, end_token, .. } => {
+                let start = self.lexemes.index_of(case_token.0.span)?;
+                Some(start..self.lexemes.index_of(end_token.0.span)? + 1)
+            }
+            Expr::Nested(inner) => in_parentheses(self.lexemes, self.tokens_of_choice(inner)?),
+            Expr::Cast { kind, expr, .. } => {
+                let inner = self.tokens_of_choice(expr)?;
+                cast_tokens(self.lexemes, kind, &inner).map(|(tokens, _)| tokens)
+            }
+            Expr::Function(function) => {
+                let [part] = &function.name.0[..] else { return None };
+                let start = self.lexemes.index_of(part.as_ident()?.span)?;
+                Some(start..self.lexemes.after_parentheses(start + 1)?)
+            }
+            _ => None,
+        }
+    }
+
+    /// A choice that is cast to its column's type, as Django writes it, is chosen without the cast.
+    fn leave_out_casts(&mut self, expression: &Expr, encryption: &Encryption) -> Result<(), SqlError> {
+        let mut rest = expression;
+        while let Some((kind, inner)) = cast_of_choice(rest) {
+            let chosen = self.tokens_of_choice(inner);
+            let cast = chosen.and_then(|chosen| {
+                let (tokens, name) = cast_tokens(self.lexemes, kind, &chosen)?;
+                Some((chosen, tokens, name))
+            });
+            let Some((chosen, tokens, name)) = cast else {
+                let label = &encryption.label;
+                return Err(self.unsupported(
+                    super::first_token(self.lexemes, rest),
+                    format!(
+                        "a choice among values of column {label} is cast in a form that is not rewritten"
+                    ),
+                    "Leave out the cast.",
+                ));
+            };
+            let (source, written) = (Source::Constant(None), Written::Any);
+            let cast = Constant { tokens: tokens.clone(), source, written, cast: Some(name) };
+            self.check_constant(&cast, encryption)?;
+            for around in [tokens.start..chosen.start, chosen.end..tokens.end] {
+                if !around.is_empty() {
+                    self.understand_tokens(around.clone());
+                    let bytes = self.bytes(&around);
+                    self.edits.replace(bytes, vec![Piece::Text(" ".into())]);
+                }
+            }
+            rest = inner;
+        }
+        Ok(())
+    }
+
     /// What a choice among values of an encrypted column gives; none if it is no such choice, and nothing was touched.
     pub(super) fn chosen(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<Option<What>, SqlError> {
+        if cast_of_choice(expression).is_some() {
+            // A result of a cast is of its type, which may be another.
+            return Ok(None);
+        }
         let Some((values, _)) = choices(expression) else { return Ok(None) };
         let Some(encryption) = self.column_of(&values, scope)? else { return Ok(None) };
         self.choose(&[expression], &Form::Sealed(encryption.clone()), &encryption, scope)?;
@@ -108,10 +176,13 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         for value in values {
             if let Some(found) = constant(self.lexemes, value) {
-                self.replace_constant(&found, form.clone())?;
+                let pieces = self.typed_pieces(&found, form.clone())?;
+                let bytes = self.bytes(&found.tokens);
+                self.edits.replace(bytes, pieces);
                 continue;
             }
             if let Some((inner, conditions)) = choices(value) {
+                self.leave_out_casts(value, encryption)?;
                 self.expressions(conditions, scope, "CASE")?;
                 self.understand_called(value);
                 self.choose(&inner, form, encryption, scope)?;
@@ -121,9 +192,12 @@ impl Analysis<'_> {
                 Some(reference) if reference.encryption.id == encryption.id => match form {
                     Form::Equality(_) => self.replace_with_term(&reference, Term::Equality),
                     Form::Order(_) => self.replace_with_term(&reference, Term::Order),
-                    Form::Plain | Form::Sealed(_) | Form::EqualityArray(_) | Form::Bound(..) => {
-                        self.keep(&reference)
-                    }
+                    Form::Plain
+                    | Form::Sealed(_)
+                    | Form::SealedArray(_)
+                    | Form::EqualityArray(_)
+                    | Form::OrderArray(_)
+                    | Form::Bound(..) => self.keep(&reference),
                 },
                 Some(reference) => {
                     return Err(self.unreadable(&reference, "a choice among values of several columns"));
@@ -147,7 +221,7 @@ impl Analysis<'_> {
     fn understand_called(&mut self, expression: &Expr) {
         match expression {
             Expr::Function(function) => self.understand_name(&function.name),
-            Expr::Nested(inner) => self.understand_called(inner),
+            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => self.understand_called(inner),
             _ => {}
         }
     }

@@ -24,7 +24,7 @@ impl Grouped {
 
 impl Analysis<'_> {
     /// `ORDER BY`, which names results by alias or number, or input columns. The encrypted columns ordered by.
-    pub(super) fn order_by(
+    pub(in crate::rewrite) fn order_by(
         &mut self,
         order: Option<&OrderBy>,
         select: &Select,

@@ -2,6 +2,8 @@
 
 use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
+use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Fold, Piece};
 use crate::rewrite::analysis::{Analysis, Reference};
@@ -16,6 +18,7 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind, Spanned,
 };
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The number of a result that an expression is (`ORDER BY 2`).
 pub(super) fn ordinal(expression: &Expr) -> Option<usize> {
@@ -81,6 +84,16 @@ pub(super) fn tokens_of(lexemes: &Lexemes, expression: &Expr) -> Option<Range<us
 /// The token that an expression begins with, as near as the tree tells.
 pub(in crate::rewrite) fn first_token(lexemes: &Lexemes, expression: &Expr) -> usize {
     lexemes.index_of(expression.span()).unwrap_or(0)
+}
+
+/// A column as a function gives its values: digits and lengths are not declared of them, and a varchar is of that type.
+fn of_function(encryption: &Arc<Encryption>, varchar: ColumnType) -> Arc<Encryption> {
+    let kind = match encryption.kind {
+        ColumnType::Varchar(_) => varchar,
+        ColumnType::Numeric(_) => ColumnType::Numeric(None),
+        _ => return encryption.clone(),
+    };
+    Arc::new(Encryption { kind, ..(**encryption).clone() })
 }
 
 impl Analysis<'_> {
@@ -227,6 +240,10 @@ impl Analysis<'_> {
             let name = if matches!(expression, Expr::Case { .. }) { "case" } else { "coalesce" };
             return Ok(ResultColumn { name: Some(alias.map_or_else(|| name.to_owned(), name_of)), what });
         }
+        if let Some(found) = self.scalar_item(expression, scope, mode)? {
+            let name = alias.map(name_of).or(found.name);
+            return Ok(ResultColumn { name, what: found.what });
+        }
         if let Expr::Function(function) = expression {
             let function_name = function.name.to_string().to_lowercase();
             let name = alias.map_or_else(|| function_name.clone(), name_of);
@@ -341,7 +358,7 @@ impl Analysis<'_> {
                     format!(" ORDER BY {} {direction} NULLS LAST", self.term_text(&reference, Term::Order));
                 self.edits.insert(self.bytes(&reference.tokens).end, order);
                 self.rename_aggregate(function, at, "(array_agg", ")[1]", alias.is_none().then_some(name))?;
-                What::Sealed(encryption, false)
+                What::Sealed(of_function(&encryption, ColumnType::Text), false)
             }
             ("sum" | "avg", Mode::Top) if plain => {
                 if !encryption.sum {
@@ -355,7 +372,7 @@ impl Analysis<'_> {
                 if plain && function.over.is_some() =>
             {
                 self.keep(&reference);
-                What::Sealed(encryption, false)
+                What::Sealed(of_function(&encryption, ColumnType::Varchar(None)), false)
             }
             _ => return Err(self.unreadable(&reference, &reader)),
         };

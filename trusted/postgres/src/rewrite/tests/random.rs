@@ -15,7 +15,7 @@ const ENCRYPTED: [&str; 6] = ["owner", "balance", "opened", "memo", "closed", "s
 const ONE: &[&str] = &[
     "lower(#)",
     "(#)",
-    "-#",
+    "- #",
     "NOT #",
     "#::text",
     "CAST(# AS int)",
@@ -162,7 +162,7 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
     while start > 0
         && matches!(tokens.token(start - 1), Some(Token::LParen))
         && matches!(tokens.token(end), Some(Token::RParen))
-        && (start > 1 && tokens.is_word(start - 2, "select")
+        && (start > 1 && ["select", "where"].iter().any(|word| tokens.is_word(start - 2, word))
             || !matches!(start.checked_sub(2).and_then(|before| tokens.token(before)), Some(Token::Word(_))))
     {
         (start, end) = (start - 1, end + 1);

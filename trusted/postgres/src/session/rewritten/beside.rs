@@ -11,6 +11,10 @@ impl Requests<'_> {
     pub(in crate::session) fn hidden(&mut self, statements: &[String]) {
         // The portal is closed first: where something failed before it was closed, it is there still, and outlives its statement.
         for text in statements {
+            let holds = crate::is_holding(text);
+            if holds && self.shared.state().holds(text) {
+                continue;
+            }
             self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
             if !self.may_keep || !self.beside.is_there(|known| known == text) {
                 self.hidden_message(Asked::Close, |out| close(out, HIDDEN));
@@ -21,7 +25,9 @@ impl Requests<'_> {
             let bound =
                 Bind { portal: HIDDEN, statement: HIDDEN, formats: vec![], values: vec![], results: vec![] };
             self.hidden_message(Asked::Bind, |out| physical::bind(out, &bound, &[]));
-            self.hidden_message(Asked::Execute, |out| execute(out, HIDDEN));
+            execute(&mut self.out, HIDDEN);
+            let reading = if holds { Reading::Holding(text.clone()) } else { Reading::Hidden };
+            self.sent(Asked::Execute, reading, None);
             self.hidden_message(Asked::Close, |out| close_portal(out, HIDDEN));
         }
     }
