@@ -16,6 +16,8 @@ pub mod pages;
 pub mod plain_scheme;
 pub mod plain_store;
 pub mod plots;
+pub mod private_cassandra;
+pub mod private_redis;
 pub mod protocols;
 pub mod queries;
 pub mod run;

@@ -1,6 +1,41 @@
-//! Measured code that will run on the server's machine, trusted by attestation only.
+//! BISEN's isolated execution environment (Ferreira et al., IEEE TDSC): the only trusted code on the server's machine.
 //!
-//! Nothing is here yet; the crate exists so that `cargo xtask boundary` holds its place in the trust
-//! order from the first commit: it may reach `shared/` and `trusted/keys`, nothing under `untrusted/`
-//! may reach it.
+//! [`Iee`] is a state machine: one message in, messages out. It opens no file or socket, knows no clock and starts no thread; its
+//! windows are the channels to clients and the host's storage, both through `arras_protocol::iee`. The binary moves frames.
+//!
+//! *Scheme.* `docs/bisen.md`. In short: a keyword has a counter and an epoch in the module `table`; its entry number c lies under the label
+//! `F(F(H(w)) xor (epoch || c))`, F being AES, which is CBC-MAC of two blocks, and is sealed with that label. A search fetches all entries
+//! of its keywords in one random order, replays their operations, evaluates the formula on bitmaps of dense document numbers, filters, ranks and
+//! pads.
+//!
+//! *Durability.* A change is a record in a log that is sealed and chained; the monotonic counter is raised to its number before
+//! anything that depends on it leaves. So a state that was set back, or two that were mixed, is noticed at the next start.
+//!
+//! *Memory* is counted: tables, documents, searches and what waits. What does not fit is refused.
 #![forbid(unsafe_code)]
+
+mod bitmap;
+mod boot;
+mod budget;
+mod channel;
+mod checkpoint;
+mod collection;
+mod compact;
+mod documents;
+mod evaluate;
+mod fault;
+mod fetch;
+mod journal;
+mod keys;
+mod lane;
+mod policy;
+mod rank;
+mod results;
+mod search;
+mod server;
+mod state;
+mod table;
+
+pub use channel::Channels;
+pub use fault::Fault;
+pub use server::Iee;

@@ -2,49 +2,14 @@
 //! read, and once there is room writing goes on without a restart.
 
 use super::process::PATIENCE;
+use super::small_disk::SmallDisk;
 use super::system::{Making, System};
 use arras_lab::wire_client::WireClient;
 use bson::{Document, doc};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A small file system at a data directory, unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// None, and a note, where this process may not mount.
-    fn mount(directory: PathBuf) -> Option<Self> {
-        std::fs::create_dir(&directory).unwrap();
-        let options = "size=32m,mode=0700";
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&directory).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self(directory)),
-            refused => {
-                eprintln!("SKIPPED: no small file system can be mounted here: {refused:?}");
-                None
-            }
-        }
-    }
-
-    /// Writes until there is no room left; where.
-    fn fill(&self) -> PathBuf {
-        let ballast = self.0.join("ballast");
-        let mut file = std::fs::File::create(&ballast).unwrap();
-        let block = vec![1; 64 << 10];
-        while std::io::Write::write_all(&mut file, &block).is_ok() {}
-        ballast
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
 
 fn insert(id: i32) -> Document {
     let document = doc! { "_id": id, "a": id % 3, "note": "x".repeat(1000) };
@@ -63,7 +28,7 @@ fn said(log: &Path, what: &str) -> bool {
 /// `side` is the data directory whose disk is small.
 fn lives_through_a_full_disk(side: &str) {
     let mut system = System::make(Making::default());
-    let Some(disk) = SmallDisk::mount(system.path(side)) else { return };
+    let Some(disk) = SmallDisk::mount(&system.path(side), 32) else { return };
     system.start_server();
     system.start_proxy();
     let mut client = system.client();

@@ -29,5 +29,6 @@ mod outages;
 mod process;
 mod renewal;
 mod secrets;
+mod small_disk;
 mod system;
 mod transcript;

@@ -12,6 +12,7 @@ pub mod aead;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2;
+pub mod bound_block;
 pub mod ct;
 pub mod det_aead;
 pub mod det_pair;

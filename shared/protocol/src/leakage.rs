@@ -5,9 +5,12 @@
 //! transaction with the document's, so who watches knows which entry is which document's, whatever the protocol. The values
 //! below leave that out.
 
+pub mod bisen;
 pub mod bplus;
 pub mod mope;
 pub mod sql;
+
+pub use bisen::BISEN;
 
 /// One thing an attacker learns. Ordered from the least to the most telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,6 +17,7 @@ pub mod documents;
 pub mod frame;
 pub mod hello;
 pub mod ids;
+pub mod iee;
 #[cfg(feature = "lab")]
 pub mod kerschbaum_tueno;
 pub mod leakage;

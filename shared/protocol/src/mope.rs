@@ -184,6 +184,11 @@ pub trait TreeStore: Send + Sync {
         )
     }
 
+    /// A node as it was read or written last, where such are kept: it may be another by now, and is told by its tag.
+    fn recent(&self, _node: Node) -> Option<Blob> {
+        None
+    }
+
     /// True if changes may be applied by themselves; false if each is a part of some write of the caller's.
     fn is_alone(&self) -> bool {
         true

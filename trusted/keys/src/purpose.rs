@@ -5,6 +5,7 @@
 //! |-- ProxyStoreSeal                      AEAD of every record in the proxy's own store
 //! |-- ProxyRunning                        what a running proxy proves that it has this keyring with
 //! |-- ProxyStoreSlotNames                 PRF: names of the records in the proxy's own store
+//! |-- SearchJournalSeal                   AEAD of what `arras search` records of the files it has indexed
 //! |-- Collection(id)                      one a collection; id is the collection's random 8 bytes
 //! |   |-- CollectionRowId                 deterministic AEAD of the canonical `_id`; its tag is the row id
 //! |   |-- CollectionHeaderSeal            AEAD of a document's header
@@ -127,6 +128,8 @@ pub enum Purpose<'a> {
     PopeSeal,
     /// From `Index`.
     PopeTie,
+    /// From a root.
+    SearchJournalSeal,
     /// From `Index`.
     UniqueLabel,
 }
@@ -173,6 +176,7 @@ impl<'a> Purpose<'a> {
             Self::PathOramSeal => ("path_oram seal", b""),
             Self::PopeSeal => ("pope seal", b""),
             Self::PopeTie => ("pope tie", b""),
+            Self::SearchJournalSeal => ("search journal seal", b""),
             Self::UniqueLabel => ("eq_unique label", b""),
         }
     }

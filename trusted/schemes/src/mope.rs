@@ -188,6 +188,21 @@ impl<S: TreeStore> Tree<S> {
         Ok(self.cipher.value(ciphertext.as_slice())?)
     }
 
+    /// The ciphertext that a value has wherever it is stored, and whether it is stored or not; none in stOPE, where each entry
+    /// of it has another.
+    ///
+    /// # Errors
+    /// [`IndexError::Caller`] if it is no value of the column.
+    pub fn ciphertext(&self, value: &[u8]) -> Result<Option<Blob>, IndexError> {
+        if self.kind == Kind::Stope {
+            return Ok(None);
+        }
+        let plain = self.cipher.plains(&[value])?;
+        let mut sealed = Vec::with_capacity(self.cipher.ciphertext_bytes());
+        self.cipher.seal_each(std::iter::once(plain.as_slice()), &mut sealed);
+        Ok(Some(Blob(sealed)))
+    }
+
     /// Which scheme it has.
     #[must_use]
     pub fn kind(&self) -> Kind {

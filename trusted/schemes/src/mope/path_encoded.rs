@@ -11,8 +11,12 @@
 //! *Beside the paper's 2 to 4* (its figure 12; it counts earlier encodings that change). In sequence the mean is 4.0 at 100,000
 //! values. In random order it is 12.4, about one a level, and cannot be 2 to 4 if all that change count: a node that splits gives
 //! half of its subtree another path, and the encodings of these halves alone are 7.3 an insertion. It is few insertions that
-//! rewrite much: half of them rewrite one encoding at most, and without the one in a hundred that rewrites most the mean is 4.5. No
-//! fan-out helps, as every split moves half a node: which is why the tree in service keeps labels beside its keys instead.
+//! rewrite much: half of them rewrite one encoding at most, nine of ten at most 10, and without the two in a hundred that rewrite
+//! most the mean is 3.6 at 1,000 values and 3.7 at 100,000: the paper's "typically around 2 to 4", which "grows slowly", is what a
+//! mean over few insertions shows, in which the rare splits near the root do not come. Other counts do not have it: without what
+//! moves in a parent because a child was split 5.5 at 100,000, splits 0.5, ranges of encodings that move about as many. Other trees do
+//! not, either: of seven keys a node 15.8. No fan-out helps, as every split moves half a node: which is why the tree in service
+//! keeps labels beside its keys instead.
 
 use super::cipher::{Cipher, Form};
 use super::{Place, Stored, TRIES_MAX};
@@ -400,17 +404,25 @@ mod tests {
 
     #[test]
     fn an_insertion_rewrites_about_an_encoding_a_level_and_fewer_in_sequence() {
-        let mean = |values: &[u64]| {
+        // With the mean of all the one without the two in a hundred that rewrite most.
+        let means = |values: &[u64]| {
             let tree = open();
+            let (mut each, mut before) = (Vec::new(), 0);
             for value in bytes(values.iter().copied()) {
                 run(tree.encode(&value)).unwrap();
+                let rewritten = tree.store.kept().rewritten;
+                each.push(rewritten - before);
+                before = rewritten;
             }
-            let rewritten = tree.store.kept().rewritten;
-            rewritten as f64 / values.len() as f64
+            each.sort_unstable();
+            let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
+            (mean(&each), mean(&each[..each.len() * 98 / 100]))
         };
         let random: Vec<u64> = (0..10_000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let in_sequence: Vec<u64> = (0..10_000).collect();
-        let (random, in_sequence) = (mean(&random), mean(&in_sequence));
+        let ((random, most), (in_sequence, _)) = (means(&random), means(&in_sequence));
+        // The paper's figure 12.
+        assert!((2.0..=4.0).contains(&most), "{most}");
         // A random tree of 10,000 keys has about nine levels.
         assert!((4.0..=12.0).contains(&random), "{random}");
         assert!((2.0..=4.0).contains(&in_sequence), "{in_sequence}");

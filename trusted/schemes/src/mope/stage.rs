@@ -124,7 +124,7 @@ impl<S: TreeStore> Tree<S> {
         let (mut again, mut most) = (None, MOVED_MAX);
         // Room is made for each value at most.
         for _ in 0..TRIES_MAX + sorted.count {
-            let mut work = Work::start(self, again.take()).await?;
+            let mut work = Work::start(self, again.take()).await?.for_change();
             match work.staged(&sorted, &amounts, insert.len(), most).await {
                 Ok((change, after, stored, rewritten)) => {
                     self.shared.expect(after.as_ref().map(|after| after.head));

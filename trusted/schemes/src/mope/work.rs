@@ -78,6 +78,8 @@ pub(super) struct Work<'t, S> {
     spare: HashMap<Node, Blob>,
     /// The next node's number.
     pub(super) next: Node,
+    /// What it leads to is applied at this version or not at all: leaves may be of a while ago.
+    changes: bool,
 }
 
 /// The path of a child.
@@ -113,7 +115,20 @@ impl<'t, S: TreeStore> Work<'t, S> {
             None => tree.ask(again.unwrap_or_default()).await?,
         };
         let (inners, leaves) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { tree, head, height: 0, inners, leaves, spare, next: head.next })
+        Ok(Self { tree, head, height: 0, inners, leaves, spare, next: head.next, changes: false })
+    }
+
+    /// It is for a change.
+    pub(super) fn for_change(mut self) -> Self {
+        self.changes = true;
+        self
+    }
+
+    /// A leaf that the store has kept, if it is the one that its parent says.
+    fn recent(&self, wanted: &Wanted) -> Option<Blob> {
+        let tags = self.tree.tags.as_ref().filter(|_| self.changes && wanted.level == 0)?;
+        let bytes = self.tree.store.recent(wanted.node)?;
+        tags.open(bytes.as_slice(), &wanted.tag).map(|_| bytes)
     }
 
     /// What was read, for another try.
@@ -273,6 +288,8 @@ impl<'t, S: TreeStore> Work<'t, S> {
             if let Some(inner) = cached {
                 self.place_inner(wanted, inner)?;
             } else if let Some(bytes) = self.spare.remove(&wanted.node) {
+                self.accept(wanted, &bytes)?;
+            } else if let Some(bytes) = self.recent(&wanted) {
                 self.accept(wanted, &bytes)?;
             } else {
                 missing.push(wanted);

@@ -1,0 +1,141 @@
+//! A collection: its keys, counters and documents.
+
+use crate::documents::Documents;
+use crate::keys::EntryKeys;
+use crate::table::{SlotId, Table};
+use arras_keys::Key;
+use arras_primitives::Block;
+use arras_primitives::prg::Prg;
+use arras_primitives::uniform::shuffle;
+use arras_protocol::iee::{BATCH_MAX, put_bytes};
+use arras_schemes::bisen::message::{Opened, Refused, Settings};
+use arras_schemes::bisen::update::{Operation, Pair, Update};
+use arras_schemes::bisen::{KeywordHash, Salt};
+
+/// Most entries of a collection, so that counters of 32 bits hold.
+const ENTRIES_MAX: u64 = u32::MAX as u64;
+
+/// A collection.
+pub(crate) struct Collection {
+    pub(crate) name: String,
+    pub(crate) settings: Settings,
+    pub(crate) salt: Salt,
+    pub(crate) keys: EntryKeys,
+    pub(crate) table: Table,
+    pub(crate) documents: Documents,
+}
+
+/// An update whose entries are ready to be stored.
+pub(crate) struct Staged {
+    touched: Vec<SlotId>,
+    targets: Vec<u32>,
+    /// Puts of [`BATCH_MAX`] entries each.
+    pub(crate) puts: Vec<Vec<u8>>,
+}
+
+/// What is sealed: operation and document number, metadata.
+pub(crate) fn payload(operation: Operation, number: u32, metadata: &[u8; 12]) -> Block {
+    let mut block = [0; 16];
+    let head = u32::from(operation.code()) << 30 | number;
+    block[..4].copy_from_slice(&head.to_le_bytes());
+    block[4..].copy_from_slice(metadata);
+    block
+}
+
+/// Entries as they are put, in a random order.
+pub(crate) fn puts(
+    keys: &EntryKeys,
+    places: Vec<Block>,
+    mut blocks: Vec<Block>,
+    prg: &mut Prg,
+) -> Vec<Vec<u8>> {
+    let mut labels = places;
+    keys.labels(&mut labels);
+    let mut tags = vec![[0; 16]; labels.len()];
+    keys.seal(&labels, &mut blocks, &mut tags);
+    let mut order: Vec<u32> = (0..labels.len() as u32).collect();
+    shuffle(&mut order, prg);
+    let batch = |order: &[u32]| {
+        let mut put = Vec::with_capacity(put_bytes(order.len()));
+        for at in order.iter().map(|at| *at as usize) {
+            put.extend_from_slice(&labels[at]);
+            put.extend_from_slice(&blocks[at]);
+            put.extend_from_slice(&tags[at]);
+        }
+        put
+    };
+    order.chunks(BATCH_MAX).map(batch).collect()
+}
+
+impl Collection {
+    pub(crate) fn new(root: &Key, number: u32, name: String, settings: Settings, salt: Salt) -> Self {
+        let documents = Documents::new(usize::from(settings.fields));
+        let (keys, table) = (EntryKeys::derive(root, number), Table::new());
+        Self { name, settings, salt, keys, table, documents }
+    }
+
+    pub(crate) fn opened(&self, number: u32) -> Opened {
+        Opened {
+            collection: number,
+            salt: self.salt,
+            settings: self.settings.clone(),
+            documents: self.documents.published_count() as u64,
+            entries: self.table.entries(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes() + self.documents.bytes()
+    }
+
+    pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
+        let mut stem = [keyword.0];
+        self.keys.stems(&mut stem);
+        stem[0]
+    }
+
+    fn stems(&self, update: &Update) -> Vec<Block> {
+        let mut stems: Vec<Block> = update.pairs().map(|pair| pair.keyword.0).collect();
+        self.keys.stems(&mut stems);
+        stems
+    }
+
+    /// Whether an update can be carried out, and by how many bytes the collection grows with it.
+    pub(crate) fn admit(&self, update: &Update) -> Result<usize, Refused> {
+        let (_, new) = self.documents.targets(update)?;
+        if self.table.entries() + update.pair_count() as u64 > ENTRIES_MAX {
+            return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
+        }
+        Ok(self.table.growth_for(&self.stems(update)) + self.documents.growth_for(new))
+    }
+
+    /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.
+    pub(crate) fn stage(&mut self, update: &Update, prg: &mut Prg) -> Result<Staged, Refused> {
+        let (targets, _) = self.documents.targets(update)?;
+        let stems = self.stems(update);
+        self.table.reserve(&stems);
+        let mut touched = Vec::new();
+        let mut places = Vec::with_capacity(stems.len());
+        let mut blocks = Vec::with_capacity(stems.len());
+        for (stem, pair) in stems.iter().zip(update.pairs()) {
+            let Some(id) = self.table.enter(stem) else { continue };
+            let slot = self.table.slot(id);
+            if slot.pending == 0 {
+                touched.push(id);
+            }
+            places.push(EntryKeys::place(stem, slot.epoch, slot.count + slot.pending));
+            slot.pending += 1;
+            let Pair { operation, slot, metadata, .. } = pair;
+            let number = targets.get(slot as usize).copied().unwrap_or_default();
+            blocks.push(payload(operation, number, &metadata.0));
+        }
+        let puts = puts(&self.keys, places, blocks, prg);
+        Ok(Staged { touched, targets, puts })
+    }
+
+    /// From now on searches see it.
+    pub(crate) fn publish(&mut self, update: &Update, staged: &Staged) {
+        self.table.publish(&staged.touched);
+        self.documents.apply(update, &staged.targets);
+    }
+}

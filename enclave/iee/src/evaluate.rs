@@ -1,0 +1,189 @@
+//! A search's formula and filters, once all entries are there.
+
+use crate::bitmap::Bitmap;
+use crate::documents::Documents;
+use crate::fetch::Fetch;
+use crate::policy::sees;
+use arras_schemes::bisen::message::{Groups, Refused};
+use arras_schemes::bisen::query::{Filter, Search, Step};
+use arras_schemes::bisen::update::Operation;
+
+/// What a search is evaluated on.
+pub(crate) struct Ground<'a> {
+    pub(crate) search: &'a Search,
+    pub(crate) fetch: &'a Fetch,
+    pub(crate) documents: &'a Documents,
+    /// The documents that were published when the search began.
+    pub(crate) snapshot: &'a Bitmap,
+    /// Numbers at that time.
+    pub(crate) bound: usize,
+    pub(crate) groups: &'a Groups,
+    /// Bytes that one step may take and let go.
+    pub(crate) scratch: usize,
+}
+
+/// A formula half evaluated.
+#[derive(Default)]
+pub(crate) struct Evaluation {
+    step: usize,
+    waiting: Vec<Bitmap>,
+    /// Of keywords that were looked at: in how many published documents they occur.
+    pub(crate) frequencies: Vec<Option<u32>>,
+}
+
+impl Evaluation {
+    pub(crate) fn new(keywords: usize) -> Self {
+        Self { step: 0, waiting: Vec::new(), frequencies: vec![None; keywords] }
+    }
+
+    /// One step; the result after the last.
+    pub(crate) fn step(&mut self, ground: &Ground<'_>) -> Result<Option<Bitmap>, Refused> {
+        let Some(step) = ground.search.formula.get(self.step) else {
+            return Ok(Some(self.waiting.pop().unwrap_or_default()));
+        };
+        self.step += 1;
+        match step {
+            Step::Keyword(keyword) => {
+                let set = self.keyword(ground, usize::from(*keyword));
+                self.waiting.push(set);
+            }
+            Step::Phrase(words) => {
+                let set = self.phrase(ground, words)?;
+                self.waiting.push(set);
+            }
+            Step::All => self.waiting.push(ground.snapshot.clone()),
+            Step::Not => {
+                if let Some(set) = self.waiting.last_mut() {
+                    set.complement();
+                    set.and(ground.snapshot);
+                }
+            }
+            Step::And | Step::Or => {
+                if let (Some(second), Some(first)) = (self.waiting.pop(), self.waiting.last_mut()) {
+                    if *step == Step::And { first.and(&second) } else { first.or(&second) }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The documents in which a keyword occurs: the last operation of each decides.
+    fn keyword(&mut self, ground: &Ground<'_>, keyword: usize) -> Bitmap {
+        let mut set = Bitmap::empty(ground.bound);
+        for (operation, number) in ground.fetch.oldest_first(keyword) {
+            match operation {
+                Operation::Add => set.insert(number),
+                Operation::Continue => {}
+                Operation::Delete => set.remove(number),
+            }
+        }
+        if let Some(frequency) = self.frequencies.get_mut(keyword) {
+            *frequency = Some(set.count_common(ground.snapshot));
+        }
+        set
+    }
+
+    /// The documents in which words stand at these distances.
+    fn phrase(&mut self, ground: &Ground<'_>, words: &[(u16, u16)]) -> Result<Bitmap, Refused> {
+        let mut candidates = ground.snapshot.clone();
+        for (keyword, _) in words {
+            candidates.and(&self.keyword(ground, usize::from(*keyword)));
+        }
+        let mut starts: Option<Vec<u64>> = None;
+        for (keyword, distance) in words {
+            let mut places = positions(ground, usize::from(*keyword), *distance, &candidates)?;
+            places.sort_unstable();
+            starts = Some(match starts {
+                None => places,
+                Some(starts) => common(&starts, &places),
+            });
+        }
+        let mut set = Bitmap::empty(ground.bound);
+        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as u32));
+        Ok(set)
+    }
+}
+
+/// Where a phrase would begin whose word at this distance is this keyword: number of the document and position, in one number.
+fn positions(
+    ground: &Ground<'_>,
+    keyword: usize,
+    distance: u16,
+    candidates: &Bitmap,
+) -> Result<Vec<u64>, Refused> {
+    // Two such lists are there at once, and may have doubled.
+    let most = ground.scratch / (4 * size_of::<u64>());
+    let (mut places, mut closed) = (Vec::new(), Bitmap::empty(ground.bound));
+    for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
+        if !candidates.has(number) || closed.has(number) {
+            continue;
+        }
+        let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
+        places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
+        if operation != Operation::Continue {
+            closed.insert(number);
+        }
+        if places.len() > most {
+            let needed = places.len() as u64 * 64;
+            return Err(Refused::Memory { needed, budget: ground.scratch as u64 });
+        }
+    }
+    Ok(places)
+}
+
+/// What is in both of two ascending lists.
+fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
+    let mut rest = other.iter().copied().peekable();
+    let within = |place: &u64| {
+        while rest.next_if(|next| next < place).is_some() {}
+        rest.peek() == Some(place)
+    };
+    one.iter().copied().filter(within).collect()
+}
+
+/// What is left of a formula's result: published then and now, visible to the client, and as the filters say.
+pub(crate) fn filter(ground: &Ground<'_>, found: &mut Bitmap) {
+    let documents = ground.documents;
+    found.and(ground.snapshot);
+    found.and(documents.published());
+    if *ground.groups != Groups::All {
+        found.retain(|number| sees(ground.groups, documents.group(number)));
+    }
+    for filter in &ground.search.filters {
+        match filter {
+            Filter::Frequency { keyword, at_least } => {
+                found.and(&frequent(ground, usize::from(*keyword), *at_least));
+            }
+            Filter::Equals { field, value } => {
+                found.retain(|number| documents.field(number, *field) == *value);
+            }
+            Filter::Range { field, from, until } => {
+                found.retain(|number| (*from..=*until).contains(&documents.field(number, *field)));
+            }
+            Filter::Visibility(group) => found.retain(|number| documents.group(number) == *group),
+            Filter::Length(least) => found.retain(|number| documents.length(number) >= *least),
+        }
+    }
+}
+
+/// The documents in which a keyword occurs at least so often.
+fn frequent(ground: &Ground<'_>, keyword: usize, at_least: u32) -> Bitmap {
+    let (mut set, mut closed) = (Bitmap::empty(ground.bound), Bitmap::empty(ground.bound));
+    if at_least == 0 {
+        return ground.snapshot.clone();
+    }
+    for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
+        match operation {
+            Operation::Add => {
+                if closed.enter(number) && metadata.frequency() >= at_least {
+                    set.insert(number);
+                }
+            }
+            Operation::Continue => {}
+            Operation::Delete => {
+                closed.enter(number);
+            }
+        }
+    }
+    set
+}

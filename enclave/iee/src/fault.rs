@@ -1,0 +1,37 @@
+//! What ends the enclave: a host that breaks the interface, or a state that is not the newest.
+
+/// Why the enclave goes no further. A fault is an attack or a loss of data; entries that a storage altered are the search's
+/// error ([`arras_schemes::bisen::message::Tampering`]) and no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A message that does not decode, or is longer than its bound.
+    #[error("the host sent what is not a message")]
+    Malformed,
+    /// An answer to nothing that was asked, a second answer, or one of another kind.
+    #[error("the host answered what was not asked, or twice, or something else")]
+    Unasked,
+    /// A message that has no place here: a second launch, a connection that is open or is not.
+    #[error("the host sent a message out of turn")]
+    OutOfTurn,
+    /// The memory that the host gives is too little to work with.
+    #[error("the enclave was given too little memory")]
+    Memory,
+    /// A piece of sealed state does not open: altered, of another enclave, or in another's place.
+    #[error("the sealed state was altered, or is not this enclave's")]
+    StateAltered,
+    /// The log ends before the monotonic counter's value: an old state.
+    #[error("the sealed state was set back: the newest records are missing")]
+    StateSetBack,
+    /// The log goes further than the monotonic counter can have followed.
+    #[error("the monotonic counter was set back, or is not this enclave's")]
+    CounterSetBack,
+    /// The counter has another value than it was raised to: another enclave uses it.
+    #[error("the monotonic counter is not where it was raised to: another enclave runs on this state")]
+    Forked,
+    /// The launch names another administrator than the first one did.
+    #[error("the launch names another administrator than the first one")]
+    Administrator,
+    /// The enclave has ended before.
+    #[error("the enclave has ended")]
+    Ended,
+}

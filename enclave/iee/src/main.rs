@@ -1,0 +1,111 @@
+//! The enclave as a process: frames of [`arras_protocol::iee`] on standard input and output, and nothing else.
+//!
+//! Its sealing key is in a file, which it makes if there is none: a processor with enclaves would derive it from the measurement. So this
+//! form protects against nobody who can read that file or this process's memory; it separates the code, not the machine. Its host
+//! need not be able to read either.
+#![forbid(unsafe_code)]
+
+use arras_iee::{Channels, Fault, Iee};
+use arras_keys::Key;
+use arras_protocol::codec::encode;
+use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What allows channels without protection.
+const PLAIN: &str = "--plain-channels";
+
+/// What comes before the name of the file with the sealing key.
+const SEALING: &str = "--sealing-key";
+
+/// The key in a file that only its owner may read; a new one if there is no file.
+fn sealing_key(path: &Path) -> io::Result<Key> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let key = Key::generate();
+            file.write_all(key.expose())?;
+            file.sync_all()?;
+            Ok(key)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut file = File::open(path)?;
+            if file.metadata()?.permissions().mode() & 0o077 != 0 {
+                return Err(io::Error::other("others than its owner may read it"));
+            }
+            let mut material = [0; Key::BYTES];
+            file.read_exact(&mut material)?;
+            Ok(Key::take_from(&mut material))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn frame(input: &mut impl Read, body: &mut Vec<u8>) -> io::Result<bool> {
+    let mut length = [0; 4];
+    // Between two frames the host may end the enclave.
+    if input.read(&mut length[..1])? == 0 {
+        return Ok(false);
+    }
+    input.read_exact(&mut length[1..])?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(io::Error::other(Fault::Malformed));
+    }
+    body.resize(length, 0);
+    input.read_exact(body)?;
+    Ok(true)
+}
+
+fn send(output: &mut impl Write, message: &Outgoing) -> io::Result<()> {
+    let body = encode(message);
+    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    output.write_all(&length.to_le_bytes())?;
+    output.write_all(&body)
+}
+
+fn run(sealing: &Path) -> io::Result<()> {
+    let key = sealing_key(sealing);
+    let key = key.map_err(|error| io::Error::other(format!("{}: {error}", sealing.display())))?;
+    let mut input = BufReader::with_capacity(1 << 20, io::stdin().lock());
+    let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    let mut iee = Iee::new(key, Channels::Plain);
+    let mut body = Vec::new();
+    while frame(&mut input, &mut body)? {
+        let incoming = Incoming::decode(&body).map_err(|_| io::Error::other(Fault::Malformed))?;
+        for message in iee.receive(incoming).map_err(io::Error::other)? {
+            send(&mut output, &message)?;
+        }
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let [plain, sealing, path] = &arguments[..] else { return refused() };
+    if plain != PLAIN || sealing != SEALING {
+        return refused();
+    }
+    eprintln!(
+        "Warning: channels to clients are plain, and the sealing key is a file: nothing is protected from this machine."
+    );
+    match run(Path::new(path)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("The enclave ends: {error}.");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn refused() -> ExitCode {
+    eprintln!(
+        "This enclave has no attested channel yet: {PLAIN} {SEALING} FILE takes clients without protection, for tests."
+    );
+    ExitCode::FAILURE
+}

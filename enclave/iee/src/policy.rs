@@ -1,0 +1,70 @@
+//! Who may do what.
+
+use arras_schemes::bisen::message::{Groups, Refused, Rights, Setting};
+use arras_schemes::bisen::query::{Filter, Ranking, Search};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most rights that are given.
+const GRANTS_MAX: usize = 4096;
+
+/// Rights by identity and collection. Who is not named has none.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Policy {
+    /// Who may do everything: said at the first launch, and the same for ever.
+    pub(crate) administrator: String,
+    grants: BTreeMap<String, BTreeMap<String, Rights>>,
+}
+
+/// What the administrator may do.
+fn all_rights() -> Rights {
+    Rights { search: true, update: true, rank: true, fields: u8::MAX, groups: Groups::All }
+}
+
+impl Policy {
+    pub(crate) fn has_room(&self) -> Result<(), Refused> {
+        let grants: usize = self.grants.values().map(BTreeMap::len).sum();
+        if grants < GRANTS_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    }
+
+    pub(crate) fn grant(&mut self, identity: &str, collection: &str, rights: &Rights) {
+        self.grants.entry(identity.into()).or_default().insert(collection.into(), rights.clone());
+    }
+
+    pub(crate) fn revoke(&mut self, identity: &str) {
+        self.grants.remove(identity);
+    }
+
+    /// The rights of somebody; refused like a collection that is not there.
+    pub(crate) fn rights(&self, identity: &str, collection: &str) -> Result<Rights, Refused> {
+        if identity == self.administrator {
+            return Ok(all_rights());
+        }
+        let rights = self.grants.get(identity).and_then(|grants| grants.get(collection));
+        rights.cloned().ok_or(Refused::NotAllowed)
+    }
+}
+
+/// Whether rights cover a search.
+pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
+    let ranked = match search.ranking {
+        Ranking::None => false,
+        Ranking::TfIdf | Ranking::Bm25 => true,
+    };
+    let allowed = |filter: &Filter| match filter {
+        Filter::Frequency { .. } | Filter::Length(_) => rights.rank,
+        Filter::Equals { field, .. } | Filter::Range { field, .. } => {
+            rights.fields.checked_shr(u32::from(*field)).is_some_and(|bits| bits & 1 == 1)
+        }
+        Filter::Visibility(_) => true,
+    };
+    rights.search && (rights.rank || !ranked) && search.filters.iter().all(allowed)
+}
+
+/// Whether documents of a group may be seen.
+pub(crate) fn sees(groups: &Groups, group: u32) -> bool {
+    match groups {
+        Groups::All => true,
+        Groups::Only(groups) => group == 0 || groups.contains(&group),
+    }
+}

@@ -1,0 +1,451 @@
+//! The state machine: who is connected, what was asked of the host, what is under way.
+
+use crate::boot::Boot;
+use crate::budget::Budget;
+use crate::channel::{Channel, Channels, Said};
+use crate::fault::Fault;
+use crate::journal::Journal;
+use crate::lane::Lane;
+use crate::policy::may_search;
+use crate::results::Results;
+use crate::search::{Planned, Progress, Task};
+use crate::state::State;
+use crate::{checkpoint, results};
+use arras_keys::Key;
+use arras_primitives::prg::Prg;
+use arras_protocol::Blob;
+use arras_protocol::iee::{AskId, CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// Least memory that the enclave works with.
+const MEMORY_MIN: u64 = 16 << 20;
+
+/// Most connections.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// Most bytes of messages that wait for the state to be loaded.
+const HELD_BYTES_MAX: usize = 8 << 20;
+
+/// A request: whose, and under which number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) connection: ConnectionId,
+    pub(crate) number: u64,
+}
+
+struct Connection {
+    channel: Channel,
+    identity: Option<String>,
+    /// Requests that are not answered.
+    under_way: usize,
+}
+
+/// What an answer of the host is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Entries of a search.
+    Search(u64),
+    /// Entries of a compaction's round.
+    Round,
+    /// Entries or state were stored for the change under way.
+    Stored,
+    /// The counter was raised to this.
+    Raised(u64),
+    /// What is no longer needed was removed.
+    Removed,
+    /// A piece of state, or the counter, for the start.
+    Boot,
+}
+
+/// The enclave.
+pub struct Iee {
+    pub(crate) root: Key,
+    channels: Channels,
+    pub(crate) prg: Prg,
+    pub(crate) budget: Budget,
+    pub(crate) state: State,
+    pub(crate) journal: Journal,
+    pub(crate) sealer: checkpoint::Sealer,
+    pub(crate) lane: Lane,
+    pub(crate) results: Results,
+    /// Under numbers that rise.
+    pub(crate) searches: BTreeMap<u64, Task>,
+    pub(crate) next_search: u64,
+    /// Searches that can work on.
+    ready: VecDeque<u64>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    asks: HashMap<AskId, Waiting>,
+    next_ask: u64,
+    pub(crate) boot: Boot,
+    /// What came before the state was loaded.
+    held: Vec<Incoming>,
+    held_bytes: usize,
+    again: bool,
+    ended: bool,
+    out: Vec<Outgoing>,
+}
+
+impl std::fmt::Debug for Iee {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Iee(..)")
+    }
+}
+
+impl Iee {
+    /// An enclave that waits for its launch. `root` is its own: what another one sealed it cannot open.
+    #[must_use]
+    pub fn new(root: Key, channels: Channels) -> Self {
+        Self {
+            journal: Journal::new(&root),
+            sealer: checkpoint::Sealer::new(&root),
+            prg: Prg::new(Key::generate().expose_16()),
+            root,
+            channels,
+            budget: Budget::new(0),
+            state: State::default(),
+            lane: Lane::default(),
+            results: Results::default(),
+            searches: BTreeMap::new(),
+            next_search: 0,
+            ready: VecDeque::new(),
+            connections: BTreeMap::new(),
+            asks: HashMap::new(),
+            next_ask: 0,
+            boot: Boot::Unlaunched,
+            held: Vec::new(),
+            held_bytes: 0,
+            again: false,
+            ended: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes a message of the host; what is to be sent to it, in this order.
+    ///
+    /// # Errors
+    /// [`Fault`]: the enclave has ended.
+    pub fn receive(&mut self, incoming: Incoming) -> Result<Vec<Outgoing>, Fault> {
+        if self.ended {
+            return Err(Fault::Ended);
+        }
+        let taken = self.take(incoming);
+        self.ended = taken.is_err();
+        taken?;
+        if !self.again && !self.ready.is_empty() {
+            self.again = true;
+            self.out.push(Outgoing::Again);
+        }
+        Ok(std::mem::take(&mut self.out))
+    }
+
+    fn take(&mut self, incoming: Incoming) -> Result<(), Fault> {
+        match incoming {
+            Incoming::Launch { memory_bytes, administrator } => {
+                if memory_bytes < MEMORY_MIN {
+                    return Err(Fault::Memory);
+                }
+                self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
+                self.begin_boot(administrator)
+            }
+            Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
+                if !self.boot.is_over() =>
+            {
+                self.held_bytes += match &incoming {
+                    Incoming::FromClient { bytes, .. } => bytes.len(),
+                    _ => 64,
+                };
+                self.held.push(incoming);
+                if self.held_bytes > HELD_BYTES_MAX { Err(Fault::OutOfTurn) } else { Ok(()) }
+            }
+            Incoming::Connected(connection) => self.connected(connection),
+            Incoming::FromClient { connection, bytes } => {
+                self.heard(connection, bytes.as_slice());
+                Ok(())
+            }
+            Incoming::Disconnected(connection) => {
+                self.forget(connection);
+                Ok(())
+            }
+            Incoming::Entries { ask, entries } => self.entries(ask, entries.as_slice()),
+            Incoming::Done(ask) => match self.asks.remove(&ask) {
+                Some(Waiting::Stored) => self.stored(),
+                Some(Waiting::Removed) => {
+                    self.removed(ask);
+                    Ok(())
+                }
+                _ => Err(Fault::Unasked),
+            },
+            Incoming::Loaded { ask, state } => match self.asks.remove(&ask) {
+                Some(Waiting::Boot) => self.loaded(state.as_ref().map(Blob::as_slice)),
+                _ => Err(Fault::Unasked),
+            },
+            Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
+                Some(Waiting::Boot) => self.counter_read(value),
+                Some(Waiting::Raised(to)) if value == to => self.raised(),
+                Some(Waiting::Raised(_)) => Err(Fault::Forked),
+                _ => Err(Fault::Unasked),
+            },
+            // Nothing here depends on it yet: certificates will.
+            Incoming::Time(_) => Ok(()),
+            Incoming::Again => {
+                if !std::mem::take(&mut self.again) {
+                    return Err(Fault::Unasked);
+                }
+                self.piece();
+                Ok(())
+            }
+        }
+    }
+
+    /// Clients are answered from now on.
+    pub(crate) fn ready(&mut self) -> Result<(), Fault> {
+        self.out.push(Outgoing::Ready);
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held).into_iter().try_for_each(|held| self.take(held))
+    }
+
+    /// Asks the host for something.
+    pub(crate) fn ask(&mut self, waiting: Waiting, question: impl FnOnce(AskId) -> Outgoing) -> AskId {
+        let ask = self.next_ask();
+        self.next_ask += 1;
+        self.asks.insert(ask, waiting);
+        self.out.push(question(ask));
+        ask
+    }
+
+    pub(crate) fn next_ask(&self) -> AskId {
+        AskId(self.next_ask)
+    }
+
+    fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.out.push(Outgoing::Close(connection));
+            return Ok(());
+        }
+        let peer = Connection { channel: Channel::open(self.channels), identity: None, under_way: 0 };
+        match self.connections.insert(connection, peer) {
+            None => Ok(()),
+            Some(_) => Err(Fault::OutOfTurn),
+        }
+    }
+
+    fn heard(&mut self, connection: ConnectionId, bytes: &[u8]) {
+        // One that was closed may have said more before it heard of it.
+        let Some(peer) = self.connections.get_mut(&connection) else { return };
+        let said = match peer.channel.receive(bytes) {
+            Ok(Said::Identity(identity)) => {
+                peer.identity = Some(identity);
+                return;
+            }
+            Ok(Said::Message(message)) => Ask::decode(&message).ok(),
+            Err(_) => None,
+        };
+        let Some(Ask { number, request }) = said.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
+            return self.close(connection);
+        };
+        peer.under_way += 1;
+        let identity = peer.identity.clone().unwrap_or_default();
+        let client = Client { connection, number };
+        match self.request(client, &identity, request) {
+            Ok(Some(reply)) => self.answer(client, reply),
+            Ok(None) => {}
+            Err(refused) => self.answer(client, Reply::Refused(refused)),
+        }
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        self.out.push(Outgoing::Close(connection));
+        self.forget(connection);
+    }
+
+    /// Lets go of all that a connection had; changes that are under way go on without an answer.
+    fn forget(&mut self, connection: ConnectionId) {
+        self.connections.remove(&connection);
+        let freed = self.results.close_all_of(connection);
+        self.budget.release(freed);
+        let gone = self.searches.extract_if(.., |_, task| task.client.connection == connection);
+        let freed: usize = gone.map(|(_, task)| task.reserved).sum();
+        self.budget.release(freed);
+        self.remove_next();
+    }
+
+    /// Ends connections of somebody who has lost all rights.
+    pub(crate) fn dismiss(&mut self, identity: &str) {
+        let of = |peer: &Connection| peer.identity.as_deref() == Some(identity);
+        let theirs: Vec<ConnectionId> =
+            self.connections.iter().filter(|(_, peer)| of(peer)).map(|(connection, _)| *connection).collect();
+        theirs.into_iter().for_each(|connection| self.close(connection));
+    }
+
+    pub(crate) fn answer(&mut self, client: Client, reply: Reply) {
+        let Some(peer) = self.connections.get_mut(&client.connection) else { return };
+        peer.under_way = peer.under_way.saturating_sub(1);
+        let bytes = peer.channel.wrap(&Answer { number: client.number, reply }.encode());
+        self.out.push(Outgoing::ToClient { connection: client.connection, bytes: Blob(bytes) });
+    }
+
+    fn rights(&self, identity: &str, collection: u32) -> Result<Rights, Refused> {
+        let name = &self.state.collection(collection)?.name;
+        self.state.policy.rights(identity, name)
+    }
+
+    fn request(
+        &mut self,
+        client: Client,
+        identity: &str,
+        request: Request,
+    ) -> Result<Option<Reply>, Refused> {
+        request.check_bounds()?;
+        match request {
+            Request::Open { name } => {
+                self.state.policy.rights(identity, &name)?;
+                let number = self.state.named(&name).ok_or(Refused::NotAllowed)?;
+                Ok(Some(Reply::Opened(self.state.collection(number)?.opened(number))))
+            }
+            Request::Search(search) => {
+                let rights = self.rights(identity, search.collection)?;
+                if !may_search(&rights, &search) {
+                    return Err(Refused::NotAllowed);
+                }
+                let collection = self.state.collection(search.collection)?;
+                let planned = Planned::new(collection, search, rights.groups)?;
+                self.begin_search(client, planned)
+            }
+            Request::More { cursor } => {
+                let found = self.results.get(cursor, client.connection).ok_or(Refused::Cursor)?;
+                let (number, collection) = (found.collection, self.state.collection(found.collection)?);
+                self.rights(identity, number).map(drop)?;
+                let (page, freed) =
+                    self.results.more(cursor, &collection.documents).ok_or(Refused::Cursor)?;
+                self.budget.release(freed);
+                Ok(Some(Reply::Found(page)))
+            }
+            Request::Close { cursor } => {
+                if self.results.get(cursor, client.connection).is_some() {
+                    let freed = self.results.close(cursor);
+                    self.budget.release(freed);
+                }
+                Ok(Some(Reply::Done))
+            }
+            Request::Update(update) => {
+                if !self.rights(identity, update.collection)?.update {
+                    return Err(Refused::NotAllowed);
+                }
+                update.check().map_err(|_| Refused::Update)?;
+                self.queue_update(client, update)
+            }
+            Request::Compact { collection, from } => {
+                if !self.rights(identity, collection)?.update {
+                    return Err(Refused::NotAllowed);
+                }
+                self.queue_compaction(client, collection, from.unwrap_or(0))
+            }
+            Request::Create { .. } | Request::Grant { .. } | Request::Revoke { .. } => {
+                if identity != self.state.policy.administrator {
+                    return Err(Refused::NotAllowed);
+                }
+                self.queue_control(client, request)
+            }
+        }
+    }
+
+    /// Makes room, if need be by giving up results that nobody has taken for the longest time.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Refused> {
+        loop {
+            if self.budget.reserve(bytes) {
+                return Ok(());
+            }
+            match self.results.close_oldest() {
+                Some(freed) => self.budget.release(freed),
+                None => break,
+            }
+        }
+        // What others have under way comes back.
+        let lent: usize = self.searches.values().map(|task| task.reserved).sum();
+        let most = self.budget.free() + lent + self.lane.reserved();
+        if bytes <= most {
+            return Err(Refused::Busy);
+        }
+        Err(Refused::Memory { needed: bytes as u64, budget: most as u64 })
+    }
+
+    fn begin_search(&mut self, client: Client, planned: Planned) -> Result<Option<Reply>, Refused> {
+        self.make_room(planned.bytes)?;
+        let collection = self.state.collection(planned.collection())?;
+        let number = self.next_search;
+        self.next_search += 1;
+        self.searches.insert(number, Task::begin(planned, client, collection));
+        self.pump(number);
+        Ok(None)
+    }
+
+    /// Asks for what a search needs next.
+    fn pump(&mut self, number: u64) {
+        let Some(task) = self.searches.get_mut(&number) else { return };
+        if task.fetch.is_done() {
+            self.ready.push_back(number);
+            return;
+        }
+        let Ok(collection) = self.state.collection(task.search.collection) else { return };
+        loop {
+            let ask = AskId(self.next_ask);
+            let Some(labels) = task.fetch.next(&collection.keys, ask, &mut self.prg) else { return };
+            self.next_ask += 1;
+            self.asks.insert(ask, Waiting::Search(number));
+            self.out.push(Outgoing::Get { ask, labels: Blob(labels) });
+        }
+    }
+
+    fn entries(&mut self, ask: AskId, entries: &[u8]) -> Result<(), Fault> {
+        match self.asks.remove(&ask) {
+            Some(Waiting::Search(number)) => {
+                // Its client may be gone.
+                let Some(task) = self.searches.get_mut(&number) else { return Ok(()) };
+                let Ok(collection) = self.state.collection(task.search.collection) else { return Ok(()) };
+                match task.fetch.arrive(&collection.keys, ask, entries) {
+                    Ok(()) => self.pump(number),
+                    Err(tampering) => self.end_search(number, Reply::Refused(Refused::Storage(tampering))),
+                }
+                Ok(())
+            }
+            Some(Waiting::Round) => self.round_entries(ask, entries),
+            _ => Err(Fault::Unasked),
+        }
+    }
+
+    fn end_search(&mut self, number: u64, reply: Reply) {
+        if let Some(task) = self.searches.remove(&number) {
+            self.budget.release(task.reserved);
+            self.answer(task.client, reply);
+        }
+        self.remove_next();
+    }
+
+    /// One piece of the search whose turn it is.
+    fn piece(&mut self) {
+        let Some(number) = self.ready.pop_front() else { return };
+        let Some(task) = self.searches.get_mut(&number) else { return };
+        let Ok(collection) = self.state.collection(task.search.collection) else { return };
+        let cursor = match task.piece(collection, &mut self.budget) {
+            Ok(Progress::More) => return self.ready.push_back(number),
+            Ok(Progress::Found(cursor)) => cursor,
+            Err(refused) => return self.end_search(number, Reply::Refused(refused)),
+        };
+        let reply = self.keep(cursor);
+        self.end_search(number, reply);
+    }
+
+    /// The first page; the rest is kept for as long as there is room.
+    fn keep(&mut self, mut cursor: results::Cursor) -> Reply {
+        let bytes = cursor.bytes();
+        if let Err(refused) = self.make_room(bytes) {
+            return Reply::Refused(refused);
+        }
+        cursor.reserved = bytes;
+        let Ok(collection) = self.state.collection(cursor.collection) else { return Reply::Done };
+        let (page, freed) = self.results.begin(cursor, &collection.documents);
+        self.budget.release(freed);
+        Reply::Found(page)
+    }
+}

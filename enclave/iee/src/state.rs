@@ -1,0 +1,58 @@
+//! What the log's records change.
+
+use crate::collection::Collection;
+use crate::journal::Change;
+use crate::policy::Policy;
+use arras_keys::Key;
+use arras_schemes::bisen::message::Refused;
+
+/// Most collections.
+pub(crate) const COLLECTIONS_MAX: usize = 64;
+
+/// Everything that a restart must find again.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) collections: Vec<Collection>,
+    pub(crate) policy: Policy,
+    /// Epoch numbers that were used up.
+    pub(crate) epochs: u32,
+}
+
+impl State {
+    pub(crate) fn named(&self, name: &str) -> Option<u32> {
+        self.collections.iter().position(|collection| collection.name == name).map(|at| at as u32)
+    }
+
+    pub(crate) fn collection(&self, number: u32) -> Result<&Collection, Refused> {
+        self.collections.get(number as usize).ok_or(Refused::NotAllowed)
+    }
+
+    pub(crate) fn collection_mut(&mut self, number: u32) -> Result<&mut Collection, Refused> {
+        self.collections.get_mut(number as usize).ok_or(Refused::NotAllowed)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.collections.iter().map(Collection::bytes).sum()
+    }
+
+    /// Carries out a change that is no update: those are staged and published.
+    pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
+        match change {
+            Change::Start { administrator } => self.policy.administrator.clone_from(administrator),
+            Change::Update(_) => {}
+            Change::Create { name, settings, salt } => {
+                let number = self.collections.len() as u32;
+                let collection = Collection::new(root, number, name.clone(), settings.clone(), *salt);
+                self.collections.push(collection);
+            }
+            Change::Grant { identity, collection, rights } => self.policy.grant(identity, collection, rights),
+            Change::Revoke { identity } => self.policy.revoke(identity),
+            Change::Epoch => self.epochs += 1,
+            Change::Compacted { collection, epoch, keywords } => {
+                if let Ok(collection) = self.collection_mut(*collection) {
+                    keywords.iter().for_each(|(stem, count)| collection.table.set(stem, *count, *epoch));
+                }
+            }
+        }
+    }
+}

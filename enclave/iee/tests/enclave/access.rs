@@ -1,0 +1,258 @@
+//! Who may do what, and what misbehaving clients can do to others.
+
+use super::host::{ADMINISTRATOR, Disk, Host};
+use arras_iee::Fault;
+use arras_protocol::Blob;
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming};
+use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Settings};
+use arras_schemes::bisen::query::{Filter, MalformedWhy, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::{DocumentName, KeywordHash};
+use std::collections::BTreeSet;
+
+const WORD: KeywordHash = KeywordHash([9; 16]);
+
+/// A collection of documents of which each third is for group 0, 1 and 2.
+fn world(documents: u32) -> (Host, ConnectionId, u32) {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20);
+    host.run().unwrap();
+    let ada = host.connect(1, ADMINISTRATOR);
+    let collection = host.create(ada, "mail", 2).collection;
+    for first in (0..documents).step_by(1000) {
+        let mut update = Update::new(collection);
+        for number in first..documents.min(first + 1000) {
+            let mut name = [0; 16];
+            name[..4].copy_from_slice(&number.to_le_bytes());
+            let facts = Facts { length: 1, visibility: number % 3, fields: [i64::from(number), 0, 0, 0] };
+            let slot = update.document(DocumentAction::NewPublished, DocumentName(name), facts).unwrap();
+            update.occurrences(slot, WORD, &[0]).unwrap();
+        }
+        assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
+    }
+    (host, ada, collection)
+}
+
+fn search(collection: u32) -> Search {
+    Search { keywords: vec![WORD], formula: vec![Step::Keyword(0)], ..Search::new(collection) }
+}
+
+fn grant(host: &mut Host, ada: ConnectionId, rights: Rights) {
+    let request = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
+    assert_eq!(host.call(ada, request), Reply::Done);
+}
+
+fn rights() -> Rights {
+    Rights { search: true, update: false, rank: false, fields: 0b01, groups: Groups::Only(vec![2]) }
+}
+
+fn found(host: &mut Host, client: ConnectionId, search: Search) -> Result<BTreeSet<u32>, Refused> {
+    let pages = host.search(client, search)?;
+    let numbers = pages.iter().flat_map(|page| {
+        page.hits().map(|hit| u32::from_le_bytes(*hit.name.0.first_chunk().unwrap())).collect::<Vec<_>>()
+    });
+    Ok(numbers.collect())
+}
+
+#[test]
+fn rights_are_kept_to_and_survive_a_restart() {
+    let (mut host, ada, collection) = world(30);
+    let bob = host.connect(2, "bob");
+    let not_allowed = Reply::Refused(Refused::NotAllowed);
+    assert_eq!(host.call(bob, Request::Open { name: "mail".into() }), not_allowed);
+    assert_eq!(host.call(bob, Request::Open { name: "other".into() }), not_allowed);
+    assert_eq!(host.call(bob, Request::Search(search(collection))), not_allowed);
+    grant(&mut host, ada, rights());
+    for restarted in [false, true] {
+        if restarted {
+            host = Host::started(std::mem::take(&mut host.disk));
+            assert_eq!((host.connect(1, ADMINISTRATOR), host.connect(2, "bob")), (ada, bob));
+        }
+        let seen = found(&mut host, bob, search(collection)).unwrap();
+        assert_eq!(seen, (0..30).filter(|number| number % 3 != 1).collect());
+        // A negation shows no more.
+        let mut negated = search(collection);
+        negated.formula = vec![Step::All];
+        assert_eq!(found(&mut host, bob, negated).unwrap(), seen);
+        let mut ranged = search(collection);
+        ranged.filters = vec![Filter::Range { field: 0, from: 3, until: 8 }, Filter::Visibility(2)];
+        assert_eq!(found(&mut host, bob, ranged).unwrap(), BTreeSet::from([5, 8]));
+        let mut beyond = search(collection);
+        beyond.filters = vec![Filter::Equals { field: 1, value: 0 }];
+        assert_eq!(found(&mut host, bob, beyond), Err(Refused::NotAllowed));
+        let ranked = Search { ranking: Ranking::Bm25, ..search(collection) };
+        assert_eq!(found(&mut host, bob, ranked), Err(Refused::NotAllowed));
+        assert_eq!(host.call(bob, Request::Update(Update::new(collection))), not_allowed);
+        assert_eq!(host.call(bob, Request::Compact { collection, from: None }), not_allowed);
+        assert_eq!(host.call(bob, Request::Revoke { identity: ADMINISTRATOR.into() }), not_allowed);
+    }
+    assert_eq!(host.call(ada, Request::Revoke { identity: "bob".into() }), Reply::Done);
+    assert_eq!(host.closed, [bob]);
+    let bob = host.connect(3, "bob");
+    assert_eq!(host.call(bob, Request::Search(search(collection))), not_allowed);
+}
+
+#[test]
+fn what_clients_say_before_the_state_is_loaded_waits() {
+    let (mut host, ..) = world(3);
+    let mut second = Host::new(std::mem::take(&mut host.disk));
+    // The launch, and what follows it, before any answer.
+    let client = second.announce(1, ADMINISTRATOR);
+    let number = second.send(client, Request::Open { name: "mail".into() });
+    second.run().unwrap();
+    let Some(Reply::Opened(opened)) = second.answer(client, number) else { panic!() };
+    assert_eq!(opened.documents, 3);
+}
+
+#[test]
+fn the_host_cannot_make_somebody_else_the_administrator() {
+    let (mut host, ..) = world(3);
+    let mut second = Host::with_administrator(std::mem::take(&mut host.disk), "mallory");
+    assert_eq!(second.run(), Err(Fault::Administrator));
+    assert!(!second.is_ready);
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_named() {
+    let (mut host, ada, collection) = world(3);
+    let mut malformed = search(collection);
+    malformed.formula.push(Step::And);
+    match host.call(ada, Request::Search(malformed)) {
+        Reply::Refused(Refused::Formula(wrong)) => {
+            assert_eq!((wrong.step, wrong.why), (1, MalformedWhy::Operand));
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut unknown = search(collection);
+    unknown.filters = vec![Filter::Equals { field: 3, value: 0 }];
+    assert_eq!(host.call(ada, Request::Search(unknown)), Reply::Refused(Refused::Field(3)));
+    let mut update = Update::new(collection);
+    update.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();
+    update.document(DocumentAction::Existing, DocumentName([77; 16]), Facts::default()).unwrap();
+    assert_eq!(host.call(ada, Request::Update(update)), Reply::Refused(Refused::Document(1)));
+    let mut update = Update::new(collection);
+    let slot = update.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();
+    update.delete(slot, WORD).unwrap();
+    assert_eq!(host.call(ada, Request::Update(update)), Reply::Refused(Refused::Document(0)));
+    let settings = Settings { fields: 1, padding: Padding::None, profile: Blob::default() };
+    let other = Request::Create { name: "mail".into(), settings };
+    assert_eq!(host.call(ada, other), Reply::Refused(Refused::OtherSettings));
+    assert_eq!(host.call(ada, Request::More { cursor: 5 }), Reply::Refused(Refused::Cursor));
+}
+
+#[test]
+fn pages_are_their_client_s_alone_and_are_given_up_with_it() {
+    let (mut host, ada, collection) = world(10_000);
+    grant(&mut host, ada, Rights { groups: Groups::All, ..rights() });
+    let bob = host.connect(2, "bob");
+    let Reply::Found(page) = host.call(bob, Request::Search(search(collection))) else { panic!() };
+    let cursor = page.cursor();
+    assert!(cursor > 0);
+    let gone = Reply::Refused(Refused::Cursor);
+    assert_eq!(host.call(ada, Request::More { cursor }), gone);
+    assert_eq!(host.call(ada, Request::Close { cursor }), Reply::Done);
+    assert!(matches!(host.call(bob, Request::More { cursor }), Reply::Found(_)));
+    assert_eq!(host.call(bob, Request::Close { cursor }), Reply::Done);
+    assert_eq!(host.call(bob, Request::More { cursor }), gone);
+    assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 10_000);
+}
+
+#[test]
+fn results_that_nobody_takes_make_room_for_others() {
+    // 16 MiB, of which the results of each search take 80 KB.
+    let (mut host, ada, collection) = world(20_000);
+    let Reply::Found(first) = host.call(ada, Request::Search(search(collection))) else { panic!() };
+    for _ in 0..180 {
+        let reply = host.call(ada, Request::Search(search(collection)));
+        assert!(matches!(reply, Reply::Found(_)), "{reply:?}");
+    }
+    let reply = host.call(ada, Request::More { cursor: first.cursor() });
+    assert_eq!(reply, Reply::Refused(Refused::Cursor), "the oldest were given up");
+}
+
+#[test]
+fn a_client_that_breaks_the_rules_is_cut_off_and_others_go_on() {
+    let (mut host, ada, collection) = world(9);
+    let expected = found(&mut host, ada, search(collection)).unwrap();
+    let say = |connection, bytes: &[u8]| Incoming::FromClient { connection, bytes: Blob(bytes.to_vec()) };
+    // No greeting; bytes that are no message; a message that comes twice; too much at once.
+    let rude = host.connect(10, "rude");
+    host.say(say(rude, b"short"));
+    let greeted = host.connect(11, "rude");
+    host.say(say(greeted, &[0; 20]));
+    host.run().unwrap();
+    assert_eq!(host.closed, [rude, greeted]);
+    let eager = host.connect(12, ADMINISTRATOR);
+    for _ in 0..=CLIENT_REQUESTS_MAX {
+        host.send(eager, Request::Search(search(collection)));
+    }
+    host.run().unwrap();
+    assert_eq!(host.closed, [rude, greeted, eager]);
+    host.say(Incoming::Connected(ConnectionId(13)));
+    host.say(say(ConnectionId(13), b"hello"));
+    host.run().unwrap();
+    assert_eq!(host.closed.len(), 4);
+    assert_eq!(found(&mut host, ada, search(collection)).unwrap(), expected);
+}
+
+#[test]
+fn a_long_search_does_not_stop_a_short_one() {
+    let (mut host, ada, collection) = world(40_000);
+    let bob = host.connect(2, ADMINISTRATOR);
+    let long = host.send(ada, Request::Search(search(collection)));
+    let mut none = search(collection);
+    none.keywords = vec![KeywordHash([1; 16])];
+    let short = host.send(bob, Request::Search(none));
+    let order = std::cell::RefCell::new(Vec::new());
+    while host.step().unwrap() {
+        for (client, number) in [(ada, long), (bob, short)] {
+            if host.answer(client, number).is_some() {
+                order.borrow_mut().push(number);
+            }
+        }
+    }
+    assert_eq!(order.into_inner(), [short, long]);
+}
+
+#[test]
+fn a_long_evaluation_is_done_in_pieces_and_others_go_between() {
+    let (mut host, ada, collection) = world(70_000);
+    let bob = host.connect(2, ADMINISTRATOR);
+    let formula = [vec![Step::All], vec![Step::Not; 1000]].concat();
+    let long = host.send(ada, Request::Search(Search { formula, ..Search::new(collection) }));
+    // It is taken, and its first piece waits for its turn.
+    assert!(host.step().unwrap());
+    assert_eq!(host.answer(ada, long), None);
+    let short = host.send(bob, Request::Open { name: "mail".into() });
+    let mut answered = Vec::new();
+    while host.step().unwrap() {
+        for (client, number) in [(ada, long), (bob, short)] {
+            answered.extend(host.answer(client, number).map(|_| number));
+        }
+    }
+    assert_eq!(answered, [short, long]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_it_takes() {
+    let (mut host, ada, collection) = world(1000);
+    let mut refused = None;
+    for round in 0..400_u32 {
+        let mut update = Update::new(collection);
+        for number in 0..2000_u32 {
+            let mut name = [1; 16];
+            name[..8].copy_from_slice(&u64::from(round * 2000 + number).to_le_bytes());
+            update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
+        }
+        match host.call(ada, Request::Update(update)) {
+            Reply::Updated => {}
+            Reply::Refused(Refused::Memory { needed, budget }) => {
+                refused = Some((needed, budget));
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let (needed, budget) = refused.expect("16 MiB are full");
+    assert!(needed > budget);
+    assert!(found(&mut host, ada, search(collection)).unwrap().len() == 1000);
+}

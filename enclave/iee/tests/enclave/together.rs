@@ -1,0 +1,118 @@
+//! A search under way beside changes: it sees the moment at which it began, and nothing is removed under it.
+
+use super::host::{ADMINISTRATOR, Disk, Host};
+use arras_protocol::iee::{ConnectionId, Incoming};
+use arras_schemes::bisen::message::{Reply, Request};
+use arras_schemes::bisen::query::{Search, Step};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::{DocumentName, KeywordHash};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+const WORDS: [KeywordHash; 2] = [KeywordHash([1; 16]), KeywordHash([2; 16])];
+
+fn put(host: &mut Host, client: ConnectionId, documents: std::ops::Range<u8>, word: usize) {
+    let mut update = Update::new(0);
+    for number in documents {
+        let name = DocumentName([number; 16]);
+        let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
+        update.occurrences(slot, WORDS[word], &[0]).unwrap();
+    }
+    assert_eq!(host.call(client, Request::Update(update)), Reply::Updated);
+}
+
+fn retire(host: &mut Host, client: ConnectionId, number: u8) {
+    let mut update = Update::new(0);
+    update.document(DocumentAction::Retire, DocumentName([number; 16]), Facts::default()).unwrap();
+    assert_eq!(host.call(client, Request::Update(update)), Reply::Updated);
+}
+
+fn found(reply: &Reply) -> BTreeSet<u8> {
+    let Reply::Found(page) = reply else { panic!("{reply:?}") };
+    page.hits().map(|hit| hit.name.0[0]).collect()
+}
+
+/// Begins a search of which the answers are kept back until `released`.
+fn held(host: &mut Host, client: ConnectionId, formula: Vec<Step>) -> (u64, Rc<RefCell<Vec<Incoming>>>) {
+    let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    host.lie = Some(Box::new(move |incoming| match incoming {
+        Incoming::Entries { .. } => {
+            keep.borrow_mut().push(incoming);
+            Vec::new()
+        }
+        other => vec![other],
+    }));
+    let search = Search { keywords: WORDS.to_vec(), formula, ..Search::new(0) };
+    let number = host.send(client, Request::Search(search));
+    host.run().unwrap();
+    host.lie = None;
+    assert!(!kept.borrow().is_empty());
+    (number, kept)
+}
+
+fn release(
+    host: &mut Host,
+    client: ConnectionId,
+    (number, kept): (u64, Rc<RefCell<Vec<Incoming>>>),
+) -> BTreeSet<u8> {
+    kept.take().into_iter().for_each(|incoming| host.say(incoming));
+    host.run().unwrap();
+    found(&host.answer(client, number).expect("an answer"))
+}
+
+fn world() -> (Host, ConnectionId, ConnectionId) {
+    let mut host = Host::started(Disk::default());
+    let (ada, other) = (host.connect(1, ADMINISTRATOR), host.connect(2, ADMINISTRATOR));
+    host.create(ada, "mail", 0);
+    put(&mut host, ada, 0..10, 0);
+    put(&mut host, ada, 10..20, 1);
+    (host, ada, other)
+}
+
+#[test]
+fn what_comes_while_a_search_is_under_way_is_not_in_it_and_what_goes_is_gone() {
+    let (mut host, ada, other) = world();
+    // A document that comes with a word is not taken for one without it.
+    let without = held(&mut host, other, vec![Step::Keyword(0), Step::Not]);
+    put(&mut host, ada, 20..25, 0);
+    // Nor is one that now has another word.
+    put(&mut host, ada, 3..4, 1);
+    retire(&mut host, ada, 12);
+    let expected = (10..20).filter(|number| *number != 12).collect();
+    assert_eq!(release(&mut host, other, without), expected);
+    let with = held(&mut host, other, vec![Step::Keyword(0)]);
+    assert_eq!(
+        release(&mut host, other, with),
+        (0..25).filter(|number| *number != 3 && !(10..20).contains(number)).collect()
+    );
+}
+
+#[test]
+fn entries_stay_until_the_searches_that_want_them_have_ended() {
+    let (mut host, ada, other) = world();
+    (0..5).for_each(|number| retire(&mut host, ada, number));
+    let before = host.disk.entries.len();
+    let search = Search { keywords: WORDS.to_vec(), formula: vec![Step::Keyword(0)], ..Search::new(0) };
+    // Its question is asked, and answered from the storage only after the compaction.
+    let number = host.send(other, Request::Search(search));
+    let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    let mut first = true;
+    host.lie = Some(Box::new(move |incoming| match incoming {
+        Incoming::Entries { .. } if std::mem::take(&mut first) => {
+            keep.borrow_mut().push(incoming);
+            Vec::new()
+        }
+        other => vec![other],
+    }));
+    host.run().unwrap();
+    let compact = Request::Compact { collection: 0, from: None };
+    let reply = host.call(ada, compact);
+    assert_eq!(reply, Reply::Compacted { next: None, read: 20, saved: 5 });
+    let old_and_new = host.disk.entries.len();
+    assert_eq!(old_and_new, before + 15, "nothing is removed yet");
+    assert_eq!(release(&mut host, other, (number, kept)), (5..10).collect());
+    assert_eq!(host.disk.entries.len(), 15);
+}

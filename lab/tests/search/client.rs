@@ -1,0 +1,92 @@
+//! A client of a host: what a program would do, over TCP.
+
+use crate::process::PATIENCE;
+use arras_schemes::bisen::message::{Hit, Opened, Refused, Reply, Request, Settings};
+use arras_schemes::bisen::query::{Padding, Search, Step};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::{DocumentName, KeywordHash};
+use arras_search::link::Link;
+use arras_search::service::SearchService;
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub(crate) struct Client(Link<TcpStream>);
+
+impl Client {
+    pub(crate) fn connect(address: &str, identity: &str) -> Self {
+        Self(Link::plain(TcpStream::connect(address).unwrap(), identity).unwrap())
+    }
+
+    /// Asks until the enclave has time for it.
+    pub(crate) fn call(&mut self, request: Request) -> Reply {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.0.ask(request.clone()).unwrap() {
+                Reply::Refused(Refused::Busy) if Instant::now() < end => sleep(Duration::from_millis(20)),
+                reply => return reply,
+            }
+        }
+    }
+
+    pub(crate) fn create(&mut self, name: &str) -> Opened {
+        let settings = Settings { fields: 1, padding: Padding::None, profile: Vec::new().into() };
+        match self.call(Request::Create { name: name.into(), settings }) {
+            Reply::Opened(opened) => opened,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Adds documents: each by its number, with its words.
+    pub(crate) fn add(&mut self, into: &Opened, documents: &[(u64, &[&str])]) {
+        let mut update = Update::new(into.collection);
+        for (document, words) in documents {
+            let slot =
+                update.document(DocumentAction::NewPublished, name(*document), Facts::default()).unwrap();
+            for word in *words {
+                let keyword = KeywordHash::of(&into.salt, word.as_bytes());
+                update.occurrences(slot, keyword, &[0]).unwrap();
+            }
+        }
+        let reply = self.call(Request::Update(update));
+        assert!(matches!(reply, Reply::Updated), "{reply:?}");
+    }
+
+    /// The numbers of the documents that have all of these words.
+    pub(crate) fn search(&mut self, within: &Opened, words: &[&str]) -> Vec<u64> {
+        let request = all_of(within, words);
+        let mut hits: Vec<Hit> = Vec::new();
+        let mut reply = self.call(request);
+        loop {
+            let Reply::Found(page) = reply else { panic!("{reply:?}") };
+            hits.extend(page.hits());
+            if page.cursor() == 0 {
+                break;
+            }
+            reply = self.call(Request::More { cursor: page.cursor() });
+        }
+        let number = |hit: &Hit| u64::from_le_bytes(hit.name.0[..8].try_into().unwrap());
+        let mut found: Vec<u64> = hits.iter().map(number).collect();
+        found.sort_unstable();
+        found
+    }
+}
+
+/// A search for documents that have all of these words.
+pub(crate) fn all_of(within: &Opened, words: &[&str]) -> Request {
+    let mut search = Search::new(within.collection);
+    for (word, place) in words.iter().zip(0..) {
+        search.keywords.push(KeywordHash::of(&within.salt, word.as_bytes()));
+        search.formula.push(Step::Keyword(place));
+        if place > 0 {
+            search.formula.push(Step::And);
+        }
+    }
+    Request::Search(search)
+}
+
+pub(crate) fn name(document: u64) -> DocumentName {
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(&document.to_le_bytes());
+    DocumentName(name)
+}

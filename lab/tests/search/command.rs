@@ -1,0 +1,160 @@
+//! `arras-search` as a person runs it, with host and enclave as processes that it starts.
+
+use crate::process::{Ended, PATIENCE, command, executable, run};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// `arras-search` with arguments, on the store of a folder.
+fn search(folder: &Path, verb: &str, arguments: &[&str]) -> Command {
+    // It starts these.
+    executable("arras-host");
+    executable("arras-enclave");
+    let mut search = command("arras-search", "warn");
+    search.arg(verb).arg("--store").arg(folder.join("store")).args(arguments);
+    search
+}
+
+fn index(folder: &Path, arguments: &[&str]) -> Ended {
+    let texts = folder.join("texts");
+    run(search(folder, "index", &[&[texts.to_str().unwrap()], arguments].concat()))
+}
+
+/// What a query finds: the lines of its output as JSON.
+fn found(folder: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let ended = run(search(folder, "query", &[&["--json"], arguments].concat()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The names of the files that a query finds.
+fn names(folder: &Path, query: &str) -> Vec<String> {
+    let name = |line: &serde_json::Value| {
+        Path::new(line["path"].as_str().unwrap()).file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let mut names: Vec<String> = found(folder, &["--", query]).iter().map(name).collect();
+    names.sort();
+    names
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join("texts").join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_folder_and_a_mailbox_are_indexed_searched_and_kept_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "moby.txt", "Call me Ishmael.\nThe white whales swam by the ship.\n");
+    write(folder, "notes/captain.md", "The old captain and his ship: ship, ship.");
+    write(
+        folder,
+        "inbox",
+        "From a@b Mon\nFrom: Alice <alice@example.com>\nSubject: whale\n\nsee you\n\n\
+        From c@d Tue\nSubject: other\n\nnothing\n",
+    );
+    let first = index(folder, &[]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert!(
+        first.stderr.contains("4 documents put in") && first.stderr.contains("pairs/s"),
+        "{}",
+        first.stderr
+    );
+    assert_eq!(names(folder, "(whale OR ship) AND NOT captain"), ["inbox", "moby.txt"]);
+    assert_eq!(names(folder, "\"white whale\""), ["moby.txt"]);
+    assert_eq!(names(folder, "from:alice type:mail"), ["inbox"]);
+    assert_eq!(names(folder, "-whale -type:mail"), ["captain.md"]);
+    let ranked = found(folder, &["--top", "1", "ship"]);
+    assert_eq!(ranked.len(), 1);
+    assert!(ranked[0]["path"].as_str().unwrap().ends_with("captain.md"));
+    assert!(ranked[0]["score"].as_f64().unwrap() > 0.0);
+    let shown = run(search(folder, "query", &["\"white whale\""]));
+    assert!(
+        shown.stdout.ends_with("moby.txt\n     2: The white whales swam by the ship.\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(shown.stderr.contains("1 documents match"), "{}", shown.stderr);
+    let again = index(folder, &[]);
+    assert!(again.stderr.contains("0 documents put in, 0 taken out, 3 files unchanged"), "{}", again.stderr);
+    write(folder, "moby.txt", "a harpoon");
+    fs::remove_file(folder.join("texts/notes/captain.md")).unwrap();
+    let changed = index(folder, &[]);
+    assert!(changed.stderr.contains("1 documents put in, 1 taken out"), "{}", changed.stderr);
+    assert_eq!(names(folder, "ship"), [""; 0]);
+    assert_eq!(names(folder, "harpoon"), ["moby.txt"]);
+    let removed = index(folder, &["--remove"]);
+    assert!(removed.stderr.contains("3 taken out"), "{}", removed.stderr);
+    assert_eq!(names(folder, "-zebra"), [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_with_its_place_and_a_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let none = run(search(folder, "query", &["whale"]));
+    assert_eq!(none.code, Some(4), "{}", none.stderr);
+    assert!(none.stderr.contains("arras search index --store"), "{}", none.stderr);
+    let missing = index(folder, &[]);
+    assert_eq!(missing.code, Some(4), "{}", missing.stderr);
+    assert!(!folder.join("store").exists());
+    write(folder, "a.txt", "whale");
+    assert_eq!(index(folder, &["--language", "german"]).code, Some(0));
+    for (query, said) in [
+        ("whale AND (ship", "column 11: this parenthesis is never closed\nwhale AND (ship\n          ^\n"),
+        ("und OR der", "one of those that say nothing in german"),
+        ("whale OR size:>5", "size:6.. must hold for the whole query"),
+    ] {
+        let wrong = run(search(folder, "query", &[query]));
+        assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+        assert!(wrong.stderr.contains(said), "{}", wrong.stderr);
+    }
+    let other = index(folder, &["--language", "english"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(other.stderr.contains("in german, not in english"), "{}", other.stderr);
+    // Of a store that is there, its own language is taken.
+    assert_eq!(index(folder, &[]).code, Some(0));
+    assert_eq!(run(search(folder, "query", &["--language", "english", "whale"])).code, Some(2));
+    assert_eq!(names(folder, "whale"), ["a.txt"]);
+}
+
+/// Killed, and stopped by ctrl-C, at any point: host and enclave end with it, and what was acknowledged is not done again.
+#[test]
+fn a_run_that_is_killed_or_stopped_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for file in 0..24 {
+        let words: String = (0..3000).map(|word| format!("w{} ", file * 1000 + word)).collect();
+        write(folder, &format!("{file}.txt"), &words);
+    }
+    let journal = folder.join("store/client/journal");
+    let mut beyond = 0;
+    for signal in ["-KILL", "-INT"] {
+        let texts = folder.join("texts");
+        let mut indexing = search(folder, "index", &[texts.to_str().unwrap()]);
+        let mut child = indexing.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let end = Instant::now() + PATIENCE;
+        // Something more is recorded than before.
+        while fs::metadata(&journal).map_or(0, |file| file.len()) <= beyond + 200 {
+            assert!(Instant::now() < end, "nothing is indexed");
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        // It may have come to its end before.
+        let _ = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        child.wait().unwrap();
+        beyond = fs::metadata(&journal).unwrap().len();
+    }
+    let last = index(folder, &[]);
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    assert!(last.stderr.contains("24 files in the index"), "{}", last.stderr);
+    assert!(!last.stderr.contains(" 0 files unchanged"), "{}", last.stderr);
+    assert_eq!(names(folder, "w0"), ["0.txt"]);
+    assert_eq!(names(folder, "w25999"), ["23.txt"]);
+    assert_eq!(names(folder, "w5000").len(), 3);
+}

@@ -1,0 +1,165 @@
+//! Host and enclave as processes, on the embedded store.
+
+use crate::client::{Client, all_of};
+use crate::process::{PATIENCE, Process, command, executable};
+use arras_host::enclave::{measure, written};
+use arras_protocol::iee::CLIENT_BYTES_MAX;
+use arras_schemes::bisen::channel::Plain;
+use arras_schemes::bisen::message::{Ask, Reply};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Instant;
+
+/// Starts a host, and by it the enclave; its address.
+fn start(folder: &Path) -> (Process, String) {
+    let mut host = command("arras-host", "info");
+    let enclave = executable("arras-enclave");
+    host.args(["--listen", "127.0.0.1:0", "--administrator", "ada", "--data-dir"]).arg(folder.join("data"));
+    host.args([
+        "--enclave-argument=--plain-channels",
+        "--enclave-argument=--sealing-key",
+        "--enclave-argument",
+    ]);
+    host.arg(folder.join("sealing-key"));
+    host.args(["--measurement", &written(&measure(&enclave).unwrap())]).arg("--enclave").arg(enclave);
+    Process::start(host, &folder.join("log"))
+}
+
+fn log(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap()
+}
+
+/// What is acknowledged is there after both processes were killed, again and again.
+#[test]
+fn what_was_acknowledged_is_found_after_both_are_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..4 {
+        let (host, address) = start(folder.path());
+        let mut client = Client::connect(&address, "ada");
+        let books = client.create("books");
+        let known: Vec<u64> = (0..round * 100).collect();
+        assert_eq!(client.search(&books, &["whale"]), known, "round {round}");
+        for document in round * 100..(round + 1) * 100 {
+            let words: &[&str] = if document % 2 == 0 { &["whale", "ship"] } else { &["whale"] };
+            client.add(&books, &[(document, words)]);
+        }
+        let even: Vec<u64> = (0..(round + 1) * 100).step_by(2).collect();
+        assert_eq!(client.search(&books, &["whale", "ship"]), even);
+        host.kill();
+    }
+}
+
+#[test]
+fn another_program_than_the_measured_one_is_not_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = command("arras-host", "info");
+    host.args(["--listen", "127.0.0.1:0", "--memory", "--enclave", "/bin/true", "--measurement"]);
+    host.arg("ab".repeat(32));
+    assert!(Process::try_start(host, &folder.path().join("log")).is_none());
+    assert!(log(folder.path()).contains("measurement"), "{}", log(folder.path()));
+}
+
+/// The store of yesterday under the counter of today.
+#[test]
+fn a_store_that_was_set_back_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, old) = (folder.path().join("data"), folder.path().join("old"));
+    for document in 0..2 {
+        let (host, address) = start(folder.path());
+        let mut client = Client::connect(&address, "ada");
+        let books = client.create("books");
+        client.add(&books, &[(document, &["whale"])]);
+        host.kill();
+        if document == 0 {
+            let copied = std::process::Command::new("cp").arg("-r").args([&data, &old]).status().unwrap();
+            assert!(copied.success());
+        }
+    }
+    let counter = fs::read(data.join("counter")).unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&old, &data).unwrap();
+    fs::write(data.join("counter"), counter).unwrap();
+    // The host may listen before the enclave has seen its state: then a client gets no answer.
+    let (_host, address) = start(folder.path());
+    let mut stream = TcpStream::connect(&address).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    let end = Instant::now() + PATIENCE;
+    while !log(folder.path()).contains("set back") {
+        assert!(Instant::now() < end, "{}", log(folder.path()));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn resident_kib(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn frame(stream: &mut TcpStream, message: &[u8]) {
+    let length = u32::try_from(message.len()).unwrap();
+    stream.write_all(&[&length.to_le_bytes()[..], message].concat()).unwrap();
+}
+
+/// A thousand who begin a message of the greatest length and say no more, or ask and never read: others are served, and what
+/// the host takes is bounded.
+#[test]
+fn clients_that_dawdle_hold_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, address) = start(folder.path());
+    let mut client = Client::connect(&address, "ada");
+    let books = client.create("books");
+    let documents: Vec<(u64, &[&str])> = (0..2000).map(|number| (number, &["whale"][..])).collect();
+    client.add(&books, &documents);
+    let all: Vec<u64> = (0..2000).collect();
+    let before = resident_kib(&host);
+    let beginning: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            let length = u32::try_from(CLIENT_BYTES_MAX).unwrap();
+            stream.write_all(&length.to_le_bytes()).unwrap();
+            stream.write_all(&[0; 1000]).unwrap();
+            stream
+        })
+        .collect();
+    let unread: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let (mut stream, mut channel) = (TcpStream::connect(&address).unwrap(), Plain::default());
+            frame(&mut stream, &Plain::greet("ada"));
+            for number in 0..8 {
+                let ask = Ask { number, request: all_of(&books, &["whale"]) };
+                frame(&mut stream, &channel.wrap(&ask.encode()));
+            }
+            stream
+        })
+        .collect();
+    for _ in 0..5 {
+        assert_eq!(client.search(&books, &["whale"]), all);
+    }
+    let grown = resident_kib(&host) - before;
+    assert!(grown < 192 << 10, "{grown} KiB more for clients that dawdle");
+    drop((beginning, unread));
+    assert_eq!(client.search(&books, &["whale"]), all);
+}
+
+/// What no client says is the end of its connection, and of nothing else.
+#[test]
+fn nonsense_ends_its_own_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_host, address) = start(folder.path());
+    let mut client = Client::connect(&address, "ada");
+    let books = client.create("books");
+    client.add(&books, &[(7, &["whale"])]);
+    for nonsense in [&[255; 9][..], &[3, 0, 0, 0, 1, 2, 3], &[0, 0, 0, 0]] {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(nonsense).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0, "{nonsense:?}");
+    }
+    let mut other = Client::connect(&address, "eve");
+    let refused = other.call(all_of(&books, &["whale"]));
+    assert!(matches!(refused, Reply::Refused(_)), "{refused:?}");
+    assert_eq!(client.search(&books, &["whale"]), [7]);
+}

@@ -1,0 +1,11 @@
+//! Boolean search with real storage services, and as the processes that a person starts, which
+//! `cargo build -p arras-host -p arras-iee -p arras-searcher` makes.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod command;
+mod hosted;
+#[path = "../processes/process.rs"]
+#[allow(dead_code, reason = "shared with the tests of the proxy")]
+mod process;
+mod storage;

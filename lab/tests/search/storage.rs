@@ -1,0 +1,93 @@
+//! Each storage service behind the host, as its own software.
+
+use arras_host::store::cassandra::{CassandraStore, Ring};
+use arras_host::store::{RedisStore, Store, conformance};
+use arras_lab::private_cassandra::PrivateCassandra;
+use arras_lab::private_redis::PrivateRedis;
+use arras_protocol::Blob;
+use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES};
+
+#[tokio::test]
+async fn redis_keeps_what_it_is_given() {
+    let redis = PrivateRedis::start().unwrap();
+    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    conformance::a_service_keeps_what_it_is_given(&store).await;
+    // Of the entries one was removed; of state the head, a record and two checkpoints are left, and the set of their names.
+    assert_eq!(redis.said(0, &["dbsize"]).trim(), "1004");
+}
+
+#[tokio::test]
+async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
+    let redis = PrivateRedis::start_cluster().unwrap();
+    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    conformance::a_service_keeps_what_it_is_given(&store).await;
+    for place in 0..3 {
+        let keys: usize = redis.said(place, &["dbsize"]).trim().parse().unwrap();
+        assert!(keys > 200, "server {place} has {keys} of 1004 keys");
+    }
+}
+
+async fn connect(cassandra: &PrivateCassandra, replicas: u8) -> CassandraStore {
+    let ring = Ring { nodes: cassandra.nodes(), keyspace: "search".into(), replicas };
+    CassandraStore::connect(&ring).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_node_of_cassandra_keeps_what_it_is_given() {
+    let cassandra = PrivateCassandra::start(1).unwrap();
+    let store = connect(&cassandra, 1).await;
+    conformance::a_service_keeps_what_it_is_given(&store).await;
+    let odd = Ring { nodes: cassandra.nodes(), keyspace: "a; DROP".into(), replicas: 1 };
+    assert!(CassandraStore::connect(&odd).await.err().unwrap().to_string().contains("keyspace"));
+}
+
+/// Two of three are a majority: a lost node is not noticed, in the middle of writes.
+#[tokio::test]
+async fn three_nodes_of_cassandra_keep_what_they_are_given_though_one_is_lost() {
+    let mut cassandra = PrivateCassandra::start(3).unwrap();
+    let store = connect(&cassandra, 3).await;
+    conformance::a_service_keeps_what_it_is_given(&store).await;
+    let entries = |round: u8| -> Vec<u8> {
+        let entry = |number: u8| [&[number, round], &[round; ENTRY_BYTES - 2][..]].concat();
+        (0..=255).flat_map(entry).collect()
+    };
+    for round in 0..8 {
+        if round == 3 {
+            cassandra.kill(2).unwrap();
+        }
+        store.put(entries(round).into()).await.unwrap();
+    }
+    for round in 0..8 {
+        let entries = entries(round);
+        let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
+        let labels: Vec<u8> = entries.iter().flat_map(|entry| entry[..LABEL_BYTES].to_vec()).collect();
+        let expected: Vec<u8> = entries.iter().flat_map(|entry| entry[LABEL_BYTES..].to_vec()).collect();
+        assert!(store.get(labels.into()).await.unwrap() == expected, "round {round}");
+    }
+}
+
+/// A lost server is an error of what lies there, never an answer that there is nothing.
+#[tokio::test]
+async fn a_lost_server_of_a_cluster_is_an_error() {
+    let mut redis = PrivateRedis::start_cluster().unwrap();
+    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    let labels: Vec<[u8; LABEL_BYTES]> = (0..100_u8).map(|byte| [byte; LABEL_BYTES]).collect();
+    let entries: Vec<u8> =
+        labels.iter().flat_map(|label| [&label[..], &[1; SEALED_BYTES]].concat()).collect();
+    assert_eq!(entries.len(), 100 * ENTRY_BYTES);
+    store.put(entries.into()).await.unwrap();
+    redis.kill(1).unwrap();
+    assert!(store.get(labels.concat().into()).await.is_err());
+    let (mut found, mut refused) = (0, 0);
+    for label in labels {
+        match store.get(Blob(label.to_vec())).await {
+            Ok(entry) if entry == [1; SEALED_BYTES] => found += 1,
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => refused += 1,
+        }
+        if found > 0 && refused > 0 {
+            break;
+        }
+    }
+    assert!(found > 0 && refused > 0, "{found} found, {refused} refused");
+}

@@ -1,0 +1,328 @@
+//! Enclave and host: the narrow interface of BISEN's isolated execution environment (Ferreira et al., IEEE TDSC; its
+//! `uInit`, `uPut`, `uGet` and the channel's `Send` and `Receive`).
+//!
+//! The host is not trusted. It moves bytes: between clients and enclave (opaque, by connection), and between enclave and
+//! storage, where it sees labels and sealed entries of one length. What the enclave asks of it has a number, and each
+//! number is answered once; answers come in any order.
+//!
+//! *Framing*, on whatever pair of streams the enclave inherits: the length of the body as `u32`, little endian, at most
+//! [`FRAME_BYTES_MAX`], then the body, an [`Incoming`] or an [`Outgoing`] in the codec of this crate. The first frame is
+//! [`Incoming::Launch`]; the enclave then loads its state and says [`Outgoing::Ready`]. Clients may be connected before:
+//! what they say waits.
+//!
+//! *What the host sees.* Of an update: its numbers of documents and of pairs, from the length of the client's message, of
+//! the log's record and of the puts, which are one entry a pair in a random order; nothing of keywords, documents or
+//! operations. Of a search: how many entries its keywords have in all, which (labels in a random order over all
+//! keywords), so which searches and compactions touch the same ones; the length of the message, which grows with the number of
+//! keywords and steps in coarse classes; the number and lengths of the pages that the client takes, which the padding
+//! policy decides. Of a compaction: how many entries a round reads, how many it writes back and removes. Of a checkpoint: the size of the enclave's
+//! state. [`crate::leakage::BISEN`] says it in the words of the other protocols.
+//!
+//! *Durability.* [`Outgoing::Put`], [`Outgoing::Save`] and [`Outgoing::RaiseCounter`] are answered when what they say
+//! survives a crash. Within one number nothing is atomic: a put of which a part was done is sent again.
+
+use crate::bytes::Blob;
+use crate::codec::{self, DecodeError};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a label.
+pub const LABEL_BYTES: usize = 16;
+
+/// Bytes of a sealed entry without its label.
+pub const SEALED_BYTES: usize = 32;
+
+/// Bytes that a pair of keyword and document takes in storage: label and sealed entry.
+pub const ENTRY_BYTES: usize = LABEL_BYTES + SEALED_BYTES;
+
+/// Most labels in one [`Outgoing::Get`] or [`Outgoing::Remove`], and most entries in one [`Outgoing::Put`].
+pub const BATCH_MAX: usize = 8192;
+
+/// Largest frame body.
+pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Most bytes of sealed state under one name.
+pub const STATE_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Most bytes of one message of a client, in either direction, as the channel carries it.
+pub const CLIENT_BYTES_MAX: usize = 1024 * 1024 + 512 * 1024;
+
+/// Most requests of one client that the enclave has taken and not answered. The host reads no further from a client that
+/// has so many, or that does not read what it was answered.
+pub const CLIENT_REQUESTS_MAX: usize = 4;
+
+/// Longest name of an identity, in bytes.
+pub const IDENTITY_BYTES_MAX: usize = 256;
+
+/// Name of a connection: chosen by the host, not used again while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConnectionId(pub u32);
+
+/// Number of something that the enclave asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AskId(pub u64);
+
+/// Where a sealed piece of the enclave's state lies. The host keeps what was saved last under each name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum StateName {
+    /// Which checkpoint is the newest.
+    Head,
+    /// A record of the log: an update, or a change of collections or policy.
+    Log(u64),
+    /// A piece of a checkpoint.
+    Checkpoint {
+        /// Which checkpoint: the number of the last record of the log that is in it.
+        generation: u64,
+        /// Which piece of it, from 0.
+        piece: u32,
+    },
+}
+
+/// From the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Incoming {
+    /// The first message.
+    Launch {
+        /// Most bytes that the enclave may take for counters, documents and searches.
+        memory_bytes: u64,
+        /// Who may make collections and say what others may do: the name in its certificate. What the first launch says stands for
+        /// good; one that says something else is refused.
+        administrator: String,
+    },
+    /// A client has connected.
+    Connected(ConnectionId),
+    /// A message of a client's channel.
+    FromClient {
+        /// Whose.
+        connection: ConnectionId,
+        /// As it came.
+        bytes: Blob,
+    },
+    /// A client is gone.
+    Disconnected(ConnectionId),
+    /// What [`Outgoing::Get`] asked for: [`SEALED_BYTES`] a label, in the order of the labels; zeros where there is none.
+    Entries {
+        /// The question's number.
+        ask: AskId,
+        /// The entries.
+        entries: Blob,
+    },
+    /// [`Outgoing::Put`], [`Outgoing::Remove`], [`Outgoing::Save`] or [`Outgoing::Forget`] is done.
+    Done(AskId),
+    /// What [`Outgoing::Load`] asked for.
+    Loaded {
+        /// The question's number.
+        ask: AskId,
+        /// What is there, if anything.
+        state: Option<Blob>,
+    },
+    /// The monotonic counter, read or raised.
+    Counter {
+        /// The question's number.
+        ask: AskId,
+        /// Its value now.
+        value: u64,
+    },
+    /// The host's clock, in seconds since 1970. Nobody vouches for it.
+    Time(u64),
+    /// [`Outgoing::Again`] comes back, after whatever else had arrived meanwhile.
+    Again,
+}
+
+/// To the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outgoing {
+    /// The state is loaded: clients are answered from now on.
+    Ready,
+    /// A message for a client's channel.
+    ToClient {
+        /// Whose.
+        connection: ConnectionId,
+        /// As it is to be sent.
+        bytes: Blob,
+    },
+    /// A client broke the channel's rules: what was sent to it before may be delivered, then the connection ends.
+    Close(ConnectionId),
+    /// Entries are wanted: answered by [`Incoming::Entries`].
+    Get {
+        /// The question's number.
+        ask: AskId,
+        /// Labels, [`LABEL_BYTES`] each, at most [`BATCH_MAX`].
+        labels: Blob,
+    },
+    /// Entries are to be stored: answered by [`Incoming::Done`]. The same entry may come again, after a restart.
+    Put {
+        /// The question's number.
+        ask: AskId,
+        /// Label and sealed entry, [`ENTRY_BYTES`] together, at most [`BATCH_MAX`] times.
+        entries: Blob,
+    },
+    /// Entries are of no more use: answered by [`Incoming::Done`]. Some may not be there.
+    Remove {
+        /// The question's number.
+        ask: AskId,
+        /// Labels, as in [`Outgoing::Get`].
+        labels: Blob,
+    },
+    /// Sealed state is to be kept: answered by [`Incoming::Done`].
+    Save {
+        /// The question's number.
+        ask: AskId,
+        /// Under which name, in place of what is there.
+        name: StateName,
+        /// At most [`STATE_BYTES_MAX`].
+        state: Blob,
+    },
+    /// Sealed state is wanted: answered by [`Incoming::Loaded`].
+    Load {
+        /// The question's number.
+        ask: AskId,
+        /// Under which name.
+        name: StateName,
+    },
+    /// Sealed state is of no more use: answered by [`Incoming::Done`]. All of the log's records up to this number, and
+    /// all checkpoints of lower generations.
+    Forget {
+        /// The question's number.
+        ask: AskId,
+        /// Up to which record.
+        until: u64,
+    },
+    /// The monotonic counter is to be read: answered by [`Incoming::Counter`]. One that was never raised is 0.
+    ReadCounter(AskId),
+    /// The monotonic counter is to be raised: answered by [`Incoming::Counter`] with this value.
+    RaiseCounter {
+        /// The question's number.
+        ask: AskId,
+        /// To which value.
+        to: u64,
+    },
+    /// There is more to compute: to be answered by [`Incoming::Again`] once nothing else waits. So a long search lets
+    /// others go between.
+    Again,
+}
+
+impl Incoming {
+    /// Reads a frame's body.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not one, or a string in it is longer than its bound.
+    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let message: Self = bounded(body)?;
+        let fits = match &message {
+            Self::Launch { administrator, .. } => administrator.len() <= IDENTITY_BYTES_MAX,
+            Self::FromClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
+            Self::Entries { entries, .. } => {
+                entries.len().is_multiple_of(SEALED_BYTES) && entries.len() <= entries_bytes(BATCH_MAX)
+            }
+            Self::Loaded { state, .. } => state.as_ref().is_none_or(|state| state.len() <= STATE_BYTES_MAX),
+            Self::Connected(_)
+            | Self::Disconnected(_)
+            | Self::Done(_)
+            | Self::Counter { .. }
+            | Self::Time(_)
+            | Self::Again => true,
+        };
+        if fits { Ok(message) } else { Err(DecodeError("message of the host")) }
+    }
+}
+
+impl Outgoing {
+    /// Reads a frame's body.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not one, or a string in it is longer than its bound.
+    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let message: Self = bounded(body)?;
+        let whole = |bytes: &Blob, each: usize| {
+            bytes.len().is_multiple_of(each) && bytes.len() <= each.saturating_mul(BATCH_MAX)
+        };
+        let fits = match &message {
+            Self::ToClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
+            Self::Get { labels, .. } | Self::Remove { labels, .. } => whole(labels, LABEL_BYTES),
+            Self::Put { entries, .. } => whole(entries, ENTRY_BYTES),
+            Self::Save { state, .. } => state.len() <= STATE_BYTES_MAX,
+            Self::Ready
+            | Self::Close(_)
+            | Self::Load { .. }
+            | Self::Forget { .. }
+            | Self::ReadCounter(_)
+            | Self::RaiseCounter { .. }
+            | Self::Again => true,
+        };
+        if fits { Ok(message) } else { Err(DecodeError("message of the enclave")) }
+    }
+}
+
+fn bounded<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+    if body.len() > FRAME_BYTES_MAX {
+        return Err(DecodeError("frame: it is too long"));
+    }
+    codec::decode(body)
+}
+
+/// Bytes of the labels of a [`Outgoing::Get`] or [`Outgoing::Remove`] of so many.
+#[must_use]
+pub const fn labels_bytes(count: usize) -> usize {
+    count.saturating_mul(LABEL_BYTES)
+}
+
+/// Bytes of the entries that answer a [`Outgoing::Get`] of so many labels.
+#[must_use]
+pub const fn entries_bytes(count: usize) -> usize {
+    count.saturating_mul(SEALED_BYTES)
+}
+
+/// Bytes of the entries of a [`Outgoing::Put`] of so many.
+#[must_use]
+pub const fn put_bytes(count: usize) -> usize {
+    count.saturating_mul(ENTRY_BYTES)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::codec::encode;
+
+    #[test]
+    fn the_longest_messages_fit_a_frame() {
+        let ask = AskId(u64::MAX);
+        let connection = ConnectionId(u32::MAX);
+        let bytes = Blob(vec![1; CLIENT_BYTES_MAX]);
+        let incoming = [
+            Incoming::Entries { ask, entries: Blob(vec![1; entries_bytes(BATCH_MAX)]) },
+            Incoming::Loaded { ask, state: Some(Blob(vec![1; STATE_BYTES_MAX])) },
+            Incoming::FromClient { connection, bytes: bytes.clone() },
+        ];
+        for message in incoming {
+            assert_eq!(Incoming::decode(&encode(&message)).as_ref(), Ok(&message));
+        }
+        let name = StateName::Checkpoint { generation: u64::MAX, piece: u32::MAX };
+        let outgoing = [
+            Outgoing::Get { ask, labels: Blob(vec![1; labels_bytes(BATCH_MAX)]) },
+            Outgoing::Put { ask, entries: Blob(vec![1; put_bytes(BATCH_MAX)]) },
+            Outgoing::Save { ask, name, state: Blob(vec![1; STATE_BYTES_MAX]) },
+            Outgoing::ToClient { connection, bytes },
+        ];
+        for message in outgoing {
+            assert_eq!(Outgoing::decode(&encode(&message)).as_ref(), Ok(&message));
+        }
+    }
+
+    #[test]
+    fn broken_and_overlong_messages_are_refused() {
+        let ask = AskId(1);
+        for length in [SEALED_BYTES - 1, entries_bytes(BATCH_MAX + 1)] {
+            let entries = Blob(vec![1; length]);
+            assert!(Incoming::decode(&encode(&Incoming::Entries { ask, entries })).is_err(), "{length}");
+        }
+        for length in [LABEL_BYTES + 1, labels_bytes(BATCH_MAX + 1)] {
+            let labels = Blob(vec![1; length]);
+            assert!(Outgoing::decode(&encode(&Outgoing::Get { ask, labels })).is_err(), "{length}");
+        }
+        let long = "a".repeat(IDENTITY_BYTES_MAX + 1);
+        let launch = Incoming::Launch { memory_bytes: 1, administrator: long };
+        assert!(Incoming::decode(&encode(&launch)).is_err());
+        assert!(Incoming::decode(&vec![0; FRAME_BYTES_MAX + 1]).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+use super::{Counts, IndexError, Journal, Ledger, Progress, Reread, Summary, index, remove, reread};
+use crate::condition::Condition;
+use crate::grammar::parse;
+use crate::language::Language;
+use crate::oracle::Oracle;
+use crate::profile::Profile;
+use crate::search::{Wanted, request};
+use crate::service::{Collection, ServiceError};
+use arras_schemes::bisen::query::{Padding, Ranking};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Default)]
+struct Pieces(Vec<Vec<u8>>);
+
+impl Journal for Pieces {
+    fn append(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.0.push(piece.to_vec());
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    begun: (u64, u64),
+    last: Counts,
+    stop: bool,
+}
+
+impl Progress for Heard {
+    fn begin(&mut self, files: u64, bytes: u64) {
+        self.begun = (files, bytes);
+    }
+
+    fn advance(&mut self, done: &Counts) {
+        self.last = *done;
+    }
+
+    fn stop(&mut self) -> bool {
+        self.stop
+    }
+}
+
+/// A folder, its index and the client's state.
+struct Archive {
+    folder: tempfile::TempDir,
+    oracle: Oracle,
+    ledger: Ledger,
+    journal: Pieces,
+    heard: Heard,
+}
+
+impl Archive {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (oracle, ledger) = (Oracle::default(), Ledger::default());
+        Self { folder, oracle, ledger, journal: Pieces::default(), heard: Heard::default() }
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn index(&mut self) -> Result<Summary, IndexError> {
+        let root = self.folder.path().to_owned();
+        let mut collection =
+            Collection::create(&mut self.oracle, "files", Profile::new(Language::English)).unwrap();
+        index(&mut collection, &mut self.ledger, &[root], &mut self.journal, &mut self.heard)
+    }
+
+    /// What a query finds, by the names below the folder; what it shows of each is in the text again.
+    fn found(&mut self, query: &str) -> Vec<String> {
+        let mut collection = Collection::existing(&mut self.oracle, "files").unwrap();
+        let condition = Condition::new(&parse(query).unwrap(), Language::English).unwrap();
+        let wanted = Wanted { ranking: Ranking::None, top: 0, padding: Padding::None };
+        let search =
+            request(&condition, collection.opened.collection, &collection.opened.salt, wanted).unwrap();
+        let mut results = collection.search(search).unwrap();
+        let mut hits = Vec::new();
+        while let Some(page) = results.next_page().unwrap() {
+            hits.extend(page.into_iter().map(|hit| hit.name));
+        }
+        let places = self.ledger.find(&hits.iter().copied().collect());
+        assert_eq!(places.len(), hits.len());
+        let root = self.folder.path().canonicalize().unwrap();
+        let mut names: Vec<String> = places
+            .values()
+            .map(|place| {
+                let mut text = String::new();
+                assert_eq!(reread(place, |piece| text.push_str(piece)), Reread::Whole, "{place:?}");
+                Path::new(&place.name).strip_prefix(&root).unwrap().to_str().unwrap().to_owned()
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The ledger that a client has who starts again.
+    fn restart(&mut self) {
+        let mut ledger = Ledger::default();
+        self.journal.0.iter().for_each(|piece| ledger.replay(piece).unwrap());
+        let mut short = Ledger::default();
+        ledger.pieces().for_each(|piece| short.replay(&piece).unwrap());
+        assert_eq!(ledger, short);
+        self.ledger = ledger;
+    }
+}
+
+const MESSAGE: &str = "From: Alice Liddell <alice@example.com>\nTo: bob@example.org\nCc: Carol\n\
+    Subject: =?utf-8?Q?Wei=C3=9Fe?= whales\nDate: Mon, 5 Feb 2001 10:00:00 +0000\n\n\
+    The ship sails.\n";
+
+#[test]
+fn files_of_all_kinds_are_found_by_what_is_in_them() {
+    let mut archive = Archive::new();
+    archive.write("a.txt", "White whales");
+    archive.write("sub/b.md", b"caf\xe9 whale");
+    archive.write(
+        "page.html",
+        "<html><head><style>captain</style></head><p>white &amp; <b>wh</b>ale</p></html>",
+    );
+    archive.write("letter.eml", MESSAGE);
+    archive.write("program.bin", b"\x7fELF\0whale");
+    archive.write(".hidden", "whale");
+    archive.write(".git/config", "whale");
+    let summary = archive.index().unwrap();
+    let counts = (summary.done.files, summary.done.documents, summary.done.binary, summary.problem_count);
+    assert_eq!(counts, (5, 4, 1, 0));
+    assert_eq!(archive.heard.begun.0, 5);
+    assert_eq!(archive.heard.last, summary.done);
+    assert_eq!(archive.heard.last.bytes, archive.heard.begun.1);
+    assert_eq!(archive.found("whale"), ["a.txt", "letter.eml", "page.html", "sub/b.md"]);
+    assert_eq!(archive.found("captain"), [""; 0]);
+    assert_eq!(archive.found("cafe"), ["sub/b.md"]);
+    assert_eq!(archive.found("\"white whale\""), ["a.txt", "page.html"]);
+    assert_eq!(archive.found("path:sub type:md"), ["sub/b.md"]);
+    for query in [
+        "from:alice",
+        "from:\"Alice Liddell\"",
+        "to:bob@example.org",
+        "cc:carol",
+        "subject:weiße",
+        "date:2001-02",
+        "type:mail",
+    ] {
+        assert_eq!(archive.found(query), ["letter.eml"], "{query}");
+    }
+    assert_eq!(archive.found("ship from:bob"), [""; 0]);
+    assert_eq!(archive.found("size:10..12"), ["a.txt", "sub/b.md"]);
+}
+
+#[test]
+fn what_changed_or_is_gone_is_noticed_and_nothing_else_is_read() {
+    let mut archive = Archive::new();
+    let kept = archive.write("kept.txt", "whale");
+    let changed = archive.write("changed.txt", "whale");
+    let gone = archive.write("sub/gone.txt", "whale");
+    archive.index().unwrap();
+    let again = archive.index().unwrap();
+    assert_eq!((again.unchanged, again.done), (3, Counts::default()));
+    let updates = archive.oracle.updates;
+    archive.restart();
+    fs::write(&changed, "a ship").unwrap();
+    fs::remove_file(&gone).unwrap();
+    // Touched, and the same: read, and not sent.
+    fs::write(&kept, "whale").unwrap();
+    fs::File::options().write(true).open(&kept).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let third = archive.index().unwrap();
+    assert_eq!((third.done.files, third.done.documents, third.done.removed), (2, 1, 1));
+    assert_eq!(archive.oracle.updates, updates + 1);
+    assert_eq!(archive.found("whale"), ["kept.txt"]);
+    assert_eq!(archive.found("ship"), ["changed.txt"]);
+    // What became something else is no longer what it was.
+    fs::write(&changed, b"\0\0").unwrap();
+    archive.index().unwrap();
+    assert_eq!(archive.found("ship"), [""; 0]);
+    assert_eq!(archive.ledger.len(), 1);
+    // A text that is not there any more, or another, is not shown for the one that was found.
+    let place = archive
+        .ledger
+        .find(&[crate::update::document_name(kept.canonicalize().unwrap().to_str().unwrap())].into());
+    let place = place.into_values().next().unwrap();
+    fs::write(&kept, "whales").unwrap();
+    assert_eq!(reread(&place, |_| {}), Reread::Changed);
+    fs::remove_file(&kept).unwrap();
+    assert_eq!(reread(&place, |_| {}), Reread::Changed);
+}
+
+fn mailbox(messages: &[&str]) -> String {
+    messages.iter().map(|body| format!("From a@b Mon\nSubject: {body}\nX: 1\n\nbody of {body}\n\n")).collect()
+}
+
+#[test]
+fn messages_of_a_mailbox_are_documents_of_their_own() {
+    let mut archive = Archive::new();
+    let inbox = archive.write("inbox", mailbox(&["whale", "ship", "whale", "captain"]));
+    let first = archive.index().unwrap();
+    // The same message twice is one.
+    assert_eq!(first.done.documents, 3);
+    assert_eq!(archive.found("whale"), ["inbox"]);
+    assert_eq!(archive.found("subject:ship -captain"), ["inbox"]);
+    assert_eq!(archive.found("whale captain"), [""; 0]);
+    fs::write(&inbox, mailbox(&["whale", "captain", "harpoon"])).unwrap();
+    archive.restart();
+    let second = archive.index().unwrap();
+    assert_eq!((second.done.documents, second.done.removed), (1, 1));
+    assert_eq!(archive.found("ship"), [""; 0]);
+    assert_eq!(archive.found("harpoon").len() + archive.found("whale").len(), 2);
+    // It becomes a text, and a mailbox again.
+    fs::write(&inbox, "whale and ship, a text").unwrap();
+    archive.index().unwrap();
+    assert_eq!(archive.oracle.published.len(), 1);
+    fs::write(&inbox, mailbox(&["whale", "ship"])).unwrap();
+    archive.index().unwrap();
+    assert_eq!(archive.oracle.published.len(), 2);
+    fs::remove_file(&inbox).unwrap();
+    archive.index().unwrap();
+    assert_eq!((archive.oracle.published.len(), archive.ledger.len()), (0, 0));
+}
+
+#[test]
+fn a_message_that_a_maildir_moves_and_flags_is_the_same() {
+    let mut archive = Archive::new();
+    let new = archive.write("Mail/new/17.host", MESSAGE);
+    archive.write("Mail/.Sent/cur/18.host:2,S", MESSAGE.replace("ship", "harpoon"));
+    for folder in ["Mail/cur", "Mail/tmp", "Mail/.Sent/new", "Mail/.Sent/tmp"] {
+        fs::create_dir_all(archive.folder.path().join(folder)).unwrap();
+    }
+    archive.write("Mail/tmp/19.host", "whale");
+    archive.index().unwrap();
+    assert_eq!(archive.found("whale"), ["Mail/.Sent/18.host", "Mail/17.host"]);
+    fs::rename(&new, archive.folder.path().join("Mail/cur/17.host:2,RS")).unwrap();
+    let updates = archive.oracle.updates;
+    archive.index().unwrap();
+    assert_eq!(archive.oracle.updates, updates);
+    // It is found where it is now.
+    assert_eq!(archive.found("ship"), ["Mail/17.host"]);
+}
+
+#[test]
+fn a_run_that_is_killed_or_stopped_is_taken_up_where_it_was() {
+    let mut archive = Archive::new();
+    let words = |from: usize| (from..from + 9000).map(|number| format!("w{number} ")).collect::<String>();
+    for number in 0..12 {
+        archive.write(&format!("{number:02}.txt"), words(number * 100));
+    }
+    let messages: Vec<String> = (0..5000).map(|number| format!("m{number} common")).collect();
+    let messages: Vec<&str> = messages.iter().map(String::as_str).collect();
+    archive.write("zz.mbox", mailbox(&messages));
+    archive.oracle.dies_after = Some(2);
+    let error = archive.index().unwrap_err();
+    assert!(matches!(error, IndexError::Service(ServiceError::Unreachable(_))), "{error}");
+    let done = archive.ledger.len();
+    assert!((2..12).contains(&done), "{done}");
+    archive.restart();
+    assert_eq!(archive.ledger.len(), done);
+    archive.oracle.dies_after = None;
+    // Stopped with one update done at each run, until nothing is left to do.
+    archive.heard.stop = true;
+    let mut runs = 0;
+    while archive.index().unwrap().stopped {
+        archive.restart();
+        runs += 1;
+        assert!(runs < 50);
+    }
+    // What waits to be sent is less than what was left.
+    assert!(runs > 0);
+    assert_eq!(archive.ledger.len(), 13);
+    assert_eq!(archive.oracle.published.len(), 5012);
+    assert_eq!(archive.found("w1105").len(), 12);
+    let last = archive.index().unwrap();
+    assert_eq!((last.unchanged, last.done.documents), (13, 0));
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_stays_as_it_was() {
+    let mut archive = Archive::new();
+    archive.write("a.txt", "whale");
+    let link = archive.folder.path().join("link.txt");
+    std::os::unix::fs::symlink("/nowhere", &link).unwrap();
+    let summary = archive.index().unwrap();
+    // Links are not followed.
+    assert_eq!((summary.done.files, summary.problem_count), (1, 0));
+    let missing = archive.folder.path().join("missing");
+    let mut collection = Collection::existing(&mut archive.oracle, "files").unwrap();
+    let error = index(
+        &mut collection,
+        &mut archive.ledger,
+        std::slice::from_ref(&missing),
+        &mut archive.journal,
+        &mut archive.heard,
+    )
+    .unwrap_err();
+    assert!(error.to_string().starts_with(&missing.display().to_string()), "{error}");
+    // To be taken out it need not be there.
+    let folder = archive.folder.path().canonicalize().unwrap();
+    fs::remove_file(folder.join("a.txt")).unwrap();
+    let mut collection = Collection::existing(&mut archive.oracle, "files").unwrap();
+    let removed =
+        remove(&mut collection, &mut archive.ledger, &[folder], &mut archive.journal, &mut archive.heard)
+            .unwrap();
+    assert_eq!(removed.done.removed, 1);
+    assert!(archive.ledger.is_empty() && archive.oracle.published.is_empty());
+}

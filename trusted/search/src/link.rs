@@ -1,0 +1,139 @@
+//! An enclave at the other end of a stream of bytes, by way of its host.
+//!
+//! *Framing*: the length of a message as `u32`, little endian, at most [`CLIENT_BYTES_MAX`], then the message as the channel
+//! has it.
+
+use crate::service::{SearchService, Unreachable};
+use arras_protocol::iee::CLIENT_BYTES_MAX;
+use arras_schemes::bisen::channel::Plain;
+use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
+use std::fmt::Display;
+use std::io::{Read, Write};
+
+/// A client of an enclave, one request at a time.
+pub struct Link<S> {
+    stream: S,
+    channel: Plain,
+    next: u64,
+    broken: bool,
+}
+
+fn unreachable(why: impl Display) -> Unreachable {
+    Unreachable(why.to_string())
+}
+
+impl<S: Read + Write> Link<S> {
+    /// Begins a channel that protects nothing: the host reads along. For tests, and a host on this machine.
+    ///
+    /// # Errors
+    /// [`Unreachable`] if the stream takes nothing.
+    pub fn plain(stream: S, identity: &str) -> Result<Self, Unreachable> {
+        let mut link = Self { stream, channel: Plain::default(), next: 0, broken: false };
+        link.send(&Plain::greet(identity)).map_err(unreachable)?;
+        Ok(link)
+    }
+
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        let length = u32::try_from(message.len()).map_err(std::io::Error::other)?;
+        self.stream.write_all(&[&length.to_le_bytes()[..], message].concat())?;
+        self.stream.flush()
+    }
+
+    fn receive(&mut self) -> Result<Answer, Unreachable> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).map_err(unreachable)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > CLIENT_BYTES_MAX {
+            return Err(unreachable("a message that is too long"));
+        }
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes).map_err(unreachable)?;
+        Answer::decode(self.channel.unwrap(&bytes).map_err(unreachable)?).map_err(unreachable)
+    }
+
+    fn exchange(&mut self, request: Request) -> Result<Reply, Unreachable> {
+        let number = self.next;
+        self.next += 1;
+        let message = self.channel.wrap(&Ask { number, request }.encode());
+        self.send(&message).map_err(unreachable)?;
+        let answer = self.receive()?;
+        if answer.number == number {
+            Ok(answer.reply)
+        } else {
+            Err(unreachable("an answer to another question"))
+        }
+    }
+}
+
+impl<S: Read + Write> SearchService for Link<S> {
+    /// After a failure the stream is of no more use: what comes later would answer an earlier question.
+    fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
+        if self.broken {
+            return Err(unreachable("the connection has failed before"));
+        }
+        let reply = self.exchange(request);
+        self.broken = reply.is_err();
+        reply
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::{Cursor, Result as IoResult};
+
+    /// What comes, and a place for what goes.
+    struct Both(Cursor<Vec<u8>>, Vec<u8>);
+
+    impl Read for Both {
+        fn read(&mut self, buffer: &mut [u8]) -> IoResult<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Write for Both {
+        fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> IoResult<()> {
+            Ok(())
+        }
+    }
+
+    fn link(messages: &[Vec<u8>]) -> Link<Both> {
+        let framed =
+            |message: &Vec<u8>| [&u32::try_from(message.len()).unwrap().to_le_bytes()[..], message].concat();
+        let coming = messages.iter().flat_map(framed).collect();
+        Link::plain(Both(Cursor::new(coming), Vec::new()), "ada").unwrap()
+    }
+
+    fn answers(numbers: &[u64]) -> Vec<Vec<u8>> {
+        let mut channel = Plain::default();
+        numbers.iter().map(|&number| channel.wrap(&Answer { number, reply: Reply::Done }.encode())).collect()
+    }
+
+    #[test]
+    fn a_reply_answers_its_own_request() {
+        let mut link = link(&answers(&[0, 1]));
+        for cursor in 0..2 {
+            assert_eq!(link.ask(Request::Close { cursor }).unwrap(), Reply::Done);
+        }
+        assert!(link.ask(Request::Close { cursor: 2 }).is_err());
+    }
+
+    #[test]
+    fn what_is_no_answer_ends_the_link() {
+        let whole = answers(&[0]);
+        let swapped = answers(&[1, 0]).split_off(1);
+        for messages in
+            [answers(&[7, 1]), swapped, vec![vec![0; 9]], vec![vec![0; 3]], vec![whole[0][..40].to_vec()]]
+        {
+            let mut link = link(&[messages, answers(&[0, 1])].concat());
+            let first = link.ask(Request::Close { cursor: 0 }).unwrap_err();
+            assert!(!first.0.contains("before"), "{first}");
+            assert!(link.ask(Request::Close { cursor: 0 }).unwrap_err().0.contains("before"));
+        }
+    }
+}

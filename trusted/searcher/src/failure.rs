@@ -1,0 +1,65 @@
+//! Why the command failed: one line a person can act on, or of a query three.
+
+use arras_keys::KeyringError;
+use arras_search::condition::SaysNothing;
+use arras_search::corpus::IndexError;
+use arras_search::search::Unanswerable;
+use arras_search::service::ServiceError;
+use std::io;
+use std::path::PathBuf;
+
+/// The failure of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The query cannot be read: why, and below the query with its place.
+    #[error("{error}\n{pointer}")]
+    Query { pointer: String, error: arras_search::grammar::QueryError },
+    /// The query says nothing.
+    #[error(transparent)]
+    SaysNothing(#[from] SaysNothing),
+    /// The enclave cannot be asked it.
+    #[error("{0}")]
+    Unanswerable(#[from] Unanswerable),
+    /// What is to be indexed is not there, and others.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The enclave.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// There is no store to search.
+    #[error("{0}: there is no store here; make one with: arras search index --store {0} PATH...")]
+    NoStore(String),
+    /// The store cannot be used.
+    #[error("{path}: {what}")]
+    Store { path: PathBuf, what: String },
+    /// The keyring does not open.
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    /// Host or enclave do not start.
+    #[error("{0}")]
+    Process(String),
+    /// The terminal or a pipe.
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+    /// It was stopped.
+    #[error("stopped; what is done is kept, and the same command goes on from there")]
+    Stopped,
+}
+
+impl Failure {
+    /// The process's exit code; `arras search --help` lists them.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Print(_) => 1,
+            Self::Query { .. } | Self::SaysNothing(_) | Self::Unanswerable(_) => 2,
+            Self::Index(IndexError::NoPath { .. }) => 2,
+            Self::Service(ServiceError::Profile(_)) => 2,
+            Self::Keyring(_) => 3,
+            Self::NoStore(_) | Self::Store { .. } | Self::Index(IndexError::Journal(_)) => 4,
+            Self::Service(ServiceError::Unreachable(_) | ServiceError::Refused(_) | ServiceError::Reply)
+            | Self::Index(IndexError::Service(_))
+            | Self::Process(_) => 5,
+            Self::Stopped => 130,
+        }
+    }
+}

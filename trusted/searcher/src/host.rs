@@ -1,0 +1,98 @@
+//! Host and enclave as child processes.
+
+use crate::failure::Failure;
+use std::env;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Who asks the enclave: it may make collections.
+pub(crate) const ADMINISTRATOR: &str = "administrator";
+
+/// How long the host of a run that was killed may take to end.
+const ENDING: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The host's exit code if its folder cannot be used.
+const IN_USE: i32 = 4;
+
+/// A running host, which runs the enclave. It ends with this process, however that ends: its standard input is closed then.
+pub(crate) struct Host {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    /// Where it listens.
+    pub(crate) address: String,
+}
+
+impl Host {
+    /// Starts host and enclave on a folder, and waits until clients are listened to.
+    pub(crate) fn start(folder: &Path) -> Result<Self, Failure> {
+        let (program, enclave) = (find("arras-host")?, find("arras-enclave")?);
+        let end = Instant::now() + ENDING;
+        loop {
+            match Self::try_start(&program, &enclave, folder) {
+                // The host of a run that was killed is about to end: nobody else uses this store, whose lock is ours.
+                Ok(Err(IN_USE)) if Instant::now() < end => thread::sleep(PAUSE),
+                Ok(Ok(host)) => return Ok(host),
+                Ok(Err(_)) => {
+                    let what = "did not start; its own message is above";
+                    return Err(Failure::Process(format!("{}: {what}", program.display())));
+                }
+                Err(error) => return Err(Failure::Process(format!("{}: {error}", program.display()))),
+            }
+        }
+    }
+
+    /// Starts them; the exit code if the host ends instead.
+    fn try_start(program: &Path, enclave: &Path, folder: &Path) -> io::Result<Result<Self, i32>> {
+        let mut command = Command::new(program);
+        command.args(["--stop-with-stdin", "--listen", "127.0.0.1:0"]);
+        command.args(["--enclave-argument=--plain-channels", "--enclave-argument=--sealing-key"]);
+        // The host keeps no key: this file is the enclave's own.
+        command.arg("--enclave-argument").arg(folder.with_file_name("enclave-key"));
+        command.args(["--administrator", ADMINISTRATOR]).arg("--enclave").arg(enclave);
+        command.arg("--data-dir").arg(folder);
+        if env::var_os("RUST_LOG").is_none() {
+            command.env("RUST_LOG", "warn");
+        }
+        // A ctrl-C at the terminal is for this process, which lets what is under way come to its end.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
+        for line in BufReader::new(stdout).lines() {
+            if let Some(address) = line?.strip_prefix("listening on ") {
+                return Ok(Ok(Self { child, stdin, address: address.trim().to_owned() }));
+            }
+        }
+        Ok(Err(child.wait()?.code().unwrap_or(1)))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // A child of one's own can be waited for.
+        let _ = self.child.wait();
+    }
+}
+
+/// An executable beside this one, or on the path.
+fn find(name: &str) -> Result<PathBuf, Failure> {
+    let own = env::current_exe().map_err(|error| Failure::Process(error.to_string()))?;
+    let beside = own.with_file_name(name);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.ok_or_else(|| {
+        let own = own.display();
+        Failure::Process(format!(
+            "{name} is neither beside {own} nor on the path; build it with: cargo build --release -p arras-host -p arras-iee"
+        ))
+    })
+}

@@ -1,0 +1,94 @@
+//! `arras search index`.
+
+use crate::IndexArguments;
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::journal::{JournalFile, Opened};
+use crate::progress::{Shown, grouped};
+use crate::store::{self, COLLECTION, Store};
+use arras_schemes::bisen::message::Refused;
+use arras_search::corpus::{Ledger, Summary, index, remove};
+use arras_search::language::Language;
+use arras_search::profile::Profile;
+use arras_search::service::{Collection, ServiceError};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
+    // Before anything is made: a path that is mistyped makes no store.
+    if let Some(missing) = arguments.paths.iter().find(|path| !arguments.remove && !path.exists()) {
+        return Err(Failure::Store { path: missing.clone(), what: "there is no such file or folder".into() });
+    }
+    let store = Store::create(&arguments.store)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    let watching = ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            // The second one: what was acknowledged is kept.
+            std::process::exit(130);
+        }
+    });
+    watching.map_err(|error| Failure::Process(error.to_string()))?;
+    let (_host, mut connection) = store.start()?;
+    let profile = profile(arguments.language, &mut connection)?;
+    let mut collection = Collection::create(&mut connection, COLLECTION, profile)?;
+    let path = store.journal();
+    let opened = JournalFile::open(&path, &store.aead, &collection.opened.salt);
+    let (mut journal, mut ledger) = match opened.map_err(|error| store::failed(&path, &error))? {
+        Opened::Known(journal, ledger) => (journal, ledger),
+        Opened::New(journal) => (journal, Ledger::default()),
+    };
+    let mut shown = Shown::new(stop);
+    let begun = Instant::now();
+    let bring = if arguments.remove { remove } else { index };
+    let summary = bring(&mut collection, &mut ledger, &arguments.paths, &mut journal, &mut shown);
+    shown.clear();
+    let summary = summary?;
+    report(&summary, &ledger, begun.elapsed().as_secs_f64(), &mut io::stderr().lock())?;
+    if summary.stopped { Err(Failure::Stopped) } else { Ok(()) }
+}
+
+/// The analysis that is asked for, or that the store has.
+fn profile(asked: Option<Language>, connection: &mut Connection) -> Result<Profile, Failure> {
+    if let Some(language) = asked {
+        return Ok(Profile::new(language));
+    }
+    match Collection::existing(connection, COLLECTION) {
+        Ok(found) => Ok(found.profile),
+        Err(ServiceError::Refused(Refused::NotAllowed)) => Ok(Profile::new(Language::English)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What was done, in a few lines.
+fn report(summary: &Summary, ledger: &Ledger, seconds: f64, to: &mut impl Write) -> io::Result<()> {
+    let done = &summary.done;
+    for problem in &summary.problems {
+        writeln!(to, "not read: {}: {}", problem.path.display(), problem.what)?;
+    }
+    let more = summary.problem_count - summary.problems.len() as u64;
+    if more > 0 {
+        writeln!(to, "not read: {} more", grouped(more))?;
+    }
+    if done.cut > 0 {
+        writeln!(
+            to,
+            "too large to be indexed whole: {} documents (docs/search.md, limits)",
+            grouped(done.cut)
+        )?;
+    }
+    writeln!(
+        to,
+        "{} documents put in, {} taken out, {} files unchanged, {} not text; {} pairs in {seconds:.1} s ({} pairs/s); {} files in \
+         the index",
+        grouped(done.documents),
+        grouped(done.removed),
+        grouped(summary.unchanged),
+        grouped(done.binary),
+        grouped(done.pairs),
+        grouped((done.pairs as f64 / seconds.max(1e-3)) as u64),
+        grouped(ledger.len() as u64),
+    )
+}

@@ -1,0 +1,111 @@
+//! `arras-search`, which `arras search` runs: boolean search over folders of files and mailboxes.
+//!
+//! It starts host and enclave as processes beside it, on a store in a folder, and speaks to the enclave through the host. Until the
+//! enclave attests itself, the channel is plain and the enclave an ordinary process: what this machine's other users and
+//! administrators see is what the operating system lets them. Host and enclave say so when they start.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod failure;
+mod host;
+mod indexing;
+mod journal;
+mod progress;
+mod querying;
+mod store;
+
+use arras_search::language::Language;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Boolean search over folders of files and mailboxes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "arras search",
+    version,
+    about = "Boolean search over folders of files and mailboxes",
+    long_about = "Boolean search over folders of files and mailboxes: an index that an isolated execution environment keeps \
+        sealed. Host and enclave are started as processes; this release's enclave is an ordinary process, which protects nothing \
+        from who has this machine.",
+    after_help = "Queries: (whale OR ship) AND NOT \"old captain\" from:alice date:2001..2003 size:>10k\n\
+        docs/search.md has the whole language. Exit codes: 0 done, 1 failed, 2 usage or query, 3 keyring, 4 store, 5 network."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Bring the index up to what is at paths and below them: what is new or has changed is put in, what is gone taken out.
+    Index(IndexArguments),
+    /// Print the documents that a query finds, with the lines that match.
+    Query(QueryArguments),
+}
+
+/// Arguments of `arras search index`.
+#[derive(Args, Debug)]
+pub(crate) struct IndexArguments {
+    /// Where index, keyring and record of what was indexed are kept; made on the first run.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// Language of the texts (none, english, german, ...); of a store that is there, its own [default: english]
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) language: Option<Language>,
+    /// Take what is at the paths and below them out of the index; the files need not be there.
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Files, folders of files, mbox files, Maildirs.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Arguments of `arras search query`.
+#[derive(Args, Debug)]
+pub(crate) struct QueryArguments {
+    /// The store of `arras search index`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// Rank what is found, and print the best N only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) top: Option<u32>,
+    /// By what to rank.
+    #[arg(long, value_name = "FORMULA", default_value = "bm25", requires = "top")]
+    pub(crate) rank: Rank,
+    /// Refuse a store whose texts are in another language.
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) language: Option<Language>,
+    /// One JSON object a line, with `path`, of a message in a mailbox `message`, and if ranked `score`; no lines of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Lines of each document that are shown.
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "json")]
+    pub(crate) lines: usize,
+    /// What to find. One that begins with a minus goes behind `--`.
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
+}
+
+/// How documents are ranked.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Rank {
+    /// Okapi BM25.
+    Bm25,
+    /// TF-IDF.
+    TfIdf,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Index(arguments) => indexing::run(&arguments),
+        Command::Query(arguments) => querying::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("arras search: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a store's folder has: `client`, the keyring with the key file that unlocks it and the record of what was indexed; `server`,
+//! what the host keeps.
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::host::{ADMINISTRATOR, Host};
+use arras_keys::{Keyring, Purpose, Unlock, create_key_file};
+use arras_primitives::aead::Aead;
+use arras_search::service::ServiceError;
+use arras_storage::private;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The collection of a store.
+pub(crate) const COLLECTION: &str = "files";
+
+/// A store's folder.
+pub(crate) struct Store {
+    folder: PathBuf,
+    /// Held as long as the store is used: the operating system lets it go with the process.
+    _lock: File,
+    /// Seals the record of what was indexed.
+    pub(crate) aead: Aead,
+}
+
+impl Store {
+    /// Opens a store, or makes one.
+    pub(crate) fn create(folder: &Path) -> Result<Self, Failure> {
+        let client = folder.join("client");
+        private::make_directory(&client).map_err(|error| failed(&client, &error))?;
+        let key_file = client.join("keyring.key");
+        if !key_file.exists() {
+            create_key_file(&key_file)?;
+        }
+        if !client.join("keyring").exists() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            Keyring::create(&client.join("keyring"), Unlock::KeyFile(key_file), now)?;
+        }
+        Self::existing(folder)
+    }
+
+    /// Opens one that is there.
+    pub(crate) fn existing(folder: &Path) -> Result<Self, Failure> {
+        let client = folder.join("client");
+        if !client.join("keyring").exists() {
+            return Err(Failure::NoStore(folder.display().to_string()));
+        }
+        let keyring = Keyring::open(&client.join("keyring"), Unlock::KeyFile(client.join("keyring.key")))?;
+        let (_, root) = keyring.current();
+        let aead = Aead::new(root.child(Purpose::SearchJournalSeal).expose());
+        Ok(Self { folder: folder.into(), _lock: lock(&client.join("lock"))?, aead })
+    }
+
+    /// The record of what was indexed.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.folder.join("client/journal")
+    }
+
+    /// Starts host and enclave, and connects to them.
+    pub(crate) fn start(&self) -> Result<(Host, Connection), Failure> {
+        let host = Host::start(&self.folder.join("server"))?;
+        let connection = Connection::new(&host.address, ADMINISTRATOR).map_err(ServiceError::from)?;
+        Ok((host, connection))
+    }
+}
+
+/// One process at a time uses a store.
+fn lock(path: &Path) -> Result<File, Failure> {
+    let open = || private::file_options().write(true).create(true).truncate(false).open(path);
+    let file = open().map_err(|error| failed(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(failed(path, &io::Error::other("another arras search uses this store")))
+        }
+        Err(TryLockError::Error(error)) => Err(failed(path, &error)),
+    }
+}
+
+/// The failure of a file of the store.
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::Store { path: path.into(), what: error.to_string() }
+}

@@ -1,0 +1,188 @@
+//! Clients as the host sees them: streams of messages that only the enclave can read.
+//!
+//! *Framing*: the length of a message as `u32`, little endian, at most [`CLIENT_BYTES_MAX`], then the message.
+
+use crate::host::{Limits, Said};
+use crate::room::Room;
+use arras_protocol::Blob;
+use arras_protocol::iee::{CLIENT_BYTES_MAX, CLIENT_REQUESTS_MAX, ConnectionId};
+use arras_transport::pace::{Pace, Passing};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::debug;
+
+/// A client that is connected.
+struct Client {
+    replies: mpsc::UnboundedSender<Blob>,
+    /// Bytes of replies that it has not taken.
+    held: Arc<AtomicUsize>,
+    /// Tells its tasks to end.
+    cut: Option<oneshot::Sender<()>>,
+}
+
+/// All clients.
+pub(crate) struct Clients {
+    connected: Mutex<HashMap<ConnectionId, Client>>,
+    /// Bytes of replies that nobody has taken.
+    held: Arc<AtomicUsize>,
+    room: Room,
+    pub(crate) seats: Arc<Semaphore>,
+    limits: Limits,
+    said: mpsc::UnboundedSender<Said>,
+}
+
+/// A message is read in pieces of so many bytes: by them it is known how fast it comes.
+const PIECE_BYTES: usize = 16 << 10;
+
+impl Clients {
+    pub(crate) fn new(limits: Limits, said: mpsc::UnboundedSender<Said>) -> Self {
+        Self {
+            connected: Mutex::default(),
+            held: Arc::default(),
+            room: Room::new(limits.held_bytes),
+            seats: Arc::new(Semaphore::new(limits.connections_max)),
+            limits,
+            said,
+        }
+    }
+
+    fn connected(&self) -> MutexGuard<'_, HashMap<ConnectionId, Client>> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a reply to its client. What is held for those that do not read has a bound: beyond it, whoever holds most is
+    /// cut off.
+    pub(crate) fn reply(&self, connection: ConnectionId, bytes: Blob) {
+        let mut connected = self.connected();
+        if let Some(client) = connected.get(&connection) {
+            let length = bytes.len();
+            client.held.fetch_add(length, Ordering::Relaxed);
+            self.held.fetch_add(length, Ordering::Relaxed);
+            // Whoever is among the connected still takes what it is sent.
+            let _ = client.replies.send(bytes);
+        }
+        if self.held.load(Ordering::Relaxed) > self.limits.unread_bytes {
+            let most = connected.values_mut().max_by_key(|client| client.held.load(Ordering::Relaxed));
+            if let Some(cut) = most.and_then(|client| client.cut.take()) {
+                let _ = cut.send(());
+            }
+        }
+    }
+
+    /// Ends a connection once what it was sent before has been delivered.
+    pub(crate) fn close(&self, connection: ConnectionId) {
+        self.connected().remove(&connection);
+    }
+
+    /// Serves one client until it goes, or is cut off.
+    pub(crate) async fn serve<S>(&self, connection: ConnectionId, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let (replies, mut to_send) = mpsc::unbounded_channel();
+        let (cut, cut_off) = oneshot::channel();
+        let held = Arc::new(AtomicUsize::new(0));
+        let client = Client { replies, held: Arc::clone(&held), cut: Some(cut) };
+        self.connected().insert(connection, client);
+        let _ = self.said.send(Said::Connected(connection));
+        let under_way = Semaphore::new(CLIENT_REQUESTS_MAX);
+        let (reading, mut writing) = tokio::io::split(stream);
+        let ended = tokio::select! {
+            ended = self.read(connection, BufReader::new(reading), &under_way) => ended,
+            ended = async {
+                while let Some(reply) = to_send.recv().await {
+                    self.write(&mut writing, &reply).await?;
+                    held.fetch_sub(reply.len(), Ordering::Relaxed);
+                    self.held.fetch_sub(reply.len(), Ordering::Relaxed);
+                    under_way.add_permits(1);
+                }
+                Ok(())
+            } => ended,
+            Ok(()) = cut_off => Err(io::Error::other("it reads too little of what it asks for")),
+        };
+        self.connected().remove(&connection);
+        to_send.close();
+        self.held.fetch_sub(held.load(Ordering::Relaxed), Ordering::Relaxed);
+        let _ = self.said.send(Said::Gone(connection));
+        match ended {
+            Ok(()) => debug!(connection = connection.0, "gone"),
+            Err(error) => debug!(connection = connection.0, %error, "cut off"),
+        }
+    }
+
+    /// Passes on what a client says. It is read no further while it has as many requests under way as it may have.
+    async fn read<R: AsyncRead + Unpin>(
+        &self,
+        connection: ConnectionId,
+        mut stream: R,
+        under_way: &Semaphore,
+    ) -> io::Result<()> {
+        let mut first = true;
+        loop {
+            // The first message opens the channel and has no reply.
+            if !std::mem::take(&mut first)
+                && let Ok(permit) = under_way.acquire().await
+            {
+                permit.forget();
+            }
+            let Some((bytes, room)) = self.message(connection, &mut stream).await? else { return Ok(()) };
+            if self.said.send(Said::Message { connection, bytes: bytes.into(), room }).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next message and the room that it takes; none at the stream's end.
+    async fn message<R: AsyncRead + Unpin>(
+        &self,
+        connection: ConnectionId,
+        stream: &mut R,
+    ) -> io::Result<Option<(Vec<u8>, Option<OwnedSemaphorePermit>)>> {
+        let mut length = Vec::with_capacity(4);
+        // A client may be silent for as long as it likes, between messages.
+        Pace::Any.begin().fill(stream, &mut length, 1, || ()).await?;
+        if length.is_empty() {
+            return Ok(None);
+        }
+        let mut passing: Passing = self.limits.pace.begin();
+        passing.fill(stream, &mut length, 4, || ()).await?;
+        let length = <[u8; 4]>::try_from(length).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > CLIENT_BYTES_MAX {
+            return Err(io::Error::other("a message that is too long"));
+        }
+        let before = tokio::time::Instant::now();
+        let claim = self.room.claim(connection, length).await;
+        let claim = claim.ok_or_else(|| io::Error::other("there is no room for messages"))?;
+        passing.put_off(before.elapsed());
+        let mut bytes = Vec::new();
+        let read = async {
+            while bytes.len() < length {
+                let had = bytes.len();
+                passing.fill(stream, &mut bytes, length.min(had + PIECE_BYTES), || ()).await?;
+                if bytes.len() == had {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+                }
+                claim.passed(bytes.len() - had);
+            }
+            Ok(())
+        };
+        tokio::select! {
+            read = read => read?,
+            () = claim.given_up() => return Err(io::Error::other("too slow a message, while others wait")),
+        }
+        Ok(Some((bytes, claim.settle())))
+    }
+
+    async fn write<W: AsyncWrite + Unpin>(&self, stream: &mut W, reply: &Blob) -> io::Result<()> {
+        let mut passing = self.limits.pace.begin();
+        let length = u32::try_from(reply.len()).map_err(io::Error::other)?;
+        passing.write(stream, &length.to_le_bytes(), || ()).await?;
+        passing.write(stream, reply.as_slice(), || ()).await?;
+        passing.flush(stream).await
+    }
+}

@@ -1,0 +1,276 @@
+//! The host's work: who says what to whom.
+
+use crate::clients::Clients;
+use crate::counter::Counter;
+use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
+use crate::store::{Store, StoreError};
+use arras_protocol::Blob;
+use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
+use arras_transport::pace::Pace;
+use arras_transport::tcp;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::task::{JoinSet, spawn_blocking};
+use tracing::{info, warn};
+
+/// Bounds of what clients may take of the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time: one more waits to be accepted.
+    pub connections_max: usize,
+    /// Bytes of clients' messages that are held until the enclave takes them. Whoever has more to say waits.
+    pub held_bytes: usize,
+    /// Bytes of replies that are held for clients that do not read.
+    pub unread_bytes: usize,
+    /// How slow a client may be within a message.
+    pub pace: Pace,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            held_bytes: 64 << 20,
+            unread_bytes: 64 << 20,
+            pace: Pace::AtLeast { stall: Duration::from_secs(10), bytes_per_second: 16 << 10 },
+        }
+    }
+}
+
+/// Why the host stops.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The enclave.
+    #[error(transparent)]
+    Enclave(#[from] EnclaveError),
+    /// Storage: what the enclave asked for cannot be had, and it must not wait for ever.
+    #[error("storage: {0}")]
+    Store(#[from] StoreError),
+    /// The monotonic counter.
+    #[error("the monotonic counter: {0}")]
+    Counter(io::Error),
+}
+
+/// What a client has to do with the enclave.
+pub(crate) enum Said {
+    Connected(ConnectionId),
+    Message { connection: ConnectionId, bytes: Blob, room: Option<OwnedSemaphorePermit> },
+    Gone(ConnectionId),
+}
+
+/// What the enclave is told when it is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Most bytes that it may take for counters, documents and searches.
+    pub memory_bytes: u64,
+    /// Who may make collections and say what others may do.
+    pub administrator: String,
+}
+
+/// What of the enclave's is kept where.
+pub struct Keeping<S, C> {
+    /// Its entries and state.
+    pub store: S,
+    /// Its counter.
+    pub counter: C,
+}
+
+/// Serves an enclave and its clients until `stop`, or until one of the parties fails.
+///
+/// # Errors
+/// [`HostError`].
+pub async fn serve<S: Store, C: Counter>(
+    enclave: Enclave,
+    launch: Launch,
+    keeping: Keeping<S, C>,
+    listener: TcpListener,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) -> Result<(), HostError> {
+    let Enclave { process: _running, input, output } = enclave;
+    let (said, heard) = mpsc::unbounded_channel();
+    let clients = Arc::new(Clients::new(limits, said));
+    let (answers, answered) = mpsc::unbounded_channel();
+    let (failures, mut failed) = mpsc::unbounded_channel();
+    let again = Arc::new(Notify::new());
+    let talk = Talk { answered, heard, again: Arc::clone(&again) };
+    let moving = Moving {
+        keeping: Arc::new(keeping),
+        clients: Arc::clone(&clients),
+        doing: JoinSet::new(),
+        answers,
+        failures,
+        again,
+    };
+    tokio::select! {
+        ended = talk.to(input, launch) => ended,
+        ended = moving.from(output) => ended,
+        Some(failure) = failed.recv() => Err(failure),
+        () = accept(&clients, listener) => Ok(()),
+        () = stop => Ok(()),
+    }
+}
+
+/// Seats clients, for ever.
+async fn accept(clients: &Arc<Clients>, listener: TcpListener) {
+    let next = AtomicU32::new(0);
+    let mut served = JoinSet::new();
+    loop {
+        let Ok(seat) = Arc::clone(&clients.seats).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, most often: it passes, or nothing helps.
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let _ = tcp::tune(&stream, Duration::from_secs(60));
+        let connection = ConnectionId(next.fetch_add(1, Ordering::Relaxed));
+        let clients = Arc::clone(clients);
+        served.spawn(async move {
+            clients.serve(connection, stream).await;
+            drop(seat);
+        });
+        while served.try_join_next().is_some() {}
+    }
+}
+
+/// What goes to the enclave, in the order of what must not wait.
+struct Talk {
+    answered: mpsc::UnboundedReceiver<Incoming>,
+    heard: mpsc::UnboundedReceiver<Said>,
+    again: Arc<Notify>,
+}
+
+impl Talk {
+    /// Answers come before clients' messages, which would only make it ask more; what it has put off comes last.
+    async fn to<W: AsyncWrite + Unpin>(
+        mut self,
+        mut enclave: ToEnclave<W>,
+        launch: Launch,
+    ) -> Result<(), HostError> {
+        let Launch { memory_bytes, administrator } = launch;
+        let mut told = now();
+        enclave.say(&Incoming::Launch { memory_bytes, administrator }).await?;
+        enclave.say(&Incoming::Time(told)).await?;
+        loop {
+            if self.answered.is_empty() && self.heard.is_empty() {
+                enclave.flush().await?;
+            }
+            // How long the message has a claim on the room for messages.
+            let mut _held = None;
+            let message = tokio::select! {
+                biased;
+                Some(answer) = self.answered.recv() => answer,
+                Some(said) = self.heard.recv() => match said {
+                    Said::Connected(connection) => Incoming::Connected(connection),
+                    Said::Gone(connection) => Incoming::Disconnected(connection),
+                    Said::Message { connection, bytes, room } => {
+                        _held = room;
+                        Incoming::FromClient { connection, bytes }
+                    }
+                },
+                () = self.again.notified() => Incoming::Again,
+            };
+            if let Incoming::FromClient { .. } = message
+                && now() != told
+            {
+                told = now();
+                enclave.say(&Incoming::Time(told)).await?;
+            }
+            enclave.say(&message).await?;
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// What comes from the enclave.
+struct Moving<S, C> {
+    keeping: Arc<Keeping<S, C>>,
+    clients: Arc<Clients>,
+    doing: JoinSet<()>,
+    answers: mpsc::UnboundedSender<Incoming>,
+    failures: mpsc::UnboundedSender<HostError>,
+    again: Arc<Notify>,
+}
+
+impl<S: Store, C: Counter> Moving<S, C> {
+    /// Does what the enclave asks, each by itself: it never waits to say the next.
+    async fn from<R: AsyncRead + Unpin>(mut self, mut enclave: FromEnclave<R>) -> Result<(), HostError> {
+        loop {
+            let message = enclave.hear().await?;
+            while self.doing.try_join_next().is_some() {}
+            self.take(message);
+        }
+    }
+
+    fn take(&mut self, message: Outgoing) {
+        match message {
+            Outgoing::Ready => info!("the enclave is ready"),
+            Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes),
+            Outgoing::Close(connection) => self.clients.close(connection),
+            Outgoing::Again => self.again.notify_one(),
+            Outgoing::Get { ask, labels } => self.keep(async move |kept| {
+                let entries = kept.store.get(labels).await?.into();
+                Ok(Incoming::Entries { ask, entries })
+            }),
+            Outgoing::Put { ask, entries } => self.keep(async move |kept| {
+                kept.store.put(entries).await?;
+                Ok(Incoming::Done(ask))
+            }),
+            Outgoing::Remove { ask, labels } => self.keep(async move |kept| {
+                kept.store.remove(labels).await?;
+                Ok(Incoming::Done(ask))
+            }),
+            Outgoing::Save { ask, name, state } => self.keep(async move |kept| {
+                kept.store.save(name, state).await?;
+                Ok(Incoming::Done(ask))
+            }),
+            Outgoing::Load { ask, name } => self.keep(async move |kept| {
+                let state = kept.store.load(name).await?.map(Blob::from);
+                Ok(Incoming::Loaded { ask, state })
+            }),
+            Outgoing::Forget { ask, until } => self.keep(async move |kept| {
+                kept.store.forget(until).await?;
+                Ok(Incoming::Done(ask))
+            }),
+            Outgoing::ReadCounter(ask) => self.count(ask, C::read),
+            Outgoing::RaiseCounter { ask, to } => self.count(ask, move |counter| counter.raise(to)),
+        }
+    }
+
+    /// Does one thing beside all others, and answers.
+    fn keep<F>(&mut self, work: impl FnOnce(Arc<Keeping<S, C>>) -> F)
+    where
+        F: Future<Output = Result<Incoming, HostError>> + Send + 'static,
+    {
+        let (answers, failures) = (self.answers.clone(), self.failures.clone());
+        let work = work(Arc::clone(&self.keeping));
+        self.doing.spawn(async move {
+            // Whoever would hear of it has ended, if sending fails.
+            match work.await {
+                Ok(answer) => drop(answers.send(answer)),
+                Err(failure) => drop(failures.send(failure)),
+            }
+        });
+    }
+
+    fn count(&mut self, ask: AskId, work: impl FnOnce(&C) -> io::Result<u64> + Send + 'static) {
+        self.keep(async move |kept| {
+            let value = spawn_blocking(move || work(&kept.counter)).await.map_err(io::Error::other);
+            let value = value.and_then(|value| value).map_err(HostError::Counter)?;
+            Ok(Incoming::Counter { ask, value })
+        });
+    }
+}

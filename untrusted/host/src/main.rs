@@ -1,0 +1,195 @@
+//! `arras-host`: the host of an isolated execution environment, as a process.
+#![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+use arras_host::counter::{Counter, FileCounter, MemoryCounter};
+use arras_host::enclave::{Enclave, EnclaveError, Measurement, measure, written};
+use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
+#[cfg(feature = "redis")]
+use arras_host::store::RedisStore;
+#[cfg(feature = "cassandra")]
+use arras_host::store::cassandra::{CassandraStore, Ring};
+use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
+use arras_storage::private::make_directory;
+use clap::{Args, Parser};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Starts an enclave and serves it: moves bytes between it, its clients and storage.
+#[derive(Parser)]
+#[command(name = "arras-host", version)]
+struct Arguments {
+    /// The enclave's program.
+    #[arg(long, value_name = "FILE")]
+    enclave: PathBuf,
+    /// SHA-256 of the program that is to run, in hexadecimal: any other is not started.
+    #[arg(long, value_name = "HEX", value_parser = measurement)]
+    measurement: Option<Measurement>,
+    /// An argument for the enclave's program (`--enclave-argument=--plain-channels`), any number of them.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    enclave_argument: Vec<OsString>,
+    /// Address to listen on for clients.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27300")]
+    listen: String,
+    #[command(flatten)]
+    storage: Storage,
+    /// Most MiB that the enclave may take.
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    enclave_memory: u64,
+    /// Who may make collections and say what others may do: a name in a certificate.
+    #[arg(long, value_name = "NAME", default_value = "administrator")]
+    administrator: String,
+    /// Stop at the end of standard input, too: with whoever started the host.
+    #[arg(long)]
+    stop_with_stdin: bool,
+    /// Most connections at a time; one more waits.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections_max)]
+    connections: usize,
+}
+
+/// Where sealed entries and state are kept.
+#[derive(Args)]
+#[group(required = true)]
+struct Storage {
+    /// A folder: the embedded store, and the counter in a file.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// In memory, gone with the process.
+    #[arg(long, conflicts_with_all = ["data_dir"])]
+    memory: bool,
+    /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas); the counter in a file of `--data-dir`.
+    #[cfg(feature = "redis")]
+    #[arg(long, value_name = "URL", value_delimiter = ',', requires = "data_dir")]
+    redis: Vec<String>,
+    /// Nodes of Cassandra or ScyllaDB (`HOST:PORT`, several after commas); the counter in a file of `--data-dir`.
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "NODE", value_delimiter = ',', requires = "data_dir")]
+    cassandra: Vec<String>,
+    /// Keyspace in Cassandra.
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "NAME", default_value = "arras")]
+    keyspace: String,
+    /// How many of Cassandra's nodes keep each entry; set when the keyspace is made.
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    replicas: u8,
+}
+
+fn measurement(text: &str) -> Result<Measurement, String> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..32).map(|place| byte(2 * place)).collect();
+    let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "64 hexadecimal digits are expected".into())
+}
+
+/// Why the host does not run: one line a person can act on.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Enclave(#[from] EnclaveError),
+    #[error("{path}: {what}")]
+    Data { path: PathBuf, what: String },
+    #[error("storage: {0}")]
+    Store(#[from] StoreError),
+    #[error("cannot listen on {address}: {what}; choose another --listen address")]
+    Network { address: String, what: io::Error },
+    #[error("the operating system does not let the host start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Host(_) | Self::Enclave(_) => 1,
+            Self::Data { .. } | Self::Store(_) => 4,
+            Self::Network { .. } | Self::System(_) => 5,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let run = || tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(arguments));
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("arras-host: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Some(directory) = arguments.storage.data_dir.clone() else {
+        let kept = Keeping { store: MemoryStore::default(), counter: MemoryCounter::default() };
+        return start(arguments, kept).await;
+    };
+    let failed = |what: String| Failure::Data { path: directory.clone(), what };
+    make_directory(&directory).map_err(|error| failed(error.to_string()))?;
+    warn!("the monotonic counter is a file: who can write to this machine's disk can set it back unnoticed");
+    let counter = FileCounter::new(&directory);
+    #[cfg(feature = "redis")]
+    if !arguments.storage.redis.is_empty() {
+        let store = RedisStore::connect(&arguments.storage.redis).await?;
+        return start(arguments, Keeping { store, counter }).await;
+    }
+    #[cfg(feature = "cassandra")]
+    if !arguments.storage.cassandra.is_empty() {
+        let Storage { cassandra, keyspace, replicas, .. } = &arguments.storage;
+        let ring = Ring { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas: *replicas };
+        let store = CassandraStore::connect(&ring).await?;
+        return start(arguments, Keeping { store, counter }).await;
+    }
+    let store = EmbeddedStore::open(&directory).map_err(|error| failed(error.to_string()))?;
+    start(arguments, Keeping { store, counter }).await
+}
+
+async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) -> Result<(), Failure> {
+    let address = arguments.listen;
+    let listening = async {
+        let listener = TcpListener::bind(&address).await?;
+        Ok((listener.local_addr()?, listener))
+    };
+    let (bound, listener) = listening.await.map_err(|what| Failure::Network { address, what })?;
+    let measured = measure(&arguments.enclave)?;
+    let expected = arguments.measurement.as_ref();
+    let enclave = Enclave::start(&arguments.enclave, &arguments.enclave_argument, expected)?;
+    info!(measurement = written(&measured), "the enclave is started");
+    let launch = Launch {
+        memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
+        administrator: arguments.administrator,
+    };
+    let limits = Limits { connections_max: arguments.connections, ..Limits::default() };
+    let (parent, parent_ended) = oneshot::channel();
+    if arguments.stop_with_stdin {
+        // A thread of its own: a read of standard input cannot be given up, and must not keep the runtime.
+        std::thread::spawn(move || parent.send(io::copy(&mut io::stdin().lock(), &mut io::sink())));
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // For whoever started the host with port 0; nobody reading is no reason to stop.
+    let _ = writeln!(io::stdout(), "listening on {bound}");
+    info!(address = %bound, "listening on {bound}");
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = parent_ended, if arguments.stop_with_stdin => {}
+        }
+    };
+    Ok(serve(enclave, launch, kept, listener, limits, stop).await?)
+}

@@ -1,0 +1,95 @@
+//! Where entries and sealed state lie: put and get by label, always many at once.
+
+use arras_protocol::Blob;
+use arras_protocol::iee::StateName;
+use std::future::Future;
+
+#[cfg(feature = "cassandra")]
+pub mod cassandra;
+pub mod conformance;
+pub mod embedded;
+pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+
+#[cfg(feature = "cassandra")]
+pub use cassandra::CassandraStore;
+pub use embedded::EmbeddedStore;
+pub use memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use redis::RedisStore;
+
+/// A storage service has failed; in its words.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+/// A storage service. Batches are those of [`arras_protocol::iee::Outgoing`], whole labels and entries; whatever is changed is
+/// durable, as far as the service ever is, when the future ends. Calls run beside one another; the enclave does not
+/// have two under way that touch the same label or name and do not commute.
+pub trait Store: Send + Sync + 'static {
+    /// The entries of labels, in their order; zeros where there is none.
+    fn get(&self, labels: Blob) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send;
+
+    /// Stores entries under their labels, in place of what is there.
+    fn put(&self, entries: Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes the entries of labels; some may not be there.
+    fn remove(&self, labels: Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Keeps sealed state under a name, in place of what is there.
+    fn save(&self, name: StateName, state: Blob) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// The sealed state under a name.
+    fn load(&self, name: StateName) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
+    /// Removes the log's records up to a number, and the checkpoints of lower generations.
+    fn forget(&self, until: u64) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// How state is named in a service whose keys order as byte strings: by kind, then by number.
+const HEAD: u8 = 0;
+const LOG: u8 = 1;
+const CHECKPOINT: u8 = 2;
+
+/// The key of a piece of state.
+fn state_key(name: StateName) -> Vec<u8> {
+    match name {
+        StateName::Head => vec![HEAD],
+        StateName::Log(number) => log_key(number).to_vec(),
+        StateName::Checkpoint { generation, piece } => {
+            let mut key = checkpoint_key(generation).to_vec();
+            key.extend_from_slice(&piece.to_be_bytes());
+            key
+        }
+    }
+}
+
+fn log_key(number: u64) -> [u8; 9] {
+    numbered(LOG, number)
+}
+
+fn checkpoint_key(generation: u64) -> [u8; 9] {
+    numbered(CHECKPOINT, generation)
+}
+
+fn numbered(kind: u8, number: u64) -> [u8; 9] {
+    let mut key = [kind; 9];
+    if let Some(place) = key.last_chunk_mut::<8>() {
+        *place = number.to_be_bytes();
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_order_as_kinds_and_numbers() {
+        let checkpoint = |generation, piece| StateName::Checkpoint { generation, piece };
+        let names =
+            [StateName::Head, StateName::Log(0), StateName::Log(256), checkpoint(1, 2), checkpoint(256, 0)];
+        assert!(names.map(state_key).is_sorted());
+    }
+}

@@ -1,0 +1,216 @@
+//! In Cassandra, or `ScyllaDB`: one node, or a ring.
+//!
+//! Labels are pseudo-random, and a batch has thousands: a row of its own partition each would be a request each. They lie in a
+//! fixed number of partitions, by a byte of theirs, so that a batch is a few hundred requests of some dozens of rows.
+
+use super::{Store, StoreError, checkpoint_key, log_key, state_key};
+use arras_protocol::Blob;
+use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::Consistency;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+
+/// Requests under way at a time for one batch.
+const REQUESTS: usize = 64;
+
+/// How many partitions the entries lie in.
+const PARTITIONS: u8 = 128;
+
+/// Which servers, and how many of them keep each entry.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    /// Some of the nodes, `HOST:PORT`.
+    pub nodes: Vec<String>,
+    /// The keyspace, which is made if it is not there.
+    pub keyspace: String,
+    /// How many nodes keep each entry. Reads and writes ask a majority of them.
+    pub replicas: u8,
+}
+
+/// Entries and state in a keyspace of Cassandra.
+pub struct CassandraStore {
+    session: Session,
+    get: PreparedStatement,
+    put: PreparedStatement,
+    remove: PreparedStatement,
+    save: PreparedStatement,
+    load: PreparedStatement,
+    forget: [PreparedStatement; 2],
+}
+
+fn failed(error: impl Display) -> StoreError {
+    StoreError(format!("Cassandra: {error}"))
+}
+
+impl CassandraStore {
+    /// Connects, and makes keyspace and tables where they are not there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if no node answers, or the keyspace's name is not one.
+    pub async fn connect(ring: &Ring) -> Result<Self, StoreError> {
+        let Ring { nodes, keyspace, replicas } = ring;
+        let letters = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if keyspace.is_empty() || keyspace.len() > 48 || !letters(keyspace) {
+            return Err(failed(format!(
+                "{keyspace:?} is no name of a keyspace: letters, digits and _, at most 48"
+            )));
+        }
+        let session = SessionBuilder::new().known_nodes(nodes).build().await.map_err(failed)?;
+        let tables = [
+            format!(
+                "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+                 {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
+            ),
+            // Neither labels nor sealed entries can be compressed.
+            format!(
+                "CREATE TABLE IF NOT EXISTS {keyspace}.iee_entries (part tinyint, label blob, sealed blob, \
+                 PRIMARY KEY (part, label)) WITH compression = {{'enabled': false}}"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {keyspace}.iee_state (kind tinyint, name blob, sealed blob, \
+                 PRIMARY KEY (kind, name)) WITH compression = {{'enabled': false}}"
+            ),
+        ];
+        for statement in tables {
+            session.query_unpaged(statement, &[]).await.map_err(failed)?;
+            session.await_schema_agreement().await.map_err(failed)?;
+        }
+        let prepare = async |text: String| {
+            let mut prepared = session.prepare(text).await.map_err(failed)?;
+            prepared.set_consistency(Consistency::Quorum);
+            // Each sets or reads what it names, whatever was there: sent twice is as sent once.
+            prepared.set_is_idempotent(true);
+            Ok::<_, StoreError>(prepared)
+        };
+        Ok(Self {
+            get: prepare(format!(
+                "SELECT label, sealed FROM {keyspace}.iee_entries WHERE part = ? AND label IN ?"
+            ))
+            .await?,
+            put: prepare(format!(
+                "INSERT INTO {keyspace}.iee_entries (part, label, sealed) VALUES (?, ?, ?)"
+            ))
+            .await?,
+            remove: prepare(format!("DELETE FROM {keyspace}.iee_entries WHERE part = ? AND label IN ?"))
+                .await?,
+            save: prepare(format!("INSERT INTO {keyspace}.iee_state (kind, name, sealed) VALUES (?, ?, ?)"))
+                .await?,
+            load: prepare(format!("SELECT sealed FROM {keyspace}.iee_state WHERE kind = ? AND name = ?"))
+                .await?,
+            forget: [
+                prepare(format!("DELETE FROM {keyspace}.iee_state WHERE kind = ? AND name <= ?")).await?,
+                prepare(format!("DELETE FROM {keyspace}.iee_state WHERE kind = ? AND name < ?")).await?,
+            ],
+            session,
+        })
+    }
+
+    /// Labels of one partition that are there, with their entries.
+    async fn get_part(&self, part: i8, labels: Vec<&[u8]>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let found = self.session.execute_unpaged(&self.get, (part, labels)).await.map_err(failed)?;
+        let rows = found.into_rows_result().map_err(failed)?;
+        let rows = rows.rows::<(Vec<u8>, Vec<u8>)>().map_err(failed)?;
+        rows.collect::<Result<Vec<_>, _>>().map_err(failed)
+    }
+
+    /// Removes what belongs to one partition.
+    async fn remove_part(&self, part: i8, labels: Vec<&[u8]>) -> Result<(), StoreError> {
+        self.session.execute_unpaged(&self.remove, (part, labels)).await.map(drop).map_err(failed)
+    }
+
+    /// Writes what belongs to one partition.
+    async fn put_part(&self, part: i8, entries: Vec<&[u8; ENTRY_BYTES]>) -> Result<(), StoreError> {
+        // Of one partition: it is one change there, without a log of the batch.
+        let mut batch = Batch::new(BatchType::Unlogged);
+        batch.set_consistency(Consistency::Quorum);
+        batch.set_is_idempotent(true);
+        let mut values = Vec::with_capacity(entries.len());
+        for entry in entries {
+            batch.append_statement(self.put.clone());
+            let (label, sealed) = entry.split_at(LABEL_BYTES);
+            values.push((part, label, sealed));
+        }
+        self.session.batch(&batch, values).await.map(drop).map_err(failed)
+    }
+}
+
+/// The partition of a label.
+fn part(label: &[u8; LABEL_BYTES]) -> i8 {
+    i8::try_from(label[LABEL_BYTES - 1] % PARTITIONS).unwrap_or_default()
+}
+
+/// Labels by their partitions.
+fn parted(labels: &[[u8; LABEL_BYTES]]) -> BTreeMap<i8, Vec<&[u8]>> {
+    let mut parts: BTreeMap<i8, Vec<&[u8]>> = BTreeMap::new();
+    for label in labels {
+        parts.entry(part(label)).or_default().push(label);
+    }
+    parts
+}
+
+/// The kind of a piece of state, and what names it among its kind.
+fn named(key: &[u8]) -> (i8, &[u8]) {
+    let (kind, name) = key.split_first().unwrap_or((&0, &[]));
+    (i8::try_from(*kind).unwrap_or_default(), name)
+}
+
+impl Store for CassandraStore {
+    async fn get(&self, labels: Blob) -> Result<Vec<u8>, StoreError> {
+        let (labels, _) = labels.as_slice().as_chunks();
+        let asked: Vec<_> =
+            parted(labels).into_iter().map(|(part, labels)| self.get_part(part, labels)).collect();
+        let found: Vec<Vec<_>> = stream::iter(asked).buffer_unordered(REQUESTS).try_collect().await?;
+        let found: HashMap<Vec<u8>, Vec<u8>> = found.into_iter().flatten().collect();
+        let mut entries = Vec::with_capacity(labels.len() * SEALED_BYTES);
+        for label in labels {
+            let sealed = found.get(&label[..]).filter(|sealed| sealed.len() == SEALED_BYTES);
+            entries.extend_from_slice(sealed.map_or(&[0; SEALED_BYTES], Vec::as_slice));
+        }
+        Ok(entries)
+    }
+
+    async fn put(&self, entries: Blob) -> Result<(), StoreError> {
+        let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
+        let mut parts: BTreeMap<i8, Vec<&[u8; ENTRY_BYTES]>> = BTreeMap::new();
+        for entry in entries {
+            if let Some(label) = entry.first_chunk() {
+                parts.entry(part(label)).or_default().push(entry);
+            }
+        }
+        let put: Vec<_> = parts.into_iter().map(|(part, entries)| self.put_part(part, entries)).collect();
+        stream::iter(put).buffer_unordered(REQUESTS).try_collect().await
+    }
+
+    async fn remove(&self, labels: Blob) -> Result<(), StoreError> {
+        let (labels, _) = labels.as_slice().as_chunks();
+        let removed: Vec<_> =
+            parted(labels).into_iter().map(|(part, labels)| self.remove_part(part, labels)).collect();
+        stream::iter(removed).buffer_unordered(REQUESTS).try_collect().await
+    }
+
+    async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
+        let key = state_key(name);
+        let (kind, name) = named(&key);
+        let saved = self.session.execute_unpaged(&self.save, (kind, name, state.as_slice())).await;
+        saved.map(drop).map_err(failed)
+    }
+
+    async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = state_key(name);
+        let found = self.session.execute_unpaged(&self.load, named(&key)).await.map_err(failed)?;
+        let found = found.into_rows_result().map_err(failed)?;
+        Ok(found.maybe_first_row::<(Vec<u8>,)>().map_err(failed)?.map(|(state,)| state))
+    }
+
+    async fn forget(&self, until: u64) -> Result<(), StoreError> {
+        for (statement, last) in self.forget.iter().zip([log_key(until), checkpoint_key(until)]) {
+            self.session.execute_unpaged(statement, named(&last)).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! In Redis: one server, or a cluster.
+
+use super::{Store, StoreError, checkpoint_key, state_key};
+use arras_protocol::Blob;
+use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::{Client, Cmd, Pipeline, RedisError, Value};
+
+/// Keys of one command: another client's does not wait for a longer one.
+const COMMAND_KEYS: usize = 512;
+
+/// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
+const RETRIES: u32 = 3;
+
+/// What names of state begin with: no label has so few bytes, or so many.
+const STATE: &[u8] = b"arras-iee-state:";
+
+/// The set of the names of log records and checkpoints that are there, ordered as they are.
+const NAMES: &[u8] = b"arras-iee-names";
+
+/// Entries and state in Redis. How durable they are is the server's `appendfsync`.
+pub struct RedisStore(Link);
+
+#[derive(Clone)]
+enum Link {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl RedisStore {
+    /// Connects to a server, or by some of its servers to a cluster.
+    ///
+    /// # Errors
+    /// [`StoreError`] if none answers.
+    pub async fn connect(servers: &[String]) -> Result<Self, StoreError> {
+        let link = match servers {
+            [server] => Link::One(Client::open(server.as_str())?.get_multiplexed_async_connection().await?),
+            servers => {
+                let client = ClusterClientBuilder::new(servers.to_vec()).retries(RETRIES).build()?;
+                Link::Cluster(client.get_async_connection().await?)
+            }
+        };
+        Ok(Self(link))
+    }
+
+    async fn ask_one(&self, command: &Cmd) -> Result<Value, StoreError> {
+        Ok(match self.0.clone() {
+            Link::One(mut link) => link.req_packed_command(command).await?,
+            Link::Cluster(mut link) => link.req_packed_command(command).await?,
+        })
+    }
+
+    /// A command on `parts`, some at a time, all at once. What has keys in many places of a cluster the driver takes apart.
+    async fn on_each<'p, T>(
+        &self,
+        parts: &'p [T],
+        command: impl Fn(&'p [T]) -> Cmd,
+    ) -> Result<Vec<Value>, StoreError> {
+        let commands: Vec<Cmd> = parts.chunks(COMMAND_KEYS).map(command).collect();
+        if commands.is_empty() {
+            return Ok(vec![]);
+        }
+        match &self.0 {
+            Link::One(link) => {
+                let mut pipeline = Pipeline::with_capacity(commands.len());
+                for command in commands {
+                    pipeline.add_command(command);
+                }
+                let count = pipeline.len();
+                Ok(link.clone().req_packed_commands(&pipeline, 0, count).await?)
+            }
+            Link::Cluster(_) => {
+                let asked: Vec<_> = commands.iter().map(|command| self.ask_one(command)).collect();
+                futures_util::future::try_join_all(asked).await
+            }
+        }
+    }
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        Self(format!("Redis: {error}"))
+    }
+}
+
+/// What a command that reads has found, in order.
+fn found(replies: Vec<Value>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+    let mut values = Vec::with_capacity(replies.len());
+    for reply in replies {
+        let reply = reply.extract_error().map_err(StoreError::from)?;
+        match reply {
+            Value::Array(many) => values.extend(found(many)?),
+            Value::BulkString(bytes) => values.push(Some(bytes)),
+            Value::Nil => values.push(None),
+            other => return Err(StoreError(format!("Redis: an unexpected reply: {other:?}"))),
+        }
+    }
+    Ok(values)
+}
+
+/// That commands that write have done so.
+fn done(replies: Vec<Value>) -> Result<(), StoreError> {
+    for reply in replies {
+        reply.extract_error().map_err(StoreError::from)?;
+    }
+    Ok(())
+}
+
+fn named(key: &[u8]) -> Vec<u8> {
+    [STATE, key].concat()
+}
+
+impl Store for RedisStore {
+    async fn get(&self, labels: Blob) -> Result<Vec<u8>, StoreError> {
+        let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
+        let replies = self
+            .on_each(labels, |labels| {
+                let mut command = redis::cmd("MGET");
+                for label in labels {
+                    command.arg(&label[..]);
+                }
+                command
+            })
+            .await?;
+        let mut entries = Vec::with_capacity(labels.len() * SEALED_BYTES);
+        for value in found(replies)? {
+            let sealed: Option<[u8; SEALED_BYTES]> = value.and_then(|value| value.try_into().ok());
+            entries.extend_from_slice(&sealed.unwrap_or([0; SEALED_BYTES]));
+        }
+        if entries.len() != labels.len() * SEALED_BYTES {
+            return Err(StoreError("Redis: fewer or more values than were asked for".into()));
+        }
+        Ok(entries)
+    }
+
+    async fn put(&self, entries: Blob) -> Result<(), StoreError> {
+        let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
+        let replies = self
+            .on_each(entries, |entries| {
+                let mut command = redis::cmd("MSET");
+                for entry in entries {
+                    let (label, sealed) = entry.split_at(LABEL_BYTES);
+                    command.arg(label).arg(sealed);
+                }
+                command
+            })
+            .await?;
+        done(replies)
+    }
+
+    async fn remove(&self, labels: Blob) -> Result<(), StoreError> {
+        let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
+        let replies = self
+            .on_each(labels, |labels| {
+                let mut command = redis::cmd("UNLINK");
+                for label in labels {
+                    command.arg(&label[..]);
+                }
+                command
+            })
+            .await?;
+        done(replies)
+    }
+
+    async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
+        let key = state_key(name);
+        // The name first: one without state is nothing, state without a name would never go.
+        if name != StateName::Head {
+            let mut command = redis::cmd("ZADD");
+            command.arg(NAMES).arg(0).arg(&key);
+            done(vec![self.ask_one(&command).await?])?;
+        }
+        let mut command = redis::cmd("SET");
+        command.arg(named(&key)).arg(state.as_slice());
+        done(vec![self.ask_one(&command).await?])
+    }
+
+    async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(named(&state_key(name)));
+        Ok(found(vec![self.ask_one(&command).await?])?.pop().flatten())
+    }
+
+    async fn forget(&self, until: u64) -> Result<(), StoreError> {
+        let ranges = [
+            (state_key(StateName::Log(0)), state_key(StateName::Log(until)), b'['),
+            (checkpoint_key(0).to_vec(), checkpoint_key(until).to_vec(), b'('),
+        ];
+        for (first, last, bound) in ranges {
+            let mut command = redis::cmd("ZRANGEBYLEX");
+            command.arg(NAMES).arg([&b"["[..], &first].concat()).arg([&[bound][..], &last].concat());
+            let names: Vec<Vec<u8>> =
+                found(vec![self.ask_one(&command).await?])?.into_iter().flatten().collect();
+            let gone = self.on_each(&names, |names| {
+                let mut command = redis::cmd("UNLINK");
+                for name in names {
+                    command.arg(named(name));
+                }
+                command
+            });
+            done(gone.await?)?;
+            let struck = self.on_each(&names, |names| {
+                let mut command = redis::cmd("ZREM");
+                command.arg(NAMES).arg(names);
+                command
+            });
+            done(struck.await?)?;
+        }
+        Ok(())
+    }
+}
