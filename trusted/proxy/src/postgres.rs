@@ -2,6 +2,7 @@
 
 mod columns;
 pub(crate) mod examining;
+mod known;
 mod opening;
 
 use crate::cli::Failure;

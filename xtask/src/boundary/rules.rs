@@ -2,6 +2,7 @@
 
 use super::graph::{Crate, Graph};
 use crate::report::Finding;
+use std::collections::BTreeMap;
 
 /// A rule.
 pub(super) struct Rule {
@@ -30,11 +31,12 @@ pub(super) const RULES: [Rule; 11] = [
 const ZONES: [&str; 7] = ["shared", "trusted", "enclave", "untrusted", "lab", "xtask", "fuzz"];
 
 /// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
-const HOLDERS: [&str; 9] = [
+const HOLDERS: [&str; 10] = [
     "trusted/schemes",
     "trusted/records",
     "trusted/engine",
     "trusted/proxy",
+    "trusted/searcher",
     "enclave/iee",
     "lab",
     "lab/opponents",
@@ -45,6 +47,10 @@ const HOLDERS: [&str; 9] = [
 /// Crates that see keys in use: nothing keyless reaches them.
 const KEYED: [&str; 5] =
     ["trusted/keys", "trusted/schemes", "trusted/records", "trusted/engine", "shared/primitives"];
+
+/// Says what keywords' hashes and the enclave's messages say, which `trusted/schemes` declares; the keyed halves there are no
+/// part of it, as `search-keyless` sees to in what is built. Whoever reaches it is held as strictly as before.
+const SEARCH: &str = "trusted/search";
 
 fn protocol_keyless(graph: &Graph) -> Vec<Finding> {
     reach(
@@ -86,6 +92,7 @@ fn front_ends_keyless(graph: &Graph) -> Vec<Finding> {
         |from, to| {
             let keyless = from.zone() == "trusted"
                 && from.folder != "trusted/keys"
+                && from.folder != SEARCH
                 && !HOLDERS.contains(&from.folder.as_str());
             keyless && KEYED.contains(&to.folder.as_str())
         },
@@ -163,11 +170,25 @@ fn holders_of_keys(graph: &Graph) -> Vec<Finding> {
     graph.edges.iter().filter(breach).map(finding).collect()
 }
 
+/// A feature that is on unless somebody leaves it out: the other rules judge as if it always were, so it narrows and widens nothing.
+fn is_default(features: &BTreeMap<String, Vec<String>>, feature: &str) -> bool {
+    features.get("default").is_some_and(|parts| parts.iter().any(|part| part == feature))
+}
+
+/// Whether a dependency is one that a feature of that kind brings.
+fn on_by_default(features: &BTreeMap<String, Vec<String>>, alias: &str) -> bool {
+    let brings = |parts: &Vec<String>| parts.iter().any(|part| part.strip_prefix("dep:") == Some(alias));
+    features.iter().any(|(feature, parts)| brings(parts) && is_default(features, feature))
+}
+
 fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
     let rule = "features-widen-nothing";
     let fix = "make it an ordinary dependency that the other rules judge, or a crate of its own";
     let mut findings = Vec::new();
     for edge in graph.edges.iter().filter(|edge| edge.optional) {
+        if on_by_default(&graph.crates[edge.from].features, &edge.alias) {
+            continue;
+        }
         findings.push(Finding {
             rule,
             place: format!(
@@ -187,8 +208,9 @@ fn features_widen_nothing(graph: &Graph) -> Vec<Finding> {
                 let same =
                     part.split_once('/').is_some_and(|(_, name)| name == feature) && !part.contains('?');
                 let of_lab = same && FORWARDED.contains(&feature.as_str());
+                let left_out = part.starts_with("dep:") && is_default(&member.features, feature);
                 let named = part.trim_start_matches("dep:").split(['/', '?']).next().unwrap_or_default();
-                if aliases.contains(&named) && !of_lab {
+                if aliases.contains(&named) && !of_lab && !left_out {
                     findings.push(Finding {
                         rule,
                         place: format!("{} [features] {feature} = [\"{part}\"]", member.folder),

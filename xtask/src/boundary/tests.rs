@@ -43,6 +43,7 @@ fn sound() -> Vec<Value> {
         package("lab", &[keys, ("trusted/proxy", None), ("untrusted/server", None)]),
         package("fuzz", &[protocol, ("trusted/mongo", None), keys]),
         package("xtask", &[]),
+        package("trusted/search", &[protocol, ("trusted/schemes", None)]),
     ]
 }
 
@@ -104,6 +105,12 @@ fn a_front_end_or_planner_that_sees_keys_is_found() {
 }
 
 #[test]
+fn search_reaches_what_schemes_declare_and_is_no_way_around_for_others() {
+    breaks(&with_edge("trusted/search", "trusted/keys", None), "holders-of-keys");
+    breaks(&with_edge("trusted/mongo", "trusted/search", None), "front-ends-keyless");
+}
+
+#[test]
 fn a_new_trusted_crate_is_keyless_until_it_is_listed() {
     let mut packages = sound();
     packages.push(package("trusted/newcomer", &[("trusted/keys", None)]));
@@ -134,6 +141,18 @@ fn an_optional_dependency_on_ours_is_found() {
     let mut optional = dependency("shared/protocol", None);
     optional["optional"] = json!(true);
     packages[10]["dependencies"].as_array_mut().unwrap().push(optional);
+    breaks(&judged(&packages), "features-widen-nothing");
+}
+
+#[test]
+fn a_dependency_that_is_there_unless_it_is_left_out_is_none_of_these() {
+    let mut packages = sound();
+    let mut optional = dependency("shared/protocol", None);
+    optional["optional"] = json!(true);
+    packages[10]["dependencies"].as_array_mut().unwrap().push(optional);
+    packages[10]["features"] = json!({"default": ["whole"], "whole": ["dep:arras-protocol"]});
+    assert_eq!(judged(&packages).findings, []);
+    packages[10]["features"] = json!({"default": [], "whole": ["dep:arras-protocol"]});
     breaks(&judged(&packages), "features-widen-nothing");
 }
 

@@ -6,7 +6,8 @@ use crate::metadata;
 use std::process::Command;
 
 /// The binaries that ship.
-pub(super) const BINARIES: [&str; 2] = ["arras-proxy", "arras-server"];
+pub(super) const BINARIES: [&str; 5] =
+    ["arras-proxy", "arras-server", "arras-host", "arras-iee", "arras-searcher"];
 
 /// A cargo command in the repository, free of what the surrounding cargo put into the environment.
 pub(super) fn command(context: &Context, arguments: &[&str]) -> Command {

@@ -43,19 +43,28 @@ pub(super) const POSTGRES: Tool = Tool {
     packages: &["postgresql"],
 };
 
+/// Redis's server and its command line.
+pub(super) const REDIS: Tool = Tool {
+    name: "Redis",
+    probe: &["sh", "-c", "redis-server --version && redis-cli --version"],
+    packages: &["redis-server", "redis-tools"],
+};
+
 const PYTHON: Tool = Tool {
     name: "Python 3 with venv",
     probe: &["python3", "-c", "import venv, ensurepip"],
     packages: &["python3", "python3-venv", "python3-pip"],
 };
 
-const JDK: Tool = Tool {
+/// What compiles and runs Java.
+pub(super) const JDK: Tool = Tool {
     name: "a JDK 17 or newer",
     probe: &["javac", "--release", "17", "--version"],
     packages: &["default-jdk-headless"],
 };
 
-const MAVEN: Tool = Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] };
+/// What brings and builds Java.
+pub(super) const MAVEN: Tool = Tool { name: "Maven", probe: &["mvn", "--version"], packages: &["maven"] };
 
 /// Python with venv and pip, Node.js 18 or newer with npm, Maven with a JDK 17 or newer.
 pub(super) const DRIVERS: [Tool; 5] = [PYTHON, NODE, NPM, JDK, MAVEN];

@@ -48,7 +48,10 @@ pub(super) fn markers(tree: &Tree) -> Vec<Finding> {
 
 /// No path of one machine.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
-    let regex = pattern(r#"(^|[\s"'`(=:,\[<])/(root|work|tmp|home/\w+)(/|["'`\s)\],.:;>]|$)"#);
+    // What closes an element of XML is no path.
+    let regex = pattern(
+        r#"(^|[\s"'`(=:,\[])/(root|work|tmp|home/\w+)(/|["'`\s)\],.:;>]|$)|</(root|work|tmp|home/\w+)/"#,
+    );
     let fix = "use a path from the repository's root, or a temporary folder made by the code";
     lines_matching(tree.prose_and_code(), &regex, "machine-paths", "this path exists on one machine", fix)
 }

@@ -13,6 +13,7 @@ mod plan;
 mod postgres;
 mod proxy;
 mod restore;
+mod search;
 mod server_process;
 mod unlock;
 
@@ -83,6 +84,9 @@ pub enum Command {
     /// Say that the proxy's and the server's data directories were restored from one backup (with the proxy stopped):
     /// the next start makes anew what must not be used twice.
     Restore(RestoreArguments),
+    /// Boolean search over folders of files and mailboxes (runs arras-search).
+    #[command(disable_help_flag = true)]
+    Search(SearchArguments),
 }
 
 /// What `arras certificates` can do.
@@ -265,6 +269,14 @@ pub struct LabArguments {
     pub arguments: Vec<OsString>,
 }
 
+/// Arguments of `arras search`: those of `arras-search`.
+#[derive(Args, Debug)]
+pub struct SearchArguments {
+    /// What to do; `arras search --help` lists it.
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
 /// Arguments of `arras plan`.
 #[derive(Args, Debug)]
 pub struct PlanArguments {
@@ -383,5 +395,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Postgres(command) => postgres::run(command),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Search(arguments) => search::run(&arguments.arguments),
     }
 }

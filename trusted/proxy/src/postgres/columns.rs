@@ -1,8 +1,9 @@
 //! The keys of a SQL schema's columns, and the encoders of their orders over the database's own tables.
 
+use super::known::Known;
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
-use arras_postgres::mope::{self, Column, Connections, Heads, Reach, TreeTables, Watched};
+use arras_postgres::mope::{self, Column, Connections, Heads, Reach, Recent, TreeTables, Watched};
 use arras_protocol::mope::TreeStore;
 use arras_protocol::{Blob, ChannelError, Refusal};
 use arras_records::ColumnSealers;
@@ -31,7 +32,7 @@ const OWED_TRIES: usize = 100;
 type Owed = Vec<Zeroizing<Vec<u8>>>;
 
 /// A column's tree, as this proxy uses it.
-type ColumnTree = Tree<Watched<TreeTables>>;
+type ColumnTree = Tree<Recent<Watched<TreeTables>>>;
 
 /// A column's tree, wherever it is kept.
 ///
@@ -125,6 +126,8 @@ pub(crate) struct Encoder {
     /// stOPE: values that were encoded lately, and when. Held while values come or go, so that none goes that somebody was
     /// just told is there.
     lately: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// mOPE: ciphertexts that are stored.
+    known: Known,
 }
 
 impl Encoder {
@@ -137,12 +140,12 @@ impl Encoder {
     ) -> Result<Self, IndexError> {
         let id = Column::from(column.id);
         let tables = TreeTables::new(Arc::clone(connections), id);
-        let store = Watched::new(tables.clone(), id, Arc::clone(heads));
+        let store = Recent::new(Watched::new(tables.clone(), id, Arc::clone(heads)));
         let tree = tree(column, order, root, store)?;
         let (label, kind) = (column.label.clone(), tree.kind());
         let (owed, owing) = mpsc::channel(OWED_MAX);
         let owing = Mutex::new(Some(owing));
-        Ok(Self { label, kind, tree, tables, owed, owing, lately: Mutex::default() })
+        Ok(Self { label, kind, tree, tables, owed, owing, lately: Mutex::default(), known: Known::default() })
     }
 
     async fn encoded(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
@@ -177,6 +180,18 @@ impl Encoder {
             ciphertexts.push(ciphertext);
         }
         Ok(ciphertexts)
+    }
+
+    /// The ciphertexts of values, if all of them are known to be stored.
+    fn known_ciphertexts(&self, keys: &[Vec<u8>]) -> Result<Option<Vec<Vec<u8>>>, IndexError> {
+        let mut ciphertexts = Vec::with_capacity(keys.len());
+        for key in keys {
+            match self.tree.ciphertext(key)? {
+                Some(ciphertext) => ciphertexts.push(ciphertext.as_slice().to_vec()),
+                None => return Ok(None),
+            }
+        }
+        Ok(self.known.has_all(&ciphertexts).then_some(ciphertexts))
     }
 
     /// Enters what transactions could not, for as long as the process runs.
@@ -234,6 +249,9 @@ impl Encoder {
 impl OrderEncoder for Encoder {
     fn encode<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, Vec<Vec<u8>>> {
         Box::pin(async move {
+            if let Some(ciphertexts) = self.known_ciphertexts(keys).map_err(|error| self.failure(error))? {
+                return Ok(ciphertexts);
+            }
             let session = self.tables.encoding(process);
             let encoded = self.encoded(keys).await;
             drop(session);
@@ -242,7 +260,12 @@ impl OrderEncoder for Encoder {
                 let _ = self.owed.try_send(keys.iter().cloned().map(Zeroizing::new).collect());
             }
             let ciphertexts = encoded.map_err(|error| self.failure(error))?;
-            Ok(ciphertexts.iter().map(|ciphertext| ciphertext.as_slice().to_vec()).collect())
+            let ciphertexts: Vec<Vec<u8>> =
+                ciphertexts.iter().map(|ciphertext| ciphertext.as_slice().to_vec()).collect();
+            if self.kind == Kind::Mope {
+                self.known.found(&ciphertexts);
+            }
+            Ok(ciphertexts)
         })
     }
 
@@ -256,6 +279,10 @@ impl OrderEncoder for Encoder {
 
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
         Box::pin(async move {
+            if let Some(known) = self.known_ciphertexts(keys).map_err(|error| self.failure(error))? {
+                let exact = |ciphertext| Place { exact: Some(ciphertext), below: None, above: None };
+                return Ok(known.into_iter().map(exact).collect());
+            }
             let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
             let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
             let place = |place: Found| match place {
