@@ -108,6 +108,15 @@ impl PrivateRedis {
         server.wait().map(drop)
     }
 
+    /// Halts the server at a place: it keeps its connections, and answers nothing.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be halted.
+    pub fn halt(&self, place: usize) -> io::Result<()> {
+        let server = self.servers.get(place).ok_or_else(|| io::Error::other("no such server"))?;
+        Command::new("kill").args(["-STOP", &server.id().to_string()]).status().map(drop)
+    }
+
     /// What a server says to a command.
     #[must_use]
     pub fn said(&self, place: usize, command: &[&str]) -> String {

@@ -191,7 +191,7 @@ mod tests {
             found.map(|line| line.ours).collect()
         };
         let counts = ["8", "9", "10", "11", "12", "storage"].map(|figure| of(figure, "").len());
-        assert_eq!(counts, [15, 10, 11, 10, 23, 8], "{lines:#?}");
+        assert_eq!(counts, [15, 10, 11, 10, 25, 8], "{lines:#?}");
         assert!(lines.iter().all(|line| line.ours.is_finite() || line.what == "the paper's BCLO"));
         assert!(
             ["8", "9", "10", "11"].iter().all(|figure| of(figure, "mOPE").iter().all(|rate| *rate > 0.0))

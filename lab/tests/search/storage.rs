@@ -1,16 +1,18 @@
 //! Each storage service behind the host, as its own software.
 
 use arras_host::store::cassandra::{CassandraStore, Ring};
-use arras_host::store::{RedisStore, Store, conformance};
+use arras_host::store::redis::{PATIENCE, RedisStore};
+use arras_host::store::{Store, conformance};
 use arras_lab::private_cassandra::PrivateCassandra;
 use arras_lab::private_redis::PrivateRedis;
 use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES};
+use std::time::Duration;
 
 #[tokio::test]
 async fn redis_keeps_what_it_is_given() {
     let redis = PrivateRedis::start().unwrap();
-    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
     conformance::a_service_keeps_what_it_is_given(&store).await;
     // Of the entries one was removed; of state the head, a record and two checkpoints are left, and the set of their names.
     assert_eq!(redis.said(0, &["dbsize"]).trim(), "1004");
@@ -19,7 +21,7 @@ async fn redis_keeps_what_it_is_given() {
 #[tokio::test]
 async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
     let redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
     conformance::a_service_keeps_what_it_is_given(&store).await;
     for place in 0..3 {
         let keys: usize = redis.said(place, &["dbsize"]).trim().parse().unwrap();
@@ -70,7 +72,7 @@ async fn three_nodes_of_cassandra_keep_what_they_are_given_though_one_is_lost() 
 #[tokio::test]
 async fn a_lost_server_of_a_cluster_is_an_error() {
     let mut redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls()).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
     let labels: Vec<[u8; LABEL_BYTES]> = (0..100_u8).map(|byte| [byte; LABEL_BYTES]).collect();
     let entries: Vec<u8> =
         labels.iter().flat_map(|label| [&label[..], &[1; SEALED_BYTES]].concat()).collect();
@@ -90,4 +92,18 @@ async fn a_lost_server_of_a_cluster_is_an_error() {
         }
     }
     assert!(found > 0 && refused > 0, "{found} found, {refused} refused");
+}
+
+/// A server that hangs is an error after a while, by itself and as one of a cluster: nobody waits for it for ever.
+#[tokio::test]
+async fn a_server_that_hangs_is_an_error() {
+    let entries =
+        || -> Blob { (0..=255_u8).flat_map(|number| [number; ENTRY_BYTES]).collect::<Vec<u8>>().into() };
+    for redis in [PrivateRedis::start().unwrap(), PrivateRedis::start_cluster().unwrap()] {
+        let store = RedisStore::connect(&redis.urls(), Duration::from_secs(2)).await.unwrap();
+        store.put(entries()).await.unwrap();
+        redis.halt(0).unwrap();
+        let error = store.put(entries()).await.unwrap_err();
+        assert!(error.to_string().contains("Redis"), "{error}");
+    }
 }

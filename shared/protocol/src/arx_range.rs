@@ -340,6 +340,7 @@ pub enum Change {
         sealed: Blob,
     },
     /// Adds entries to a stored bucket without rewriting it: one sealed record beside it. Added again, it is there once.
+    /// That the bucket is there is looked at; what is in it is not read.
     AddEntries {
         /// Where.
         index: IndexId,

@@ -98,6 +98,7 @@ pub async fn serve<S: Store, C: Counter>(
     let (answers, answered) = mpsc::unbounded_channel();
     let (failures, mut failed) = mpsc::unbounded_channel();
     let again = Arc::new(Notify::new());
+    let ready = Arc::new(Notify::new());
     let talk = Talk { answered, heard, again: Arc::clone(&again) };
     let moving = Moving {
         keeping: Arc::new(keeping),
@@ -106,18 +107,20 @@ pub async fn serve<S: Store, C: Counter>(
         answers,
         failures,
         again,
+        ready: Arc::clone(&ready),
     };
     tokio::select! {
         ended = talk.to(input, launch) => ended,
         ended = moving.from(output) => ended,
         Some(failure) = failed.recv() => Err(failure),
-        () = accept(&clients, listener) => Ok(()),
+        () = accept(&clients, listener, &ready) => Ok(()),
         () = stop => Ok(()),
     }
 }
 
-/// Seats clients, for ever.
-async fn accept(clients: &Arc<Clients>, listener: TcpListener) {
+/// Seats clients, for ever, once the enclave has its state.
+async fn accept(clients: &Arc<Clients>, listener: TcpListener, ready: &Notify) {
+    ready.notified().await;
     let next = AtomicU32::new(0);
     let mut served = JoinSet::new();
     loop {
@@ -203,6 +206,7 @@ struct Moving<S, C> {
     answers: mpsc::UnboundedSender<Incoming>,
     failures: mpsc::UnboundedSender<HostError>,
     again: Arc<Notify>,
+    ready: Arc<Notify>,
 }
 
 impl<S: Store, C: Counter> Moving<S, C> {
@@ -217,7 +221,10 @@ impl<S: Store, C: Counter> Moving<S, C> {
 
     fn take(&mut self, message: Outgoing) {
         match message {
-            Outgoing::Ready => info!("the enclave is ready"),
+            Outgoing::Ready => {
+                info!("the enclave is ready");
+                self.ready.notify_one();
+            }
             Outgoing::ToClient { connection, bytes } => self.clients.reply(connection, bytes),
             Outgoing::Close(connection) => self.clients.close(connection),
             Outgoing::Again => self.again.notify_one(),

@@ -5,10 +5,10 @@
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
 use arras_host::enclave::{Enclave, EnclaveError, Measurement, measure, written};
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
-#[cfg(feature = "redis")]
-use arras_host::store::RedisStore;
 #[cfg(feature = "cassandra")]
 use arras_host::store::cassandra::{CassandraStore, Ring};
+#[cfg(feature = "redis")]
+use arras_host::store::redis::{self, RedisStore};
 use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
 use arras_storage::private::make_directory;
 use clap::{Args, Parser};
@@ -144,7 +144,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     let counter = FileCounter::new(&directory);
     #[cfg(feature = "redis")]
     if !arguments.storage.redis.is_empty() {
-        let store = RedisStore::connect(&arguments.storage.redis).await?;
+        let store = RedisStore::connect(&arguments.storage.redis, redis::PATIENCE).await?;
         return start(arguments, Keeping { store, counter }).await;
     }
     #[cfg(feature = "cassandra")]

@@ -6,13 +6,21 @@ use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
-use redis::{Client, Cmd, Pipeline, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use std::time::Duration;
 
 /// Keys of one command: another client's does not wait for a longer one.
 const COMMAND_KEYS: usize = 512;
 
 /// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
 const RETRIES: u32 = 3;
+
+/// Least and most milliseconds between them.
+const RETRY_WAITS: [u64; 2] = [50, 1000];
+
+/// How long a server may take for a connection, or to answer what the enclave waits for: without an end, one that
+/// hangs would stop every search.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What names of state begin with: no label has so few bytes, or so many.
 const STATE: &[u8] = b"arras-iee-state:";
@@ -30,15 +38,28 @@ enum Link {
 }
 
 impl RedisStore {
-    /// Connects to a server, or by some of its servers to a cluster.
+    /// Connects to a server, or by some of its servers to a cluster. Whatever takes longer than `patience` has failed.
     ///
     /// # Errors
     /// [`StoreError`] if none answers.
-    pub async fn connect(servers: &[String]) -> Result<Self, StoreError> {
+    pub async fn connect(servers: &[String], patience: Duration) -> Result<Self, StoreError> {
         let link = match servers {
-            [server] => Link::One(Client::open(server.as_str())?.get_multiplexed_async_connection().await?),
+            [server] => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(patience))
+                    .set_response_timeout(Some(patience));
+                let client = Client::open(server.as_str())?;
+                Link::One(client.get_multiplexed_async_connection_with_config(&config).await?)
+            }
             servers => {
-                let client = ClusterClientBuilder::new(servers.to_vec()).retries(RETRIES).build()?;
+                let [least, most] = RETRY_WAITS;
+                let client = ClusterClientBuilder::new(servers.to_vec())
+                    .retries(RETRIES)
+                    .min_retry_wait(least)
+                    .max_retry_wait(most)
+                    .connection_timeout(patience)
+                    .response_timeout(patience)
+                    .build()?;
                 Link::Cluster(client.get_async_connection().await?)
             }
         };
