@@ -1,5 +1,14 @@
 //! Sets of document numbers.
 
+/// Which bits of a word are set, ascending.
+fn bits(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
 /// A set of numbers below a bound.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bitmap {
@@ -24,9 +33,7 @@ impl Bitmap {
     }
 
     pub(crate) fn insert(&mut self, number: u32) {
-        if let Some(word) = self.words.get_mut(number as usize / 64) {
-            *word |= 1 << (number % 64);
-        }
+        self.enter(number);
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
@@ -73,27 +80,15 @@ impl Bitmap {
 
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         for (at, word) in self.words.iter_mut().enumerate() {
-            let mut rest = *word;
-            while rest != 0 {
-                let bit = rest.trailing_zeros();
-                rest &= rest - 1;
-                if !keep(at as u32 * 64 + bit) {
-                    *word &= !(1 << bit);
-                }
-            }
+            *word &=
+                !bits(*word).filter(|bit| !keep(at as u32 * 64 + bit)).fold(0, |out, bit| out | 1 << bit);
         }
     }
 
     /// The numbers, ascending.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(at as u32 * 64 + bit)
-            })
-        })
+        let of = |(at, word): (usize, &u64)| bits(*word).map(move |bit| at as u32 * 64 + bit);
+        self.words.iter().enumerate().flat_map(of)
     }
 
     /// For [`Ranks`]: how many numbers there are before each word.

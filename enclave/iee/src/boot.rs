@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Head;
 use crate::fault::Fault;
-use crate::journal::Change;
+use crate::journal::{Change, Standing};
 use crate::server::{Iee, Waiting};
 use arras_protocol::iee::{Outgoing, StateName};
 
@@ -12,26 +12,18 @@ pub(crate) enum Boot {
     /// The counter is being read.
     Counter,
     /// The head is being loaded.
-    Head {
-        counter: u64,
-    },
+    Head,
     Piece {
-        counter: u64,
         head: Head,
         piece: u32,
     },
     /// The next record of the log is being loaded; the last one that changes something, which may not be finished.
-    Log {
-        counter: u64,
-        last: Option<Change>,
-    },
+    Log(Option<Change>),
+    /// The counter is being raised to the last record.
+    Behind(Option<Change>),
+    /// The run's own record is being logged, and the last update's entries stored again.
+    Starting,
     Over,
-}
-
-impl Boot {
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self, Self::Over)
-    }
 }
 
 impl Iee {
@@ -45,7 +37,8 @@ impl Iee {
         Ok(())
     }
 
-    fn load(&mut self, name: StateName) {
+    fn load(&mut self, boot: Boot, name: StateName) {
+        self.boot = boot;
         self.ask(Waiting::Boot, |ask| Outgoing::Load { ask, name });
     }
 
@@ -53,60 +46,57 @@ impl Iee {
         if !matches!(self.boot, Boot::Counter) {
             return Err(Fault::Unasked);
         }
-        self.boot = Boot::Head { counter };
-        self.load(StateName::Head);
+        self.journal.counter = counter;
+        self.load(Boot::Head, StateName::Head);
         Ok(())
     }
 
     pub(crate) fn loaded(&mut self, state: Option<&[u8]>) -> Result<(), Fault> {
-        match std::mem::replace(&mut self.boot, Boot::Over) {
-            Boot::Unlaunched | Boot::Counter | Boot::Over => return Err(Fault::Unasked),
-            Boot::Head { counter } => match state {
-                None => self.next_record(counter, None),
-                Some(sealed) => {
-                    let head = self.sealer.open_head(sealed)?;
-                    self.next_piece(counter, head, 0);
-                }
-            },
-            Boot::Piece { counter, head, piece } => {
-                let sealed = state.ok_or(Fault::StateSetBack)?;
-                self.sealer.restore(&self.root, &mut self.state, (&head.id, piece), sealed)?;
-                self.next_piece(counter, head, piece + 1);
+        match (std::mem::replace(&mut self.boot, Boot::Starting), state) {
+            (Boot::Head, None) => self.next_record(None),
+            (Boot::Head, Some(sealed)) => {
+                let head = self.pieces.open_head(sealed)?;
+                self.next_piece(head, 0);
             }
-            Boot::Log { counter, last } => match state {
-                Some(sealed) => {
-                    match self.journal.open(sealed)? {
-                        // It says nothing of whether the change before it was finished.
-                        start @ Change::Start { .. } => {
-                            self.state.apply(&self.root, &start);
-                            self.next_record(counter, last);
-                        }
-                        change => {
-                            self.replay(last)?;
-                            self.next_record(counter, Some(change));
-                        }
-                    }
+            (Boot::Piece { head, piece }, state) => {
+                let sealed = state.ok_or(Fault::StateSetBack)?;
+                self.pieces.restore(&self.root, &mut self.state, (&head.id, piece), sealed)?;
+                self.next_piece(head, piece + 1);
+            }
+            (Boot::Log(last), Some(sealed)) => match self.journal.open(sealed)? {
+                // It says nothing of whether the change before it was finished.
+                start @ Change::Start { .. } => {
+                    self.state.apply(&self.root, &start);
+                    self.next_record(last);
                 }
-                None => self.log_ended(counter, last)?,
+                change => {
+                    self.replay(last)?;
+                    self.next_record(Some(change));
+                }
             },
+            (Boot::Log(last), None) => match self.journal.compare()? {
+                Standing::Even => self.log_ended(last)?,
+                Standing::OneAhead => {
+                    self.boot = Boot::Behind(last);
+                    self.raise();
+                }
+            },
+            _ => return Err(Fault::Unasked),
         }
         Ok(())
     }
 
-    fn next_piece(&mut self, counter: u64, head: Head, piece: u32) {
+    fn next_piece(&mut self, head: Head, piece: u32) {
         if piece == head.pieces {
-            self.journal.resume(head.generation, head.link);
-            return self.next_record(counter, None);
+            self.journal.resume(head.place);
+            return self.next_record(None);
         }
-        let name = StateName::Checkpoint { generation: head.generation, piece };
-        self.boot = Boot::Piece { counter, head, piece };
-        self.load(name);
+        let name = StateName::Checkpoint { generation: head.place.number, piece };
+        self.load(Boot::Piece { head, piece }, name);
     }
 
-    fn next_record(&mut self, counter: u64, last: Option<Change>) {
-        let name = StateName::Log(self.journal.number() + 1);
-        self.boot = Boot::Log { counter, last };
-        self.load(name);
+    fn next_record(&mut self, last: Option<Change>) {
+        self.load(Boot::Log(last), StateName::Log(self.journal.place.number + 1));
     }
 
     /// Carries out a change that was finished when the next one was logged.
@@ -124,34 +114,26 @@ impl Iee {
         Ok(())
     }
 
-    /// The log must go as far as the counter, and can go further by the one record that was written last.
-    fn log_ended(&mut self, counter: u64, last: Option<Change>) -> Result<(), Fault> {
-        let number = self.journal.number();
-        if number < counter {
-            return Err(Fault::StateSetBack);
-        }
-        if number > counter + 1 {
-            return Err(Fault::CounterSetBack);
-        }
+    /// The log and the counter are where the other is: this run says that it begins.
+    pub(crate) fn log_ended(&mut self, last: Option<Change>) -> Result<(), Fault> {
+        let mut growth = 0;
         match last {
-            // Its entries may be missing: they are stored again, the same to the byte, once the counter says that this record is
-            // there for good.
-            Some(Change::Update(update)) => self.lane.unfinished = Some(update),
+            // Its entries may be missing: they are stored again, the same to the byte, once nobody else can go on from here.
+            Some(Change::Update(update)) => {
+                let collection = self.state.collection(update.collection).map_err(|_| Fault::StateAltered)?;
+                growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
+                self.lane.unfinished = Some(update);
+            }
             last => self.replay(last)?,
         }
-        self.count_state();
+        self.budget.take(self.state.bytes() + growth);
         let administrator = std::mem::take(&mut self.lane.launched_by);
         let known = &self.state.policy.administrator;
         if !known.is_empty() && *known != administrator {
             return Err(Fault::Administrator);
         }
-        self.log(None, Change::Start { administrator }, 0);
+        self.boot = Boot::Starting;
+        self.log(Change::Start { administrator });
         Ok(())
-    }
-
-    fn count_state(&mut self) {
-        let bytes = self.state.bytes() + self.state.collections.len() * 64 * 1024;
-        self.budget.take(bytes);
-        self.budget.keep(bytes);
     }
 }

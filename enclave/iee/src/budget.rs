@@ -42,14 +42,20 @@ impl Budget {
         (self.total / 8 * KEPT_EIGHTHS).saturating_sub(self.kept)
     }
 
-    /// Counts data: what is there already, or was reserved before.
+    /// Counts what was reserved as data.
     pub(crate) fn keep(&mut self, bytes: usize) {
         self.kept = self.kept.saturating_add(bytes);
     }
 
-    /// Counts what is there already.
+    /// Counts data that is there already.
     pub(crate) fn take(&mut self, bytes: usize) {
         self.used = self.used.saturating_add(bytes);
+        self.keep(bytes);
+    }
+
+    /// What one request can have once all others have ended.
+    pub(crate) fn most(&self) -> usize {
+        self.total.saturating_sub(self.kept)
     }
 
     pub(crate) fn release(&mut self, bytes: usize) {

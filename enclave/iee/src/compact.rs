@@ -3,6 +3,7 @@
 use crate::collection::{Collection, payload, puts};
 use crate::fetch::Fetch;
 use crate::keys::EntryKeys;
+use crate::lane::Cause;
 use crate::table::{SEGMENTS, Slot};
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
@@ -19,12 +20,14 @@ pub(crate) struct Round {
     pub(crate) fetch: Fetch,
     /// Where the next round begins.
     pub(crate) next: Option<u64>,
-    pub(crate) epoch: u32,
-    /// What keywords have afterwards.
-    pub(crate) counts: Vec<(Block, u32)>,
+    /// Its epoch, once that is used up.
+    pub(crate) epoch: Option<u32>,
+    /// What keywords have afterwards, as far as it is not logged.
+    pub(crate) counts: Vec<(Block, [u8; 4])>,
     pub(crate) read: u64,
-    /// Bytes that are counted for it.
-    pub(crate) reserved: usize,
+    /// How many entries fewer there are.
+    pub(crate) saved: u64,
+    pub(crate) cause: Cause,
 }
 
 /// The keywords of a round from a segment on, and where the next one begins.
@@ -52,23 +55,26 @@ pub(crate) fn bytes_for(slots: &[Slot]) -> usize {
 }
 
 impl Round {
+    pub(crate) fn new(collection: u32, slots: Vec<Slot>, next: Option<u64>, cause: Cause) -> Self {
+        let fetch = Fetch::new(slots.into_iter(), true);
+        let read = fetch.entries() as u64;
+        Self { collection, fetch, next, epoch: None, counts: Vec::new(), read, saved: read, cause }
+    }
+
     /// Puts of what is left, once all entries are there.
     pub(crate) fn rewrite(&mut self, collection: &Collection, prg: &mut Prg) -> Vec<Vec<u8>> {
         let (mut places, mut blocks) = (Vec::new(), Vec::new());
+        let epoch = self.epoch.unwrap_or_default();
         for (at, word) in self.fetch.words().iter().enumerate() {
             let kept = keep(&self.fetch, at, |number| !collection.documents.is_retired(number));
             for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
-                places.push(EntryKeys::place(&word.stem, self.epoch, counter));
+                places.push(EntryKeys::place(&word.stem, epoch, counter));
                 blocks.push(payload(*operation, *number, &metadata.0));
             }
-            self.counts.push((word.stem, kept.len() as u32));
+            self.counts.push((word.stem, (kept.len() as u32).to_le_bytes()));
         }
+        self.saved = self.read - places.len() as u64;
         puts(&collection.keys, places, blocks, prg)
-    }
-
-    /// How many entries fewer there are.
-    pub(crate) fn saved(&self) -> u64 {
-        self.read - self.counts.iter().map(|(_, count)| u64::from(*count)).sum::<u64>()
     }
 }
 

@@ -23,6 +23,17 @@ pub(crate) enum Standing {
     Retired,
 }
 
+impl Standing {
+    /// From its number as it is cast.
+    pub(crate) fn of_code(code: u8) -> Self {
+        match code {
+            0 => Self::Draft,
+            1 => Self::Published,
+            _ => Self::Retired,
+        }
+    }
+}
+
 /// Versions by number.
 #[derive(Default)]
 pub(crate) struct Documents {

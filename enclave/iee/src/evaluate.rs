@@ -168,21 +168,13 @@ pub(crate) fn filter(ground: &Ground<'_>, found: &mut Bitmap) {
 
 /// The documents in which a keyword occurs at least so often.
 fn frequent(ground: &Ground<'_>, keyword: usize, at_least: u32) -> Bitmap {
-    let (mut set, mut closed) = (Bitmap::empty(ground.bound), Bitmap::empty(ground.bound));
     if at_least == 0 {
         return ground.snapshot.clone();
     }
-    for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-        match operation {
-            Operation::Add => {
-                if closed.enter(number) && metadata.frequency() >= at_least {
-                    set.insert(number);
-                }
-            }
-            Operation::Continue => {}
-            Operation::Delete => {
-                closed.enter(number);
-            }
+    let mut set = Bitmap::empty(ground.bound);
+    for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
+        if metadata.frequency() >= at_least {
+            set.insert(number);
         }
     }
     set

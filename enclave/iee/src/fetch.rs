@@ -1,5 +1,6 @@
 //! All entries of some keywords, in one random order over all of them.
 
+use crate::bitmap::Bitmap;
 use crate::keys::EntryKeys;
 use crate::table::Slot;
 use arras_primitives::Block;
@@ -76,16 +77,8 @@ impl Fetch {
 
     /// The same entries once more, without what was fetched: for their removal.
     pub(crate) fn again(self) -> Self {
-        let order = self.order;
-        Self {
-            words: self.words,
-            order,
-            drawn: 0,
-            arrived: 0,
-            flights: Vec::new(),
-            heads: Vec::new(),
-            metadata: Vec::new(),
-        }
+        let (heads, metadata) = (Vec::new(), Vec::new());
+        Self { drawn: 0, arrived: 0, flights: Vec::new(), heads, metadata, ..self }
     }
 
     /// How many entries there are.
@@ -173,6 +166,16 @@ impl Fetch {
             let (operation, number) = operation(*self.heads.get(at)?)?;
             Some((operation, number, Metadata(*self.metadata.get(at)?)))
         })
+    }
+
+    /// The documents, of numbers below a bound, whose last operation on a word is an addition, with its metadata.
+    pub(crate) fn current(&self, word: usize, bound: usize) -> impl Iterator<Item = (u32, Metadata)> {
+        let mut closed = Bitmap::empty(bound);
+        let last = move |(operation, number, metadata): (Operation, u32, Metadata)| {
+            let is_last = operation != Operation::Continue && closed.enter(number);
+            (is_last && operation == Operation::Add).then_some((number, metadata))
+        };
+        self.newest_first(word).filter_map(last)
     }
 }
 

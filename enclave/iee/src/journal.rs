@@ -1,24 +1,31 @@
-//! The log: what changes the state, sealed and chained, a record a change.
+//! The log: what changes the state, sealed and chained, a record a change; and how far the monotonic counter has followed.
+//!
+//! A record is sealed before the counter is raised, so there can be several candidates for one number: of a run that was cut short, or of
+//! a second enclave on the same state. The counter tells them apart: its value is how many runs there were, and in its lower
+//! 40 bits the number of the last record. A run begins with a record that raises both, from the value that the run has found. So of the runs that
+//! begin at one value one goes on, and where it begins, nothing that another one had sealed stands at the counter's value any more.
 
 use crate::fault::Fault;
+use crate::sealer::Sealer;
 use arras_keys::Key;
 use arras_primitives::Block;
-use arras_primitives::aead::{Aead, NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
+use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
-use arras_protocol::codec;
 use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::{Rights, Settings};
 use arras_schemes::bisen::update::Update;
-use arras_schemes::padding::{pad_in_proportion, unpad};
 use serde::{Deserialize, Serialize};
 
 /// Lengths of records are multiples of so many bytes, or of an eighth of themselves.
 const STEP_BYTES: usize = 1024;
 
+/// Bits of the counter's value that are the number of the last record.
+const NUMBER_BITS: u32 = 40;
+
 /// A change of the state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// The enclave began, with this administrator: what a former run left unfinished behind this is void.
+    /// A run began, with this administrator: what a former run left unfinished behind this is void.
     Start {
         administrator: String,
     },
@@ -38,83 +45,110 @@ pub(crate) enum Change {
     },
     /// An epoch number is used up.
     Epoch,
-    /// Keywords' entries are now so many, of this epoch.
+    /// Keywords' entries are now so many (little endian: numbers of one length), of this epoch.
     Compacted {
         collection: u32,
         epoch: u32,
-        keywords: Vec<(Block, u32)>,
+        keywords: Vec<(Block, [u8; 4])>,
     },
 }
 
 /// What a record's successor is bound to: its nonce and its tag.
-pub(crate) type Link = [u8; OVERHEAD_BYTES];
+type Link = [u8; OVERHEAD_BYTES];
 
-/// Where the log stands.
-pub(crate) struct Journal {
-    sealer: Aead,
-    number: u64,
+/// Where a log has come to.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// Of the last record.
+    pub(crate) number: u64,
+    runs: u64,
     link: Link,
+}
+
+impl Place {
+    /// What the counter says when it has followed.
+    fn value(&self) -> u64 {
+        self.runs << NUMBER_BITS | self.number
+    }
+
+    /// What the next record is bound to.
+    fn associated(&self) -> Vec<u8> {
+        [b"arras bisen log".as_slice(), &(self.number + 1).to_be_bytes(), &self.link].concat()
+    }
+}
+
+/// The log.
+pub(crate) struct Journal {
+    sealer: Sealer,
+    pub(crate) place: Place,
+    /// The counter's value before the last record.
+    before: u64,
+    /// The counter's value, as far as is known.
+    pub(crate) counter: u64,
     /// Bytes of records since the last checkpoint.
     pub(crate) since_checkpoint: usize,
 }
 
-fn associated(number: u64, link: &Link) -> Vec<u8> {
-    [b"arras bisen log".as_slice(), &number.to_be_bytes(), link].concat()
-}
-
-fn link_of(sealed: &[u8]) -> Option<Link> {
-    let (nonce, rest) = sealed.split_first_chunk::<NONCE_BYTES>()?;
-    let (_, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
-    let mut link = [0; OVERHEAD_BYTES];
-    link[..NONCE_BYTES].copy_from_slice(nonce);
-    link[NONCE_BYTES..].copy_from_slice(tag);
-    Some(link)
+/// How a log and the counter stand to each other.
+pub(crate) enum Standing {
+    Even,
+    /// The last record was saved, and a crash came before the counter was raised to it.
+    OneAhead,
 }
 
 impl Journal {
     /// An empty log.
     pub(crate) fn new(root: &Key) -> Self {
-        let sealer = Aead::new(root.derive(&[b"bisen", b"log"]).expose());
-        Self { sealer, number: 0, link: [0; OVERHEAD_BYTES], since_checkpoint: 0 }
-    }
-
-    /// The number of the last record.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+        let place = Place { number: 0, runs: 0, link: [0; OVERHEAD_BYTES] };
+        let sealer = Sealer::new(root, b"log", STEP_BYTES);
+        Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0 }
     }
 
     /// Goes on behind a checkpoint.
-    pub(crate) fn resume(&mut self, number: u64, link: Link) {
-        (self.number, self.link) = (number, link);
+    pub(crate) fn resume(&mut self, place: Place) {
+        (self.place, self.before) = (place, place.value());
+    }
+
+    /// What the counter is to be raised to.
+    pub(crate) fn value(&self) -> u64 {
+        self.place.value()
+    }
+
+    /// How the whole log stands to the counter as it was read.
+    pub(crate) fn compare(&self) -> Result<Standing, Fault> {
+        if self.counter == self.value() {
+            return Ok(Standing::Even);
+        }
+        if self.counter == self.before {
+            return Ok(Standing::OneAhead);
+        }
+        let counted = self.counter & ((1 << NUMBER_BITS) - 1);
+        Err(if self.place.number > counted { Fault::CounterSetBack } else { Fault::StateSetBack })
     }
 
     /// Seals the next record.
     pub(crate) fn seal(&mut self, change: &Change, prg: &mut Prg) -> Vec<u8> {
-        let record = pad_in_proportion(codec::encode(change), STEP_BYTES);
-        let mut nonce = [0; NONCE_BYTES];
-        prg.fill(&mut nonce);
-        let sealed = self.sealer.seal(&nonce, &associated(self.number + 1, &self.link), &record);
-        self.advance(&sealed);
+        let sealed = self.sealer.seal(change, &self.place.associated(), prg);
+        self.advance(change, &sealed);
         sealed
     }
 
     /// Opens the next record.
     pub(crate) fn open(&mut self, sealed: &[u8]) -> Result<Change, Fault> {
-        let opened = self.sealer.open(&associated(self.number + 1, &self.link), sealed);
-        let record = opened.map_err(|_| Fault::StateAltered)?;
-        let record = unpad(&record).map_err(|_| Fault::StateAltered)?;
-        let change = codec::decode(record).map_err(|_| Fault::StateAltered)?;
-        self.advance(sealed);
+        let change = self.sealer.open(&self.place.associated(), sealed)?;
+        self.advance(&change, sealed);
         Ok(change)
     }
 
-    fn advance(&mut self, sealed: &[u8]) {
-        self.link = link_of(sealed).unwrap_or(self.link);
-        self.number += 1;
+    fn advance(&mut self, change: &Change, sealed: &[u8]) {
+        self.before = self.value();
+        self.place.number += 1;
+        self.place.runs += u64::from(matches!(change, Change::Start { .. }));
+        let ends = sealed.first_chunk::<NONCE_BYTES>().zip(sealed.last_chunk::<TAG_BYTES>());
+        if let Some((nonce, tag)) = ends {
+            self.place.link[..NONCE_BYTES].copy_from_slice(nonce);
+            self.place.link[NONCE_BYTES..].copy_from_slice(tag);
+        }
         self.since_checkpoint += sealed.len();
     }
 }

@@ -31,6 +31,7 @@ mod lane;
 mod policy;
 mod rank;
 mod results;
+mod sealer;
 mod search;
 mod server;
 mod state;

@@ -5,8 +5,9 @@ use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most rights that are given.
+/// Most rights that are given, and groups that they name together: they are in one piece of a checkpoint.
 const GRANTS_MAX: usize = 4096;
+const GROUPS_IN_ALL_MAX: usize = 1 << 16;
 
 /// Rights by identity and collection. Who is not named has none.
 #[derive(Default, Serialize, Deserialize)]
@@ -22,9 +23,15 @@ fn all_rights() -> Rights {
 }
 
 impl Policy {
-    pub(crate) fn has_room(&self) -> Result<(), Refused> {
-        let grants: usize = self.grants.values().map(BTreeMap::len).sum();
-        if grants < GRANTS_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    pub(crate) fn has_room(&self, rights: &Rights) -> Result<(), Refused> {
+        let named = |rights: &Rights| match &rights.groups {
+            Groups::All => 0,
+            Groups::Only(groups) => groups.len(),
+        };
+        let given = || self.grants.values().flat_map(BTreeMap::values);
+        let groups = given().map(named).sum::<usize>() + named(rights);
+        let fits = given().count() < GRANTS_MAX && groups <= GROUPS_IN_ALL_MAX;
+        if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
     }
 
     pub(crate) fn grant(&mut self, identity: &str, collection: &str, rights: &Rights) {

@@ -3,8 +3,7 @@
 use crate::bitmap::{Bitmap, Ranks};
 use crate::evaluate::Ground;
 use arras_schemes::bisen::query::Ranking;
-use arras_schemes::bisen::update::Operation;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// BM25's k1 and b.
@@ -17,25 +16,10 @@ pub(crate) struct Scores {
     scores: Vec<f32>,
 }
 
-/// A score that is compared: by itself, and by the document's number where two are equal, the lower one first.
-#[derive(Clone, Copy, PartialEq)]
-struct Scored {
-    score: f32,
-    number: u32,
-}
-
-impl Eq for Scored {}
-
-impl PartialOrd for Scored {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Scored {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then(other.number.cmp(&self.number))
-    }
+/// A score as a number that orders as it does, scores being no less than 0, and among equal ones by the document's number, the lower one
+/// last.
+fn order(score: f32, number: u32) -> u64 {
+    u64::from(score.to_bits()) << 32 | u64::from(!number)
 }
 
 impl Scores {
@@ -65,15 +49,8 @@ impl Scores {
         } else {
             (documents / frequency.max(1.0)).ln()
         };
-        let mut closed = Bitmap::empty(ground.bound);
-        for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-            if operation == Operation::Continue {
-                continue;
-            }
+        for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
             let Some(rank) = self.found.rank(number) else { continue };
-            if !closed.enter(number) || operation == Operation::Delete {
-                continue;
-            }
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
                 let length = ground.documents.length(number) as f32 / average.max(1.0);
@@ -88,9 +65,9 @@ impl Scores {
 
     /// The best so many, best first.
     pub(crate) fn top(&self, most: usize) -> (Vec<u32>, Vec<f32>) {
-        let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::with_capacity(most + 1);
+        let mut best = BinaryHeap::with_capacity(most + 1);
         for (number, score) in self.found.set().numbers().zip(&self.scores) {
-            let scored = Scored { score: *score, number };
+            let scored = order(*score, number);
             if best.len() < most {
                 best.push(Reverse(scored));
             } else if best.peek().is_some_and(|Reverse(worst)| scored > *worst) {
@@ -98,7 +75,7 @@ impl Scores {
                 best.push(Reverse(scored));
             }
         }
-        let sorted = best.into_sorted_vec();
-        sorted.into_iter().map(|Reverse(scored)| (scored.number, scored.score)).unzip()
+        let apart = |Reverse(scored): Reverse<u64>| (!(scored as u32), f32::from_bits((scored >> 32) as u32));
+        best.into_sorted_vec().into_iter().map(apart).unzip()
     }
 }

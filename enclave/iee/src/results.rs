@@ -57,8 +57,8 @@ impl Cursor {
         4 * (self.numbers.len() + self.scores.len())
     }
 
-    /// The next page. What was retired meanwhile is left out.
-    fn page(&mut self, documents: &Documents, cursor: u64) -> Page {
+    /// The next page, and whether it is the last. What was retired meanwhile is left out.
+    fn page(&mut self, documents: &Documents, cursor: u64) -> (Page, bool) {
         let slots = self.slots.min(PAGE_HITS);
         self.slots -= slots;
         let from = self.taken;
@@ -68,7 +68,8 @@ impl Cursor {
             Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
         };
         let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();
-        Page::new(hits.into_iter(), slots, self.matches, if self.slots == 0 { 0 } else { cursor })
+        let is_last = self.slots == 0;
+        (Page::new(hits.into_iter(), slots, self.matches, if is_last { 0 } else { cursor }), is_last)
     }
 }
 
@@ -82,8 +83,8 @@ pub(crate) struct Results {
 impl Results {
     /// The first page of new results; bytes to be let go if there is no other.
     pub(crate) fn begin(&mut self, mut cursor: Cursor, documents: &Documents) -> (Page, usize) {
-        let page = cursor.page(documents, self.last + 1);
-        if page.cursor() == 0 {
+        let (page, is_last) = cursor.page(documents, self.last + 1);
+        if is_last {
             return (page, cursor.reserved);
         }
         self.last += 1;
@@ -98,8 +99,8 @@ impl Results {
 
     /// The next page; bytes to be let go if it is the last.
     pub(crate) fn more(&mut self, cursor: u64, documents: &Documents) -> Option<(Page, usize)> {
-        let page = self.cursors.get_mut(&cursor)?.page(documents, cursor);
-        let freed = if page.cursor() == 0 { self.close(cursor) } else { 0 };
+        let (page, is_last) = self.cursors.get_mut(&cursor)?.page(documents, cursor);
+        let freed = if is_last { self.close(cursor) } else { 0 };
         Some((page, freed))
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Task {
     pub(crate) client: Client,
     pub(crate) search: Search,
     pub(crate) fetch: Fetch,
-    groups: Groups,
+    pub(crate) groups: Groups,
     plan: Plan,
     snapshot: Bitmap,
     bound: usize,
@@ -52,7 +52,7 @@ impl Planned {
     }
 
     pub(crate) fn new(collection: &Collection, search: Search, groups: Groups) -> Result<Self, Refused> {
-        let plan = search.check()?;
+        let plan = search.check().map_err(Refused::Formula)?;
         let field_beyond = search.filters.iter().find_map(|filter| match filter {
             Filter::Equals { field, .. } | Filter::Range { field, .. } => {
                 (*field >= collection.settings.fields).then_some(*field)

@@ -4,6 +4,7 @@ use crate::boot::Boot;
 use crate::budget::Budget;
 use crate::channel::{Channel, Channels, Said};
 use crate::fault::Fault;
+use crate::fetch::Fetch;
 use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::policy::may_search;
@@ -50,8 +51,8 @@ pub(crate) enum Waiting {
     Round,
     /// Entries or state were stored for the change under way.
     Stored,
-    /// The counter was raised to this.
-    Raised(u64),
+    /// The counter was raised to the last record.
+    Raised,
     /// What is no longer needed was removed.
     Removed,
     /// A piece of state, or the counter, for the start.
@@ -66,7 +67,7 @@ pub struct Iee {
     pub(crate) budget: Budget,
     pub(crate) state: State,
     pub(crate) journal: Journal,
-    pub(crate) sealer: checkpoint::Sealer,
+    pub(crate) pieces: checkpoint::Pieces,
     pub(crate) lane: Lane,
     pub(crate) results: Results,
     /// Under numbers that rise.
@@ -98,7 +99,7 @@ impl Iee {
     pub fn new(root: Key, channels: Channels) -> Self {
         Self {
             journal: Journal::new(&root),
-            sealer: checkpoint::Sealer::new(&root),
+            pieces: checkpoint::Pieces::new(&root),
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
@@ -149,7 +150,7 @@ impl Iee {
                 self.begin_boot(administrator)
             }
             Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
-                if !self.boot.is_over() =>
+                if !matches!(self.boot, Boot::Over) =>
             {
                 self.held_bytes += match &incoming {
                     Incoming::FromClient { bytes, .. } => bytes.len(),
@@ -182,8 +183,9 @@ impl Iee {
             },
             Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
                 Some(Waiting::Boot) => self.counter_read(value),
-                Some(Waiting::Raised(to)) if value == to => self.raised(),
-                Some(Waiting::Raised(_)) => Err(Fault::Forked),
+                // What it was before says that nobody else had raised it.
+                Some(Waiting::Raised) if value == self.journal.counter => self.raised(),
+                Some(Waiting::Raised) => Err(Fault::Forked),
                 _ => Err(Fault::Unasked),
             },
             // Nothing here depends on it yet: certificates will.
@@ -200,22 +202,18 @@ impl Iee {
 
     /// Clients are answered from now on.
     pub(crate) fn ready(&mut self) -> Result<(), Fault> {
+        self.boot = Boot::Over;
         self.out.push(Outgoing::Ready);
         self.held_bytes = 0;
         std::mem::take(&mut self.held).into_iter().try_for_each(|held| self.take(held))
     }
 
     /// Asks the host for something.
-    pub(crate) fn ask(&mut self, waiting: Waiting, question: impl FnOnce(AskId) -> Outgoing) -> AskId {
-        let ask = self.next_ask();
+    pub(crate) fn ask(&mut self, waiting: Waiting, question: impl FnOnce(AskId) -> Outgoing) {
+        let ask = AskId(self.next_ask);
         self.next_ask += 1;
         self.asks.insert(ask, waiting);
         self.out.push(question(ask));
-        ask
-    }
-
-    pub(crate) fn next_ask(&self) -> AskId {
-        AskId(self.next_ask)
     }
 
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
@@ -245,9 +243,8 @@ impl Iee {
             return self.close(connection);
         };
         peer.under_way += 1;
-        let identity = peer.identity.clone().unwrap_or_default();
         let client = Client { connection, number };
-        match self.request(client, &identity, request) {
+        match self.request(client, request) {
             Ok(Some(reply)) => self.answer(client, reply),
             Ok(None) => {}
             Err(refused) => self.answer(client, Reply::Refused(refused)),
@@ -285,37 +282,56 @@ impl Iee {
         self.out.push(Outgoing::ToClient { connection: client.connection, bytes: Blob(bytes) });
     }
 
-    fn rights(&self, identity: &str, collection: u32) -> Result<Rights, Refused> {
-        let name = &self.state.collection(collection)?.name;
-        self.state.policy.rights(identity, name)
+    /// The results of somebody whose rights have changed are asked for anew.
+    pub(crate) fn give_up_results_of(&mut self, identity: &str) {
+        let theirs = self.connections.iter().filter(|(_, peer)| peer.identity.as_deref() == Some(identity));
+        for (connection, _) in theirs {
+            self.budget.release(self.results.close_all_of(*connection));
+        }
     }
 
-    fn request(
-        &mut self,
-        client: Client,
-        identity: &str,
-        request: Request,
-    ) -> Result<Option<Reply>, Refused> {
+    /// Who asks; refused if it is gone.
+    fn identity(&self, client: Client) -> Result<&str, Refused> {
+        let peer = self.connections.get(&client.connection);
+        peer.and_then(|peer| peer.identity.as_deref()).ok_or(Refused::NotAllowed)
+    }
+
+    fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
+        self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.name)
+    }
+
+    /// Whether a client may ask this, now.
+    pub(crate) fn permit(&self, client: Client, request: &Request) -> Result<(), Refused> {
+        let permitted = match request {
+            Request::Open { name } => self.state.policy.rights(self.identity(client)?, name).is_ok(),
+            Request::Search(search) => may_search(&self.rights(client, search.collection)?, search),
+            Request::Update(update) => self.rights(client, update.collection)?.update,
+            Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
+            // Of results that are its own.
+            Request::More { .. } | Request::Close { .. } => true,
+            Request::Create { .. } | Request::Grant { .. } | Request::Revoke { .. } => {
+                self.identity(client)? == self.state.policy.administrator
+            }
+        };
+        if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
+    }
+
+    fn request(&mut self, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
         request.check_bounds()?;
+        self.permit(client, &request)?;
         match request {
             Request::Open { name } => {
-                self.state.policy.rights(identity, &name)?;
                 let number = self.state.named(&name).ok_or(Refused::NotAllowed)?;
                 Ok(Some(Reply::Opened(self.state.collection(number)?.opened(number))))
             }
             Request::Search(search) => {
-                let rights = self.rights(identity, search.collection)?;
-                if !may_search(&rights, &search) {
-                    return Err(Refused::NotAllowed);
-                }
-                let collection = self.state.collection(search.collection)?;
-                let planned = Planned::new(collection, search, rights.groups)?;
+                let groups = self.rights(client, search.collection)?.groups;
+                let planned = Planned::new(self.state.collection(search.collection)?, search, groups)?;
                 self.begin_search(client, planned)
             }
             Request::More { cursor } => {
                 let found = self.results.get(cursor, client.connection).ok_or(Refused::Cursor)?;
-                let (number, collection) = (found.collection, self.state.collection(found.collection)?);
-                self.rights(identity, number).map(drop)?;
+                let collection = self.state.collection(found.collection)?;
                 let (page, freed) =
                     self.results.more(cursor, &collection.documents).ok_or(Refused::Cursor)?;
                 self.budget.release(freed);
@@ -328,25 +344,14 @@ impl Iee {
                 }
                 Ok(Some(Reply::Done))
             }
-            Request::Update(update) => {
-                if !self.rights(identity, update.collection)?.update {
-                    return Err(Refused::NotAllowed);
-                }
+            Request::Update(ref update) => {
                 update.check().map_err(|_| Refused::Update)?;
-                self.queue_update(client, update)
+                self.queue(client, request)
             }
-            Request::Compact { collection, from } => {
-                if !self.rights(identity, collection)?.update {
-                    return Err(Refused::NotAllowed);
-                }
-                self.queue_compaction(client, collection, from.unwrap_or(0))
-            }
-            Request::Create { .. } | Request::Grant { .. } | Request::Revoke { .. } => {
-                if identity != self.state.policy.administrator {
-                    return Err(Refused::NotAllowed);
-                }
-                self.queue_control(client, request)
-            }
+            Request::Compact { .. }
+            | Request::Create { .. }
+            | Request::Grant { .. }
+            | Request::Revoke { .. } => self.queue(client, request),
         }
     }
 
@@ -362,8 +367,7 @@ impl Iee {
             }
         }
         // What others have under way comes back.
-        let lent: usize = self.searches.values().map(|task| task.reserved).sum();
-        let most = self.budget.free() + lent + self.lane.reserved();
+        let most = self.budget.most();
         if bytes <= most {
             return Err(Refused::Busy);
         }
@@ -382,18 +386,26 @@ impl Iee {
 
     /// Asks for what a search needs next.
     fn pump(&mut self, number: u64) {
-        let Some(task) = self.searches.get_mut(&number) else { return };
+        let Some(mut task) = self.searches.remove(&number) else { return };
         if task.fetch.is_done() {
             self.ready.push_back(number);
-            return;
+        } else {
+            self.fetch(&mut task.fetch, task.search.collection, Waiting::Search(number));
         }
-        let Ok(collection) = self.state.collection(task.search.collection) else { return };
+        self.searches.insert(number, task);
+    }
+
+    /// Asks for entries, or for their removal, as far as that may be asked now.
+    pub(crate) fn fetch(&mut self, fetch: &mut Fetch, collection: u32, waiting: Waiting) {
         loop {
+            let Ok(collection) = self.state.collection(collection) else { return };
             let ask = AskId(self.next_ask);
-            let Some(labels) = task.fetch.next(&collection.keys, ask, &mut self.prg) else { return };
-            self.next_ask += 1;
-            self.asks.insert(ask, Waiting::Search(number));
-            self.out.push(Outgoing::Get { ask, labels: Blob(labels) });
+            let Some(labels) = fetch.next(&collection.keys, ask, &mut self.prg) else { return };
+            let labels = Blob(labels);
+            match waiting {
+                Waiting::Removed => self.ask(waiting, |ask| Outgoing::Remove { ask, labels }),
+                _ => self.ask(waiting, |ask| Outgoing::Get { ask, labels }),
+            }
         }
     }
 
@@ -432,7 +444,12 @@ impl Iee {
             Ok(Progress::Found(cursor)) => cursor,
             Err(refused) => return self.end_search(number, Reply::Refused(refused)),
         };
-        let reply = self.keep(cursor);
+        // Its rights may have changed since it began.
+        let seen = self.searches.get(&number).is_some_and(|task| {
+            let rights = self.rights(task.client, task.search.collection);
+            rights.is_ok_and(|rights| rights.groups == task.groups && may_search(&rights, &task.search))
+        });
+        let reply = if seen { self.keep(cursor) } else { Reply::Refused(Refused::NotAllowed) };
         self.end_search(number, reply);
     }
 

@@ -9,6 +9,9 @@ use arras_schemes::bisen::message::Refused;
 /// Most collections.
 pub(crate) const COLLECTIONS_MAX: usize = 64;
 
+/// Bytes that a collection takes beside what is in it, about.
+pub(crate) const COLLECTION_BYTES: usize = 64 * 1024;
+
 /// Everything that a restart must find again.
 #[derive(Default)]
 pub(crate) struct State {
@@ -32,7 +35,7 @@ impl State {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.collections.iter().map(Collection::bytes).sum()
+        self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES).sum()
     }
 
     /// Carries out a change that is no update: those are staged and published.
@@ -50,7 +53,9 @@ impl State {
             Change::Epoch => self.epochs += 1,
             Change::Compacted { collection, epoch, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
-                    keywords.iter().for_each(|(stem, count)| collection.table.set(stem, *count, *epoch));
+                    for (stem, count) in keywords {
+                        collection.table.set(stem, u32::from_le_bytes(*count), *epoch);
+                    }
                 }
             }
         }

@@ -63,8 +63,8 @@ fn it_starts_says_so_and_ends_with_its_input() {
     }
     let Outgoing::Save { ask, name: StateName::Log(1), .. } = process.next() else { panic!() };
     process.send(&encode(&Incoming::Done(ask)));
-    let Outgoing::RaiseCounter { ask, to: 1 } = process.next() else { panic!() };
-    process.send(&encode(&Incoming::Counter { ask, value: 1 }));
+    let Outgoing::RaiseCounter { ask, from: 0, .. } = process.next() else { panic!() };
+    process.send(&encode(&Incoming::Counter { ask, value: 0 }));
     assert_eq!(process.next(), Outgoing::Ready);
     let (well, said) = process.end();
     assert!(well && said.starts_with("Warning"), "{said}");

@@ -1,15 +1,12 @@
 //! A client of a host: what a program would do, over TCP.
 
-use crate::process::PATIENCE;
-use arras_schemes::bisen::message::{Hit, Opened, Refused, Reply, Request, Settings};
+use arras_schemes::bisen::message::{Hit, Opened, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Padding, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use arras_search::link::Link;
 use arras_search::service::SearchService;
 use std::net::TcpStream;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 pub(crate) struct Client(Link<TcpStream>);
 
@@ -18,15 +15,8 @@ impl Client {
         Self(Link::plain(TcpStream::connect(address).unwrap(), identity).unwrap())
     }
 
-    /// Asks until the enclave has time for it.
     pub(crate) fn call(&mut self, request: Request) -> Reply {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match self.0.ask(request.clone()).unwrap() {
-                Reply::Refused(Refused::Busy) if Instant::now() < end => sleep(Duration::from_millis(20)),
-                reply => return reply,
-            }
-        }
+        self.0.ask(request).unwrap()
     }
 
     pub(crate) fn create(&mut self, name: &str) -> Opened {

@@ -115,11 +115,11 @@ pub enum Incoming {
         /// What is there, if anything.
         state: Option<Blob>,
     },
-    /// The monotonic counter, read or raised.
+    /// The monotonic counter's value, as it was read, or as it was before it was to be raised.
     Counter {
         /// The question's number.
         ask: AskId,
-        /// Its value now.
+        /// The value.
         value: u64,
     },
     /// The host's clock, in seconds since 1970. Nobody vouches for it.
@@ -189,10 +189,13 @@ pub enum Outgoing {
     },
     /// The monotonic counter is to be read: answered by [`Incoming::Counter`]. One that was never raised is 0.
     ReadCounter(AskId),
-    /// The monotonic counter is to be raised: answered by [`Incoming::Counter`] with this value.
+    /// The monotonic counter is to be raised, if it stands where the enclave left it: answered by [`Incoming::Counter`] with
+    /// the value that it had. One that stands elsewhere is left there: of two enclaves that raise from one value, one learns that it is not alone.
     RaiseCounter {
         /// The question's number.
         ask: AskId,
+        /// From which value.
+        from: u64,
         /// To which value.
         to: u64,
     },

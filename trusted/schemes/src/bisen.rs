@@ -9,11 +9,12 @@
 //! the document is removed.
 
 pub mod channel;
+#[cfg(feature = "bisen-client")]
+mod client;
 pub mod message;
 pub mod query;
 pub mod update;
 
-use arras_primitives::hash::sha256_framed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -41,16 +42,6 @@ impl fmt::Debug for Salt {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeywordHash(pub [u8; KEYWORD_BYTES]);
 
-impl KeywordHash {
-    /// The hash of a keyword of a collection. What belongs to a field says so in its bytes.
-    #[must_use]
-    pub fn of(salt: &Salt, keyword: &[u8]) -> Self {
-        let hash = sha256_framed(&[b"arras bisen keyword", &salt.0, keyword]);
-        let (halves, _) = hash.as_chunks::<KEYWORD_BYTES>();
-        Self(halves[0])
-    }
-}
-
 impl fmt::Debug for KeywordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeywordHash(..)")
@@ -68,27 +59,10 @@ impl fmt::Debug for DocumentName {
 }
 
 /// Why a message could not be read: never by what is in it, as it may be anybody's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// It does not decode.
-    #[error("the message does not decode")]
     Malformed,
     /// Something in it is longer than its bound.
-    #[error("the message holds more than its bound of {0}")]
     TooLong(&'static str),
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_keyword_s_hash_is_that_of_its_collection() {
-        let (one, other) = (Salt([1; 16]), Salt([2; 16]));
-        assert_eq!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&one, b"whale"));
-        assert_ne!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&other, b"whale"));
-        assert_ne!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&one, b"whales"));
-        assert_eq!(format!("{:?}", KeywordHash::of(&one, b"whale")), "KeywordHash(..)");
-    }
 }

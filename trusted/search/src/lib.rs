@@ -16,6 +16,7 @@ pub mod formula;
 pub mod grammar;
 pub mod language;
 pub mod link;
+mod patience;
 pub mod profile;
 pub mod search;
 pub mod service;

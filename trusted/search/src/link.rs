@@ -3,6 +3,7 @@
 //! *Framing*: the length of a message as `u32`, little endian, at most [`CLIENT_BYTES_MAX`], then the message as the channel
 //! has it.
 
+use crate::patience::until_there_is_room;
 use crate::service::{SearchService, Unreachable};
 use arras_protocol::iee::CLIENT_BYTES_MAX;
 use arras_schemes::bisen::channel::Plain;
@@ -66,12 +67,12 @@ impl<S: Read + Write> Link<S> {
 }
 
 impl<S: Read + Write> SearchService for Link<S> {
-    /// After a failure the stream is of no more use: what comes later would answer an earlier question.
+    /// What the enclave has no room for is asked again, for two minutes. After a failure the stream is of no more use: what comes later would answer an earlier question.
     fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
         if self.broken {
             return Err(unreachable("the connection has failed before"));
         }
-        let reply = self.exchange(request);
+        let reply = until_there_is_room(|| self.exchange(request.clone()));
         self.broken = reply.is_err();
         reply
     }
@@ -81,6 +82,8 @@ impl<S: Read + Write> SearchService for Link<S> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use arras_schemes::bisen::message::Refused;
+    use arras_schemes::bisen::update::Update;
     use std::io::{Cursor, Result as IoResult};
 
     /// What comes, and a place for what goes.
@@ -121,6 +124,21 @@ mod tests {
             assert_eq!(link.ask(Request::Close { cursor }).unwrap(), Reply::Done);
         }
         assert!(link.ask(Request::Close { cursor: 2 }).is_err());
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_asked_again() {
+        let mut channel = Plain::default();
+        let replies =
+            [Reply::Refused(Refused::Busy), Reply::Refused(Refused::Busy), Reply::Updated, Reply::Done];
+        let messages: Vec<Vec<u8>> = replies
+            .into_iter()
+            .zip(0..)
+            .map(|(reply, number)| channel.wrap(&Answer { number, reply }.encode()))
+            .collect();
+        let mut link = link(&messages);
+        assert_eq!(link.ask(Request::Update(Update::new(0))).unwrap(), Reply::Updated);
+        assert_eq!(link.ask(Request::Close { cursor: 1 }).unwrap(), Reply::Done);
     }
 
     #[test]

@@ -1,17 +1,10 @@
-//! Requests to the enclave that wait when it has no room.
+//! The connection to the host that a command has started.
 
-use arras_schemes::bisen::message::{Refused, Reply, Request};
+use arras_schemes::bisen::message::{Reply, Request};
 use arras_search::link::Link;
 use arras_search::service::{SearchService, Unreachable};
 use std::io;
 use std::net::TcpStream;
-use std::thread;
-use std::time::Duration;
-
-/// Pause before what an enclave had no room for is asked again.
-const PAUSE: Duration = Duration::from_millis(50);
-/// How often it is asked again.
-const TRIES: usize = 1200;
 
 /// A client's connection through a host on this machine.
 pub(crate) struct Connection {
@@ -33,13 +26,6 @@ impl Connection {
 
 impl SearchService for Connection {
     fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
-        for _ in 1..TRIES {
-            let reply = self.link.ask(request.clone())?;
-            if reply != Reply::Refused(Refused::Busy) {
-                return Ok(reply);
-            }
-            thread::sleep(PAUSE);
-        }
         self.link.ask(request)
     }
 }

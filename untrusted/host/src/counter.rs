@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows.
 pub trait Counter: Send + Sync + 'static {
@@ -12,11 +13,11 @@ pub trait Counter: Send + Sync + 'static {
     /// What is behind it fails.
     fn read(&self) -> io::Result<u64>;
 
-    /// Raises it to at least `to`, durably; its value then.
+    /// Raises it to `to`, durably, if its value is `from`; the value it had. One that is elsewhere stays there.
     ///
     /// # Errors
     /// What is behind it fails; it may have been raised.
-    fn raise(&self, to: u64) -> io::Result<u64>;
+    fn raise(&self, from: u64, to: u64) -> io::Result<u64>;
 }
 
 /// A file in the place of a counter in hardware. It protects against nobody who may write files here: set back together with
@@ -43,9 +44,9 @@ impl Counter for FileCounter {
         text.trim().parse().map_err(|_| io::Error::other(format!("{}: not a number", self.path.display())))
     }
 
-    fn raise(&self, to: u64) -> io::Result<u64> {
+    fn raise(&self, from: u64, to: u64) -> io::Result<u64> {
         let value = self.read()?;
-        if to <= value {
+        if value != from || to <= value {
             return Ok(value);
         }
         let new = self.path.with_extension("new");
@@ -54,21 +55,23 @@ impl Counter for FileCounter {
         file.sync_all()?;
         fs::rename(&new, &self.path)?;
         File::open(&self.directory)?.sync_all()?;
-        Ok(to)
+        Ok(value)
     }
 }
 
 /// Gone with the process, for a store that is.
 #[derive(Default)]
-pub struct MemoryCounter(std::sync::atomic::AtomicU64);
+pub struct MemoryCounter(AtomicU64);
 
 impl Counter for MemoryCounter {
     fn read(&self) -> io::Result<u64> {
-        Ok(self.0.load(std::sync::atomic::Ordering::SeqCst))
+        Ok(self.0.load(Ordering::SeqCst))
     }
 
-    fn raise(&self, to: u64) -> io::Result<u64> {
-        Ok(self.0.fetch_max(to, std::sync::atomic::Ordering::SeqCst).max(to))
+    fn raise(&self, from: u64, to: u64) -> io::Result<u64> {
+        let raised = |value| (value == from && to > value).then_some(to);
+        let before = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, raised);
+        Ok(before.unwrap_or_else(|value| value))
     }
 }
 
@@ -78,15 +81,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_only_grows() {
+    fn it_grows_from_where_it_stands_and_for_one_of_two() {
         let folder = tempfile::tempdir().unwrap();
         let (file, memory) = (FileCounter::new(folder.path()), MemoryCounter::default());
         for counter in [&file as &dyn Counter, &memory] {
-            let raised = [5, 3, 9].map(|to| counter.raise(to).unwrap());
-            assert_eq!((raised, counter.read().unwrap()), ([5, 5, 9], 9));
+            let steps = [(0, 5), (0, 5), (3, 9), (5, 4), (5, 9)];
+            let found = steps.map(|(from, to)| counter.raise(from, to).unwrap());
+            assert_eq!((found, counter.read().unwrap()), ([0, 5, 5, 5, 5], 9));
         }
         assert_eq!(FileCounter::new(folder.path()).read().unwrap(), 9);
         fs::write(folder.path().join("counter"), "nine").unwrap();
-        assert!(file.read().is_err() && file.raise(10).is_err());
+        assert!(file.read().is_err() && file.raise(9, 10).is_err());
     }
 }

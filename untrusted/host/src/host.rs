@@ -253,7 +253,9 @@ impl<S: Store, C: Counter> Moving<S, C> {
                 Ok(Incoming::Done(ask))
             }),
             Outgoing::ReadCounter(ask) => self.count(ask, C::read),
-            Outgoing::RaiseCounter { ask, to } => self.count(ask, move |counter| counter.raise(to)),
+            Outgoing::RaiseCounter { ask, from, to } => {
+                self.count(ask, move |counter| counter.raise(from, to))
+            }
         }
     }
 

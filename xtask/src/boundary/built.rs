@@ -58,7 +58,7 @@ pub(super) const ROOMS: [Room; 4] = [
         packages: &["arras-keys", "arras-numbers", "bson", "mio", "socket2", "hyper", "rustls"],
         runtime: &["rt", "rt-multi-thread", "net", "time", "fs", "process", "signal", "io-util", "io-std"],
         why: "a client's texts and queries are read with hashes of keywords alone: no key, no encrypted index, no socket",
-        fix: "ask trusted/schemes for its feature bisen alone, and leave connections and keys to trusted/proxy",
+        fix: "ask trusted/schemes for its feature bisen-client alone, and leave connections and keys to trusted/proxy",
     },
     Room {
         rule: "documents-trusted",

@@ -13,6 +13,8 @@ use syn::visit::Visit;
 pub(super) const FILE_LINES_MAX: usize = 600;
 /// Lines of a function.
 pub(super) const FUNCTION_LINES_MAX: usize = 70;
+/// Own lines of what runs in the enclave: they only become fewer.
+pub(super) const ENCLAVE_LINES_MAX: usize = 3422;
 
 /// Kinds of files whose length is limited.
 const CODE: [&str; 6] = [".rs", ".py", ".js", ".mjs", ".sh", ".java"];
@@ -34,6 +36,31 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
         shorten: "split it by what its parts are about",
     };
     ratchet.judge(&lengths)
+}
+
+/// The enclave is small: what it is made of besides `shared/` and keys, without tests, blank lines and comments. What clients alone compile
+/// of the scheme is none of it.
+pub(super) fn enclave_lines(tree: &Tree) -> Vec<Finding> {
+    let (enclave, scheme) = ("enclave/iee/src/", "trusted/schemes/src/bisen");
+    let of_enclave = |path: &&String| {
+        let shared = path.starts_with(scheme) && !path.starts_with("trusted/schemes/src/bisen/client");
+        (path.starts_with(enclave) || shared) && path.ends_with(".rs")
+    };
+    let code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let own = |path: &String| {
+        let text = &tree.files[path].text;
+        text.lines().take_while(|line| *line != "#[cfg(test)]").filter(code).count()
+    };
+    let lines: usize = tree.files.keys().filter(of_enclave).map(own).sum();
+    if lines <= ENCLAVE_LINES_MAX {
+        return Vec::new();
+    }
+    vec![Finding {
+        rule: "enclave-lines",
+        place: enclave.into(),
+        wrong: format!("{lines} lines in the enclave, allowed are {ENCLAVE_LINES_MAX}"),
+        fix: "leave to clients or the host what need not be trusted, or say it in fewer lines".into(),
+    }]
 }
 
 /// Functions are short.

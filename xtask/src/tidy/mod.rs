@@ -25,7 +25,7 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     Rule { name: "sources-parse", check: modules::sources_parse },
     Rule { name: "dead-modules", check: modules::dead_modules },
     Rule { name: "foreign-code", check: modules::foreign_code },
@@ -34,6 +34,7 @@ const RULES: [Rule; 19] = [
     Rule { name: "protocol-names", check: protocols::protocol_names },
     Rule { name: "file-length", check: lengths::file_length },
     Rule { name: "function-length", check: lengths::function_length },
+    Rule { name: "enclave-lines", check: lengths::enclave_lines },
     Rule { name: "secret-types", check: secrets::secret_types },
     Rule { name: "secret-homes", check: secrets::secret_homes },
     Rule { name: "secret-arrays", check: secrets::secret_arrays },

@@ -4,11 +4,13 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_iee::Fault;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming};
-use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Settings};
+use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Setting, Settings};
 use arras_schemes::bisen::query::{Filter, MalformedWhy, Padding, Ranking, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 const WORD: KeywordHash = KeywordHash([9; 16]);
 
@@ -89,6 +91,67 @@ fn rights_are_kept_to_and_survive_a_restart() {
     assert_eq!(host.closed, [bob]);
     let bob = host.connect(3, "bob");
     assert_eq!(host.call(bob, Request::Search(search(collection))), not_allowed);
+}
+
+#[test]
+fn rights_that_were_narrowed_hold_for_what_is_under_way() {
+    let (mut host, ada, collection) = world(10_000);
+    grant(&mut host, ada, Rights { groups: Groups::All, ..rights() });
+    let bob = host.connect(2, "bob");
+    let Reply::Found(page) = host.call(bob, Request::Search(search(collection))) else { panic!() };
+    assert!(page.cursor() > 0);
+    // A second search has its entries when the rights change, and is not evaluated yet.
+    let number = host.send(bob, Request::Search(search(collection)));
+    let searches = host.gets.len();
+    while host.gets.len() == searches {
+        assert!(host.step().unwrap());
+    }
+    let request = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights: rights() };
+    host.send(ada, request);
+    let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    host.lie = Some(Box::new(move |incoming| match incoming {
+        Incoming::Entries { .. } => {
+            keep.borrow_mut().push(incoming);
+            Vec::new()
+        }
+        other => vec![other],
+    }));
+    host.run().unwrap();
+    host.lie = None;
+    kept.take().into_iter().for_each(|incoming| host.say(incoming));
+    host.run().unwrap();
+    assert_eq!(host.answer(bob, number), Some(Reply::Refused(Refused::NotAllowed)));
+    let more = host.call(bob, Request::More { cursor: page.cursor() });
+    assert_eq!(more, Reply::Refused(Refused::Cursor));
+    assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 6667);
+}
+
+#[test]
+fn what_waits_behind_a_revocation_is_not_carried_out() {
+    let (mut host, ada, collection) = world(3);
+    grant(&mut host, ada, Rights { update: true, ..rights() });
+    let bob = host.connect(2, "bob");
+    let mut update = Update::new(collection);
+    update.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();
+    let revoked = host.send(ada, Request::Revoke { identity: "bob".into() });
+    host.send(bob, Request::Update(update));
+    host.run().unwrap();
+    assert_eq!(host.answer(ada, revoked), Some(Reply::Done));
+    assert_eq!(found(&mut host, ada, search(collection)).unwrap().len(), 3);
+}
+
+#[test]
+fn rights_name_so_many_groups_that_they_fit_a_checkpoint() {
+    let (mut host, ada, _) = world(3);
+    let groups = Groups::Only((0..256).collect());
+    let mut give = |number: u32| {
+        let rights = Rights { groups: groups.clone(), ..rights() };
+        let identity = number.to_string();
+        host.call(ada, Request::Grant { identity, collection: "mail".into(), rights })
+    };
+    assert!((0..256).all(|number| give(number) == Reply::Done));
+    assert_eq!(give(256), Reply::Refused(Refused::Bound(Setting::Number)));
 }
 
 #[test]
@@ -202,7 +265,7 @@ fn a_long_search_does_not_stop_a_short_one() {
     let mut none = search(collection);
     none.keywords = vec![KeywordHash([1; 16])];
     let short = host.send(bob, Request::Search(none));
-    let order = std::cell::RefCell::new(Vec::new());
+    let order = RefCell::new(Vec::new());
     while host.step().unwrap() {
         for (client, number) in [(ada, long), (bob, short)] {
             if host.answer(client, number).is_some() {

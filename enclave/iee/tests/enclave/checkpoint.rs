@@ -95,3 +95,29 @@ fn a_restart_finds_the_state_in_a_checkpoint_and_a_lie_about_it_is_noticed() {
         assert_eq!(Host::new(disk).run(), Err(Fault::StateSetBack));
     }
 }
+
+#[test]
+fn a_round_of_many_keywords_is_logged_in_records_that_the_host_takes() {
+    let mut host = Host::started(Disk::default());
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    let keywords = 3 * PAIRS_MAX as u32;
+    for first in (0..keywords).step_by(PAIRS_MAX) {
+        let mut update = Update::new(0);
+        let name = DocumentName([(first >> 15) as u8; 16]);
+        let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
+        (first..first + PAIRS_MAX as u32).for_each(|at| update.occurrences(slot, word(at), &[0]).unwrap());
+        assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
+    }
+    let before = host.disk.counted();
+    let compacted = host.call(ada, Request::Compact { collection: 0, from: None });
+    let Reply::Compacted { next: Some(_), read, saved: 0 } = compacted else { panic!("{compacted:?}") };
+    assert!(read > 1 << 16);
+    assert_eq!(host.disk.counted() - before, 3, "an epoch, and two records of counts");
+    let mut host = Host::started(host.disk);
+    let ada = host.connect(1, ADMINISTRATOR);
+    for at in (0..keywords).step_by(9973) {
+        let search = Search { keywords: vec![word(at)], formula: vec![Step::Keyword(0)], ..Search::new(0) };
+        assert_eq!(host.search(ada, search).unwrap()[0].hits().count(), 1, "{at}");
+    }
+}

@@ -22,6 +22,13 @@ pub(crate) struct Disk {
     pub(crate) counter: u64,
 }
 
+impl Disk {
+    /// The number of the last record that the counter has followed.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counter & ((1 << 40) - 1)
+    }
+}
+
 /// What the host says in place of what it should.
 pub(crate) type Lie = Box<dyn FnMut(Incoming) -> Vec<Incoming>>;
 
@@ -263,9 +270,13 @@ impl Host {
                 Incoming::Done(ask)
             }
             Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: self.disk.counter },
-            Outgoing::RaiseCounter { ask, to } => {
-                self.disk.counter = self.disk.counter.max(to);
-                Incoming::Counter { ask, value: self.disk.counter }
+            Outgoing::RaiseCounter { ask, from, to } => {
+                let value = self.disk.counter;
+                assert!(to > from, "it only grows");
+                if value == from {
+                    self.disk.counter = to;
+                }
+                Incoming::Counter { ask, value }
             }
             Outgoing::Again => Incoming::Again,
         };

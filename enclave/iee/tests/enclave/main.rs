@@ -3,8 +3,10 @@
 
 mod access;
 mod checkpoint;
+mod forks;
 mod host;
 mod liar;
 mod model;
+mod random_twins;
 mod together;
 mod twins;

@@ -141,14 +141,14 @@ pub struct Hit {
 }
 
 /// Bytes of a result.
-const HIT_BYTES: usize = 16 + 4;
+pub(super) const HIT_BYTES: usize = 16 + 4;
 
 /// Bytes before the results: how many are real, how many documents match in all, the cursor.
-const HEADER_BYTES: usize = 4 + 4 + 8;
+pub(super) const HEADER_BYTES: usize = 4 + 4 + 8;
 
 /// Some results of a search. Its length follows from the number of slots alone.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page(Blob);
+pub struct Page(pub(super) Blob);
 
 impl std::fmt::Debug for Page {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -171,35 +171,6 @@ impl Page {
         }
         bytes.resize(HEADER_BYTES + slots * HIT_BYTES, 0);
         Self(Blob(bytes))
-    }
-
-    fn word<const N: usize>(&self, at: usize) -> [u8; N] {
-        let bytes = self.0.as_slice().get(at..).and_then(|rest| rest.first_chunk::<N>());
-        bytes.copied().unwrap_or([0; N])
-    }
-
-    /// How many documents match in all, also those that top or padding left out.
-    #[must_use]
-    pub fn matches(&self) -> u32 {
-        u32::from_le_bytes(self.word(4))
-    }
-
-    /// For the next page: [`Request::More`] until this is 0, also after a page without a result, as how many pages there are follows
-    /// from the padding.
-    #[must_use]
-    pub fn cursor(&self) -> u64 {
-        u64::from_le_bytes(self.word(8))
-    }
-
-    /// The results, best first if they are ranked.
-    pub fn hits(&self) -> impl Iterator<Item = Hit> {
-        let (records, _) = self.0.as_slice().get(HEADER_BYTES..).unwrap_or_default().as_chunks::<HIT_BYTES>();
-        let real = u32::from_le_bytes(self.word(0)) as usize;
-        records.iter().take(real).filter_map(|record| {
-            let (name, score) = record.split_first_chunk::<16>()?;
-            let score = f32::from_le_bytes(*score.first_chunk::<4>()?);
-            Some(Hit { name: DocumentName(*name), score })
-        })
     }
 }
 
@@ -228,34 +199,25 @@ pub enum Reply {
 }
 
 /// Why a request was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refused {
     /// The client has no right to it, or the collection is not there: the two look alike.
-    #[error("no such collection, or no right to do that with it")]
     NotAllowed,
     /// The formula.
-    #[error(transparent)]
-    Formula(#[from] Malformed),
+    Formula(Malformed),
     /// A filter names a field that the collection does not have.
-    #[error("the collection has no field {0}")]
     Field(u8),
     /// An update that cannot be read or is out of bounds.
-    #[error("the update cannot be read, or is out of bounds")]
     Update,
     /// An update that names a document which is not there, or twice: which slot.
-    #[error("document {0} of the update is not there, or comes twice")]
     Document(u32),
     /// A name, a profile or a list is too long, or a setting is out of bounds.
-    #[error("{0} is too long or out of bounds")]
     Bound(Setting),
     /// The collection is there with other settings.
-    #[error("the collection is there with other settings")]
     OtherSettings,
     /// The cursor is not there: read to its end, closed, or given up for another search's memory.
-    #[error("the search's results are no longer kept")]
     Cursor,
     /// The enclave's memory does not hold what the request needs, whatever else is under way.
-    #[error("it takes {needed} bytes of the enclave's memory, of which {budget} are free at most")]
     Memory {
         /// What it needs.
         needed: u64,
@@ -263,50 +225,38 @@ pub enum Refused {
         budget: u64,
     },
     /// Too much is under way: to be asked again later.
-    #[error("the enclave has too much under way")]
     Busy,
     /// The storage answered with something that the enclave did not store there, or not: an attack, or a loss of data.
-    #[error("the storage is not to be trusted: {0}")]
     Storage(Tampering),
 }
 
 /// What is too long or out of bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setting {
     /// A collection's name.
-    #[error("the collection's name")]
     Name,
     /// What its clients agree on.
-    #[error("the profile")]
     Profile,
     /// How many fields it has.
-    #[error("the number of fields")]
     Fields,
     /// The padding.
-    #[error("the padding")]
     Padding,
     /// An identity.
-    #[error("the identity")]
     Identity,
     /// A list of groups.
-    #[error("the list of groups")]
     Groups,
     /// How many collections, or grants, there are.
-    #[error("the number of collections or grants")]
     Number,
 }
 
 /// How a storage was caught.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tampering {
     /// An entry that was stored is not there.
-    #[error("an entry is missing")]
     Missing,
     /// An entry was altered, or is another label's, or an older one.
-    #[error("an entry was altered, or is another's")]
     Altered,
     /// More or fewer entries than were asked for.
-    #[error("an answer has another number of entries than its question")]
     Length,
 }
 
@@ -328,14 +278,14 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     pad_in_proportion(
         codec::encode_in(message, codec::encoded_bytes(message) * 9 / 8 + STEP_BYTES),
         STEP_BYTES,
     )
 }
 
-fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
+pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
     if bytes.len() > CLIENT_BYTES_MAX {
         return Err(Unreadable::TooLong("bytes"));
     }
@@ -343,12 +293,6 @@ fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable>
 }
 
 impl Ask {
-    /// As it goes into the channel.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
     /// As it came out of the channel. What is bounded in it is within its bounds, except for the formula, which [`Search::check`]
     /// is for, and the update's content ([`Update::check`]).
     ///
@@ -364,14 +308,6 @@ impl Answer {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
-    }
-
-    /// As it came out of the channel.
-    ///
-    /// # Errors
-    /// [`Unreadable`] if it is not a reply.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
-        decode(bytes)
     }
 }
 
@@ -408,68 +344,5 @@ impl Request {
             | Self::Close { .. }
             | Self::Compact { .. } => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::super::KeywordHash;
-    use super::super::query::Step;
-    use super::super::update::{DOCUMENTS_MAX, DocumentAction, Facts, PAIRS_MAX};
-    use super::*;
-
-    #[test]
-    fn the_longest_update_and_page_fit() {
-        let mut update = Update::new(1);
-        for _ in 0..DOCUMENTS_MAX {
-            update.document(DocumentAction::New, DocumentName([1; 16]), Facts::default()).unwrap();
-        }
-        for _ in 0..PAIRS_MAX {
-            update.delete(0, KeywordHash([1; 16])).unwrap();
-        }
-        let ask = Ask { number: u64::MAX, request: Request::Update(update) };
-        let bytes = ask.encode();
-        assert!(bytes.len() + 64 <= CLIENT_BYTES_MAX, "{}", bytes.len());
-        assert_eq!(Ask::decode(&bytes).unwrap(), ask);
-        let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
-        let page = Page::new(std::iter::repeat_n(hit, PAGE_HITS), PAGE_HITS, u32::MAX, 9);
-        let answer = Answer { number: 1, reply: Reply::Found(page) };
-        assert_eq!(Answer::decode(&answer.encode()).unwrap(), answer);
-    }
-
-    #[test]
-    fn a_page_s_length_is_that_of_its_slots() {
-        let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
-        let encoded = |real: usize, matches, cursor| {
-            let page = Page::new(std::iter::repeat_n(hit, real), 100, matches, cursor);
-            assert_eq!((page.hits().count(), page.matches(), page.cursor()), (real, matches, cursor));
-            Answer { number: 3, reply: Reply::Found(page) }.encode().len()
-        };
-        assert_eq!(encoded(0, 0, 0), encoded(100, u32::MAX, u64::MAX));
-    }
-
-    #[test]
-    fn searches_of_a_few_keywords_have_one_length() {
-        let encoded = |keywords: u8| {
-            let mut search = Search::new(1);
-            search.keywords = (0..keywords).map(|keyword| KeywordHash([keyword; 16])).collect();
-            search.formula = vec![Step::Keyword(0)];
-            Ask { number: 1, request: Request::Search(search) }.encode().len()
-        };
-        assert_eq!(encoded(1), encoded(20));
-    }
-
-    #[test]
-    fn overlong_names_and_lists_are_refused() {
-        let refused = |request: Request| request.check_bounds().unwrap_err();
-        let name = "a".repeat(COLLECTION_NAME_BYTES_MAX + 1);
-        assert_eq!(refused(Request::Open { name }), Refused::Bound(Setting::Name));
-        assert_eq!(refused(Request::Open { name: String::new() }), Refused::Bound(Setting::Name));
-        let identity = "a".repeat(IDENTITY_BYTES_MAX + 1);
-        assert_eq!(refused(Request::Revoke { identity }), Refused::Bound(Setting::Identity));
-        let settings = Settings { fields: 5, padding: Padding::None, profile: Blob::default() };
-        let request = Request::Create { name: "mail".into(), settings };
-        assert_eq!(refused(request), Refused::Bound(Setting::Fields));
     }
 }

@@ -140,8 +140,7 @@ pub struct Search {
 }
 
 /// Why a formula cannot be evaluated, and at which of its steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("step {step} of the formula {why}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Malformed {
     /// Which step, from 0; the number of steps if it ends too early.
     pub step: u32,
@@ -150,25 +149,19 @@ pub struct Malformed {
 }
 
 /// What is wrong with a formula.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MalformedWhy {
     /// An operator without its operands.
-    #[error("lacks an operand")]
     Operand,
     /// The formula ends with several operands, or none.
-    #[error("is its end, where it has not come to one result")]
     End,
     /// A keyword that is not in the list.
-    #[error("names a keyword that is not listed")]
     Keyword,
     /// A phrase that is too long, too short, or whose first distance is not 0.
-    #[error("is a phrase of no word, of too many, or that does not begin with its first")]
     Phrase,
     /// Too deeply nested.
-    #[error("is nested too deeply")]
     Depth,
     /// Too many steps, keywords or filters, or a filter or number of results out of bounds.
-    #[error("is beyond what a search may hold")]
     Bound,
 }
 
@@ -184,20 +177,6 @@ pub struct Plan {
 }
 
 impl Search {
-    /// A search of a collection for nothing yet: keywords and a formula are to be added.
-    #[must_use]
-    pub fn new(collection: u32) -> Self {
-        Self {
-            collection,
-            keywords: Vec::new(),
-            formula: Vec::new(),
-            filters: Vec::new(),
-            ranking: Ranking::None,
-            top: 0,
-            padding: Padding::None,
-        }
-    }
-
     /// Whether it can be evaluated.
     ///
     /// # Errors

@@ -13,7 +13,10 @@ pub const DOCUMENTS_MAX: usize = 2048;
 pub const PAIR_BYTES: usize = 1 + KEYWORD_BYTES + 4 + METADATA_BYTES;
 
 /// Bytes of a document in a message.
-pub const DOCUMENT_BYTES: usize = 1 + 16 + 4 + 4 + 8 * FIELDS_MAX;
+pub const DOCUMENT_BYTES: usize = 1 + 16 + FACTS_BYTES;
+
+/// Bytes of a document's facts.
+pub const FACTS_BYTES: usize = 4 + 4 + 8 * FIELDS_MAX;
 
 /// Bytes of a pair's metadata.
 pub const METADATA_BYTES: usize = 12;
@@ -22,13 +25,10 @@ pub const METADATA_BYTES: usize = 12;
 pub const POSITION_MAX: u32 = 0xff_fffe;
 
 /// No position.
-const NOWHERE: u32 = 0xff_ffff;
-
-/// Positions in the metadata of an addition, beside its frequency.
-const FIRST_POSITIONS: usize = 3;
+pub(super) const NOWHERE: u32 = 0xff_ffff;
 
 /// Positions in the metadata of a continuation.
-const MORE_POSITIONS: usize = 4;
+pub(super) const MORE_POSITIONS: usize = 4;
 
 /// What a pair does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,27 +76,6 @@ impl std::fmt::Debug for Metadata {
 }
 
 impl Metadata {
-    fn of(numbers: impl Iterator<Item = u32>) -> Self {
-        let mut bytes = [0xff; METADATA_BYTES];
-        for (place, number) in bytes.chunks_exact_mut(3).zip(numbers) {
-            place.copy_from_slice(&number.min(NOWHERE).to_le_bytes()[..3]);
-        }
-        Self(bytes)
-    }
-
-    /// Of an addition: how often the keyword occurs, and up to three positions.
-    #[must_use]
-    pub fn first(frequency: u32, positions: &[u32]) -> Self {
-        let positions = positions.iter().copied().take(FIRST_POSITIONS);
-        Self::of(std::iter::once(frequency.min(NOWHERE)).chain(positions))
-    }
-
-    /// Of a continuation: up to four positions.
-    #[must_use]
-    pub fn more(positions: &[u32]) -> Self {
-        Self::of(positions.iter().copied().take(MORE_POSITIONS))
-    }
-
     fn number(&self, place: usize) -> u32 {
         let at = 3 * place;
         u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], 0])
@@ -150,21 +129,12 @@ pub enum DocumentAction {
 }
 
 impl DocumentAction {
-    fn code(self) -> u8 {
-        match self {
-            Self::New => 1,
-            Self::NewPublished => 2,
-            Self::Existing => 3,
-            Self::Draft => 4,
-            Self::DraftPublished => 5,
-            Self::Retire => 6,
-        }
-    }
+    /// In the order of their numbers in a message, which begin at 1.
+    const ALL: [Self; 6] =
+        [Self::New, Self::NewPublished, Self::Existing, Self::Draft, Self::DraftPublished, Self::Retire];
 
     fn of_code(code: u8) -> Option<Self> {
-        let all =
-            [Self::New, Self::NewPublished, Self::Existing, Self::Draft, Self::DraftPublished, Self::Retire];
-        all.into_iter().find(|action| action.code() == code)
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
 }
 
@@ -179,6 +149,32 @@ pub struct Facts {
     /// Its declared fields, as numbers that order as the values do: dates in seconds, hashes of words. Those beyond the
     /// collection's number of fields are ignored.
     pub fields: [i64; FIELDS_MAX],
+}
+
+impl Facts {
+    /// As bytes, of one length whatever they are.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; FACTS_BYTES] {
+        let mut bytes = [0; FACTS_BYTES];
+        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.visibility.to_le_bytes());
+        for (place, field) in bytes[8..].chunks_exact_mut(8).zip(self.fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8; FACTS_BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, ref rest @ ..] = *bytes;
+        let mut fields = [0; FIELDS_MAX];
+        for (field, number) in fields.iter_mut().zip(rest.as_chunks::<8>().0) {
+            *field = i64::from_le_bytes(*number);
+        }
+        let (length, visibility) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        Self { length, visibility, fields }
+    }
 }
 
 /// A document of an update.
@@ -198,9 +194,9 @@ pub struct Update {
     /// The collection's number, from [`super::message::Opened`].
     pub collection: u32,
     #[serde(with = "serde_bytes_of")]
-    documents: Vec<u8>,
+    pub(super) documents: Vec<u8>,
     #[serde(with = "serde_bytes_of")]
-    pairs: Vec<u8>,
+    pub(super) pairs: Vec<u8>,
 }
 
 /// Strings of bytes in one piece.
@@ -224,87 +220,6 @@ impl std::fmt::Debug for Update {
 }
 
 impl Update {
-    /// An empty one.
-    #[must_use]
-    pub fn new(collection: u32) -> Self {
-        Self { collection, documents: Vec::new(), pairs: Vec::new() }
-    }
-
-    /// Adds a document; its slot for the pairs that follow. A document comes once in a call.
-    ///
-    /// # Errors
-    /// [`Unreadable::TooLong`] if the call has [`DOCUMENTS_MAX`] already: send it, and go on with another.
-    pub fn document(
-        &mut self,
-        action: DocumentAction,
-        name: DocumentName,
-        facts: Facts,
-    ) -> Result<u32, Unreadable> {
-        let slot = self.document_count();
-        if slot >= DOCUMENTS_MAX {
-            return Err(Unreadable::TooLong("documents in a call"));
-        }
-        self.documents.push(action.code());
-        self.documents.extend_from_slice(&name.0);
-        self.documents.extend_from_slice(&facts.length.to_le_bytes());
-        self.documents.extend_from_slice(&facts.visibility.to_le_bytes());
-        self.documents.extend(facts.fields.iter().flat_map(|field| field.to_le_bytes()));
-        Ok(slot as u32)
-    }
-
-    /// Adds a pair.
-    ///
-    /// # Errors
-    /// [`Unreadable::TooLong`] if the call has [`PAIRS_MAX`] already.
-    pub fn pair(&mut self, pair: &Pair) -> Result<(), Unreadable> {
-        if self.pair_count() >= PAIRS_MAX {
-            return Err(Unreadable::TooLong("pairs in a call"));
-        }
-        self.pairs.push(pair.operation.code());
-        self.pairs.extend_from_slice(&pair.keyword.0);
-        self.pairs.extend_from_slice(&pair.slot.to_le_bytes());
-        self.pairs.extend_from_slice(&pair.metadata.0);
-        Ok(())
-    }
-
-    /// How many pairs a keyword takes that occurs at so many positions.
-    #[must_use]
-    pub fn pairs_for(positions: usize) -> usize {
-        1 + positions.saturating_sub(FIRST_POSITIONS).div_ceil(MORE_POSITIONS)
-    }
-
-    /// Adds all occurrences of a keyword in a document, at ascending positions: an addition and its continuations.
-    ///
-    /// # Errors
-    /// [`Unreadable::TooLong`] if not all of its [`Update::pairs_for`] fit; nothing is added then.
-    pub fn occurrences(
-        &mut self,
-        slot: u32,
-        keyword: KeywordHash,
-        positions: &[u32],
-    ) -> Result<(), Unreadable> {
-        if self.pair_count() + Self::pairs_for(positions.len()) > PAIRS_MAX {
-            return Err(Unreadable::TooLong("pairs in a call"));
-        }
-        let (first, more) = positions.split_at(positions.len().min(FIRST_POSITIONS));
-        let metadata = Metadata::first(u32::try_from(positions.len()).unwrap_or(NOWHERE), first);
-        self.pair(&Pair { operation: Operation::Add, keyword, slot, metadata })?;
-        for piece in more.chunks(MORE_POSITIONS) {
-            let metadata = Metadata::more(piece);
-            self.pair(&Pair { operation: Operation::Continue, keyword, slot, metadata })?;
-        }
-        Ok(())
-    }
-
-    /// Takes a keyword out of a document.
-    ///
-    /// # Errors
-    /// As [`Update::pair`].
-    pub fn delete(&mut self, slot: u32, keyword: KeywordHash) -> Result<(), Unreadable> {
-        let metadata = Metadata([0; METADATA_BYTES]);
-        self.pair(&Pair { operation: Operation::Delete, keyword, slot, metadata })
-    }
-
     /// How many documents it has.
     #[must_use]
     pub fn document_count(&self) -> usize {
@@ -340,15 +255,7 @@ impl Update {
         records.iter().map_while(|record| {
             let (action, rest) = record.split_first()?;
             let (name, rest) = rest.split_first_chunk::<16>()?;
-            let (length, rest) = rest.split_first_chunk::<4>()?;
-            let (visibility, rest) = rest.split_first_chunk::<4>()?;
-            let (numbers, _) = rest.as_chunks::<8>();
-            let mut fields = [0; FIELDS_MAX];
-            for (field, number) in fields.iter_mut().zip(numbers) {
-                *field = i64::from_le_bytes(*number);
-            }
-            let (length, visibility) = (u32::from_le_bytes(*length), u32::from_le_bytes(*visibility));
-            let facts = Facts { length, visibility, fields };
+            let facts = Facts::of_bytes(rest.first_chunk()?);
             let action = DocumentAction::of_code(*action)?;
             Some(DocumentChange { action, name: DocumentName(*name), facts })
         })
@@ -369,59 +276,5 @@ impl Update {
                 metadata: Metadata(*metadata),
             })
         })
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_goes_in_comes_out_and_operations_take_one_length() {
-        let mut update = Update::new(7);
-        let facts = Facts { length: 9, visibility: 3, fields: [i64::MIN, -1, 0, i64::MAX] };
-        let slot = update.document(DocumentAction::NewPublished, DocumentName([4; 16]), facts).unwrap();
-        let keyword = KeywordHash([5; 16]);
-        let positions: Vec<u32> = (0..9).chain([POSITION_MAX]).collect();
-        update.occurrences(slot, keyword, &positions).unwrap();
-        assert_eq!(update.pair_count(), Update::pairs_for(positions.len()));
-        let length = update.pairs.len();
-        update.delete(slot, keyword).unwrap();
-        assert_eq!(update.pairs.len(), length + PAIR_BYTES);
-        update.check().unwrap();
-        let pairs: Vec<Pair> = update.pairs().collect();
-        let found = pairs.iter().flat_map(|pair| pair.metadata.positions(pair.operation));
-        assert_eq!(found.collect::<Vec<_>>(), positions);
-        assert_eq!(pairs[0].metadata.frequency(), 10);
-        let document =
-            DocumentChange { action: DocumentAction::NewPublished, name: DocumentName([4; 16]), facts };
-        assert_eq!(update.documents().collect::<Vec<_>>(), [document]);
-    }
-
-    #[test]
-    fn what_cannot_be_read_or_is_too_long_is_refused() {
-        let mut update = Update::new(7);
-        update.document(DocumentAction::Retire, DocumentName([4; 16]), Facts::default()).unwrap();
-        update.delete(0, KeywordHash([1; 16])).unwrap();
-        for at in [0, 17] {
-            let mut broken = update.clone();
-            broken.pairs[at] = 9;
-            assert_eq!(broken.check(), Err(Unreadable::Malformed), "{at}");
-        }
-        let mut broken = update.clone();
-        broken.documents[0] = 0;
-        assert_eq!(broken.check(), Err(Unreadable::Malformed));
-        let mut broken = update.clone();
-        broken.pairs.pop();
-        assert_eq!(broken.check(), Err(Unreadable::Malformed));
-        while update.pair_count() < PAIRS_MAX {
-            update.delete(0, KeywordHash([1; 16])).unwrap();
-        }
-        assert!(update.delete(0, KeywordHash([1; 16])).is_err());
-        update.check().unwrap();
-        let record = update.pairs[..PAIR_BYTES].to_vec();
-        update.pairs.extend(record);
-        assert_eq!(update.check(), Err(Unreadable::TooLong("documents or pairs in a call")));
     }
 }

@@ -1,7 +1,7 @@
 //! Modules, names, lengths, lints.
 
 use super::{places, tree};
-use crate::tidy::lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX};
+use crate::tidy::lengths::{ENCLAVE_LINES_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX};
 use crate::tidy::protocols::NAMING_FILES_MAX;
 
 #[test]
@@ -81,6 +81,18 @@ fn long_files_are_found_and_exceptions_only_shrink() {
     ]
     .into();
     assert_eq!(places(&sample, "file-length"), ["lab/a.py", "lab/b.py", "lab/c.py"]);
+}
+
+#[test]
+fn lines_of_the_enclave_are_counted_without_tests_comments_and_clients() {
+    let half = "use a;\n".repeat(ENCLAVE_LINES_MAX / 2);
+    let rest = "use a;\n".repeat(ENCLAVE_LINES_MAX.div_ceil(2))
+        + "\n  // why\n/// What.\n#[cfg(test)]\nmod tests {}\n";
+    let client = ("trusted/schemes/src/bisen/client.rs", "use a;\n");
+    let within = [("enclave/iee/src/lib.rs", &*half), ("trusted/schemes/src/bisen/update.rs", &rest), client];
+    assert_eq!(places(&tree(&within), "enclave-lines"), [""; 0]);
+    let over = [("enclave/iee/src/lib.rs", "use b;\n"), ("enclave/iee/src/lane.rs", &half), within[1]];
+    assert_eq!(places(&tree(&over), "enclave-lines"), ["enclave/iee/src/"]);
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! What clients alone do: keywords to hashes, updates and searches to messages, pages to results. The enclave links none of it.
+
+mod texts;
+
+use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};
+use super::query::{Padding, Ranking, Search};
+use super::update::{
+    DOCUMENT_BYTES, DOCUMENTS_MAX, DocumentAction, Facts, METADATA_BYTES, MORE_POSITIONS, Metadata, NOWHERE,
+    Operation, PAIR_BYTES, PAIRS_MAX, Pair, Update,
+};
+use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt, Unreadable};
+use arras_primitives::hash::sha256_framed;
+
+/// Positions in the metadata of an addition, beside its frequency.
+const FIRST_POSITIONS: usize = 3;
+
+impl KeywordHash {
+    /// The hash of a keyword of a collection. What belongs to a field says so in its bytes.
+    #[must_use]
+    pub fn of(salt: &Salt, keyword: &[u8]) -> Self {
+        let hash = sha256_framed(&[b"arras bisen keyword", &salt.0, keyword]);
+        let (halves, _) = hash.as_chunks::<KEYWORD_BYTES>();
+        Self(halves[0])
+    }
+}
+
+impl Metadata {
+    fn of(numbers: impl Iterator<Item = u32>) -> Self {
+        let mut bytes = [0xff; METADATA_BYTES];
+        for (place, number) in bytes.chunks_exact_mut(3).zip(numbers) {
+            place.copy_from_slice(&number.min(NOWHERE).to_le_bytes()[..3]);
+        }
+        Self(bytes)
+    }
+
+    /// Of an addition: how often the keyword occurs, and up to three positions.
+    #[must_use]
+    pub fn first(frequency: u32, positions: &[u32]) -> Self {
+        let positions = positions.iter().copied().take(FIRST_POSITIONS);
+        Self::of(std::iter::once(frequency).chain(positions))
+    }
+
+    /// Of a continuation: up to four positions.
+    #[must_use]
+    pub fn more(positions: &[u32]) -> Self {
+        Self::of(positions.iter().copied().take(MORE_POSITIONS))
+    }
+}
+
+impl Update {
+    /// An empty one.
+    #[must_use]
+    pub fn new(collection: u32) -> Self {
+        Self { collection, documents: Vec::new(), pairs: Vec::new() }
+    }
+
+    /// Adds a document; its slot for the pairs that follow. A document comes once in a call.
+    ///
+    /// # Errors
+    /// [`Unreadable::TooLong`] if the call has [`DOCUMENTS_MAX`] already: send it, and go on with another.
+    pub fn document(
+        &mut self,
+        action: DocumentAction,
+        name: DocumentName,
+        facts: Facts,
+    ) -> Result<u32, Unreadable> {
+        let slot = self.document_count();
+        if slot >= DOCUMENTS_MAX {
+            return Err(Unreadable::TooLong("documents in a call"));
+        }
+        self.documents.reserve(DOCUMENT_BYTES);
+        self.documents.push(action as u8 + 1);
+        self.documents.extend_from_slice(&name.0);
+        self.documents.extend_from_slice(&facts.bytes());
+        Ok(slot as u32)
+    }
+
+    /// Adds a pair.
+    ///
+    /// # Errors
+    /// [`Unreadable::TooLong`] if the call has [`PAIRS_MAX`] already.
+    pub fn pair(&mut self, pair: &Pair) -> Result<(), Unreadable> {
+        if self.pair_count() >= PAIRS_MAX {
+            return Err(Unreadable::TooLong("pairs in a call"));
+        }
+        self.pairs.reserve(PAIR_BYTES);
+        self.pairs.push(pair.operation.code());
+        self.pairs.extend_from_slice(&pair.keyword.0);
+        self.pairs.extend_from_slice(&pair.slot.to_le_bytes());
+        self.pairs.extend_from_slice(&pair.metadata.0);
+        Ok(())
+    }
+
+    /// How many pairs a keyword takes that occurs at so many positions.
+    #[must_use]
+    pub fn pairs_for(positions: usize) -> usize {
+        1 + positions.saturating_sub(FIRST_POSITIONS).div_ceil(MORE_POSITIONS)
+    }
+
+    /// Adds all occurrences of a keyword in a document, at ascending positions: an addition and its continuations.
+    ///
+    /// # Errors
+    /// [`Unreadable::TooLong`] if not all of its [`Update::pairs_for`] fit; nothing is added then.
+    pub fn occurrences(
+        &mut self,
+        slot: u32,
+        keyword: KeywordHash,
+        positions: &[u32],
+    ) -> Result<(), Unreadable> {
+        if self.pair_count() + Self::pairs_for(positions.len()) > PAIRS_MAX {
+            return Err(Unreadable::TooLong("pairs in a call"));
+        }
+        let (first, more) = positions.split_at(positions.len().min(FIRST_POSITIONS));
+        let metadata = Metadata::first(u32::try_from(positions.len()).unwrap_or(NOWHERE), first);
+        self.pair(&Pair { operation: Operation::Add, keyword, slot, metadata })?;
+        for piece in more.chunks(MORE_POSITIONS) {
+            let metadata = Metadata::more(piece);
+            self.pair(&Pair { operation: Operation::Continue, keyword, slot, metadata })?;
+        }
+        Ok(())
+    }
+
+    /// Takes a keyword out of a document.
+    ///
+    /// # Errors
+    /// As [`Update::pair`].
+    pub fn delete(&mut self, slot: u32, keyword: KeywordHash) -> Result<(), Unreadable> {
+        let metadata = Metadata([0; METADATA_BYTES]);
+        self.pair(&Pair { operation: Operation::Delete, keyword, slot, metadata })
+    }
+}
+
+impl Search {
+    /// A search of a collection for nothing yet: keywords and a formula are to be added.
+    #[must_use]
+    pub fn new(collection: u32) -> Self {
+        Self {
+            collection,
+            keywords: Vec::new(),
+            formula: Vec::new(),
+            filters: Vec::new(),
+            ranking: Ranking::None,
+            top: 0,
+            padding: Padding::None,
+        }
+    }
+}
+
+impl Page {
+    fn word<const N: usize>(&self, at: usize) -> [u8; N] {
+        let bytes = self.0.as_slice().get(at..).and_then(|rest| rest.first_chunk::<N>());
+        bytes.copied().unwrap_or([0; N])
+    }
+
+    /// How many documents match in all, also those that top or padding left out.
+    #[must_use]
+    pub fn matches(&self) -> u32 {
+        u32::from_le_bytes(self.word(4))
+    }
+
+    /// For the next page: [`super::message::Request::More`] until this is 0, also after a page without a result, as how many pages there
+    /// are follows from the padding.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        u64::from_le_bytes(self.word(8))
+    }
+
+    /// The results, best first if they are ranked.
+    pub fn hits(&self) -> impl Iterator<Item = Hit> {
+        let (records, _) = self.0.as_slice().get(HEADER_BYTES..).unwrap_or_default().as_chunks::<HIT_BYTES>();
+        let real = u32::from_le_bytes(self.word(0)) as usize;
+        records.iter().take(real).filter_map(|record| {
+            let (name, score) = record.split_first_chunk::<16>()?;
+            let score = f32::from_le_bytes(*score.first_chunk::<4>()?);
+            Some(Hit { name: DocumentName(*name), score })
+        })
+    }
+}
+
+impl Ask {
+    /// As it goes into the channel.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+}
+
+impl Answer {
+    /// As it came out of the channel.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if it is not a reply.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        decode(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

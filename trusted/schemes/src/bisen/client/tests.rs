@@ -1,0 +1,120 @@
+#![allow(clippy::unwrap_used)]
+
+use super::super::COLLECTION_NAME_BYTES_MAX;
+use super::super::message::{PAGE_HITS, Refused, Reply, Request, Setting, Settings};
+use super::super::query::Step;
+use super::super::update::{DocumentChange, POSITION_MAX};
+use super::*;
+use arras_protocol::Blob;
+use arras_protocol::iee::{CLIENT_BYTES_MAX, IDENTITY_BYTES_MAX};
+
+#[test]
+fn a_keyword_s_hash_is_that_of_its_collection() {
+    let (one, other) = (Salt([1; 16]), Salt([2; 16]));
+    assert_eq!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&one, b"whale"));
+    assert_ne!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&other, b"whale"));
+    assert_ne!(KeywordHash::of(&one, b"whale"), KeywordHash::of(&one, b"whales"));
+    assert_eq!(format!("{:?}", KeywordHash::of(&one, b"whale")), "KeywordHash(..)");
+}
+
+#[test]
+fn what_goes_in_comes_out_and_operations_take_one_length() {
+    let mut update = Update::new(7);
+    let facts = Facts { length: 9, visibility: 3, fields: [i64::MIN, -1, 0, i64::MAX] };
+    let slot = update.document(DocumentAction::NewPublished, DocumentName([4; 16]), facts).unwrap();
+    let keyword = KeywordHash([5; 16]);
+    let positions: Vec<u32> = (0..9).chain([POSITION_MAX]).collect();
+    update.occurrences(slot, keyword, &positions).unwrap();
+    assert_eq!(update.pair_count(), Update::pairs_for(positions.len()));
+    let length = update.pairs.len();
+    update.delete(slot, keyword).unwrap();
+    assert_eq!(update.pairs.len(), length + PAIR_BYTES);
+    update.check().unwrap();
+    let pairs: Vec<Pair> = update.pairs().collect();
+    let found = pairs.iter().flat_map(|pair| pair.metadata.positions(pair.operation));
+    assert_eq!(found.collect::<Vec<_>>(), positions);
+    assert_eq!(pairs[0].metadata.frequency(), 10);
+    let document =
+        DocumentChange { action: DocumentAction::NewPublished, name: DocumentName([4; 16]), facts };
+    assert_eq!(update.documents().collect::<Vec<_>>(), [document]);
+}
+
+#[test]
+fn what_cannot_be_read_or_is_too_long_is_refused() {
+    let mut update = Update::new(7);
+    update.document(DocumentAction::Retire, DocumentName([4; 16]), Facts::default()).unwrap();
+    update.delete(0, KeywordHash([1; 16])).unwrap();
+    for at in [0, 17] {
+        let mut broken = update.clone();
+        broken.pairs[at] = 9;
+        assert_eq!(broken.check(), Err(Unreadable::Malformed), "{at}");
+    }
+    let mut broken = update.clone();
+    broken.documents[0] = 0;
+    assert_eq!(broken.check(), Err(Unreadable::Malformed));
+    let mut broken = update.clone();
+    broken.pairs.pop();
+    assert_eq!(broken.check(), Err(Unreadable::Malformed));
+    while update.pair_count() < PAIRS_MAX {
+        update.delete(0, KeywordHash([1; 16])).unwrap();
+    }
+    assert!(update.delete(0, KeywordHash([1; 16])).is_err());
+    update.check().unwrap();
+    let record = update.pairs[..PAIR_BYTES].to_vec();
+    update.pairs.extend(record);
+    assert_eq!(update.check(), Err(Unreadable::TooLong("documents or pairs in a call")));
+}
+
+#[test]
+fn the_longest_update_and_page_fit() {
+    let mut update = Update::new(1);
+    for _ in 0..DOCUMENTS_MAX {
+        update.document(DocumentAction::New, DocumentName([1; 16]), Facts::default()).unwrap();
+    }
+    for _ in 0..PAIRS_MAX {
+        update.delete(0, KeywordHash([1; 16])).unwrap();
+    }
+    let ask = Ask { number: u64::MAX, request: Request::Update(update) };
+    let bytes = ask.encode();
+    assert!(bytes.len() + 64 <= CLIENT_BYTES_MAX, "{}", bytes.len());
+    assert_eq!(Ask::decode(&bytes).unwrap(), ask);
+    let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
+    let page = Page::new(std::iter::repeat_n(hit, PAGE_HITS), PAGE_HITS, u32::MAX, 9);
+    let answer = Answer { number: 1, reply: Reply::Found(page) };
+    assert_eq!(Answer::decode(&answer.encode()).unwrap(), answer);
+}
+
+#[test]
+fn a_page_s_length_is_that_of_its_slots() {
+    let hit = Hit { name: DocumentName([2; 16]), score: 1.5 };
+    let encoded = |real: usize, matches, cursor| {
+        let page = Page::new(std::iter::repeat_n(hit, real), 100, matches, cursor);
+        assert_eq!((page.hits().count(), page.matches(), page.cursor()), (real, matches, cursor));
+        Answer { number: 3, reply: Reply::Found(page) }.encode().len()
+    };
+    assert_eq!(encoded(0, 0, 0), encoded(100, u32::MAX, u64::MAX));
+}
+
+#[test]
+fn searches_of_a_few_keywords_have_one_length() {
+    let encoded = |keywords: u8| {
+        let mut search = Search::new(1);
+        search.keywords = (0..keywords).map(|keyword| KeywordHash([keyword; 16])).collect();
+        search.formula = vec![Step::Keyword(0)];
+        Ask { number: 1, request: Request::Search(search) }.encode().len()
+    };
+    assert_eq!(encoded(1), encoded(20));
+}
+
+#[test]
+fn overlong_names_and_lists_are_refused() {
+    let refused = |request: Request| request.check_bounds().unwrap_err();
+    let name = "a".repeat(COLLECTION_NAME_BYTES_MAX + 1);
+    assert_eq!(refused(Request::Open { name }), Refused::Bound(Setting::Name));
+    assert_eq!(refused(Request::Open { name: String::new() }), Refused::Bound(Setting::Name));
+    let identity = "a".repeat(IDENTITY_BYTES_MAX + 1);
+    assert_eq!(refused(Request::Revoke { identity }), Refused::Bound(Setting::Identity));
+    let settings = Settings { fields: 5, padding: Padding::None, profile: Blob::default() };
+    let request = Request::Create { name: "mail".into(), settings };
+    assert_eq!(refused(request), Refused::Bound(Setting::Fields));
+}

@@ -1,0 +1,83 @@
+//! What people are told of what the enclave refuses.
+
+use super::super::Unreadable;
+use super::super::message::{Refused, Setting, Tampering};
+use super::super::query::{Malformed, MalformedWhy};
+use std::error::Error;
+use std::fmt::{Display, Formatter, Result};
+
+impl Error for Refused {}
+impl Error for Malformed {}
+impl Error for Unreadable {}
+
+impl Display for Refused {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::NotAllowed => f.write_str("no such collection, or no right to do that with it"),
+            Self::Formula(malformed) => malformed.fmt(f),
+            Self::Field(field) => write!(f, "the collection has no field {field}"),
+            Self::Update => f.write_str("the update cannot be read, or is out of bounds"),
+            Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
+            Self::Bound(setting) => write!(f, "{setting} is too long or out of bounds"),
+            Self::OtherSettings => f.write_str("the collection is there with other settings"),
+            Self::Cursor => f.write_str("the search's results are no longer kept"),
+            Self::Memory { needed, budget } => {
+                write!(
+                    f,
+                    "it takes {needed} bytes of the enclave's memory, of which {budget} are free at most"
+                )
+            }
+            Self::Busy => f.write_str("the enclave has too much under way"),
+            Self::Storage(how) => write!(f, "the storage is not to be trusted: {how}"),
+        }
+    }
+}
+
+impl Display for Setting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Self::Name => "the collection's name",
+            Self::Profile => "the profile",
+            Self::Fields => "the number of fields",
+            Self::Padding => "the padding",
+            Self::Identity => "the identity",
+            Self::Groups => "the list of groups",
+            Self::Number => "the number of collections, grants or rounds",
+        })
+    }
+}
+
+impl Display for Tampering {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Self::Missing => "an entry is missing",
+            Self::Altered => "an entry was altered, or is another's",
+            Self::Length => "an answer has another number of entries than its question",
+        })
+    }
+}
+
+impl Display for Malformed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let why = match self.why {
+            MalformedWhy::Operand => "lacks an operand",
+            MalformedWhy::End => "is its end, where it has not come to one result",
+            MalformedWhy::Keyword => "names a keyword that is not listed",
+            MalformedWhy::Phrase => {
+                "is a phrase of no word, of too many, or that does not begin with its first"
+            }
+            MalformedWhy::Depth => "is nested too deeply",
+            MalformedWhy::Bound => "is beyond what a search may hold",
+        };
+        write!(f, "step {} of the formula {why}", self.step)
+    }
+}
+
+impl Display for Unreadable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Malformed => f.write_str("the message does not decode"),
+            Self::TooLong(what) => write!(f, "the message holds more than its bound of {what}"),
+        }
+    }
+}
