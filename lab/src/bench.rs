@@ -1,6 +1,7 @@
 //! Times of schemes and primitives, alone on one thread. What they are to be compared with is measured by
 //! `lab/opponents`, in one run with ours. And rates of the whole system ([`service`]).
 
+pub mod bisen;
 mod installation;
 pub mod memory;
 pub mod mope;
@@ -43,6 +44,8 @@ pub enum Subject {
     Postgres,
     /// The mOPE paper's evaluation, but for what needs an SQL database; not among `all`.
     Mope,
+    /// The BISEN paper's evaluation, boolean search with host and enclave as processes; not among `all`.
+    Bisen,
 }
 
 /// Arguments of `arras lab bench`.
@@ -63,6 +66,18 @@ pub struct BenchArguments {
     /// Of mope: a Python that has the package `pyope`, to be measured in the same run.
     #[arg(long, value_name = "PYTHON")]
     pub pyope: Option<PathBuf>,
+    /// Of bisen: pairs of keyword and document in the largest collection.
+    #[arg(long, default_value_t = 2_000_000)]
+    pub pairs: u64,
+    /// Of bisen: pairs that each storage service is given.
+    #[arg(long, default_value_t = 300_000)]
+    pub service_pairs: u64,
+    /// Of bisen: the folder whose files are the texts.
+    #[arg(long, value_name = "FOLDER", default_value = "/usr/share/doc")]
+    pub texts: PathBuf,
+    /// Of bisen: only the storage services that arras-host has in itself, not Redis and Cassandra.
+    #[arg(long)]
+    pub own_services: bool,
     /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
     /// round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
@@ -77,7 +92,7 @@ pub struct BenchArguments {
     /// plans in their place.
     #[arg(long, value_name = "DIRECTORY")]
     pub before: Option<PathBuf>,
-    /// Of the service and of PostgreSQL: how often each load runs.
+    /// Of the service, of PostgreSQL and of bisen: how often each load or search runs.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,
 }
@@ -94,6 +109,10 @@ impl BenchArguments {
             documents: 200_000,
             values: 100_000,
             pyope: None,
+            pairs: 2_000_000,
+            service_pairs: 300_000,
+            texts: "/usr/share/doc".into(),
+            own_services: false,
             json: false,
             before: None,
             rounds: 3,
@@ -169,18 +188,7 @@ mod tests {
 
     #[test]
     fn everything_is_timed() {
-        let arguments = BenchArguments {
-            subject: Subject::All,
-            time_ms: 1,
-            seed: 1,
-            json: false,
-            before: None,
-            megabytes: 200,
-            documents: 200_000,
-            values: 1000,
-            pyope: None,
-            rounds: 1,
-        };
+        let arguments = BenchArguments::of(Subject::All, 1, 1);
         let measured = run(&arguments, &|_| {});
         for scheme in crate::schemes::ALL.iter().filter(|scheme| scheme.slowness == 1) {
             let operations = measured.iter().filter(|line| line.subject == scheme.title).count();

@@ -122,6 +122,12 @@ impl PrivateCassandra {
         (1..).map(address).zip(&self.nodes).map(|(address, _)| format!("{address}:{}", self.port)).collect()
     }
 
+    /// Numbers of the nodes' processes.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        self.nodes.iter().map(Child::id).collect()
+    }
+
     /// Kills a node, as a lost machine would.
     ///
     /// # Errors

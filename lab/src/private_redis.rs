@@ -98,6 +98,12 @@ impl PrivateRedis {
         self.ports.iter().map(|port| format!("redis://127.0.0.1:{port}")).collect()
     }
 
+    /// Numbers of the servers' processes.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        self.servers.iter().map(Child::id).collect()
+    }
+
     /// Kills the server at a place among [`PrivateRedis::urls`], as a lost machine would.
     ///
     /// # Errors

@@ -37,6 +37,11 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// Its number.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it and waits for its end.
     fn end(&mut self) {
         let _ = self.child.kill();
@@ -145,6 +150,6 @@ impl Installation {
 
     /// Number of the proxy's process.
     pub(super) fn proxy_process(&self) -> u32 {
-        self.proxy.child.id()
+        self.proxy.id()
     }
 }

@@ -1,5 +1,6 @@
 //! `arras lab bench`.
 
+mod bisen;
 mod mope;
 mod plans;
 
@@ -28,6 +29,9 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     }
     if arguments.subject == Subject::Mope {
         return mope::run(arguments);
+    }
+    if arguments.subject == Subject::Bisen {
+        return bisen::run(arguments);
     }
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));

@@ -1,0 +1,158 @@
+//! The evaluation of the BISEN paper (Ferreira and others, TDSC, section 6), on ours: storage, updates (figure 3), participants'
+//! shares of a search (figure 4), shape and size of formulas (5), selectivity (6), negations (table 1), ranked against exact
+//! (7), storage services (8). What compares with another scheme (table 2) is not among it.
+//!
+//! Host and enclave are the processes that `arras search` starts, over loopback; the client is this process. Texts are those of a
+//! folder, in documents of [`texts::DOCUMENT_BYTES`], taken again under other names as often as the wanted pairs need. The paper's
+//! dataset is Wikipedia's: beside each of our values stands what its text says at its sizes, where it says a number. Its machines
+//! are a laptop's processor of 2017 with SGX and a network in between; ratios and what is linear in what are to be compared.
+
+mod searches;
+mod services;
+mod system;
+mod texts;
+mod updates;
+
+use arras_search::corpus::IndexError;
+use arras_search::service::ServiceError;
+use serde::Serialize;
+use std::path::PathBuf;
+use system::{Service, System};
+use texts::Texts;
+
+/// What is measured, and on how much.
+#[derive(Clone, Debug)]
+pub struct BisenBench {
+    /// Where `arras-host` and `arras-enclave` are.
+    pub executables: PathBuf,
+    /// Files below it are the texts.
+    pub texts: PathBuf,
+    /// Pairs of keyword and document in the largest collection.
+    pub pairs: u64,
+    /// Pairs that each storage service is given.
+    pub service_pairs: u64,
+    /// How often each search runs.
+    pub rounds: usize,
+    /// Whether services that must be started (Redis, Cassandra) are measured, too.
+    pub services: bool,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// The paper's figure, table or section.
+    pub figure: &'static str,
+    /// What was measured.
+    pub what: String,
+    /// At what: of the figure's horizontal axis.
+    pub at: String,
+    /// Our value.
+    pub ours: f64,
+    /// Of what.
+    pub unit: &'static str,
+    /// What the paper says of it; nothing where it has a curve alone.
+    pub paper: &'static str,
+    /// What issue and design ask for; nothing where they ask for nothing.
+    pub wanted: &'static str,
+}
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum BisenError {
+    /// The enclave.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The texts.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// A process cannot be started or watched, or a text not read.
+    #[error("{what}: {source}")]
+    Io {
+        /// Which.
+        what: String,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The texts have too little to choose keywords from.
+    #[error("{0}: too little text; name another folder by --texts")]
+    Texts(PathBuf),
+}
+
+/// Names what failed.
+fn failed(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BisenError {
+    let what = what.into();
+    move |source| BisenError::Io { what, source }
+}
+
+/// Lines, as they are measured.
+struct Lines<'a> {
+    figure: &'static str,
+    lines: Vec<Line>,
+    tell: &'a dyn Fn(&str),
+}
+
+impl Lines<'_> {
+    fn begin(&mut self, figure: &'static str) {
+        self.figure = figure;
+        (self.tell)(figure);
+    }
+
+    fn add(
+        &mut self,
+        what: impl Into<String>,
+        at: impl ToString,
+        ours: f64,
+        unit: &'static str,
+        paper: &'static str,
+    ) {
+        self.wanted(what, at, ours, unit, [paper, ""]);
+    }
+
+    /// The paper's value, and what is wanted.
+    fn wanted(
+        &mut self,
+        what: impl Into<String>,
+        at: impl ToString,
+        ours: f64,
+        unit: &'static str,
+        [paper, wanted]: [&'static str; 2],
+    ) {
+        let (what, at) = (what.into(), at.to_string());
+        self.lines.push(Line { figure: self.figure, what, at, ours, unit, paper, wanted });
+    }
+}
+
+/// Measures all of it.
+///
+/// # Errors
+/// [`BisenError`].
+pub fn run(bench: &BisenBench, tell: &dyn Fn(&str)) -> Result<Vec<Line>, BisenError> {
+    let mut lines = Lines { figure: "", lines: Vec::new(), tell };
+    tell("texts");
+    let texts = Texts::read(&bench.texts)?;
+    let mut system = System::start(&bench.executables, Service::Memory)?;
+    let mut loading = updates::Loading::new(&texts);
+    // The paper's sizes are a thirteenth, a sixth, a third, three quarters, all.
+    for part in [16, 4, 1] {
+        updates::measure(&mut system, &mut loading, bench.pairs / part, &mut lines)?;
+        searches::at_size(&mut system, &texts, loading.pairs(), bench.rounds, &mut lines)?;
+    }
+    searches::at_end(&mut system, &texts, bench.rounds, &mut lines)?;
+    updates::storage(&mut system, &loading, &mut lines)?;
+    drop(system);
+    services::measure(bench, &texts, &mut lines)?;
+    // Sorted by what the paper has, as sizes come one after the other.
+    let mut sorted = lines.lines;
+    sorted.sort_by_key(|line| line.figure);
+    Ok(sorted)
+}
+
+/// The value in the middle; of none, no number.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
