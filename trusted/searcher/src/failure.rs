@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     /// Host or enclave do not start.
     #[error("{0}")]
     Process(String),
+    /// The page cannot be served.
+    #[error("cannot listen on {address}: {what}; choose another --port")]
+    Network { address: String, what: io::Error },
     /// The terminal or a pipe.
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
@@ -58,6 +61,7 @@ impl Failure {
             Self::NoStore(_) | Self::Store { .. } | Self::Index(IndexError::Journal(_)) => 4,
             Self::Service(ServiceError::Unreachable(_) | ServiceError::Refused(_) | ServiceError::Reply)
             | Self::Index(IndexError::Service(_))
+            | Self::Network { .. }
             | Self::Process(_) => 5,
             Self::Stopped => 130,
         }

@@ -1,11 +1,13 @@
 //! Host and enclave as child processes.
 
 use crate::failure::Failure;
+use serde::Deserialize;
 use std::env;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Lines, Write};
+use std::ops::Sub;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,7 @@ const IN_USE: i32 = 4;
 pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
+    stdout: Lines<BufReader<ChildStdout>>,
     /// Where it listens.
     pub(crate) address: String,
 }
@@ -63,12 +66,57 @@ impl Host {
         let mut child = command.spawn()?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
-        for line in BufReader::new(stdout).lines() {
+        let mut stdout = BufReader::new(stdout).lines();
+        for line in &mut stdout {
             if let Some(address) = line?.strip_prefix("listening on ") {
-                return Ok(Ok(Self { child, stdin, address: address.trim().to_owned() }));
+                return Ok(Ok(Self { child, stdin, stdout, address: address.trim().to_owned() }));
             }
         }
         Ok(Err(child.wait()?.code().unwrap_or(1)))
+    }
+
+    /// What the host has seen since it was started, by its own counts.
+    pub(crate) fn seen(&mut self) -> io::Result<Seen> {
+        let ended = || io::Error::other("the host has ended");
+        writeln!(self.stdin.as_mut().ok_or_else(ended)?, "seen")?;
+        for line in &mut self.stdout {
+            if let Some(counts) = line?.strip_prefix("seen ") {
+                return Ok(serde_json::from_str(counts)?);
+            }
+        }
+        Err(ended())
+    }
+}
+
+/// Counts of what has passed through a host's hands.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Messages to the enclave, and their bytes.
+    pub(crate) requests: u64,
+    pub(crate) request_bytes: u64,
+    /// Messages from it: each is a page of results.
+    pub(crate) replies: u64,
+    pub(crate) reply_bytes: u64,
+    /// Batches of entries that were asked for.
+    pub(crate) questions: u64,
+    /// Entries that were read.
+    pub(crate) entries_read: u64,
+    pub(crate) entry_bytes_read: u64,
+}
+
+impl Sub for Seen {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(before.requests),
+            request_bytes: self.request_bytes.saturating_sub(before.request_bytes),
+            replies: self.replies.saturating_sub(before.replies),
+            reply_bytes: self.reply_bytes.saturating_sub(before.reply_bytes),
+            questions: self.questions.saturating_sub(before.questions),
+            entries_read: self.entries_read.saturating_sub(before.entries_read),
+            entry_bytes_read: self.entry_bytes_read.saturating_sub(before.entry_bytes_read),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod indexing;
 mod journal;
 mod progress;
 mod querying;
+mod serve;
 mod store;
 
 use arras_search::language::Language;
@@ -42,6 +43,8 @@ enum Command {
     Index(IndexArguments),
     /// Print the documents that a query finds, with the lines that match.
     Query(QueryArguments),
+    /// The same in a browser on this machine, with what the server saw of each query beside its results.
+    Serve(ServeArguments),
 }
 
 /// Arguments of `arras search index`.
@@ -87,6 +90,17 @@ pub(crate) struct QueryArguments {
     pub(crate) query: String,
 }
 
+/// Arguments of `arras search serve`.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArguments {
+    /// The store of `arras search index`. As long as the page is served, nothing else can use it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// Port to listen on, of this machine's own address alone; 0 is any that is free.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+}
+
 /// How documents are ranked.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Rank {
@@ -100,6 +114,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Index(arguments) => indexing::run(&arguments),
         Command::Query(arguments) => querying::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use crate::journal::{JournalFile, Opened};
 use crate::progress::grouped;
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
+use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::Hit;
 use arras_schemes::bisen::query::{Padding, Ranking};
 use arras_search::condition::Condition;
@@ -37,12 +38,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: Padding::None };
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted)?;
-    let path = store.journal();
-    let opened = JournalFile::open(&path, &store.aead, &collection.opened.salt);
-    let ledger = match opened.map_err(|error| store::failed(&path, &error))? {
-        Opened::Known(_, ledger) => ledger,
-        Opened::New(_) => Ledger::default(),
-    };
+    let ledger = ledger(&store, &collection.opened.salt)?;
     let output = io::stdout();
     let printer = Printer {
         json: arguments.json,
@@ -69,6 +65,15 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         writeln!(io::stderr(), "{} documents match", grouped(u64::from(matches)))?;
     }
     Ok(())
+}
+
+/// What was indexed into a collection.
+pub(crate) fn ledger(store: &Store, salt: &Salt) -> Result<Ledger, Failure> {
+    let path = store.journal();
+    match JournalFile::open(&path, &store.aead, salt).map_err(|error| store::failed(&path, &error))? {
+        Opened::Known(_, ledger) => Ok(ledger),
+        Opened::New(_) => Ok(Ledger::default()),
+    }
 }
 
 /// Prints what was found.

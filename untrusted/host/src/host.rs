@@ -3,6 +3,7 @@
 use crate::clients::Clients;
 use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
+use crate::seen::Seen;
 use crate::store::{Store, StoreError};
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
@@ -72,12 +73,14 @@ pub struct Launch {
     pub administrator: String,
 }
 
-/// What of the enclave's is kept where.
+/// What of the enclave's is kept where, and what is counted of it.
 pub struct Keeping<S, C> {
     /// Its entries and state.
     pub store: S,
     /// Its counter.
     pub counter: C,
+    /// Counts of what it and its clients say.
+    pub seen: Arc<Seen>,
 }
 
 /// Serves an enclave and its clients until `stop`, or until one of the parties fails.
@@ -99,7 +102,8 @@ pub async fn serve<S: Store, C: Counter>(
     let (failures, mut failed) = mpsc::unbounded_channel();
     let again = Arc::new(Notify::new());
     let ready = Arc::new(Notify::new());
-    let talk = Talk { answered, heard, again: Arc::clone(&again) };
+    let seen = Arc::clone(&keeping.seen);
+    let talk = Talk { answered, heard, again: Arc::clone(&again), seen };
     let moving = Moving {
         keeping: Arc::new(keeping),
         clients: Arc::clone(&clients),
@@ -151,6 +155,7 @@ struct Talk {
     answered: mpsc::UnboundedReceiver<Incoming>,
     heard: mpsc::UnboundedReceiver<Said>,
     again: Arc<Notify>,
+    seen: Arc<Seen>,
 }
 
 impl Talk {
@@ -189,6 +194,7 @@ impl Talk {
                 told = now();
                 enclave.say(&Incoming::Time(told)).await?;
             }
+            self.seen.incoming(&message);
             enclave.say(&message).await?;
         }
     }
@@ -220,6 +226,7 @@ impl<S: Store, C: Counter> Moving<S, C> {
     }
 
     fn take(&mut self, message: Outgoing) {
+        self.keeping.seen.outgoing(&message);
         match message {
             Outgoing::Ready => {
                 info!("the enclave is ready");

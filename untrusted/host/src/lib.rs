@@ -13,6 +13,7 @@
 pub mod counter;
 pub mod enclave;
 pub mod host;
+pub mod seen;
 pub mod store;
 
 mod clients;

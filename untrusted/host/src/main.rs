@@ -5,6 +5,7 @@
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
 use arras_host::enclave::{Enclave, EnclaveError, Measurement, measure, written};
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
+use arras_host::seen::Seen;
 #[cfg(feature = "cassandra")]
 use arras_host::store::cassandra::{CassandraStore, Ring};
 #[cfg(feature = "redis")]
@@ -16,6 +17,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -49,7 +51,8 @@ struct Arguments {
     /// Who may make collections and say what others may do: a name in a certificate.
     #[arg(long, value_name = "NAME", default_value = "administrator")]
     administrator: String,
-    /// Stop at the end of standard input, too: with whoever started the host.
+    /// Stop at the end of standard input, too: with whoever started the host. To each line `seen` there, a line on standard output
+    /// answers with counts of what the host has seen.
     #[arg(long)]
     stop_with_stdin: bool,
     /// Most connections at a time; one more waits.
@@ -135,7 +138,8 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Some(directory) = arguments.storage.data_dir.clone() else {
-        let kept = Keeping { store: MemoryStore::default(), counter: MemoryCounter::default() };
+        let (store, counter) = (MemoryStore::default(), MemoryCounter::default());
+        let kept = Keeping { store, counter, seen: Arc::default() };
         return start(arguments, kept).await;
     };
     let failed = |what: String| Failure::Data { path: directory.clone(), what };
@@ -145,17 +149,27 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     #[cfg(feature = "redis")]
     if !arguments.storage.redis.is_empty() {
         let store = RedisStore::connect(&arguments.storage.redis, redis::PATIENCE).await?;
-        return start(arguments, Keeping { store, counter }).await;
+        return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     #[cfg(feature = "cassandra")]
     if !arguments.storage.cassandra.is_empty() {
         let Storage { cassandra, keyspace, replicas, .. } = &arguments.storage;
         let ring = Ring { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas: *replicas };
         let store = CassandraStore::connect(&ring).await?;
-        return start(arguments, Keeping { store, counter }).await;
+        return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     let store = EmbeddedStore::open(&directory).map_err(|error| failed(error.to_string()))?;
-    start(arguments, Keeping { store, counter }).await
+    start(arguments, Keeping { store, counter, seen: Arc::default() }).await
+}
+
+/// Says what was seen to each line that asks, until standard input ends.
+fn answer(seen: &Seen) {
+    for line in io::stdin().lines().map_while(Result::ok) {
+        if line == "seen" {
+            // Who asked may have gone since; its end is the next line's matter.
+            let _ = writeln!(io::stdout(), "seen {seen}");
+        }
+    }
 }
 
 async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) -> Result<(), Failure> {
@@ -177,7 +191,11 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     let (parent, parent_ended) = oneshot::channel();
     if arguments.stop_with_stdin {
         // A thread of its own: a read of standard input cannot be given up, and must not keep the runtime.
-        std::thread::spawn(move || parent.send(io::copy(&mut io::stdin().lock(), &mut io::sink())));
+        let seen = Arc::clone(&kept.seen);
+        std::thread::spawn(move || {
+            answer(&seen);
+            parent.send(())
+        });
     }
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
