@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// `arras-search` with arguments, on the store of a folder.
-fn search(folder: &Path, verb: &str, arguments: &[&str]) -> Command {
+pub(crate) fn search(folder: &Path, verb: &str, arguments: &[&str]) -> Command {
     // It starts these.
     executable("arras-host");
     executable("arras-enclave");
@@ -16,7 +16,7 @@ fn search(folder: &Path, verb: &str, arguments: &[&str]) -> Command {
     search
 }
 
-fn index(folder: &Path, arguments: &[&str]) -> Ended {
+pub(crate) fn index(folder: &Path, arguments: &[&str]) -> Ended {
     let texts = folder.join("texts");
     run(search(folder, "index", &[&[texts.to_str().unwrap()], arguments].concat()))
 }
@@ -38,7 +38,7 @@ fn names(folder: &Path, query: &str) -> Vec<String> {
     names
 }
 
-fn write(folder: &Path, name: &str, text: &str) {
+pub(crate) fn write(folder: &Path, name: &str, text: &str) {
     let path = folder.join("texts").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();

@@ -8,4 +8,5 @@ mod hosted;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod process;
+mod serve;
 mod storage;

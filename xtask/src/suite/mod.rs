@@ -105,7 +105,12 @@ const STEPS: [Step; 14] = [
         needs: &tools::POSTGRES_DRIVERS,
         run: postgres::run,
     },
-    Step { name: "web", what: "the lab's website in a real browser", needs: &tools::BROWSER, run: web::run },
+    Step {
+        name: "web",
+        what: "the lab's website and the page of searches in a real browser",
+        needs: &tools::BROWSER,
+        run: web::run,
+    },
     Step { name: "fuzz", what: "every decoder for a few seconds", needs: &[tools::CXX], run: fuzz::run },
     Step { name: "doc", what: "documentation builds without a warning", needs: &[], run: cargo::doc },
 ];
