@@ -56,6 +56,9 @@ pub struct Arguments {
 /// What `arras` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Measure: short for `arras lab bench`.
+    #[command(disable_help_flag = true)]
+    Bench(LabArguments),
     /// Show the deployment's certificates, or make new ones before they end.
     #[command(subcommand)]
     Certificates(CertificatesCommand),
@@ -383,6 +386,7 @@ pub(crate) fn prepare_server() -> Result<(), Failure> {
 /// [`Failure`]: one line a person can act on, and an exit code.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
+        Command::Bench(arguments) => lab::bench(arguments.arguments),
         Command::Certificates(command) => certificates::run(&command),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => crate::demo::run(&arguments),
