@@ -96,6 +96,7 @@ await step("back is the query before", async () => {
 await step("the keyboard is enough, and no script is needed", async () => {
   const plain = await open({ javaScriptEnabled: false });
   // The field has the focus from the start.
+  await plain.locator("#q:focus").waitFor();
   await plain.keyboard.type("whale -captain");
   await Promise.all([plain.waitForNavigation(), plain.keyboard.press("Enter")]);
   assert.equal(await plain.locator("#results").textContent(), "1 document matches");

@@ -177,8 +177,8 @@ fn text(status: StatusCode, why: &str) -> Reply {
 
 /// Tells the browser to load and to tell nothing elsewhere, and to keep nothing.
 fn guarded(mut reply: Reply) -> Reply {
-    const POLICY: &str =
-        "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
+                          frame-ancestors 'none'";
     let headers = reply.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
