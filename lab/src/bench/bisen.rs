@@ -118,6 +118,8 @@ impl Lines<'_> {
         [paper, wanted]: [&'static str; 2],
     ) {
         let (what, at) = (what.into(), at.to_string());
+        // As it comes: what was measured counts also if the run is stopped, or a service fails later.
+        (self.tell)(&format!("{}: {what}, {at}: {ours:.4} {unit}", self.figure));
         self.lines.push(Line { figure: self.figure, what, at, ours, unit, paper, wanted });
     }
 }
