@@ -32,7 +32,8 @@ fn texts_are_cut_and_their_keywords_counted() {
     // Every eighth document is counted: eight files, less than the thousand keywords that are wanted.
     assert!(matches!(Texts::read(folder.path()), Err(super::BisenError::Texts(_))));
     for file in 0..64 {
-        let own: String = (0..200).map(|word| format!("more{file}x{word} ")).collect();
+        // One document each.
+        let own: String = (0..140).map(|word| format!("more{file}x{word} ")).collect();
         fs::write(folder.path().join(format!("{file:02}.txt")), format!("each half {own}")).unwrap();
     }
     let texts = Texts::read(folder.path()).unwrap();
