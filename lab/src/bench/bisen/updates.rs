@@ -19,6 +19,9 @@ const READY_MAX: usize = 2;
 /// Keywords of the paper's single document.
 const SINGLE: usize = 640;
 
+/// From one document to the next, so that few of them are of all folders: a prime, which meets every document.
+const STRIDE: usize = 7919;
+
 /// How far a collection is filled.
 pub(super) struct Loading<'t> {
     texts: &'t Texts,
@@ -46,7 +49,8 @@ impl<'t> Loading<'t> {
         let mut collector = Collector::new(Language::English);
         let mut filler = Filler::new(opened.collection, opened.salt);
         while self.pairs < until {
-            let document = &self.texts.documents[self.next % self.texts.documents.len()];
+            let documents = &self.texts.documents;
+            let document = &documents[self.next.wrapping_mul(STRIDE) % documents.len()];
             collector.begin();
             collector.feed(document);
             let keywords = collector.finish();
