@@ -12,8 +12,8 @@ use arras_schemes::bisen::update::Update;
 use std::convert::Infallible;
 use std::time::Instant;
 
-/// Keywords of the search.
-const KEYWORDS: u16 = 5;
+/// Keywords of the search: so many that its entries are, not its message.
+const KEYWORDS: u16 = 200;
 
 /// A service with what it took.
 struct Measured {
@@ -80,7 +80,7 @@ fn load(measured: &mut [Measured], texts: &Texts, pairs: u64) -> Result<usize, B
     }
 }
 
-/// A conjunction of the most frequent keywords on each, in turns; how many labels it asks for.
+/// A disjunction of the most frequent keywords on each, in turns; how many labels it asks for.
 fn search(measured: &mut [Measured], texts: &Texts, rounds: usize) -> Result<u64, BisenError> {
     let mut labels = 0;
     for round in 0..=rounds {
@@ -94,8 +94,10 @@ fn search(measured: &mut [Measured], texts: &Texts, rounds: usize) -> Result<u64
             if round == 0 {
                 labels = counted(&mut one.system, &search)?;
             }
-            let operands = (0..KEYWORDS).map(Step::Keyword);
-            search.formula = operands.chain((1..KEYWORDS).map(|_| Step::And)).collect();
+            // Each operator behind its second operand, so that few wait.
+            let with_operator =
+                |place| [Step::Keyword(place), Step::Or].into_iter().take(1 + usize::from(place > 0));
+            search.formula = (0..KEYWORDS).flat_map(with_operator).collect();
             let begun = Instant::now();
             one.system.ask(Request::Search(search))?;
             // The first round finds caches cold.
