@@ -91,7 +91,8 @@ fn search(measured: &mut [Measured], texts: &Texts, rounds: usize) -> Result<u64
             search.keywords =
                 words.iter().map(|word| KeywordHash::of(&opened.salt, word.as_bytes())).collect();
             search.padding = Padding::Fixed(100);
-            if round == 0 {
+            // As many on the first as on any other.
+            if labels == 0 {
                 labels = counted(&mut one.system, &search)?;
             }
             // Each operator behind its second operand, so that few wait.
