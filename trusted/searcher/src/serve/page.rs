@@ -195,7 +195,12 @@ mod tests {
             path: evil.into(),
             message: Some(evil.into()),
             score: 1.5,
-            lines: Some(vec![Snippet { line: 3, text: format!("{evil}whale"), marks: vec![0..8], found: 1 }]),
+            lines: Some(vec![Snippet {
+                line: 3,
+                text: format!("{evil}whale"),
+                marks: vec![0..8, 29..34],
+                found: 1,
+            }]),
         };
         let found = Found {
             documents: vec![document],
