@@ -13,13 +13,13 @@ fn opened() -> Opened {
     Opened { collection: 0, salt: Salt([7; 16]), settings, documents: 0, entries: 0 }
 }
 
-/// Texts in which `each` is in every document, `half` in half of them.
+/// Texts in which `whale` is in every document, `half` in half of them.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in 0..64 {
         let own: String = (0..60).map(|word| format!("own{file}x{word} ")).collect();
         let half = if file / 8 % 2 == 0 { "half" } else { "other" };
-        fs::write(folder.path().join(format!("{file:02}.txt")), format!("each {half} {own}")).unwrap();
+        fs::write(folder.path().join(format!("{file:02}.txt")), format!("whale {half} {own}")).unwrap();
     }
     fs::write(folder.path().join("image"), [0xff, 0xfe, 0]).unwrap();
     folder
@@ -28,18 +28,18 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn texts_are_cut_and_their_keywords_counted() {
     let folder = folder();
-    fs::write(folder.path().join("long"), "each ".repeat(DOCUMENT_BYTES)).unwrap();
+    fs::write(folder.path().join("long"), "whale ".repeat(DOCUMENT_BYTES)).unwrap();
     // Every eighth document is counted: eight files, less than the thousand keywords that are wanted.
     assert!(matches!(Texts::read(folder.path()), Err(super::BisenError::Texts(_))));
     for file in 0..64 {
         // One document each.
         let own: String = (0..140).map(|word| format!("more{file}x{word} ")).collect();
-        fs::write(folder.path().join(format!("{file:02}.txt")), format!("each half {own}")).unwrap();
+        fs::write(folder.path().join(format!("{file:02}.txt")), format!("whale {own}")).unwrap();
     }
     let texts = Texts::read(folder.path()).unwrap();
     assert!(texts.documents.len() >= 64 + 5);
     assert!(texts.documents.iter().all(|text| text.len() <= DOCUMENT_BYTES));
-    assert_eq!(texts.popular(1), ["each"]);
+    assert_eq!(texts.popular(1), ["whale"]);
     assert!(texts.nearest(1.0).1 > 0.9);
 }
 

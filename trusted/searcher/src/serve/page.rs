@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_mistake_is_marked_at_its_place() {
         for (text, marked) in
-            [("whale AND (ship", "whale AND <mark>(</mark>ship"), ("a < b AND", "a &lt; b <mark>AND</mark>")]
+            [("whale AND (ship", "whale AND <mark>(</mark>ship"), ("a < b AND", "a &lt; b AND<mark> </mark>")]
         {
             let error = parse(text).unwrap_err();
             let page = wrong(&query(text), &Wrong::Query(error));
