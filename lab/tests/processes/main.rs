@@ -31,4 +31,5 @@ mod renewal;
 mod secrets;
 mod small_disk;
 mod system;
+mod text;
 mod transcript;

@@ -1,6 +1,7 @@
 //! Match expressions: the filter of a find, update, delete or `$match`.
 
 use crate::expression::Expression;
+use crate::text::{self, TextCondition};
 use crate::{QueryError, limits};
 use bson::{Bson, Document};
 
@@ -42,6 +43,8 @@ pub enum Expr {
     },
     /// `$expr`: the aggregation expression is true.
     Expression(Expression),
+    /// `$text`.
+    Text(TextCondition),
 }
 
 /// A test of the values at a path. All but the negations (`Ne`, `Nin`, `Not`, `Exists(false)`) hold if they
@@ -128,7 +131,9 @@ impl Filter {
     /// MongoDB's for malformed filters (mostly 2 `BadValue`); operators that are not supported are named.
     pub fn parse(filter: &Document) -> Result<Self, QueryError> {
         limits::check_built(filter)?;
-        Ok(Filter { expr: parse::document(filter)? })
+        let expr = parse::document(filter)?;
+        text::check_place(&expr)?;
+        Ok(Filter { expr })
     }
 
     /// The filter every document passes.
@@ -141,6 +146,11 @@ impl Filter {
         Filter { expr }
     }
 
+    /// Its `$text`, if it has one.
+    pub fn text(&self) -> Option<&TextCondition> {
+        text::of(&self.expr)
+    }
+
     /// The parsed form.
     pub fn expr(&self) -> &Expr {
         &self.expr
@@ -149,7 +159,7 @@ impl Filter {
     /// Whether a document passes.
     ///
     /// # Errors
-    /// Only `$expr` can fail, with the error of its expression.
+    /// Only `$expr` can fail, with the error of its expression, and `$text`, if nothing says what it means (27).
     pub fn matches(&self, document: &Document) -> Result<bool, QueryError> {
         evaluate::expr(&self.expr, document)
     }

@@ -32,6 +32,7 @@ pub mod pipeline;
 pub mod projection;
 pub mod sort;
 pub mod spill;
+pub mod text;
 pub mod update;
 
 pub use error::QueryError;

@@ -11,6 +11,7 @@ use bson::{Bson, Document};
 
 mod group;
 mod parse;
+mod score;
 mod stages;
 mod unwind;
 

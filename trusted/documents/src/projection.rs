@@ -3,6 +3,7 @@
 use crate::expression::Expression;
 use crate::filter::{Filter, Test};
 use crate::path;
+use crate::text::{self, TextCondition};
 use crate::{QueryError, limits};
 use bson::{Bson, Document};
 
@@ -49,6 +50,8 @@ enum Action {
         position: i64,
         count: i64,
     },
+    /// The text score: of this `$text`, once there is one.
+    TextScore(Option<TextCondition>),
 }
 
 impl Projection {
@@ -96,6 +99,20 @@ impl Projection {
         self.mode != Mode::Include && self.fields.is_empty()
     }
 
+    /// The same projection, where a field may be the score of this `$text`.
+    ///
+    /// # Errors
+    /// 40218 if a field is the score and there is no `$text`.
+    pub fn scored_by(mut self, condition: Option<&TextCondition>) -> Result<Self, QueryError> {
+        score(&mut self.fields, condition)?;
+        Ok(self)
+    }
+
+    /// True if a field is the text score.
+    pub fn has_score(&self) -> bool {
+        has_score(&self.fields)
+    }
+
     /// The top-level fields of a document it needs, sorted; none if it needs all. A positional `$` also needs those
     /// of the filter.
     pub fn fields(&self) -> Option<Vec<String>> {
@@ -126,10 +143,41 @@ impl Projection {
     }
 }
 
+fn score(fields: &mut [Field], condition: Option<&TextCondition>) -> Result<(), QueryError> {
+    for field in fields {
+        match &mut field.action {
+            Action::TextScore(of) => *of = Some(condition.ok_or_else(text::no_score)?.clone()),
+            Action::Nested(children) => score(children, condition)?,
+            Action::Compute(_)
+            | Action::ElemMatch(_)
+            | Action::Exclude
+            | Action::Include
+            | Action::Positional(_)
+            | Action::Slice { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+fn has_score(fields: &[Field]) -> bool {
+    fields.iter().any(|field| match &field.action {
+        Action::TextScore(_) => true,
+        Action::Nested(children) => has_score(children),
+        Action::Compute(_)
+        | Action::ElemMatch(_)
+        | Action::Exclude
+        | Action::Include
+        | Action::Positional(_)
+        | Action::Slice { .. } => false,
+    })
+}
+
 /// Top-level fields the expressions of an action read; none if all.
 fn read_by(action: &Action) -> Option<Vec<String>> {
     match action {
         Action::Compute(expression) => expression.fields(),
+        // Which ones the index says.
+        Action::TextScore(_) => None,
         Action::Nested(children) => {
             let mut names = Vec::new();
             for child in children {

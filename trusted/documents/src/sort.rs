@@ -1,10 +1,14 @@
 //! Sort specifications.
 
+use crate::text::{self, TextCondition};
 use crate::{QueryError, order, path};
 use bson::{Bson, Document};
 use std::cmp::Ordering;
 
 pub mod external;
+
+/// Path of the key that is the text score: impossible for a field, whose name has no NUL.
+const SCORE: &str = "\0textScore";
 
 /// One key of a sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,20 +23,23 @@ pub struct SortKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
     keys: Vec<SortKey>,
+    /// What gives the text score, if a key is that.
+    score: Option<TextCondition>,
 }
 
 impl Sort {
     /// Reads a sort document such as `{a: 1, "b.c": -1}`.
     ///
     /// # Errors
-    /// 15974/15975 and 2 as MongoDB for directions other than 1 and -1 and for malformed paths; `$meta` is not
-    /// supported.
+    /// 15974/15975 and 2 as MongoDB for directions other than 1 and -1 and for malformed paths. Of `$meta`, the text score alone
+    /// is supported.
     pub fn parse(specification: &Document) -> Result<Self, QueryError> {
         let mut keys = Vec::with_capacity(specification.len());
         for (name, direction) in specification {
             path::check(name)?;
-            if matches!(direction, Bson::Document(_)) {
-                return Err(QueryError::unsupported(format!("$meta in the sort key '{name}'")));
+            if text::is_score(direction)? {
+                keys.push(SortKey { path: SCORE.to_owned(), descending: true });
+                continue;
             }
             let descending = match order::as_exact_i64(direction) {
                 Some(1) => false,
@@ -46,12 +53,31 @@ impl Sort {
             };
             keys.push(SortKey { path: name.clone(), descending });
         }
-        Ok(Sort { keys })
+        Ok(Sort { keys, score: None })
     }
 
     /// A sort by these keys.
     pub fn by(keys: Vec<SortKey>) -> Self {
-        Sort { keys }
+        Sort { keys, score: None }
+    }
+
+    /// The same sort, where a key may be the score of this `$text`.
+    ///
+    /// # Errors
+    /// 40218 if a key is the score and there is no `$text`.
+    pub fn scored_by(mut self, condition: Option<&TextCondition>) -> Result<Self, QueryError> {
+        if self.keys.iter().any(|key| key.path == SCORE) {
+            self.score = Some(condition.ok_or_else(text::no_score)?.clone());
+        }
+        Ok(self)
+    }
+
+    fn value(&self, document: &Document, key: &SortKey) -> Bson {
+        if key.path != SCORE {
+            return sort_value(document, key);
+        }
+        let score = self.score.as_ref().and_then(|condition| condition.score(document).ok().flatten());
+        score.map_or(Bson::Null, Bson::Double)
     }
 
     /// The keys, the weightiest first.
@@ -70,7 +96,7 @@ impl Sort {
         self.keys
             .iter()
             .map(|key| {
-                let ordering = order::compare(&sort_value(left, key), &sort_value(right, key));
+                let ordering = order::compare(&self.value(left, key), &self.value(right, key));
                 if key.descending { ordering.reverse() } else { ordering }
             })
             .find(|ordering| ordering.is_ne())
@@ -79,7 +105,7 @@ impl Sort {
 
     /// The values documents are compared by, one a key: worth keeping when a document is compared often.
     pub fn values(&self, document: &Document) -> Vec<Bson> {
-        self.keys.iter().map(|key| sort_value(document, key)).collect()
+        self.keys.iter().map(|key| self.value(document, key)).collect()
     }
 
     /// Compares two results of [`Sort::values`].

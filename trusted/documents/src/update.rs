@@ -221,7 +221,7 @@ fn equalities(expr: &Expr, only_id: bool, base: &mut Document) -> Result<(), Que
             }
             path::set(base, &components, value.clone())
         }
-        Expr::Always | Expr::Never | Expr::Nor(_) | Expr::Expression(_) => Ok(()),
+        Expr::Always | Expr::Never | Expr::Nor(_) | Expr::Expression(_) | Expr::Text(_) => Ok(()),
     }
 }
 

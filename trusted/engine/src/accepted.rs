@@ -78,7 +78,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
             Err(failed) => return Err(OpenError::Restore(failed.to_string())),
         }
-        let changes = vec![catalog::record(&self.local, &record)];
+        let mut changes = vec![catalog::record(&self.local, &record)];
+        changes.extend(indexes.iter().filter_map(|index| self.remove_text(index)));
         let performed: Result<(), WriteError> = self.intents.perform(&*self.channel, steps, changes).await;
         performed?;
         Ok(record)

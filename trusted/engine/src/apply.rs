@@ -97,6 +97,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if !rewrites {
             parts.retain(|part| filling.contains(&part.id));
         }
+        let text = if filling.is_empty() { self.text_write(collection, revisions)? } else { None };
         let mut facts = Vec::new();
         let mut changes = Vec::with_capacity(parts.len());
         for part in &parts {
@@ -129,13 +130,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if self.settings.mutations.has(Mutation::RepairBeforeWrite) {
             staged.drain(..).for_each(|stage| self.repair(stage.commit()));
         }
-        let performed = self
-            .perform_recording(collection, &facts, steps.in_order(&mut self.settings.random.rng()), state)
-            .await;
+        let mut changes = self.state_changes(state);
+        changes.extend(text.iter().flat_map(|write| self.untold_records(write)));
+        let steps = steps.in_order(&mut self.settings.random.rng());
+        let performed = self.perform_recording(collection, &facts, steps, changes).await;
         // A staged change that is dropped makes its index load itself again before the next use.
         performed.map_err(error::write)?;
         for stage in staged {
             self.repair(stage.commit());
+        }
+        if let Some(write) = text {
+            self.tell_text(collection, write).await;
         }
         if self.settings.cleanup == Cleanup::EachDelete {
             // Not here: the caller may hold documents with the counters of now.
@@ -191,9 +196,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection,
         facts: &[FactsChange],
         mut steps: Vec<Step>,
-        state: Vec<StateChange>,
+        mut changes: Vec<Change>,
     ) -> Result<(), WriteError> {
-        let mut changes = self.state_changes(state);
         changes.extend(facts.iter().map(|change| change.begin(&self.local)));
         let was_unrecorded = collection.unrecorded.load(Ordering::SeqCst);
         if was_unrecorded {

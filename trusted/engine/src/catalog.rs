@@ -8,7 +8,8 @@ use arras_planner::physical::PhysicalIndex;
 use arras_protocol::{CollectionId, IndexId};
 use arras_service::store::{IndexRequest, Namespace};
 use arras_storage::{Storage, Table};
-use bson::{Document, doc};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, doc};
 
 /// Namespace to [`CollectionRecord`].
 const COLLECTIONS: Table = Table("collections");
@@ -41,6 +42,15 @@ pub struct IndexRecord {
     pub ready: bool,
 }
 
+/// What is recorded of a text index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextRecord {
+    /// Its name at the search service.
+    pub id: [u8; 8],
+    /// Of the analysis it was made by.
+    pub fingerprint: [u8; 8],
+}
+
 /// One encrypted index.
 #[derive(Clone, Debug)]
 pub struct PartRecord {
@@ -66,6 +76,27 @@ impl IndexRecord {
             "options": request.options.clone(),
         };
         Self { request: document.to_vec().unwrap_or_default(), parts, ready: false }
+    }
+
+    /// The same record, of a text index.
+    #[must_use]
+    pub fn with_text(mut self, text: Option<TextRecord>) -> Self {
+        if let (Some(TextRecord { id, fingerprint }), Ok(mut document)) =
+            (text, Document::from_reader(self.request.as_slice()))
+        {
+            document.insert("text", doc! { "id": binary(&id), "analysis": binary(&fingerprint) });
+            self.request = document.to_vec().unwrap_or_default();
+        }
+        self
+    }
+
+    /// What is recorded of a text index; none of others.
+    #[must_use]
+    pub fn text(&self) -> Option<TextRecord> {
+        let document = Document::from_reader(self.request.as_slice()).ok()?;
+        let text = document.get_document("text").ok()?;
+        let bytes = |name| text.get_binary_generic(name).ok()?.as_slice().try_into().ok();
+        Some(TextRecord { id: bytes("id")?, fingerprint: bytes("analysis")? })
     }
 
     /// The request.
@@ -108,6 +139,10 @@ impl CollectionRecord {
         }
         Ok(())
     }
+}
+
+fn binary(bytes: &[u8]) -> Binary {
+    Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() }
 }
 
 fn name(ns: &Namespace) -> Vec<u8> {

@@ -105,7 +105,8 @@ fn index_record(index: &LiveIndex) -> IndexRecord {
             bucket_factor: part.bucket_factor,
         })
         .collect();
-    let mut record = IndexRecord::new(&index.request, parts);
+    let mut record =
+        IndexRecord::new(&index.request, parts).with_text(index.text.as_ref().map(|text| text.record()));
     record.ready = index.ready.load(Ordering::SeqCst);
     record
 }

@@ -217,7 +217,8 @@ pub(super) fn without(collection: &Collection, position: usize, schema: &Schema)
             let ready = AtomicBool::new(index.ready.load(Ordering::SeqCst));
             let parts = index.parts.iter().cloned().chain(taken).collect();
             if let Some(place) = left.get_mut(at) {
-                *place = Arc::new(LiveIndex { request: index.request.clone(), parts, ready });
+                let (request, text) = (index.request.clone(), index.text.clone());
+                *place = Arc::new(LiveIndex { request, parts, text, ready });
             }
         }
     }
@@ -284,12 +285,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         unmet
     }
 
-    /// What the schema declares of a field that the new document of a revision does not keep to. A document that stays
+    /// What the schema declares of a field, or the text index of documents, that the new document of a revision does not keep to. A document that stays
     /// as it is, such as one that is entered into a new index, was not written under this schema.
     pub(super) fn misfit(&self, collection: &Collection, revision: &Revision) -> Option<ServiceError> {
         let ns = &collection.ns;
-        let declared = self.settings.schema.collection(&ns.database, &ns.collection)?;
         let new = revision.new.as_ref()?;
+        if let Some(error) = self.text_misfit(collection, new) {
+            return Some(error);
+        }
+        let declared = self.settings.schema.collection(&ns.database, &ns.collection)?;
         let misfit = declared.misfit(new)?;
         let is_same = |old: &OpenDocument| arras_documents::order::identical_documents(&old.document, new);
         if revision.old.as_ref().is_some_and(is_same) {

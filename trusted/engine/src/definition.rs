@@ -9,8 +9,10 @@ use super::index::{self, LiveIndex};
 use super::intents::WriteError;
 use super::local::{Change, LocalError};
 use super::{OpenError, Shared, error, facts};
+use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::normalised;
+use arras_planner::text;
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
 use arras_schemes::random::Randomness;
@@ -151,7 +153,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Drops a collection; false if there is none.
-    pub(super) async fn drop_collection(&self, ns: &Namespace) -> Result<bool, ServiceError> {
+    pub(super) async fn drop_collection(self: &Arc<Self>, ns: &Namespace) -> Result<bool, ServiceError> {
         let _one_at_a_time = self.definitions.lock().await;
         let Some(collection) = self.collection(ns) else {
             return Ok(false);
@@ -162,7 +164,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let mut steps: Vec<Step> = parts().filter_map(index::drop_step).collect();
         steps.push(Step::Documents(documents::Change::DropCollection { collection: record.id }));
         self.unregister(ns);
-        let changes = vec![catalog::forget(&self.local, ns)];
+        let mut changes = vec![catalog::forget(&self.local, ns)];
+        changes.extend(record.indexes.iter().filter_map(|index| self.remove_text(index)));
         if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
             if failed.nothing_applied() {
                 collection.unrecorded.store(true, Ordering::SeqCst);
@@ -175,6 +178,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for part in parts() {
             self.forget_counters(part.id)?;
         }
+        self.sweep_texts();
         Ok(true)
     }
 
@@ -235,6 +239,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         request: IndexRequest,
         physical: Vec<PhysicalIndex>,
     ) -> Result<(), ServiceError> {
+        let text = self.new_text(collection, &request).await?;
         let _no_writer = self.writer(collection).await?;
         // Only now: a writer records facts about the other indexes in it.
         let mut record = collection.record();
@@ -247,7 +252,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for part in &parts {
             steps.extend(index::create_steps::<C>(part, root, &self.settings.random).map_err(error::index)?);
         }
-        let index = IndexRecord::new(&request, parts);
+        let index = IndexRecord::new(&request, parts).with_text(text);
         record.indexes.push(index.clone());
         let changes = vec![catalog::record(&self.local, &record)];
         let made = self.intents.perform(&*self.channel, steps, changes).await.map_err(|error| match error {
@@ -258,7 +263,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             other => error::write(other),
         });
         let opened = match made {
-            Ok(()) => self.opening().open(&index, request, root).await.map_err(error::index),
+            Ok(()) => self.open_index(&index, request, root).await,
             Err(failed) => Err(failed),
         };
         let live = match opened {
@@ -272,6 +277,31 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.fill_and_record(collection, &index, live).await
     }
 
+    /// Takes up an index that is made.
+    async fn open_index(
+        &self,
+        index: &IndexRecord,
+        request: IndexRequest,
+        root: &Key,
+    ) -> Result<LiveIndex, ServiceError> {
+        let text = self.open_text(index, &request).map_err(error::local)?;
+        let opened = self.opening().open(index, request, root).await.map_err(error::index)?;
+        Ok(LiveIndex { text, ..opened })
+    }
+
+    /// Fills an index that is listed.
+    async fn fill_all(&self, collection: &Arc<Collection>, index: &IndexRecord) -> Result<(), ServiceError> {
+        let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
+        // One that others stand for has nothing of its own to fill.
+        if !filling.is_empty() {
+            self.fill(collection, &filling).await?;
+        }
+        match collection.indexes().last().and_then(|live| live.text.clone()) {
+            Some(text) => self.fill_text(collection, &text).await,
+            None => Ok(()),
+        }
+    }
+
     /// Lists an index that is made, fills it, and records that it is ready; takes it back if it cannot be.
     async fn fill_and_record(
         &self,
@@ -282,11 +312,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let others = collection.indexes();
         let with = |live: LiveIndex| others.iter().cloned().chain([Arc::new(live)]).collect::<Vec<_>>();
         collection.set_indexes(with(live));
-        let filling: Vec<IndexId> = index.parts.iter().map(|part| part.id).collect();
-        // One that others stand for has nothing of its own to fill.
-        if !filling.is_empty()
-            && let Err(error) = self.fill(collection, &filling).await
-        {
+        if let Err(error) = self.fill_all(collection, index).await {
             collection.set_indexes(others.to_vec());
             self.remove_index(collection, index).await.or_else(in_doubt_is_done)?;
             return Err(error);
@@ -372,7 +398,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         index: &IndexRecord,
     ) -> Result<(), NotRemoved> {
         let steps: Vec<Step> = index.parts.iter().filter_map(index::drop_step).collect();
-        let changes = vec![catalog::record(&self.local, &collection.record())];
+        let mut changes = vec![catalog::record(&self.local, &collection.record())];
+        changes.extend(self.remove_text(index));
         collection.unrecorded.store(true, Ordering::SeqCst);
         // What is in doubt may be for this index: it goes first.
         let goes_after = self.intents.in_doubt();
@@ -425,6 +452,10 @@ fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, Servi
         }
         if same_key && (known.unique, known.sparse) != (request.unique, request.sparse) {
             let message = "An equivalent index already exists with different options";
+            return Err(error::of(Fault::IndexOptionsConflict, message));
+        }
+        if same_key && text::is_text(request) && known.options != request.options {
+            let message = "An equivalent index already exists with different options: only one text index per collection";
             return Err(error::of(Fault::IndexOptionsConflict, message));
         }
         if same_key && known.name != request.name {

@@ -4,6 +4,7 @@ use super::catalog::{IndexRecord, PartRecord};
 use super::channel::ServerChannel;
 use super::facts::LiveFacts;
 use super::protocols::{self, Making};
+use super::text::LiveText;
 use arras_keys::{Key, Purpose};
 use arras_planner::physical::PhysicalIndex;
 use arras_protocol::write::Step;
@@ -41,6 +42,8 @@ pub struct LiveIndex {
     pub request: IndexRequest,
     /// What was made for it. What else serves it is another index's: see [`super::declared`].
     pub parts: Vec<Arc<Part>>,
+    /// What a search service keeps of it, if it is a text index.
+    pub text: Option<Arc<LiveText>>,
     /// False while it is being filled: written to, not read.
     pub ready: AtomicBool,
 }
@@ -121,7 +124,7 @@ impl<C: ServerChannel> Opening<'_, C> {
         })
     }
 
-    /// Takes up a recorded index, without the facts of its documents.
+    /// Takes up a recorded index, without the facts of its documents and what a search service keeps of it.
     ///
     /// # Errors
     /// [`IndexError`] if a part's client state cannot be loaded from the server.
@@ -143,6 +146,6 @@ impl<C: ServerChannel> Opening<'_, C> {
                 half: self.half(part, key).await?,
             }));
         }
-        Ok(LiveIndex { request, parts, ready: AtomicBool::new(record.ready) })
+        Ok(LiveIndex { request, parts, text: None, ready: AtomicBool::new(record.ready) })
     }
 }

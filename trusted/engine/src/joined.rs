@@ -197,6 +197,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 _ => None,
             },
             Access::Scan
+            | Access::Text
             | Access::Union(_)
             | Access::Range(_)
             | Access::Unique { .. }
@@ -281,7 +282,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn perform_joined(&self, collection: &Collection) {
         let writes = collection.joining.take();
         // The writer before may have left a write in doubt: what these go by must be of after it.
-        if let Err(error) = self.settled().await.and_then(|_| self.not_dropped(collection)) {
+        let able = async {
+            self.settled().await?;
+            self.not_dropped(collection)?;
+            self.mend_text(collection).await
+        };
+        if let Err(error) = able.await {
             return writes.into_iter().for_each(|write| tell(write.done, Err(error.clone())));
         }
         let found = match self.found(collection, &writes).await {

@@ -47,6 +47,7 @@ mod slices;
 mod spill;
 pub mod standing;
 mod terms;
+pub mod text;
 pub mod upload;
 mod values;
 mod walk;
@@ -71,7 +72,7 @@ use catalog::CollectionRecord;
 use channel::ServerChannel;
 use cleanup::Cleanup;
 use collection::Collection;
-use index::{Opening, RangeSettings};
+use index::{LiveIndex, Opening, RangeSettings};
 use intents::Intents;
 use local::{LocalError, LocalStore};
 use mutations::{Mutation, Mutations};
@@ -126,6 +127,8 @@ pub struct Settings {
     pub mutations: Mutations,
     /// The engine makes by itself what the schema calls for and is not there.
     pub keep_schema_applied: bool,
+    /// Keeps the entries of text indexes; without one there are none.
+    pub text: Option<Arc<dyn text::TextService>>,
 }
 
 impl Default for Settings {
@@ -143,6 +146,7 @@ impl Default for Settings {
             random: Randomness::default(),
             mutations: Mutations::default(),
             keep_schema_applied: true,
+            text: None,
         }
     }
 }
@@ -212,6 +216,10 @@ struct Shared<S: Storage, C> {
     spill: Arc<spill::SpillFile>,
     /// Index builds under way.
     builds: builds::Builds,
+    /// Entries of dropped text indexes are removed by one at a time.
+    sweeping: tokio::sync::Mutex<()>,
+    /// How many entries text indexes have is recorded by one at a time.
+    entries: std::sync::Mutex<()>,
     /// Starts so far, this one included.
     starts: u64,
     /// Insertion order: the number of this start in the high bits, so that it rises across starts.
@@ -263,9 +271,12 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             budget,
             spill,
             builds: builds::Builds::default(),
+            sweeping: tokio::sync::Mutex::default(),
+            entries: std::sync::Mutex::default(),
             sequence: AtomicU64::new(starts << 40),
             starts,
         });
+        shared.expect_text()?;
         for record in catalog::all(&shared.local)? {
             let record = match accepts {
                 true => shared.as_on_server(record).await?,
@@ -284,6 +295,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if let Some(witness) = &witness {
             witness.advance(seen(server, epoch), restored.is_some())?;
         }
+        shared.sweep_texts();
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         if shared.settings.keep_schema_applied {
             tokio::spawn(declared::keep_applied(Arc::downgrade(&shared)));
@@ -439,7 +451,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let root = self.keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::with_capacity(record.indexes.len());
         for index in &record.indexes {
-            let live = self.opening().open(index, index.request()?, root).await?;
+            let request = index.request()?;
+            let text = self.open_text(index, &request)?;
+            let live = LiveIndex { text, ..self.opening().open(index, request, root).await? };
             for part in &live.parts {
                 part.facts.set(facts::recorded(&self.local, part.id)?);
             }
@@ -455,7 +469,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if !unfinished.is_empty() {
             let steps =
                 unfinished.iter().flat_map(|index| index.parts.iter().filter_map(index::drop_step)).collect();
-            let changes = vec![catalog::record(&self.local, &record)];
+            let mut changes = vec![catalog::record(&self.local, &record)];
+            changes.extend(unfinished.iter().filter_map(|index| self.remove_text(index)));
             self.intents.perform(&*self.channel, steps, changes).await?;
             for part in unfinished.iter().flat_map(|index| &index.parts) {
                 self.local.remove_as_named(apply::COUNTERS, part.id.as_bytes())?;

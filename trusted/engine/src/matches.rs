@@ -8,6 +8,7 @@ use super::ledger::Watch;
 use super::read::RangeRows;
 use super::rows::Rows;
 use super::scan::Scan;
+use super::text::TextRows;
 use super::values::Found;
 use super::{Shared, error, slices};
 use arras_documents::filter::{Expr, Filter};
@@ -67,6 +68,10 @@ impl Matches {
         let watch = Arc::new(shared.intents.ledger.watch());
         let origin = if scans(access) {
             Origin::Scan(Scan::new(shared, collection, 1))
+        } else if *access == Access::Text {
+            let TextRows { found, untold } = shared.text_rows(collection, &filter).await?;
+            let named = Named { by_index: found, by_id: untold, found: Vec::new(), alone };
+            Origin::Rows { named, next: 0 }
         } else {
             let (by_index, by_id) = (Rows::new(&shared.budget), Rows::new(&shared.budget));
             let mut named = Named { by_index, by_id, found: Vec::new(), alone };
@@ -149,7 +154,9 @@ fn scans(access: &Access) -> bool {
     match access {
         Access::Scan => true,
         Access::Union(branches) => branches.iter().any(scans),
-        Access::Eq { .. } | Access::Range(_) | Access::Rows { .. } | Access::Unique { .. } => false,
+        Access::Eq { .. } | Access::Range(_) | Access::Rows { .. } | Access::Text | Access::Unique { .. } => {
+            false
+        }
     }
 }
 
@@ -161,7 +168,12 @@ async fn name_rows<S: Storage, C: ServerChannel>(
     named: &mut Named,
 ) -> Result<(), ServiceError> {
     match access {
-        Access::Scan => return Err(error::of(Fault::Internal, "a scan names no rows")),
+        Access::Scan | Access::Text => {
+            return Err(error::of(
+                Fault::Internal,
+                "a scan names no rows, and a search for words names them elsewhere",
+            ));
+        }
         Access::Union(branches) => {
             // Not in the order of the query, which may be that of its values.
             let mut branches: Vec<&Access> = branches.iter().collect();

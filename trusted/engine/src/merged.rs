@@ -19,7 +19,9 @@ pub(super) fn ordered(access: &Access) -> Option<Vec<&RangeAccess>> {
     let ranges: Vec<&RangeAccess> = match access {
         Access::Range(range) => vec![range],
         Access::Union(branches) => branches.iter().map(one).collect::<Option<_>>()?,
-        Access::Eq { .. } | Access::Rows { .. } | Access::Scan | Access::Unique { .. } => return None,
+        Access::Eq { .. } | Access::Rows { .. } | Access::Scan | Access::Text | Access::Unique { .. } => {
+            return None;
+        }
     };
     (!ranges.is_empty() && ranges.iter().all(|range| range.order.is_some())).then_some(ranges)
 }
@@ -27,9 +29,12 @@ pub(super) fn ordered(access: &Access) -> Option<Vec<&RangeAccess>> {
 fn one(access: &Access) -> Option<&RangeAccess> {
     match access {
         Access::Range(range) => Some(range),
-        Access::Eq { .. } | Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => {
-            None
-        }
+        Access::Eq { .. }
+        | Access::Rows { .. }
+        | Access::Scan
+        | Access::Text
+        | Access::Union(_)
+        | Access::Unique { .. } => None,
     }
 }
 

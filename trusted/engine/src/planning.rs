@@ -137,6 +137,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection,
         selection: Selection<'_>,
     ) -> Result<Plan, ServiceError> {
+        self.bind_text(collection, selection.filter)?;
         self.ask(collection, selection.hint, |planner| planner.plan(selection.request()))
     }
 
@@ -225,7 +226,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let index = match &plan.access {
             Access::Eq { index, .. } => *index,
             Access::Range(range) => range.index,
-            Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => return Ok(None),
+            Access::Rows { .. } | Access::Scan | Access::Text | Access::Union(_) | Access::Unique { .. } => {
+                return Ok(None);
+            }
         };
         let Some(part) = collection.parts().into_iter().find(|part| part.id == index) else {
             return Ok(None);
@@ -279,9 +282,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         // Where documents are asked for, a hinted index gives them its order.
         let hinted = hinted_order(&collection, query).filter(|_| aggregates.is_empty());
         let selection = Selection { sort: hinted.as_ref().unwrap_or(&query.sort), ..Selection::of(query) };
+        self.bind_text(&collection, selection.filter)?;
+        let indexes = collection.indexes();
+        let text = indexes.iter().find(|index| index.text.is_some()).map(|index| index.request.name.as_str());
         self.ask(&collection, selection.hint, |planner| {
             let plan = planner.plan_query(selection.request(), aggregates)?;
-            Ok(arras_planner::explain::of_query(&plan, planner.indexes))
+            Ok(arras_planner::explain::of_query(&plan, planner.indexes, text))
         })
     }
 

@@ -4,7 +4,8 @@
 //!
 //! Since the backup was taken the server may have seen more than the restored state remembers. Counters of equality
 //! indexes would be handed out again, and equal values of then and now would meet under one label. So every equality
-//! index is made anew under another name (and so other keys), filled, and put in the old one's place in one write.
+//! index is made anew under another name (and so other keys), filled, and put in the old one's place in one write. Text indexes,
+//! which are kept elsewhere, are dropped and made again.
 //! Circuits of range indexes need nothing: their labels depend on salt drawn at each start (`arx_range::epoch`).
 //! Epochs jump, so that no write has the name of one that is forgotten.
 
@@ -68,10 +69,27 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for position in 0..collection.indexes().len() {
                 indexes += usize::from(self.make_index_anew(collection, position).await.map_err(failed)?);
             }
+            indexes += usize::from(self.make_text_anew(collection).await.map_err(failed)?);
         }
         self.local.apply(&[dealt_with(&self.local)], Durability::Durable)?;
         tracing::warn!(indexes, collections = collections.len(), "the restore is complete");
         Ok(())
+    }
+
+    /// Makes the collection's text index anew, as its service may have seen more, too; false if there is none.
+    async fn make_text_anew(&self, collection: &Arc<Collection>) -> Result<bool, ServiceError> {
+        let Some(request) =
+            collection.indexes().iter().find_map(|index| index.text.is_some().then(|| index.request.clone()))
+        else {
+            return Ok(false);
+        };
+        let name = request.name.clone();
+        self.drop_listed(&collection.ns, &name).await?;
+        self.create_index(collection, request, Vec::new()).await.map_err(|mut error| {
+            error.message.push_str(&format!("; text index '{name}' is to be created again"));
+            error
+        })?;
+        Ok(true)
     }
 
     /// Makes the equality parts of one index anew; false if it has none.
@@ -148,6 +166,7 @@ fn in_place(old: &LiveIndex, fresh: &LiveIndex) -> LiveIndex {
     LiveIndex {
         request: old.request.clone(),
         parts: old.parts.iter().map(replaced).collect(),
+        text: old.text.clone(),
         ready: AtomicBool::new(true),
     }
 }

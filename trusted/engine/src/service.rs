@@ -4,6 +4,7 @@ use super::beside;
 use super::channel::ServerChannel;
 use super::cursor::EngineCursor;
 use super::definition;
+use super::text;
 use super::{Engine, Shared, error};
 use arras_documents::spill::Workspace;
 use arras_service::examined::{self, Tally};
@@ -59,12 +60,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<EngineCursor<S, C>, ServiceError> {
         match self.collection(ns) {
             Some(collection) => EngineCursor::open(self, &collection, query).await,
-            None => Ok(EngineCursor::empty(self)),
+            None => {
+                text::refuse_without_collection(&query.filter)?;
+                Ok(EngineCursor::empty(self))
+            }
         }
     }
 
     async fn count(self: &Arc<Self>, ns: &Namespace, query: &Query) -> Result<u64, ServiceError> {
         let Some(collection) = self.collection(ns) else {
+            text::refuse_without_collection(&query.filter)?;
             return Ok(0);
         };
         beside::drops(&collection, || self.count_matches(&collection, query)).await

@@ -50,6 +50,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             Err(documents) => documents,
         };
         let _one_writer = self.writer(collection).await?;
+        self.mend_text(collection).await?;
         let mut outcome = Inserted::default();
         let parts = collection.parts();
         let mut documents = documents.into_iter().enumerate().peekable();
@@ -259,6 +260,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         statement: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, ServiceError> {
         let _one_writer = self.writer(collection).await?;
+        self.mend_text(collection).await?;
         let outcome = statement.await;
         self.clean_after_statement(collection).await;
         outcome

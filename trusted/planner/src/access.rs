@@ -25,6 +25,8 @@ pub enum Access {
     },
     /// Every document.
     Scan,
+    /// What the enclave of boolean search finds for the query's `$text`.
+    Text,
     /// What one of these finds.
     Union(Vec<Access>),
     /// Terms of an EQunique index.
@@ -43,7 +45,7 @@ impl Access {
         let mut found = match self {
             Self::Eq { index, .. } | Self::Unique { index, .. } => vec![*index],
             Self::Range(range) => vec![range.index],
-            Self::Rows { .. } | Self::Scan => Vec::new(),
+            Self::Rows { .. } | Self::Scan | Self::Text => Vec::new(),
             Self::Union(branches) => branches.iter().flat_map(Self::indexes).collect(),
         };
         found.sort();

@@ -116,6 +116,8 @@ pub(crate) struct Conditions {
     pub(crate) all: Vec<Condition>,
     pub(crate) any: Vec<Alternatives>,
     pub(crate) opaque: Vec<Opaque>,
+    /// A `$text` must hold.
+    pub(crate) text: bool,
     /// Nothing can pass.
     pub(crate) never: bool,
 }
@@ -153,6 +155,10 @@ impl Conditions {
             }
             Expr::Nor(_) => self.opaque("", "$nor"),
             Expr::Expression(_) => self.opaque("", "$expr"),
+            Expr::Text(_) => {
+                self.text = true;
+                self.opaque("", "$text");
+            }
             Expr::Field { path, test } => self.add_test(path, test, next_id),
         }
     }

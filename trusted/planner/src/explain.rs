@@ -3,11 +3,11 @@
 use crate::access::{Access, RangeAccess};
 use crate::cost::Cost;
 use crate::plan::{AggregatePlan, IndexState, Plan, QueryPlan};
-use arras_protocol::leakage::{Leakage, Pattern, SCAN, UNIQUE};
+use arras_protocol::leakage::{BISEN, Leakage, Pattern, SCAN, UNIQUE};
 use arras_service::explanation::{Explanation, IndexUse, counted};
 
 /// Of a plan that reads documents.
-fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
+fn of(plan: &Plan, indexes: &[IndexState], text: Option<&str>) -> Explanation {
     let mut explanation = of_access(&plan.access, indexes);
     explanation.order = match plan.order {
         Some(order) => {
@@ -21,6 +21,9 @@ fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
         rechecked.map(|(path, operator)| format!("{path} {operator}").trim().to_owned()).collect();
     explanation.search_leakage = words(&plan.leaks);
     explanation.scan = plan.access == Access::Scan;
+    if let (Access::Text, Some(name)) = (&plan.access, text) {
+        explanation.indexes = vec![IndexUse { name: name.to_owned(), index: "BISEN".to_owned() }];
+    }
     if plan.ends_early {
         explanation.steps = vec!["read documents until enough of them match, as most do".to_owned()];
     }
@@ -29,9 +32,9 @@ fn of(plan: &Plan, indexes: &[IndexState]) -> Explanation {
     explanation
 }
 
-/// Of a query's plan over these indexes.
+/// Of a query's plan over these indexes; `text`: the name of the text index, if there is one.
 #[must_use]
-pub fn of_query(plan: &QueryPlan, indexes: &[IndexState]) -> Explanation {
+pub fn of_query(plan: &QueryPlan, indexes: &[IndexState], text: Option<&str>) -> Explanation {
     match plan {
         QueryPlan::Aggregates(plan) => of_aggregates(plan, indexes),
         QueryPlan::AllCounted => Explanation {
@@ -43,13 +46,13 @@ pub fn of_query(plan: &QueryPlan, indexes: &[IndexState]) -> Explanation {
             ..Explanation::default()
         },
         QueryPlan::EntriesCounted(plan) => of_count(plan, indexes),
-        QueryPlan::Documents(plan) => of(plan, indexes),
+        QueryPlan::Documents(plan) => of(plan, indexes, text),
     }
 }
 
 /// Of a count of what an access finds.
 fn of_count(plan: &Plan, indexes: &[IndexState]) -> Explanation {
-    let mut explanation = of(plan, indexes);
+    let mut explanation = of(plan, indexes, None);
     explanation.order = "no order: one result".to_owned();
     explanation.cost = plan.search;
     match &plan.access {
@@ -60,7 +63,12 @@ fn of_count(plan: &Plan, indexes: &[IndexState]) -> Explanation {
             explanation.search_leakage.clear();
             explanation.cost = Cost::default();
         }
-        Access::Range(_) | Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => {
+        Access::Range(_)
+        | Access::Rows { .. }
+        | Access::Scan
+        | Access::Text
+        | Access::Union(_)
+        | Access::Unique { .. } => {
             explanation.steps.push("count its entries; no document is read".to_owned());
         }
     }
@@ -84,6 +92,7 @@ fn of_access(access: &Access, indexes: &[IndexState]) -> Explanation {
         access.indexes().iter().filter_map(|id| indexes.iter().find(|state| state.id == *id)).collect();
     let mut leakages: Vec<Leakage> = vec![if has_rows(access) { UNIQUE } else { SCAN }];
     leakages.extend(used.iter().map(|state| state.leakage()));
+    leakages.extend((*access == Access::Text).then_some(BISEN));
     let gather = |part: fn(&Leakage) -> &'static [Pattern]| {
         let mut patterns: Vec<Pattern> = leakages.iter().flat_map(part).copied().collect();
         patterns.sort();
@@ -167,6 +176,10 @@ fn steps(access: &Access, indexes: &[IndexState]) -> Vec<String> {
             lines.dedup();
             lines
         }
+        Access::Text => vec![
+            "ask the enclave of boolean search which documents have the words".to_owned(),
+            "fetch them, and those whose change it has not been told yet".to_owned(),
+        ],
         Access::Scan => vec!["read every document and filter in the proxy".to_owned()],
     }
 }

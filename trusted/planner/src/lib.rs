@@ -27,3 +27,4 @@ pub mod report;
 pub mod request;
 pub mod schema;
 pub mod terms;
+pub mod text;

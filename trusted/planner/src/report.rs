@@ -91,7 +91,7 @@ fn of_pattern(planner: &Planner<'_>, schema: &CollectionSchema, pattern: &QueryP
     let request = Request { filter: &filter, sort: &sort, limit: pattern.limit.then_some(100) };
     let aggregates = aggregates(pattern);
     let outcome = planner.plan_query(request, &aggregates);
-    let outcome = outcome.map(|plan| crate::explain::of_query(&plan, planner.indexes));
+    let outcome = outcome.map(|plan| crate::explain::of_query(&plan, planner.indexes, None));
     PatternReport { name: pattern.name.clone(), clause: pattern.to_string(), outcome }
 }
 

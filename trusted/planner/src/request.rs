@@ -24,6 +24,7 @@ use crate::indexes::{needs_with, ordered, physical_indexes, physical_with};
 use crate::kinds::{Need, OrderChoice, OrderProtocol, obstacle};
 use crate::physical::{KeyWidth, PhysicalIndex, minimise};
 use crate::schema::{CollectionSchema, Operation};
+use crate::text;
 use arras_service::store::IndexRequest;
 use arras_service::{Fault, ID_INDEX, ServiceError};
 use bson::{Bson, Document};
@@ -33,7 +34,7 @@ use bson::{Bson, Document};
 pub enum RequestError {
     /// A kind of index there is no encrypted form of.
     #[error(
-        "cannot make index '{name}': kind {kind} on field '{field}' is not supported over encrypted data; use 1, -1 or \"hashed\""
+        "cannot make index '{name}': kind {kind} on field '{field}' is not supported over encrypted data; use 1, -1, \"hashed\" or \"text\""
     )]
     Kind {
         /// The index.
@@ -115,11 +116,19 @@ impl Wishes {
     }
 }
 
-/// The request with the name and keys that MongoDB gives it: those of the index on `_id`, whatever it is called.
+/// The request with the name and keys that MongoDB gives it: those of the index on `_id`, whatever it is called, and those of a
+/// text index.
 ///
 /// # Errors
 /// It is not what an index on `_id` can be, or has its name and is another.
 pub fn normalised(request: IndexRequest) -> Result<IndexRequest, RequestError> {
+    if text::asks_for_text(&request) {
+        return if request.name == ID_INDEX {
+            Err(RequestError::Reserved(request.key))
+        } else {
+            text::normalised(request)
+        };
+    }
     let directed = request.key.get("_id").filter(|kind| request.key.len() == 1 && is_direction(kind));
     let Some(direction) = directed else {
         return if request.name == ID_INDEX { Err(RequestError::Reserved(request.key)) } else { Ok(request) };
@@ -145,6 +154,9 @@ pub fn indexes_for(
     request: &IndexRequest,
     schema: Option<&CollectionSchema>,
 ) -> Result<Vec<PhysicalIndex>, RequestError> {
+    if text::is_text(request) {
+        return Ok(Vec::new());
+    }
     let fields: Vec<String> = request.key.keys().cloned().collect();
     let hashed = check_key(request)?;
     check_options(request)?;

@@ -40,12 +40,29 @@ pub struct Configuration {
     pub keyring: KeyringFile,
     /// A listener for applications of PostgreSQL, and the database behind it.
     pub postgres: Option<Postgres>,
+    /// The host of boolean search that keeps text indexes; without one there are none.
+    pub search: Option<Search>,
     /// Parameters of range indexes.
     #[serde(default)]
     pub range_indexes: RangeSettings,
     /// Parameters of equality indexes.
     #[serde(default)]
     pub equality_indexes: EqualityIndexes,
+}
+
+/// The part `[search]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// Where `arras-host` listens, host and port.
+    pub host: String,
+    /// Who this proxy is to the enclave: its administrator, who may make collections.
+    #[serde(default = "default_identity")]
+    pub identity: String,
+}
+
+fn default_identity() -> String {
+    "administrator".to_owned()
 }
 
 /// Parameters of equality indexes.
@@ -132,6 +149,11 @@ impl Configuration {
                 "memory is {}: the proxy needs at least {MEMORY_MIN} (MiB)",
                 read.memory
             )));
+        }
+        if read.search.is_some() && !cfg!(feature = "search") {
+            return Err(wrong(
+                "[search] needs a build with feature `search`: this one has no text indexes".into(),
+            ));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -238,7 +260,11 @@ pub fn template(values: &Values<'_>) -> String {
          # [equality_indexes]\n\
          # When entries that are gone are cleaned away: \"threshold\" behind a search that met more of them than of\n\
          # others, \"each_delete\" with every deletion, which then shows the server the value's other entries.\n\
-         # cleanup = \"threshold\"\n",
+         # cleanup = \"threshold\"\n\
+         \n\
+         # [search]\n\
+         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
+         # host = \"127.0.0.1:27300\"\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
         witness = quoted(&values.witness.to_string_lossy()),

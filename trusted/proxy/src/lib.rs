@@ -13,5 +13,7 @@ pub mod postgres;
 #[cfg(feature = "demo")]
 pub mod private_postgres;
 pub mod running;
+#[cfg(feature = "search")]
+pub mod text;
 #[cfg(feature = "demo")]
 pub mod wire_client;

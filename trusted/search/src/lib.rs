@@ -11,6 +11,7 @@
 
 pub mod analysis;
 pub mod condition;
+#[cfg(feature = "corpus")]
 pub mod corpus;
 pub mod formula;
 pub mod grammar;

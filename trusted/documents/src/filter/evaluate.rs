@@ -23,6 +23,7 @@ pub(super) fn expr(expr: &Expr, document: &Document) -> Result<bool, QueryError>
         Expr::Nor(inner) => !any_of(inner, document)?,
         Expr::Field { path, test } => at_path(document, path, test)?,
         Expr::Expression(expression) => expression::truthy(expression.evaluate(document)?.as_ref()),
+        Expr::Text(condition) => condition.score(document)?.is_some(),
     })
 }
 
@@ -253,7 +254,7 @@ fn offset_in(
             fallback.get_or_insert(offset);
             None
         }
-        Expr::Always | Expr::Never | Expr::Nor(_) | Expr::Expression(_) => None,
+        Expr::Always | Expr::Never | Expr::Nor(_) | Expr::Expression(_) | Expr::Text(_) => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{BitTest, Expr, Members, Pattern, Test, TypeTest};
 use crate::expression::Expression;
+use crate::text::TextCondition;
 use crate::{QueryError, order, path};
 use bson::{Bson, Document};
 
@@ -58,7 +59,8 @@ fn top_level(operator: &str, value: &Bson) -> Result<Option<Expr>, QueryError> {
         "$comment" => None,
         "$alwaysTrue" => Some(Expr::Always),
         "$alwaysFalse" => Some(Expr::Never),
-        "$where" | "$text" | "$jsonSchema" | "$sampleRate" => {
+        "$text" => Some(Expr::Text(TextCondition::parse(value)?)),
+        "$where" | "$jsonSchema" | "$sampleRate" => {
             return Err(QueryError::unsupported(operator));
         }
         _ => {

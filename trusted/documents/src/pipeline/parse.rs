@@ -1,5 +1,6 @@
 //! Parsing of pipelines.
 
+use super::score;
 use super::{Bucket, Group, GroupField, Pipeline, STAGES_MAX, Stage, Unwind};
 use crate::error::location;
 use crate::expression::Expression;
@@ -41,10 +42,15 @@ fn is_facet(stage: &Stage) -> bool {
 }
 
 pub(super) fn pipeline(stages: &[Document]) -> Result<Pipeline, QueryError> {
+    Ok(Pipeline { stages: score::scored(parsed(stages)?)? })
+}
+
+/// The stages; what uses the text score is not told yet of which condition.
+fn parsed(stages: &[Document]) -> Result<Vec<Stage>, QueryError> {
     if stages.len() > STAGES_MAX {
         return Err(location!(7749501, "Pipeline length must be no longer than {STAGES_MAX} stages."));
     }
-    Ok(Pipeline { stages: stages.iter().map(stage).collect::<Result<_, _>>()? })
+    stages.iter().map(stage).collect()
 }
 
 fn stage(specification: &Document) -> Result<Stage, QueryError> {
@@ -280,11 +286,11 @@ fn facet(specification: &Document) -> Result<Stage, QueryError> {
                 order::type_name(value)
             ));
         };
-        let parsed = pipeline(&stages)?;
-        if parsed.stages.iter().any(is_facet) {
+        let stages = parsed(&stages)?;
+        if stages.iter().any(is_facet) {
             return Err(location!(40600, "$facet is not allowed to be used within a $facet stage"));
         }
-        facets.push((name.clone(), parsed));
+        facets.push((name.clone(), Pipeline { stages }));
     }
     Ok(Stage::Facet(facets))
 }

@@ -5,6 +5,7 @@ use crate::QueryError;
 use crate::error::location;
 use crate::expression::part;
 use crate::filter::{self, Filter};
+use crate::text::{self, TextCondition};
 use bson::{Bson, Document};
 
 /// What the fields of a projection are computed from.
@@ -46,6 +47,7 @@ impl Source<'_> {
             }
             let value = match &field.action {
                 Action::Compute(expression) => expression.evaluate(self.root)?,
+                Action::TextScore(condition) => self.score(condition.as_ref())?,
                 Action::Nested(children) if computes(children) && !document.contains_key(&field.name) => {
                     Some(Bson::Document(self.document(&Document::new(), children)?))
                 }
@@ -65,8 +67,9 @@ impl Source<'_> {
             Action::Exclude => None,
             Action::Nested(children) => self.nested(value, children)?,
             Action::Compute(expression) if self.mode == Mode::Add => expression.evaluate(self.root)?,
+            Action::TextScore(condition) if self.mode == Mode::Add => self.score(condition.as_ref())?,
             // Computed fields come behind the included ones.
-            Action::Compute(_) => None,
+            Action::Compute(_) | Action::TextScore(_) => None,
             Action::Slice { position, count } => match value {
                 Bson::Array(array) => Some(Bson::Array(part(array, *position, *count).to_vec())),
                 other => Some(other.clone()),
@@ -94,6 +97,12 @@ impl Source<'_> {
         })
     }
 
+    /// The text score; none of a document that does not match, as a pipeline may have made one.
+    fn score(&self, condition: Option<&TextCondition>) -> Result<Option<Bson>, QueryError> {
+        let condition = condition.ok_or_else(text::no_score)?;
+        Ok(condition.score(self.root)?.map(Bson::Double))
+    }
+
     fn nested(&self, value: &Bson, children: &[Field]) -> Result<Option<Bson>, QueryError> {
         Ok(match value {
             Bson::Document(inner) => Some(Bson::Document(self.document(inner, children)?)),
@@ -113,7 +122,7 @@ impl Source<'_> {
 
 fn computes(fields: &[Field]) -> bool {
     fields.iter().any(|field| match &field.action {
-        Action::Compute(_) => true,
+        Action::Compute(_) | Action::TextScore(_) => true,
         Action::Nested(children) => computes(children),
         _ => false,
     })

@@ -3,7 +3,7 @@
 use super::{Action, Field, Mode, Projection, path};
 use crate::error::location;
 use crate::expression::{self, Expression};
-use crate::{QueryError, filter, order};
+use crate::{QueryError, filter, order, text};
 use bson::{Bson, Document};
 
 /// Whose projection it is.
@@ -77,6 +77,7 @@ fn flatten_added(prefix: &str, specification: &Document, out: &mut Vec<Entry>) -
         path::check(&path)?;
         refuse_dollar(&path)?;
         match value {
+            value if text::is_score(value)? => out.push((path, Action::TextScore(None))),
             Bson::Document(inner) if !inner.is_empty() && !is_operator(inner) => {
                 flatten_added(&path, inner, out)?;
             }
@@ -117,6 +118,7 @@ fn flatten(
                     "An empty sub-projection is not a valid value. Found empty object at path"
                 ));
             }
+            value if text::is_score(value)? => Action::TextScore(None),
             Bson::Document(inner) if is_operator(inner) => operator(&path, inner, dialect)?,
             Bson::Document(inner) => {
                 flatten(&path, inner, dialect, out)?;
@@ -179,7 +181,7 @@ fn mode(entries: &[Entry]) -> Result<Mode, QueryError> {
     for (path, action) in entries.iter().filter(|(path, _)| path != "_id") {
         let wanted = match action {
             Action::Exclude => Mode::Exclude,
-            Action::Slice { .. } => continue,
+            Action::Slice { .. } | Action::TextScore(_) => continue,
             _ => Mode::Include,
         };
         match (mode, wanted) {

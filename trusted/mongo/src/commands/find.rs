@@ -49,8 +49,9 @@ pub(super) fn parse<S: Store>(
         hint: reads::hint(&mut arguments)?,
         allow_disk_use: arguments.boolean("allowDiskUse")?.unwrap_or(true),
     };
-    let projection =
-        arguments.document("projection")?.map(|fields| Projection::parse(&fields)).transpose()?;
+    let query = Query { sort: query.sort.scored_by(query.filter.text())?, ..query };
+    let scored = |fields| Projection::parse(&fields)?.scored_by(query.filter.text());
+    let projection = arguments.document("projection")?.map(scored).transpose()?;
     let delivery = Delivery {
         batch_size: arguments.unsigned("batchSize")?,
         single_batch: arguments.boolean("singleBatch")?.unwrap_or(false),

@@ -18,7 +18,8 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let filter = reads::filter(&mut arguments, "query")?;
     let sort = reads::sort(&mut arguments, "sort")?;
     let hint = reads::hint(&mut arguments)?;
-    let projection = projection(&mut arguments)?;
+    let sort = sort.scored_by(filter.text())?;
+    let projection = projection(&mut arguments, &filter)?;
     let modification = modification(&mut arguments)?;
     arguments.finish()?;
 
@@ -51,8 +52,9 @@ fn apply(
     Ok(projection.apply(document, Some(filter))?)
 }
 
-fn projection(arguments: &mut Arguments) -> Result<Option<Projection>, CommandError> {
-    let fields = arguments.document("fields")?.map(|fields| Projection::parse(&fields)).transpose()?;
+fn projection(arguments: &mut Arguments, filter: &Filter) -> Result<Option<Projection>, CommandError> {
+    let scored = |fields| Projection::parse(&fields)?.scored_by(filter.text());
+    let fields = arguments.document("fields")?.map(scored).transpose()?;
     Ok(fields.filter(|fields| !fields.is_identity()))
 }
 

@@ -20,18 +20,17 @@ const REFUSED: &[&str] = &[
     "bucketSize",
     "clustered",
     "collation",
-    "default_language",
     "expireAfterSeconds",
     "hidden",
-    "language_override",
     "max",
     "min",
     "partialFilterExpression",
     "prepareUnique",
-    "textIndexVersion",
-    "weights",
     "wildcardProjection",
 ];
+
+/// Options that a text index alone may have.
+const OF_TEXT: &[&str] = &["default_language", "language_override", "textIndexVersion", "weights"];
 
 /// Makes indexes.
 pub(crate) async fn create<S: Store>(context: &Context<'_, S>, mut arguments: Arguments) -> CommandResult {
@@ -83,6 +82,12 @@ fn request(fields: Document) -> Result<IndexRequest, CommandError> {
     if let Some(engine) = arguments.document("storageEngine")? {
         options.insert("storageEngine", engine);
     }
+    if key.values().any(|kind| kind.as_str() == Some("text")) {
+        options.extend(
+            OF_TEXT.iter().filter_map(|option| Some(((*option).to_owned(), arguments.take(option)?))),
+        );
+    }
+    arguments.refuse(OF_TEXT)?;
     arguments.finish()?;
     Ok(IndexRequest { name, key, unique, sparse, options })
 }

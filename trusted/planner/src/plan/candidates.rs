@@ -7,7 +7,7 @@ use crate::cost::{self, Cost};
 use crate::interval::Interval;
 use crate::physical::PhysicalIndex;
 use arras_documents::sort::{Sort, SortKey};
-use arras_protocol::leakage::{Pattern, SCAN, UNIQUE};
+use arras_protocol::leakage::{BISEN, Pattern, SCAN, UNIQUE};
 use bson::Bson;
 use std::collections::BTreeSet;
 
@@ -73,6 +73,20 @@ impl Candidate {
             // It names no documents.
             Access::Scan => cost::then(self.search, Cost { sent_bytes: 0, ..fetch }),
             _ => cost::then(self.search, fetch),
+        }
+    }
+
+    /// What the enclave finds for a `$text`: of one document in a hundred, as nobody knows here how frequent words are.
+    pub(super) fn text(planner: &Planner<'_>) -> Self {
+        let found = planner.statistics.document_count as f64 / 100.0;
+        Self {
+            search: cost::search(&Access::Text, None, found, planner.statistics),
+            access: Access::Text,
+            reach: Reach::Narrowed,
+            found,
+            reads: found.ceil() as u64,
+            leaks: BISEN.search.to_vec(),
+            ..Self::nothing()
         }
     }
 

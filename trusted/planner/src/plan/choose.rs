@@ -46,6 +46,10 @@ pub(super) fn choose(
     if conditions.never {
         return Ok(finish(planner, conditions, request, Candidate::nothing()));
     }
+    if conditions.text {
+        // Whatever else there is: that a document has the words, only the index over them tells.
+        return Ok(finish(planner, conditions, request, Candidate::text(planner)));
+    }
     // A scan is always among them.
     let chosen = best(planner, candidates(planner, conditions, request)).unwrap_or_else(Candidate::nothing);
     let unserved = match chosen.reach {

@@ -41,6 +41,7 @@ pub fn only_id(filter: &Expr) -> Option<&Bson> {
         | Expr::Or(_)
         | Expr::Nor(_)
         | Expr::Field { .. }
-        | Expr::Expression(_) => None,
+        | Expr::Expression(_)
+        | Expr::Text(_) => None,
     }
 }

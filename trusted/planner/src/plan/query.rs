@@ -51,7 +51,9 @@ fn counts_entries(plan: &Plan, indexes: &[IndexState]) -> bool {
     let index = match &plan.access {
         Access::Eq { index, .. } => index,
         Access::Range(range) => &range.index,
-        Access::Rows { .. } | Access::Scan | Access::Union(_) | Access::Unique { .. } => return false,
+        Access::Rows { .. } | Access::Scan | Access::Text | Access::Union(_) | Access::Unique { .. } => {
+            return false;
+        }
     };
     let one_each = |state: &IndexState| !state.multikey && !state.inexact;
     plan.covers_filter && indexes.iter().any(|state| state.id == *index && one_each(state))

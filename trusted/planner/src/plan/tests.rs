@@ -484,8 +484,9 @@ fn counts_are_answered_by_what_knows_them_without_documents() {
 #[test]
 fn a_count_is_explained_as_it_is_answered() {
     let own = indexes("Eq(a) Range(b)");
-    let explained =
-        |filter| crate::explain::of_query(&query_plan(&own, filter, None, AggregateFunction::Count), &own);
+    let explained = |filter| {
+        crate::explain::of_query(&query_plan(&own, filter, None, AggregateFunction::Count), &own, None)
+    };
     let all = explained(doc! {});
     assert!(!all.scan && all.search_leakage.is_empty() && all.cost == Cost::default(), "{all:?}");
     let equal = explained(doc! {"a": 1});

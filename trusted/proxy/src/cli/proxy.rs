@@ -11,6 +11,7 @@ use crate::running::{Noted, Running};
 use arras_certificates::Watching;
 use arras_engine::channel::ServerChannel;
 use arras_engine::history::{Halt, History};
+use arras_engine::text::TextService;
 use arras_engine::witness::{self, Witness};
 use arras_engine::{self as engine, Engine};
 use arras_keys::Keyring;
@@ -247,8 +248,22 @@ pub(super) fn engine_settings(
         spill_directory: configuration.data_dir.clone(),
         history: Arc::clone(history),
         witness: witness.cloned(),
+        text: text_service(configuration),
         ..engine::Settings::default()
     }
+}
+
+/// The service of text indexes, if there is one.
+#[cfg(feature = "search")]
+fn text_service(configuration: &Configuration) -> Option<Arc<dyn TextService>> {
+    let search = configuration.search.as_ref()?;
+    Some(Arc::new(crate::text::Service::new(search)))
+}
+
+/// This build has none, as the configuration's reader says to who asks for one.
+#[cfg(not(feature = "search"))]
+fn text_service(_: &Configuration) -> Option<Arc<dyn TextService>> {
+    None
 }
 
 /// Notes how far the history has come, from time to time.

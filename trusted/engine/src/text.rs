@@ -1,0 +1,298 @@
+//! Text indexes. Their entries are kept by a service of boolean search, apart from the server: what a write changes of them the
+//! service is told behind the write, and no result depends on when.
+//!
+//! *Untold rows.* Before a write is sent, the rows whose text it changes are recorded as *untold*, in the commit that records the
+//! intent. When the write is applied the service is told, and the record goes. Whatever crashes in between, the next start has the
+//! record, and the next writer of the collection tells the service what those documents are then ([`Shared::mend_text`]):
+//! a change that is told twice changes nothing.
+//!
+//! *Searches.* What the service finds and all untold rows are candidates, and the whole filter is checked on each document
+//! ([`super::matches`]). So an entry that is behind gives no wrong result, and none is missed.
+//!
+//! *Without the service* searches fail, and so do writes of a collection with a text index before anything of them is
+//! recorded. A write that is recorded when the service goes away is acknowledged: its rows stay untold.
+
+mod rows;
+
+pub(super) use rows::TextRows;
+
+use super::catalog::{IndexRecord, TextRecord};
+use super::channel::ServerChannel;
+use super::collection::Collection;
+use super::local::{Change, LocalError};
+use super::{STATE, Shared, error};
+use arras_documents::filter::Filter;
+use arras_documents::text::{TextCondition, TextMatch};
+use arras_planner::text::{self, TextDefinition};
+use arras_protocol::RowId;
+use arras_service::store::IndexRequest;
+use arras_service::{Fault, ServiceError};
+use arras_storage::{Durability, Storage, Table};
+use bson::Document;
+use rand::Rng;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// Index and row to nothing: the service is to be told of the document.
+pub(super) const UNTOLD: Table = Table("text.untold");
+/// Indexes that are gone, and whose entries the service is to remove.
+const REMOVED: Table = Table("text.removed");
+/// How many entries the service has acknowledged.
+const ENTRIES: &[u8] = b"text entries";
+/// Between two attempts to have entries of dropped indexes removed.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// What a text index is called at the service.
+pub type TextIndexId = [u8; 8];
+
+/// What the service will have answered.
+pub type Answer<'s, T> = Pin<Box<dyn Future<Output = Result<T, ServiceError>> + Send + 's>>;
+
+/// Keeps entries of text indexes, and finds rows by them.
+pub trait TextService: fmt::Debug + Send + Sync {
+    /// Takes up an index; nothing is asked of the service.
+    ///
+    /// # Errors
+    /// [`Fault::CannotCreateIndex`] for a language that there is not.
+    fn index(&self, id: TextIndexId, definition: &TextDefinition)
+    -> Result<Arc<dyn TextIndex>, ServiceError>;
+
+    /// The service has acknowledged so many entries, as an earlier start has recorded: it must not have fewer. 0: whatever it has
+    /// is right.
+    fn expect(&self, entries: u64);
+
+    /// How many entries it has acknowledged, at least.
+    fn acknowledged(&self) -> u64;
+
+    /// Returns if the service can be reached, and has what it acknowledged.
+    fn ready(&self) -> Answer<'_, ()>;
+
+    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has told
+    /// it not to expect any.
+    fn remove(&self, id: TextIndexId) -> Answer<'_, ()>;
+}
+
+/// One text index at its service.
+pub trait TextIndex: fmt::Debug + Send + Sync {
+    /// Of how texts become keywords: entries made under another are of no use.
+    fn fingerprint(&self) -> [u8; 8];
+
+    /// True if the index has other entries of the new document than of the old.
+    fn differs(&self, old: Option<&Document>, new: Option<&Document>) -> bool;
+
+    /// Refuses a document that cannot be indexed.
+    ///
+    /// # Errors
+    /// [`Fault::Language`] as MongoDB, of the language that the document names.
+    fn check(&self, document: &Document) -> Result<(), ServiceError>;
+
+    /// What a condition means in this index.
+    ///
+    /// # Errors
+    /// [`Fault::BadValue`] for what the service cannot be asked.
+    fn meaning(&self, condition: &TextCondition) -> Result<Arc<dyn TextMatch>, ServiceError>;
+
+    /// Returns if the service can be reached, and has what it acknowledged.
+    fn ready(&self) -> Answer<'_, ()>;
+
+    /// Replaces or, where there is none, removes what the index has of documents; durable when it returns.
+    fn update(&self, changes: Vec<(RowId, Option<Document>)>) -> Answer<'_, ()>;
+
+    /// Rows of at least the documents that match, each once, as the index has them.
+    fn search(&self, condition: TextCondition) -> Answer<'_, Vec<RowId>>;
+}
+
+/// A text index of a collection.
+pub struct LiveText {
+    pub(super) id: TextIndexId,
+    fingerprint: [u8; 8],
+    /// Why there is none: this proxy has no service, or another analysis than the index was made by.
+    index: Result<Arc<dyn TextIndex>, String>,
+    untold: Mutex<BTreeSet<RowId>>,
+}
+
+impl LiveText {
+    /// The index at its service.
+    pub(super) fn index(&self) -> Result<&Arc<dyn TextIndex>, ServiceError> {
+        self.index.as_ref().map_err(|why| error::of(Fault::Unreachable, why.clone()))
+    }
+
+    /// How it is recorded.
+    pub(super) fn record(&self) -> TextRecord {
+        TextRecord { id: self.id, fingerprint: self.fingerprint }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, BTreeSet<RowId>> {
+        // Nothing panics while it is held.
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collection {
+    /// Its text index, if it has one that is filled.
+    pub(super) fn text(&self) -> Option<Arc<LiveText>> {
+        let indexes = self.indexes();
+        let filled = indexes.iter().filter(|index| index.ready.load(Ordering::SeqCst));
+        filled.filter_map(|index| index.text.clone()).next()
+    }
+}
+
+/// There is no text index for a `$text`.
+pub(super) fn required() -> ServiceError {
+    error::of(Fault::IndexNotFound, "text index required for $text query")
+}
+
+/// Refuses a `$text` on a collection that does not exist.
+pub(super) fn refuse_without_collection(filter: &Filter) -> Result<(), ServiceError> {
+    if filter.text().is_some() { Err(required()) } else { Ok(()) }
+}
+
+impl<S: Storage, C: ServerChannel> Shared<S, C> {
+    /// Has the service expect what it acknowledged, as it is recorded.
+    pub(super) fn expect_text(&self) -> Result<(), LocalError> {
+        if let Some(service) = &self.settings.text {
+            service.expect(self.local.get(STATE, ENTRIES)?.unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    /// Says what the `$text` of a filter means in a collection.
+    ///
+    /// # Errors
+    /// 27 if it has no text index.
+    pub(super) fn bind_text(&self, collection: &Collection, filter: &Filter) -> Result<(), ServiceError> {
+        let Some(condition) = filter.text().filter(|condition| !condition.is_bound()) else {
+            return Ok(());
+        };
+        let text = collection.text().ok_or_else(required)?;
+        condition.bind(text.index()?.meaning(condition)?);
+        Ok(())
+    }
+
+    /// Takes up a recorded text index, and which rows it was not told of.
+    pub(super) fn open_text(
+        &self,
+        record: &IndexRecord,
+        request: &IndexRequest,
+    ) -> Result<Option<Arc<LiveText>>, LocalError> {
+        let Some(TextRecord { id, fingerprint }) = record.text() else { return Ok(None) };
+        let index = self.text_index(id, request).map_err(|error| error.message);
+        let index = index.and_then(|index| match fingerprint {
+            made if made != index.fingerprint() => Err(format!(
+                "text index '{}' was made by a release that finds other words; drop it and create it again",
+                request.name
+            )),
+            _ => Ok(index),
+        });
+        let mut untold = BTreeSet::new();
+        self.local.each_as_named(UNTOLD, &id, &mut |name, ()| {
+            untold.extend(name.get(id.len()..).and_then(|row| row.try_into().ok()).map(RowId));
+        })?;
+        Ok(Some(Arc::new(LiveText { id, fingerprint, index, untold: Mutex::new(untold) })))
+    }
+
+    fn text_index(
+        &self,
+        id: TextIndexId,
+        request: &IndexRequest,
+    ) -> Result<Arc<dyn TextIndex>, ServiceError> {
+        let service = self.settings.text.as_ref().ok_or_else(|| {
+            let message = "text indexes need a host of boolean search: name it under [search] in the proxy's configuration";
+            error::of(Fault::CannotCreateIndex, message)
+        })?;
+        service.index(id, &text::definition(request))
+    }
+
+    /// Why a document cannot be in the collection's text index.
+    pub(super) fn text_misfit(&self, collection: &Collection, document: &Document) -> Option<ServiceError> {
+        collection.text()?.index().ok()?.check(document).err()
+    }
+
+    /// The record of a new text index, if a request is for one.
+    ///
+    /// # Errors
+    /// Another text index is there, there is no service, or it cannot be reached: nothing is recorded yet.
+    pub(super) async fn new_text(
+        &self,
+        collection: &Collection,
+        request: &IndexRequest,
+    ) -> Result<Option<TextRecord>, ServiceError> {
+        if !text::is_text(request) {
+            return Ok(None);
+        }
+        let collections = self.all_collections();
+        if !collections.iter().any(|other| other.indexes().iter().any(|index| index.text.is_some()))
+            && let Some(service) = &self.settings.text
+        {
+            // Nothing that it may have lost is missed.
+            self.forget_entries(&**service)?;
+        }
+        if collection.indexes().iter().any(|index| index.text.is_some()) {
+            let message = "only one text index per collection allowed";
+            return Err(error::of(Fault::CannotCreateIndex, message));
+        }
+        let mut id = TextIndexId::default();
+        self.settings.random.rng().fill_bytes(&mut id);
+        let index = self.text_index(id, request)?;
+        index.ready().await?;
+        Ok(Some(TextRecord { id, fingerprint: index.fingerprint() }))
+    }
+
+    /// The changes that have an index's entries removed.
+    pub(super) fn remove_text(&self, record: &IndexRecord) -> Option<Change> {
+        record.text().map(|text| self.local.set(REMOVED, &text.id, &text.id))
+    }
+
+    /// Has the entries of dropped indexes removed, when the service can be reached.
+    pub(super) fn sweep_texts(self: &Arc<Self>) {
+        tokio::spawn(sweep(Arc::downgrade(self)));
+    }
+
+    /// Nothing that the service may have lost so far is missed.
+    fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+        service.expect(0);
+        self.record_entries(Vec::new(), Durability::Durable)
+    }
+
+    /// Records changes together with how many entries the service has acknowledged. One at a time, so that the last record is of
+    /// the last count.
+    fn record_entries(&self, mut changes: Vec<Change>, durability: Durability) -> Result<(), ServiceError> {
+        let _one_at_a_time = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let acknowledged = self.settings.text.as_ref().map_or(0, |service| service.acknowledged());
+        changes.push(self.local.set(STATE, ENTRIES, &acknowledged));
+        self.local.apply(&changes, durability).map_err(error::local)
+    }
+
+    /// Removes the entries of dropped indexes.
+    async fn sweep_once(&self) -> Result<(), ServiceError> {
+        let _one_at_a_time = self.sweeping.lock().await;
+        let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
+        for id in removed {
+            let Some(service) = &self.settings.text else { return Ok(()) };
+            service.ready().await?;
+            self.forget_entries(&**service)?;
+            service.remove(id).await?;
+            self.record_entries(Vec::new(), Durability::Durable)?;
+            self.local.remove_as_named(UNTOLD, &id).map_err(error::local)?;
+            let struck = [self.local.unset(REMOVED, &id)];
+            self.local.apply(&struck, Durability::Durable).map_err(error::local)?;
+        }
+        Ok(())
+    }
+}
+
+async fn sweep<S: Storage, C: ServerChannel>(shared: Weak<Shared<S, C>>) {
+    while let Some(sweeping) = shared.upgrade() {
+        match sweeping.sweep_once().await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(%error, "entries of a dropped text index are still there"),
+        }
+        drop(sweeping);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
