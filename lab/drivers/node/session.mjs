@@ -321,6 +321,18 @@ async function arrasOnly(session) {
     const result = await database.collection("silent", { writeConcern: { w: 0 } }).insertOne({ _id: 1 });
     return result.acknowledged;
   }, { reply: false });
+  const letters = database.collection("letters");
+  const words = { $text: { $search: "running \"old dog\" -cat" } };
+  const score = { $meta: "textScore" };
+  await session.extra("text index", () => letters.createIndex({ "lines.text": "text" }, { default_language: "english" }), { reply: "lines.text_text" });
+  await session.extra("text documents", async () => {
+    const made = [["an old dog runs"], ["old", "dog runs"], ["old dogs run", "a cat"]].map((lines, _id) => ({ _id, lines: lines.map((text) => ({ text })) }));
+    return (await letters.insertMany(made)).insertedCount;
+  }, { reply: 3 });
+  await session.extra("text found", () => letters.find(words).project({ _id: 1, s: score }).sort({ s: score }).map((found) => found._id).toArray(), { reply: [0] });
+  await session.extra("text changed", async () => (await letters.findOneAndUpdate(words, { $set: { lines: [] } }, { returnDocument: "after" })).lines, { reply: [] });
+  await session.extra("text gone", () => letters.countDocuments(words), { reply: 0 });
+  await session.extra("text collection dropped", () => letters.drop(), { reply: true });
   await session.extra("list of commands", async () => (await database.admin().command({ listCommands: 1 })).commands.find !== undefined, { reply: true });
 }
 

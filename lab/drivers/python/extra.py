@@ -23,6 +23,52 @@ def handshake(session):
     session.extra_step("unacknowledged write", lambda: unacknowledged(session), reply=True)
 
 
+def texts(session):
+    """The twin has no text indexes: replies are MongoDB's, by its documentation and its formula of the score."""
+    if not session.extra:
+        return
+    books = session.database.books
+    score = {"$meta": "textScore"}
+
+    def text(search):
+        return {"$text": {"$search": search}}
+
+    def found(search):
+        return sorted(book["_id"] for book in books.find(text(search)))
+
+    def ranked():
+        sorted_books = books.find(text("whale sea"), {"s": score}).sort([("s", score)])
+        return [[book["_id"], round(book["s"], 6)] for book in sorted_books]
+
+    weights = {"title": 3}
+    documents = [
+        {"_id": 1, "title": "Whale", "body": "the white whale", "year": 1851},
+        {"_id": 2, "title": "Sea", "body": "a ship hunting whales", "year": 1851},
+        {"_id": 3, "title": "Ships", "body": ["white sails", "a grey sea"], "year": 1900},
+    ]
+    pipeline = [{"$match": text("whale sea")}, {"$addFields": {"s": score}}, {"$sort": {"s": 1}}, {"$project": {"_id": 1}}]
+    step = session.extra_step
+    step("text without a collection", lambda: found("whale"), error=27)
+    step("text index", lambda: books.create_index([("title", "text"), ("body", "text")], weights=weights), reply="title_text_body_text")
+    step("text documents", lambda: len(books.insert_many(documents).inserted_ids), reply=3)
+    step("text words", lambda: found("whaling SHIP"), reply=[1, 2, 3])
+    step("text phrase", lambda: found('"white whale"'), reply=[1])
+    step("text denial", lambda: found("white -whale"), reply=[3])
+    step("text denial alone", lambda: found("-whale"), reply=[])
+    step("text beside", lambda: books.count_documents({"year": 1900, **text("sea")}), reply=1)
+    step("text score", ranked, reply=[[1, 4.05], [2, 3.966667], [3, 0.75]])
+    step("text score of nothing", lambda: list(books.find({}).sort([("s", score)])), error=40218)
+    step("text aggregated", lambda: list(books.aggregate(pipeline)), reply=[{"_id": 3}, {"_id": 2}, {"_id": 1}])
+    step("text updated", lambda: books.update_many(text("whale"), {"$set": {"body": "squid"}}).modified_count, reply=2)
+    step("text found as updated", lambda: found("squid"), reply=[1, 2])
+    step("text deleted", lambda: books.delete_many(text("squid")).deleted_count, reply=2)
+    step("text listed", lambda: books.index_information()["title_text_body_text"]["weights"], reply={"body": 1, "title": 3})
+    step("second text index", lambda: books.create_index([("year", "text")]), error=85)
+    step("text index dropped", lambda: books.drop_index("title_text_body_text"))
+    step("text without an index", lambda: found("ship"), error=27)
+    step("text collection dropped", lambda: books.drop())
+
+
 def in_logical_session(session):
     with session.client.start_session() as logical:
         session.database.in_session.insert_one({"_id": 1}, session=logical)

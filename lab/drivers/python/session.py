@@ -14,7 +14,7 @@ import sys
 import uuid
 
 import bson
-from extra import explanations, handshake, refusals
+from extra import explanations, handshake, refusals, texts
 from harness import NAME, Session, first_batch, get_more
 from pymongo import (
     ASCENDING,
@@ -512,6 +512,7 @@ PARTS = [
     types,
     namespaces,
     handshake,
+    texts,
     refusals,
     explanations,
     deletes,

@@ -369,7 +369,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Drops an index of the collection's own list. The caller holds the definitions' lock.
-    async fn drop_listed(&self, ns: &Namespace, name: &str) -> Result<(), ServiceError> {
+    pub(super) async fn drop_listed(&self, ns: &Namespace, name: &str) -> Result<(), ServiceError> {
         let no_such = || error::of(Fault::IndexNotFound, format!("index not found with name [{name}]"));
         let collection = self.existing(ns)?;
         let _no_writer = self.writer(&collection).await?;

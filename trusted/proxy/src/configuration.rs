@@ -13,6 +13,9 @@ pub const FILE_NAME: &str = "arras.toml";
 /// Least [`Configuration::memory`]: room for the largest request beside some queries.
 const MEMORY_MIN: usize = 128;
 
+/// Why a host of boolean search is of no use.
+const NO_SEARCH: &str = "text indexes need a build with feature `search`, and this is none";
+
 /// What the file says. Relative paths in it are relative to the file, and absolute once read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +62,20 @@ pub struct Search {
     /// Who this proxy is to the enclave: its administrator, who may make collections.
     #[serde(default = "default_identity")]
     pub identity: String,
+}
+
+impl Search {
+    /// A host at an address.
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] if this build has no text indexes.
+    pub fn at(host: &str) -> Result<Self, ConfigurationError> {
+        let search = Self { host: host.to_owned(), identity: default_identity() };
+        match cfg!(feature = "search") {
+            true => Ok(search),
+            false => Err(ConfigurationError { path: "--search".into(), what: NO_SEARCH.to_owned() }),
+        }
+    }
 }
 
 fn default_identity() -> String {
@@ -151,9 +168,7 @@ impl Configuration {
             )));
         }
         if read.search.is_some() && !cfg!(feature = "search") {
-            return Err(wrong(
-                "[search] needs a build with feature `search`: this one has no text indexes".into(),
-            ));
+            return Err(wrong(format!("[search]: {NO_SEARCH}")));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(

@@ -8,7 +8,7 @@ mod analysis;
 mod client;
 
 use crate::configuration::Search;
-use analysis::{Analysis, Meaning};
+use analysis::{Analysis, Meaning, Text};
 use arras_documents::text::{TextCondition, TextMatch};
 use arras_engine::text::{Answer, TextIndex, TextIndexId, TextService};
 use arras_planner::text::TextDefinition;
@@ -119,6 +119,10 @@ struct Index {
 }
 
 impl Index {
+    fn texts<'d>(&self, document: Option<&'d Document>) -> Vec<Text<'d>> {
+        document.map(|document| analysis::texts(document, &self.definition)).unwrap_or_default()
+    }
+
     /// What a condition asks for; none if it finds nothing.
     fn asked(&self, condition: &TextCondition) -> Result<Meaning, ServiceError> {
         let language = match &condition.language {
@@ -138,10 +142,7 @@ impl TextIndex for Index {
     }
 
     fn differs(&self, old: Option<&Document>, new: Option<&Document>) -> bool {
-        let texts = |document: Option<&Document>| {
-            document.map(|document| analysis::texts(document, &self.definition)).unwrap_or_default()
-        };
-        texts(old) != texts(new)
+        self.texts(old) != self.texts(new)
     }
 
     fn check(&self, document: &Document) -> Result<(), ServiceError> {

@@ -50,19 +50,20 @@ fn run_script(context: &Context, script: &Script) -> Result<Outcome, String> {
         let uri = format!("mongodb://127.0.0.1:{}/", server.address);
         replies(context, script, "twin", &uri, false)?
     };
-    let server = start_arras(context, script.name)?;
+    let search = start_search(context, script.name)?;
+    let server = start_arras(context, script.name, &search.address)?;
     let ours = replies(context, script, "arras", &server.address, true)?;
     Ok(compare(script.name, &twin, &ours))
 }
 
 /// Starts the proxy with a server of its own, as `arras dev` does, on an empty folder.
-fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
+fn start_arras(context: &Context, name: &str, search: &str) -> Result<Server, String> {
     let data = context.scratch.join("data").join(name);
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     }
     let mut command = Command::new(context.root.join("target/debug/arras"));
-    command.arg("dev").arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0"]);
+    command.arg("dev").arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0", "--search", search]);
     // Else it would build the server once more, by itself.
     command.env_remove("CARGO");
     let mut server =
@@ -70,6 +71,21 @@ fn start_arras(context: &Context, name: &str) -> Result<Server, String> {
     let address = server.address.split_whitespace().next().unwrap_or_default().trim_end_matches('/');
     server.address = format!("mongodb://{address}/");
     Ok(server)
+}
+
+/// Starts a host of boolean search with its enclave, which keep nothing.
+fn start_search(context: &Context, name: &str) -> Result<Server, String> {
+    let built = context.root.join("target/debug");
+    let mut command = Command::new(built.join("arras-host"));
+    command.args(["--memory", "--listen", "127.0.0.1:0", "--administrator", "administrator", "--enclave"]);
+    command.arg(built.join("arras-enclave"));
+    command.args([
+        "--enclave-argument=--plain-channels",
+        "--enclave-argument=--sealing-key",
+        "--enclave-argument",
+    ]);
+    command.arg(context.scratch.join(format!("enclave-key-{name}")));
+    Server::start(&mut command, "listening on ", &context.log(&format!("search-{name}")))
 }
 
 fn start_twin(context: &Context, name: &str) -> Result<Server, String> {

@@ -84,7 +84,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         // If this is lost they are told again.
         self.record_entries(told.collect(), Durability::Relaxed)?;
         let mut untold = text.untold();
-        rows.iter().for_each(|row| drop(untold.remove(row)));
+        for row in &rows {
+            untold.remove(row);
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::server_process::{self, ServerCommand};
 use super::{DevArguments, Failure, logging, plan, proxy};
-use crate::configuration::{Configuration, LogFormat};
+use crate::configuration::{Configuration, LogFormat, Search};
 use crate::init::{self, Choices, Layout};
 use arras_certificates::{Watching, now};
 use arras_engine::history::History;
@@ -69,6 +69,7 @@ pub(super) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     };
     let mut configuration = Configuration::read(&places.layout.configuration)?;
     configuration.listen.clone_from(&arguments.listen);
+    configuration.search = arguments.search.as_deref().map(Search::at).transpose()?;
     configuration.data_dir = places.proxy_data;
     // Everything is kept in the one directory.
     configuration.witness = None;

@@ -206,6 +206,9 @@ pub struct DevArguments {
     /// Schema file; without one every field is sensitive and every supported query works.
     #[arg(long, value_name = "FILE.toml")]
     pub schema: Option<PathBuf>,
+    /// Where a host of boolean search runs, which text indexes need.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub search: Option<String>,
     /// Have the server write down everything it sees, as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub transcript: Option<PathBuf>,

@@ -169,7 +169,7 @@ impl Analysis {
         for (row, document) in changes {
             let name = names.document(*row);
             let texts = document.as_ref().map(|document| texts(document, definition)).unwrap_or_default();
-            let Ok(()) = (if texts.is_empty() {
+            let done: Result<(), Infallible> = if texts.is_empty() {
                 filler.remove(name, &mut full)
             } else {
                 self.with(language(&texts, default)?, |collector| {
@@ -181,7 +181,8 @@ impl Analysis {
                     }
                     filler.document(name, Numbers { date: 0, size: 0 }, &collector.finish(), &mut full)
                 })
-            });
+            };
+            let Ok(()) = done;
         }
         let Ok(()) = filler.flush(&mut full);
         Ok(updates)
@@ -250,7 +251,8 @@ fn keywords(condition: &Condition, found: &mut HashSet<String>) {
 /// What one text has of the keywords of a search: where each is.
 struct Found {
     weight: f64,
-    bytes: usize,
+    /// The keyword that is all of it, letter by letter.
+    whole: Option<String>,
     /// Words that say something.
     words: u64,
     places: BTreeMap<String, Vec<u32>>,
@@ -284,15 +286,18 @@ impl Meaning {
         collector.feed(text.text);
         collector.end_text();
         let all = collector.finish();
-        let (mut words, mut places, mut counts) = (0, BTreeMap::new(), BTreeMap::new());
+        let (mut words, mut places, mut counts, mut whole) = (0, BTreeMap::new(), BTreeMap::new(), None);
         for keyword in all.iter() {
             words += u64::from(keyword.frequency);
+            if keyword.text.eq_ignore_ascii_case(text.text) {
+                whole = Some(keyword.text.to_owned());
+            }
             if self.named.contains(keyword.text) {
                 places.insert(keyword.text.to_owned(), keyword.positions.to_vec());
                 counts.insert(keyword.text.to_owned(), keyword.frequency);
             }
         }
-        Found { weight: text.weight, bytes: text.text.len(), words, places, counts }
+        Found { weight: text.weight, whole, words, places, counts }
     }
 }
 
@@ -321,13 +326,13 @@ fn has_phrase(text: &Found, words: &[(u32, String)]) -> bool {
 }
 
 /// MongoDB's score of one word in one text: each further occurrence counts half of the one before; a word counts the more,
-/// the more of the text it is; a text that is the word alone, a tenth more.
+/// the more of the text it is; a text that is the word's stem alone, a tenth more.
 fn score(text: &Found, keyword: &str) -> f64 {
     let Some(count) = text.counts.get(keyword) else { return 0.0 };
     let frequency = 2.0 - 0.5_f64.powi(i32::try_from(count.saturating_sub(1)).unwrap_or(i32::MAX));
     let coefficient = 0.5 * f64::from(*count) / text.words.max(1) as f64 + 0.5;
-    let alone = if text.words == 1 && text.bytes == keyword.len() { 1.1 } else { 1.0 };
-    text.weight * frequency * coefficient * alone
+    let whole = if text.whole.as_deref() == Some(keyword) { 1.1 } else { 1.0 };
+    text.weight * frequency * coefficient * whole
 }
 
 #[cfg(test)]
