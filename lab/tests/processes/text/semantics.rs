@@ -2,8 +2,11 @@
 
 use super::super::system::is_unreachable;
 use super::{Client, Texts, ids, until};
+use arras_lab::wire_client::ClientError;
 use bson::{Document, doc};
 use std::fs;
+
+const NOTHING: [i32; 0] = [];
 
 fn text(search: &str) -> Document {
     doc! { "$text": { "$search": search } }
@@ -35,7 +38,7 @@ fn words_phrases_denials_and_other_conditions_find_what_mongodb_finds() {
         ("white -whale", &[3]),
         ("\"white whale\"", &[1]),
         ("\"white sails\" whale", &[3]),
-        ("\"sails a\"", &[]),
+        ("\"sails grey\"", &[]),
         ("-whale", &[]),
         ("the", &[]),
         ("leviathan", &[]),
@@ -81,7 +84,7 @@ fn writes_by_text_change_what_is_found() {
     assert_eq!(client.found("books", "white"), [3]);
     let changed = doc! { "findAndModify": "books", "query": text("sails"), "update": { "$unset": { "body": 1 } }, "new": true };
     assert!(!client.command(changed).unwrap().get_document("value").unwrap().contains_key("body"));
-    assert_eq!(client.found("books", "sails"), []);
+    assert_eq!(client.found("books", "sails"), NOTHING);
     assert_eq!(client.found("books", "ship"), [3], "by its title");
     let deletes = vec![doc! { "q": text("squid"), "limit": 0 }];
     assert_eq!(
@@ -96,7 +99,7 @@ fn writes_by_text_change_what_is_found() {
     assert_eq!(client.found("books", "whale ship"), [9]);
     client.command(doc! { "drop": "books" }).unwrap();
     books(&mut client);
-    assert_eq!(client.found("books", "squid"), []);
+    assert_eq!(client.found("books", "squid"), NOTHING);
 }
 
 #[test]
@@ -123,13 +126,14 @@ fn errors_are_mongodb_s() {
     assert_eq!(language.unwrap_err().code(), Some(67));
     let documents =
         vec![doc! { "_id": 10, "title": "x", "language": "klingon" }, doc! { "_id": 11, "title": "whale" }];
-    let reply = client.command(doc! { "insert": "books", "documents": documents, "ordered": false }).unwrap();
+    let insert = doc! { "insert": "books", "documents": documents, "ordered": false };
+    let Err(ClientError::Refused(reply)) = client.command(insert) else { panic!("one is refused") };
     let failures = reply.get_array("writeErrors").unwrap();
     assert_eq!(failures.len(), 1, "{reply}");
     assert_eq!(failures[0].as_document().unwrap().get_i32("code").unwrap(), 17262);
     assert_eq!(client.found("books", "whale"), [1, 2, 11]);
     let listed = client.query(doc! { "listIndexes": "books" }).unwrap();
-    let words = listed.iter().find(|index| index.get_str("name") == Ok("words")).unwrap();
+    let words = listed.iter().find(|index| index.get_str("name").is_ok_and(|name| name == "words")).unwrap();
     assert_eq!(words.get_document("weights").unwrap(), &doc! { "body": 1, "title": 3 });
     assert_eq!(words.get_document("key").unwrap(), &doc! { "_fts": "text", "_ftsx": 1 });
     assert_eq!(words.get_str("default_language").unwrap(), "english");
