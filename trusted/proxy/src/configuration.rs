@@ -275,19 +275,23 @@ pub fn template(values: &Values<'_>) -> String {
          # [equality_indexes]\n\
          # When entries that are gone are cleaned away: \"threshold\" behind a search that met more of them than of\n\
          # others, \"each_delete\" with every deletion, which then shows the server the value's other entries.\n\
-         # cleanup = \"threshold\"\n\
-         \n\
-         # [search]\n\
-         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
-         # host = \"127.0.0.1:27300\"\n",
+         # cleanup = \"threshold\"\n",
         listen = quoted(values.listen),
         data_dir = quoted(&values.data_dir.to_string_lossy()),
         witness = quoted(&values.witness.to_string_lossy()),
         server = quoted(values.server),
     );
+    text.push_str(SEARCH);
     text.push_str(POSTGRES);
     text
 }
+
+/// The part about boolean search.
+const SEARCH: &str = "\
+         \n\
+         # [search]\n\
+         # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
+         # host = \"127.0.0.1:27300\"\n";
 
 /// The part about PostgreSQL.
 const POSTGRES: &str = "\
