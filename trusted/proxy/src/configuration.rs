@@ -281,9 +281,7 @@ pub fn template(values: &Values<'_>) -> String {
         witness = quoted(&values.witness.to_string_lossy()),
         server = quoted(values.server),
     );
-    text.push_str(SEARCH);
-    text.push_str(POSTGRES);
-    text
+    text + SEARCH + POSTGRES
 }
 
 /// The part about boolean search.

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(code(&[found.clone(), doc! { "$facet": { "a": [sorted.clone()] } }]), 0);
         assert_eq!(code(&[found.clone(), group, sorted.clone()]), 238);
         assert_eq!(code(&[found.clone(), added.clone(), projected]), 238);
-        assert_eq!(code(&[sorted.clone()]), 40218);
+        assert_eq!(code(&[sorted]), 40218);
         assert_eq!(code(&[added]), 40218);
         assert_eq!(code(&[doc! { "$limit": 3 }, found.clone()]), 17313);
         assert_eq!(code(&[doc! { "$facet": { "a": [found] } }]), 17313);

@@ -54,6 +54,7 @@ pub(super) fn try_plan(
 fn used(indexes: &[IndexState], plan: &Plan) -> String {
     match &plan.access {
         Access::Scan => "scan".to_owned(),
+        Access::Text => "text".to_owned(),
         Access::Rows { ids } => format!("rows {}", ids.len()),
         access => {
             let name = |id: &IndexId| indexes.iter().find(|state| state.id == *id).unwrap().name.clone();

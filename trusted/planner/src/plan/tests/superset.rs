@@ -71,6 +71,8 @@ impl Entries for Anything {
 fn finds(access: &Access, document: &Document, indexes: &[IndexState]) -> bool {
     match access {
         Access::Scan => true,
+        // No filter here asks for words.
+        Access::Text => false,
         Access::Rows { ids } => {
             let id = order::canonical(document.get("_id").unwrap());
             ids.iter().any(|wanted| order::canonical(wanted) == id)
