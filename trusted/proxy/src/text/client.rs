@@ -21,7 +21,6 @@ use arras_service::{Fault, ServiceError};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -35,10 +34,6 @@ const CONNECTIONS_MAX: usize = 8;
 const CONNECTING: Duration = Duration::from_secs(5);
 /// How long an answer may take.
 const ANSWERING: Duration = Duration::from_secs(60);
-/// Pause before an enclave that has too much under way is asked again.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How often it is asked again.
-const TRIES: usize = 250;
 
 /// What asks a host.
 #[derive(Debug)]
@@ -191,15 +186,10 @@ fn failure(failure: Failure) -> ServiceError {
 
 impl Connection {
     fn ask(&mut self, request: Request) -> Result<Reply, ServiceError> {
-        for _ in 0..TRIES {
-            let reply = self.link.ask(request.clone()).map_err(|error| failure(error.into()))?;
-            match reply {
-                Reply::Refused(Refused::Busy) => thread::sleep(PAUSE),
-                Reply::Refused(refused) => return Err(failure(refused.into())),
-                reply => return Ok(reply),
-            }
+        match self.link.ask(request).map_err(|error| failure(error.into()))? {
+            Reply::Refused(refused) => Err(failure(refused.into())),
+            reply => Ok(reply),
         }
-        Err(failure(Refused::Busy.into()))
     }
 
     /// Carries an update out, durably.
