@@ -64,7 +64,11 @@ impl Host {
             reply: None,
             storage: 0.0,
         };
-        host.queue.push_back(Incoming::Launch { memory_bytes: 1 << 30, administrator: "ada".into() });
+        host.queue.push_back(Incoming::Launch {
+            memory_bytes: 1 << 30,
+            administrator: "ada".into(),
+            authority: Vec::new().into(),
+        });
         host.queue.push_back(Incoming::Connected(CLIENT));
         host.queue.push_back(Incoming::FromClient { connection: CLIENT, bytes: Blob(Plain::greet("ada")) });
         host.run();

@@ -27,14 +27,9 @@ pub(crate) enum Boot {
 }
 
 impl Iee {
-    pub(crate) fn begin_boot(&mut self, administrator: String) -> Result<(), Fault> {
-        if !matches!(self.boot, Boot::Unlaunched) {
-            return Err(Fault::OutOfTurn);
-        }
+    pub(crate) fn begin_boot(&mut self) {
         self.boot = Boot::Counter;
-        self.lane.launched_by = administrator;
         self.ask(Waiting::Boot, Outgoing::ReadCounter);
-        Ok(())
     }
 
     fn load(&mut self, boot: Boot, name: StateName) {
@@ -127,13 +122,12 @@ impl Iee {
             last => self.replay(last)?,
         }
         self.budget.take(self.state.bytes() + growth);
-        let administrator = std::mem::take(&mut self.lane.launched_by);
-        let known = &self.state.policy.administrator;
-        if !known.is_empty() && *known != administrator {
+        let (administrator, authority) = std::mem::take(&mut self.lane.launched_by);
+        if !self.state.policy.is_for(&administrator, &authority) {
             return Err(Fault::Administrator);
         }
         self.boot = Boot::Starting;
-        self.log(Change::Start { administrator });
+        self.log(Change::Start { administrator, authority });
         Ok(())
     }
 }

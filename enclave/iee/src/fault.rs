@@ -28,9 +28,12 @@ pub enum Fault {
     /// The counter has another value than it was raised to: another enclave uses it.
     #[error("the monotonic counter is not where it was raised to: another enclave runs on this state")]
     Forked,
-    /// The launch names another administrator than the first one did.
-    #[error("the launch names another administrator than the first one")]
+    /// The launch names another administrator, or another authority, than the first one did.
+    #[error("the launch names another administrator or authority than the first one")]
     Administrator,
+    /// The launch's authority is no certificate of one.
+    #[error("the launch's authority is no certificate of one")]
+    Authority,
     /// The enclave has ended before.
     #[error("the enclave has ended")]
     Ended,

@@ -11,6 +11,7 @@ use arras_keys::Key;
 use arras_primitives::Block;
 use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
+use arras_protocol::Blob;
 use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::{Rights, Settings};
 use arras_schemes::bisen::update::Update;
@@ -28,6 +29,7 @@ pub(crate) enum Change {
     /// A run began, with this administrator: what a former run left unfinished behind this is void.
     Start {
         administrator: String,
+        authority: [u8; 32],
     },
     Create {
         name: String,
@@ -42,6 +44,9 @@ pub(crate) enum Change {
     },
     Revoke {
         identity: String,
+    },
+    RevokeCertificate {
+        serial: Blob,
     },
     /// An epoch number is used up.
     Epoch,

@@ -87,8 +87,8 @@ pub(crate) struct Lane {
     removals: VecDeque<Removal>,
     /// An update whose record was there at the start, and whose entries may be missing.
     pub(crate) unfinished: Option<Update>,
-    /// The administrator that the launch named.
-    pub(crate) launched_by: String,
+    /// The administrator that the launch named, and the hash of the authority.
+    pub(crate) launched_by: (String, [u8; 32]),
     /// Bytes of the last checkpoint.
     checkpoint_bytes: usize,
 }
@@ -165,6 +165,10 @@ impl Iee {
                 Change::Grant { identity, collection, rights }
             }
             Request::Revoke { identity } => Change::Revoke { identity },
+            Request::RevokeCertificate { serial } => {
+                self.state.policy.may_revoke()?;
+                Change::RevokeCertificate { serial }
+            }
             Request::Compact { collection, from } => {
                 return self.begin_round(collection, from.unwrap_or(0), cause);
             }
@@ -279,7 +283,11 @@ impl Iee {
                 Reply::Done
             }
             Change::Revoke { identity } => {
-                self.dismiss(identity);
+                self.dismiss(|client| client.name == *identity);
+                Reply::Done
+            }
+            Change::RevokeCertificate { serial } => {
+                self.dismiss(|client| client.serial == serial.as_slice());
                 Reply::Done
             }
             Change::Start { .. } => {

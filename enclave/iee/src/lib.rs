@@ -3,6 +3,9 @@
 //! [`Iee`] is a state machine: one message in, messages out. It opens no file or socket, knows no clock and starts no thread; its
 //! windows are the channels to clients and the host's storage, both through `arras_protocol::iee`. The binary moves frames.
 //!
+//! *Channels* are TLS 1.3 that ends in here ([`Channels::Attested`]). The key is made at each start; the certificate has evidence that the
+//! host obtains and that binds the key, the authority whose certificates clients have, and the administrator's name.
+//!
 //! *Scheme.* `docs/bisen.md`. In short: a keyword has a counter and an epoch in the module `table`; its entry number c lies under the label
 //! `F(F(H(w)) xor (epoch || c))`, F being AES, which is CBC-MAC of two blocks, and is sealed with that label. A search fetches all entries
 //! of its keywords in one random order, replays their operations, evaluates the formula on bitmaps of dense document numbers, filters, ranks and
@@ -25,9 +28,11 @@ mod documents;
 mod evaluate;
 mod fault;
 mod fetch;
+mod identity;
 mod journal;
 mod keys;
 mod lane;
+mod names;
 mod policy;
 mod rank;
 mod results;

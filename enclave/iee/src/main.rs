@@ -2,8 +2,10 @@
 //!
 //! Its sealing key is in a file, which it makes if there is none: a processor with enclaves would derive it from the measurement. So this
 //! form protects against nobody who can read that file or this process's memory; it separates the code, not the machine. Its host
-//! need not be able to read either.
+//! need not be able to read either. Once it has the key the process gives up what it does not need (the module `walls`).
 #![forbid(unsafe_code)]
+
+mod walls;
 
 use arras_iee::{Channels, Fault, Iee};
 use arras_keys::Key;
@@ -18,6 +20,9 @@ use std::process::ExitCode;
 
 /// What allows channels without protection.
 const PLAIN: &str = "--plain-channels";
+
+/// What leaves out the walls: for debuggers. The enclave's evidence says so, and clients refuse it unless their policy allows that.
+const DEBUG: &str = "--debug";
 
 /// What comes before the name of the file with the sealing key.
 const SEALING: &str = "--sealing-key";
@@ -68,12 +73,15 @@ fn send(output: &mut impl Write, message: &Outgoing) -> io::Result<()> {
     output.write_all(&body)
 }
 
-fn run(sealing: &Path) -> io::Result<()> {
+fn run(sealing: &Path, channels: Channels) -> io::Result<()> {
     let key = sealing_key(sealing);
     let key = key.map_err(|error| io::Error::other(format!("{}: {error}", sealing.display())))?;
+    if channels != (Channels::Attested { debug: true }) {
+        walls::build()?;
+    }
     let mut input = BufReader::with_capacity(1 << 20, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let mut iee = Iee::new(key, Channels::Plain);
+    let mut iee = Iee::new(key, channels);
     let mut body = Vec::new();
     while frame(&mut input, &mut body)? {
         let incoming = Incoming::decode(&body).map_err(|_| io::Error::other(Fault::Malformed))?;
@@ -87,14 +95,27 @@ fn run(sealing: &Path) -> io::Result<()> {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let [plain, sealing, path] = &arguments[..] else { return refused() };
-    if plain != PLAIN || sealing != SEALING {
-        return refused();
-    }
+    let (options, sealing) = match &arguments[..] {
+        [options @ .., sealing, path] if sealing == SEALING => (options, Path::new(path)),
+        _ => return refused(),
+    };
+    let channels = match options {
+        [] => Channels::Attested { debug: false },
+        [option] if option == DEBUG => Channels::Attested { debug: true },
+        [option] if option == PLAIN => Channels::Plain,
+        _ => return refused(),
+    };
     eprintln!(
-        "Warning: channels to clients are plain, and the sealing key is a file: nothing is protected from this machine."
+        "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
     );
-    match run(Path::new(path)) {
+    match channels {
+        Channels::Plain => {
+            eprintln!("Warning: channels to clients are plain: nothing is protected on the way either.")
+        }
+        Channels::Attested { debug: true } => eprintln!("Warning: the enclave runs without its walls."),
+        Channels::Attested { debug: false } => {}
+    }
+    match run(sealing, channels) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("The enclave ends: {error}.");
@@ -105,7 +126,7 @@ fn main() -> ExitCode {
 
 fn refused() -> ExitCode {
     eprintln!(
-        "This enclave has no attested channel yet: {PLAIN} {SEALING} FILE takes clients without protection, for tests."
+        "{SEALING} FILE is expected last, before it nothing, {DEBUG} (no walls) or {PLAIN} (clients without protection, for tests)."
     );
     ExitCode::FAILURE
 }

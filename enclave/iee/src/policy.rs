@@ -3,7 +3,7 @@
 use arras_schemes::bisen::message::{Groups, Refused, Rights, Setting};
 use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most rights that are given, and groups that they name together: they are in one piece of a checkpoint.
 const GRANTS_MAX: usize = 4096;
@@ -14,8 +14,15 @@ const GROUPS_IN_ALL_MAX: usize = 1 << 16;
 pub(crate) struct Policy {
     /// Who may do everything: said at the first launch, and the same for ever.
     pub(crate) administrator: String,
+    /// The hash of its authority, said then, too; zeros where channels are plain.
+    authority: [u8; 32],
+    /// Serial numbers of certificates that are no longer taken.
+    revoked: BTreeSet<Vec<u8>>,
     grants: BTreeMap<String, BTreeMap<String, Rights>>,
 }
+
+/// Most certificates that are revoked.
+const REVOKED_MAX: usize = 16_384;
 
 /// What the administrator may do.
 fn all_rights() -> Rights {
@@ -32,6 +39,27 @@ impl Policy {
         let groups = given().map(named).sum::<usize>() + named(rights);
         let fits = given().count() < GRANTS_MAX && groups <= GROUPS_IN_ALL_MAX;
         if fits { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    }
+
+    /// Whether a launch names those that the first one named.
+    pub(crate) fn is_for(&self, administrator: &str, authority: &[u8; 32]) -> bool {
+        self.administrator.is_empty() || (self.administrator == administrator && self.authority == *authority)
+    }
+
+    pub(crate) fn begin(&mut self, administrator: &str, authority: [u8; 32]) {
+        (self.administrator, self.authority) = (administrator.into(), authority);
+    }
+
+    pub(crate) fn may_revoke(&self) -> Result<(), Refused> {
+        if self.revoked.len() < REVOKED_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
+    }
+
+    pub(crate) fn revoke_certificate(&mut self, serial: &[u8]) {
+        self.revoked.insert(serial.into());
+    }
+
+    pub(crate) fn takes(&self, serial: &[u8]) -> bool {
+        !self.revoked.contains(serial)
     }
 
     pub(crate) fn grant(&mut self, identity: &str, collection: &str, rights: &Rights) {

@@ -2,9 +2,10 @@
 
 use crate::boot::Boot;
 use crate::budget::Budget;
-use crate::channel::{Channel, Channels, Said};
+use crate::channel::{Channel, Channels, Named, Said};
 use crate::fault::Fault;
 use crate::fetch::Fetch;
+use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::policy::may_search;
@@ -13,9 +14,11 @@ use crate::search::{Planned, Progress, Task};
 use crate::state::State;
 use crate::{checkpoint, results};
 use arras_keys::Key;
+use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_schemes::bisen::channel::SECURITY_VERSION;
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -28,6 +31,12 @@ const CONNECTIONS_MAX: usize = 4096;
 /// Most bytes of messages that wait for the state to be loaded.
 const HELD_BYTES_MAX: usize = 8 << 20;
 
+/// Evidence is asked for anew after so long.
+const RENEWAL_SECONDS: u64 = 10 * 60;
+
+/// A handshake that takes longer is given up, by the host's clock.
+const HANDSHAKE_SECONDS: u64 = 30;
+
 /// A request: whose, and under which number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
@@ -37,9 +46,19 @@ pub(crate) struct Client {
 
 struct Connection {
     channel: Channel,
-    identity: Option<String>,
+    /// Who it is, once its channel is open.
+    client: Option<Named>,
+    /// When it began, by the host's clock.
+    began: u64,
     /// Requests that are not answered.
     under_way: usize,
+}
+
+impl Connection {
+    /// Its client's name, once its channel is open.
+    fn name(&self) -> Option<&str> {
+        self.client.as_ref().map(|client| client.name.as_str())
+    }
 }
 
 /// What an answer of the host is for.
@@ -57,12 +76,16 @@ pub(crate) enum Waiting {
     Removed,
     /// A piece of state, or the counter, for the start.
     Boot,
+    /// Evidence for the certificate.
+    Evidence,
 }
 
 /// The enclave.
 pub struct Iee {
     pub(crate) root: Key,
     channels: Channels,
+    /// Who it is to clients of attested channels.
+    identity: Option<Identity>,
     pub(crate) prg: Prg,
     pub(crate) budget: Budget,
     pub(crate) state: State,
@@ -103,6 +126,7 @@ impl Iee {
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
+            identity: None,
             budget: Budget::new(0),
             state: State::default(),
             lane: Lane::default(),
@@ -142,12 +166,12 @@ impl Iee {
 
     fn take(&mut self, incoming: Incoming) -> Result<(), Fault> {
         match incoming {
-            Incoming::Launch { memory_bytes, administrator } => {
+            Incoming::Launch { memory_bytes, administrator, authority } => {
                 if memory_bytes < MEMORY_MIN {
                     return Err(Fault::Memory);
                 }
                 self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-                self.begin_boot(administrator)
+                self.launch(administrator, authority.as_slice())
             }
             Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
                 if !matches!(self.boot, Boot::Over) =>
@@ -188,8 +212,14 @@ impl Iee {
                 Some(Waiting::Raised) => Err(Fault::Forked),
                 _ => Err(Fault::Unasked),
             },
-            // Nothing here depends on it yet: certificates will.
-            Incoming::Time(_) => Ok(()),
+            Incoming::Evidence { ask, evidence } => match self.asks.remove(&ask) {
+                Some(Waiting::Evidence) => self.present(evidence.as_slice()),
+                _ => Err(Fault::Unasked),
+            },
+            Incoming::Time(seconds) => {
+                self.tell_time(seconds);
+                Ok(())
+            }
             Incoming::Again => {
                 if !std::mem::take(&mut self.again) {
                     return Err(Fault::Unasked);
@@ -198,6 +228,54 @@ impl Iee {
                 Ok(())
             }
         }
+    }
+
+    /// An attested enclave wants its evidence first; then, or at once, the state is loaded.
+    fn launch(&mut self, administrator: String, authority: &[u8]) -> Result<(), Fault> {
+        if !matches!(self.boot, Boot::Unlaunched) || self.identity.is_some() {
+            return Err(Fault::OutOfTurn);
+        }
+        if self.channels == Channels::Plain {
+            self.lane.launched_by = (administrator, [0; 32]);
+            self.begin_boot();
+            return Ok(());
+        }
+        self.identity = Some(Identity::new(authority, &administrator)?);
+        self.lane.launched_by = (administrator, sha256(&[authority]));
+        self.attest();
+        Ok(())
+    }
+
+    fn attest(&mut self) {
+        let (Some(identity), Channels::Attested { debug }) = (&self.identity, self.channels) else { return };
+        let binding = identity.binding;
+        self.ask(Waiting::Evidence, |ask| Outgoing::Attest {
+            ask,
+            binding,
+            debug,
+            version: SECURITY_VERSION,
+        });
+    }
+
+    fn present(&mut self, evidence: &[u8]) -> Result<(), Fault> {
+        let presented = self.identity.as_mut().map(|identity| identity.present(evidence));
+        presented.ok_or(Fault::Unasked)?.map_err(|_| Fault::Malformed)?;
+        if matches!(self.boot, Boot::Unlaunched) {
+            self.begin_boot();
+        }
+        Ok(())
+    }
+
+    /// Evidence is renewed before it is old; who has begun a handshake and does not end it makes place.
+    fn tell_time(&mut self, seconds: u64) {
+        let Some(identity) = &self.identity else { return };
+        identity.tell_time(seconds);
+        let now = identity.now();
+        let asked = self.asks.values().any(|waiting| *waiting == Waiting::Evidence);
+        if !asked && identity.renewed + RENEWAL_SECONDS <= now {
+            self.attest();
+        }
+        self.close_those(|peer| peer.client.is_none() && peer.began + HANDSHAKE_SECONDS < now);
     }
 
     /// Clients are answered from now on.
@@ -221,7 +299,9 @@ impl Iee {
             self.out.push(Outgoing::Close(connection));
             return Ok(());
         }
-        let peer = Connection { channel: Channel::open(self.channels), identity: None, under_way: 0 };
+        let began = self.identity.as_ref().map_or(0, Identity::now);
+        let Some(channel) = Channel::open(self.identity.as_ref()) else { return Err(Fault::OutOfTurn) };
+        let peer = Connection { channel, client: None, began, under_way: 0 };
         match self.connections.insert(connection, peer) {
             None => Ok(()),
             Some(_) => Err(Fault::OutOfTurn),
@@ -231,13 +311,24 @@ impl Iee {
     fn heard(&mut self, connection: ConnectionId, bytes: &[u8]) {
         // One that was closed may have said more before it heard of it.
         let Some(peer) = self.connections.get_mut(&connection) else { return };
-        let said = match peer.channel.receive(bytes) {
-            Ok(Said::Identity(identity)) => {
-                peer.identity = Some(identity);
+        let said = peer.channel.receive(bytes);
+        let taken = match &said {
+            Ok(Said::Client(client)) => Some(self.state.policy.takes(&client.serial)),
+            Ok(Said::Nothing | Said::Message(_)) | Err(_) => None,
+        };
+        let mut bytes = peer.channel.pending();
+        bytes.extend(taken.map(|taken| peer.channel.admit(taken)).unwrap_or_default());
+        if !bytes.is_empty() {
+            self.out.push(Outgoing::ToClient { connection, bytes: Blob(bytes) });
+        }
+        let said = match said {
+            Ok(Said::Nothing) => return,
+            Ok(Said::Client(client)) if taken == Some(true) => {
+                peer.client = Some(client);
                 return;
             }
             Ok(Said::Message(message)) => Ask::decode(&message).ok(),
-            Err(_) => None,
+            Ok(Said::Client(_)) | Err(_) => None,
         };
         let Some(Ask { number, request }) = said.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
             return self.close(connection);
@@ -267,11 +358,18 @@ impl Iee {
         self.remove_next();
     }
 
-    /// Ends connections of somebody who has lost all rights.
-    pub(crate) fn dismiss(&mut self, identity: &str) {
-        let of = |peer: &Connection| peer.identity.as_deref() == Some(identity);
-        let theirs: Vec<ConnectionId> =
-            self.connections.iter().filter(|(_, peer)| of(peer)).map(|(connection, _)| *connection).collect();
+    /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
+    pub(crate) fn dismiss(&mut self, whose: impl Fn(&Named) -> bool) {
+        self.close_those(|peer| peer.client.as_ref().is_some_and(&whose));
+    }
+
+    fn close_those(&mut self, which: impl Fn(&Connection) -> bool) {
+        let theirs: Vec<ConnectionId> = self
+            .connections
+            .iter()
+            .filter(|(_, peer)| which(peer))
+            .map(|(connection, _)| *connection)
+            .collect();
         theirs.into_iter().for_each(|connection| self.close(connection));
     }
 
@@ -284,7 +382,7 @@ impl Iee {
 
     /// The results of somebody whose rights have changed are asked for anew.
     pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        let theirs = self.connections.iter().filter(|(_, peer)| peer.identity.as_deref() == Some(identity));
+        let theirs = self.connections.iter().filter(|(_, peer)| peer.name() == Some(identity));
         for (connection, _) in theirs {
             self.budget.release(self.results.close_all_of(*connection));
         }
@@ -293,7 +391,7 @@ impl Iee {
     /// Who asks; refused if it is gone.
     fn identity(&self, client: Client) -> Result<&str, Refused> {
         let peer = self.connections.get(&client.connection);
-        peer.and_then(|peer| peer.identity.as_deref()).ok_or(Refused::NotAllowed)
+        peer.and_then(Connection::name).ok_or(Refused::NotAllowed)
     }
 
     fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
@@ -309,9 +407,10 @@ impl Iee {
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
             // Of results that are its own.
             Request::More { .. } | Request::Close { .. } => true,
-            Request::Create { .. } | Request::Grant { .. } | Request::Revoke { .. } => {
-                self.identity(client)? == self.state.policy.administrator
-            }
+            Request::Create { .. }
+            | Request::Grant { .. }
+            | Request::Revoke { .. }
+            | Request::RevokeCertificate { .. } => self.identity(client)? == self.state.policy.administrator,
         };
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
@@ -351,7 +450,8 @@ impl Iee {
             Request::Compact { .. }
             | Request::Create { .. }
             | Request::Grant { .. }
-            | Request::Revoke { .. } => self.queue(client, request),
+            | Request::Revoke { .. }
+            | Request::RevokeCertificate { .. } => self.queue(client, request),
         }
     }
 

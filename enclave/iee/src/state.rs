@@ -41,7 +41,7 @@ impl State {
     /// Carries out a change that is no update: those are staged and published.
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
-            Change::Start { administrator } => self.policy.administrator.clone_from(administrator),
+            Change::Start { administrator, authority } => self.policy.begin(administrator, *authority),
             Change::Update(_) => {}
             Change::Create { name, settings, salt } => {
                 let number = self.collections.len() as u32;
@@ -50,6 +50,7 @@ impl State {
             }
             Change::Grant { identity, collection, rights } => self.policy.grant(identity, collection, rights),
             Change::Revoke { identity } => self.policy.revoke(identity),
+            Change::RevokeCertificate { serial } => self.policy.revoke_certificate(serial.as_slice()),
             Change::Epoch => self.epochs += 1,
             Change::Compacted { collection, epoch, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {

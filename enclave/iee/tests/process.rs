@@ -53,7 +53,11 @@ impl Process {
 #[test]
 fn it_starts_says_so_and_ends_with_its_input() {
     let mut process = Process::start();
-    process.send(&encode(&Incoming::Launch { memory_bytes: 32 << 20, administrator: "ada".into() }));
+    process.send(&encode(&Incoming::Launch {
+        memory_bytes: 32 << 20,
+        administrator: "ada".into(),
+        authority: Vec::new().into(),
+    }));
     let Outgoing::ReadCounter(ask) = process.next() else { panic!() };
     process.send(&encode(&Incoming::Counter { ask, value: 0 }));
     for expected in [StateName::Head, StateName::Log(1)] {
@@ -70,6 +74,28 @@ fn it_starts_says_so_and_ends_with_its_input() {
     assert!(well && said.starts_with("Warning"), "{said}");
 }
 
+/// What of its status the operating system shows.
+fn status(process: &Process, of: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(of)).unwrap();
+    line.trim_start_matches(':').trim().to_owned()
+}
+
+#[test]
+fn it_runs_behind_its_walls() {
+    let mut process = Process::start();
+    process.send(&encode(&Incoming::Launch {
+        memory_bytes: 32 << 20,
+        administrator: "ada".into(),
+        authority: Vec::new().into(),
+    }));
+    process.next();
+    // A filter, and no way to gain rights by a program.
+    assert_eq!((status(&process, "Seccomp").as_str(), status(&process, "NoNewPrivs").as_str()), ("2", "1"));
+    assert!(!status(&process, "Uid").split_whitespace().any(|user| user == "0"));
+    assert!(process.end().0);
+}
+
 #[test]
 fn what_is_no_frame_or_a_lie_ends_it_with_the_reason() {
     let mut process = Process::start();
@@ -81,7 +107,11 @@ fn what_is_no_frame_or_a_lie_ends_it_with_the_reason() {
     let (well, said) = process.end();
     assert!(!well && said.contains("not a message"), "{said}");
     let mut process = Process::start();
-    process.send(&encode(&Incoming::Launch { memory_bytes: 32 << 20, administrator: "ada".into() }));
+    process.send(&encode(&Incoming::Launch {
+        memory_bytes: 32 << 20,
+        administrator: "ada".into(),
+        authority: Vec::new().into(),
+    }));
     let Outgoing::ReadCounter(ask) = process.next() else { panic!() };
     process.send(&encode(&Incoming::Done(ask)));
     let (well, said) = process.end();

@@ -4,6 +4,7 @@
 use arras_fuzz::seed;
 use arras_protocol::Blob;
 use arras_protocol::codec::encode;
+use arras_protocol::evidence::Evidence;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
 use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
 use arras_schemes::bisen::query::{Padding, Ranking, Search, Step};
@@ -25,10 +26,11 @@ fn seeds() -> Vec<Vec<u8>> {
     search.ranking = Ranking::Bm25;
     search.padding = Padding::Fixed(10);
     vec![
-        encode(&Incoming::Launch { memory_bytes: 1 << 27, administrator: "root".into() }),
+        encode(&Incoming::Launch { memory_bytes: 1 << 27, administrator: "root".into(), authority: Vec::new().into() }),
         encode(&Incoming::FromClient { connection, bytes: Blob(vec![1; 40]) }),
         encode(&Incoming::Entries { ask, entries: Blob(vec![2; 64]) }),
         encode(&Incoming::Counter { ask, value: 9 }),
+        encode(&Evidence::Process { statement: Blob(vec![5; 70]), signature: Blob(vec![6; 64]) }),
         encode(&Outgoing::Put { ask, entries: Blob(vec![1; 96]) }),
         encode(&Outgoing::Save { ask, name, state: Blob(vec![4; 10]) }),
         Ask { number: 1, request: Request::Update(update) }.encode(),
@@ -43,6 +45,9 @@ fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
     }
     if let Ok(message) = Outgoing::decode(bytes) {
         assert_eq!(Outgoing::decode(&encode(&message)).as_ref(), Ok(&message));
+    }
+    if let Ok(evidence) = Evidence::decode(bytes) {
+        assert_eq!(Evidence::decode(&encode(&evidence)).as_ref(), Ok(&evidence));
     }
     if let Ok(ask) = Ask::decode(bytes) {
         if let Request::Search(search) = &ask.request {

@@ -1,18 +1,25 @@
-//! A client of a host: what a program would do, over TCP.
+//! A client of a host: what a program would do, over TCP and an attested channel.
 
+use arras_attestation::channel::{Channel, ChannelError, Client as Attested};
 use arras_schemes::bisen::message::{Hit, Opened, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Padding, Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
-use arras_search::link::Link;
-use arras_search::service::SearchService;
+use arras_search::link::{Link, OpenError};
+use arras_search::service::{SearchService, Unreachable};
 use std::net::TcpStream;
 
-pub(crate) struct Client(Link<TcpStream>);
+pub(crate) struct Client(Link<TcpStream, Channel>);
 
 impl Client {
-    pub(crate) fn connect(address: &str, identity: &str) -> Self {
-        Self(Link::plain(TcpStream::connect(address).unwrap(), identity).unwrap())
+    /// Connects with a client's certificate.
+    pub(crate) fn open(address: &str, own: &Attested) -> Result<Self, OpenError<ChannelError>> {
+        Link::open(TcpStream::connect(address).unwrap(), own.channel().unwrap()).map(Self)
+    }
+
+    /// Asks once; why no answer comes.
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
+        self.0.ask(request)
     }
 
     pub(crate) fn call(&mut self, request: Request) -> Reply {

@@ -1,6 +1,7 @@
 //! `arras-search` as a person runs it, with host and enclave as processes that it starts.
 
 use crate::process::{Ended, PATIENCE, command, executable, run};
+use arras_attestation::authority::{Authority, certificate, private, serial};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -157,4 +158,27 @@ fn a_run_that_is_killed_or_stopped_goes_on_where_it_was() {
     assert_eq!(names(folder, "w0"), ["0.txt"]);
     assert_eq!(names(folder, "w25999"), ["23.txt"]);
     assert_eq!(names(folder, "w5000").len(), 3);
+}
+
+#[test]
+fn certificates_for_clients_are_made_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let certify = |name: &str| {
+        let mut certify = command("arras-search", "warn");
+        certify.arg("certify").arg("--authority").arg(folder.path().join("authority")).arg(name);
+        run(certify)
+    };
+    let (ada, bob, again) = (certify("ada"), certify("bob"), certify("ada"));
+    assert_eq!((ada.code, bob.code, again.code), (Some(0), Some(0), Some(4)), "{}", again.stderr);
+    let read = |name: &str| fs::read_to_string(folder.path().join("authority").join(name)).unwrap();
+    let authority = Authority::read(&read("ca.pem"), &read("ca.key")).unwrap();
+    assert_eq!(authority.certificate(), read("ca.pem"));
+    for (name, ended) in [("ada", &ada), ("bob", &bob)] {
+        let (_, serial) = serial(&certificate(&read(&format!("{name}.pem"))).unwrap()).unwrap();
+        assert!(ended.stdout.contains(&serial), "{}", ended.stdout);
+        private(&read(&format!("{name}.key"))).unwrap();
+    }
+    for wrong in ["", "ca", "a/b", ".."] {
+        assert_ne!(certify(wrong).code, Some(0), "{wrong}");
+    }
 }

@@ -2,8 +2,10 @@
 //! `cargo build -p arras-host -p arras-iee -p arras-searcher` makes.
 #![allow(clippy::unwrap_used)]
 
+mod attested;
 mod client;
 mod command;
+mod deployment;
 mod hosted;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]

@@ -23,6 +23,7 @@
 
 use crate::bytes::Blob;
 use crate::codec::{self, DecodeError};
+use crate::evidence::EVIDENCE_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a label.
@@ -52,6 +53,9 @@ pub const CLIENT_REQUESTS_MAX: usize = 4;
 
 /// Longest name of an identity, in bytes.
 pub const IDENTITY_BYTES_MAX: usize = 256;
+
+/// Longest certificate of an authority, in bytes of DER.
+pub const AUTHORITY_BYTES_MAX: usize = 8 * 1024;
 
 /// Name of a connection: chosen by the host, not used again while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -87,6 +91,8 @@ pub enum Incoming {
         /// Who may make collections and say what others may do: the name in its certificate. What the first launch says stands for
         /// good; one that says something else is refused.
         administrator: String,
+        /// The administrator's authority (DER), whose certificates clients have; empty where channels are plain. It stands for good, too.
+        authority: Blob,
     },
     /// A client has connected.
     Connected(ConnectionId),
@@ -121,6 +127,13 @@ pub enum Incoming {
         ask: AskId,
         /// The value.
         value: u64,
+    },
+    /// What [`Outgoing::Attest`] asked for: a [`crate::evidence::Evidence`], which clients judge.
+    Evidence {
+        /// The question's number.
+        ask: AskId,
+        /// Encoded.
+        evidence: Blob,
     },
     /// The host's clock, in seconds since 1970. Nobody vouches for it.
     Time(u64),
@@ -199,6 +212,17 @@ pub enum Outgoing {
         /// To which value.
         to: u64,
     },
+    /// Evidence is wanted of what runs here: answered by [`Incoming::Evidence`].
+    Attest {
+        /// The question's number.
+        ask: AskId,
+        /// What is to be attested: the hash of the channel's key, of the authority and of the administrator's name.
+        binding: [u8; 32],
+        /// Whether the enclave runs without its walls, so that a debugger can look into it.
+        debug: bool,
+        /// Its security version: rises with each release that mends a flaw.
+        version: u32,
+    },
     /// There is more to compute: to be answered by [`Incoming::Again`] once nothing else waits. So a long search lets
     /// others go between.
     Again,
@@ -212,7 +236,10 @@ impl Incoming {
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let message: Self = bounded(body)?;
         let fits = match &message {
-            Self::Launch { administrator, .. } => administrator.len() <= IDENTITY_BYTES_MAX,
+            Self::Launch { administrator, authority, .. } => {
+                administrator.len() <= IDENTITY_BYTES_MAX && authority.len() <= AUTHORITY_BYTES_MAX
+            }
+            Self::Evidence { evidence, .. } => evidence.len() <= EVIDENCE_BYTES_MAX,
             Self::FromClient { bytes, .. } => bytes.len() <= CLIENT_BYTES_MAX,
             Self::Entries { entries, .. } => {
                 entries.len().is_multiple_of(SEALED_BYTES) && entries.len() <= entries_bytes(BATCH_MAX)
@@ -250,6 +277,7 @@ impl Outgoing {
             | Self::Forget { .. }
             | Self::ReadCounter(_)
             | Self::RaiseCounter { .. }
+            | Self::Attest { .. }
             | Self::Again => true,
         };
         if fits { Ok(message) } else { Err(DecodeError("message of the enclave")) }
@@ -324,7 +352,7 @@ mod tests {
             assert!(Outgoing::decode(&encode(&Outgoing::Get { ask, labels })).is_err(), "{length}");
         }
         let long = "a".repeat(IDENTITY_BYTES_MAX + 1);
-        let launch = Incoming::Launch { memory_bytes: 1, administrator: long };
+        let launch = Incoming::Launch { memory_bytes: 1, administrator: long, authority: Blob::default() };
         assert!(Incoming::decode(&encode(&launch)).is_err());
         assert!(Incoming::decode(&vec![0; FRAME_BYTES_MAX + 1]).is_err());
     }

@@ -14,6 +14,7 @@ pub mod bytes;
 pub mod channel;
 pub mod codec;
 pub mod documents;
+pub mod evidence;
 pub mod frame;
 pub mod hello;
 pub mod ids;

@@ -6,32 +6,67 @@
 use crate::patience::until_there_is_room;
 use crate::service::{SearchService, Unreachable};
 use arras_protocol::iee::CLIENT_BYTES_MAX;
-use arras_schemes::bisen::channel::Plain;
+use arras_schemes::bisen::channel::{ClientChannel, Plain};
 use arras_schemes::bisen::message::{Answer, Ask, Reply, Request};
 use std::fmt::Display;
 use std::io::{Read, Write};
 
-/// A client of an enclave, one request at a time.
-pub struct Link<S> {
+/// A client of an enclave, one request at a time, over a channel.
+pub struct Link<S, C> {
     stream: S,
-    channel: Plain,
+    channel: C,
     next: u64,
     broken: bool,
+}
+
+/// Why there is no channel to the enclave.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError<E: std::error::Error + 'static> {
+    /// The stream fails, or ends.
+    #[error(transparent)]
+    Stream(#[from] Unreachable),
+    /// The channel: what is at the other end is not trusted, or does not trust this client.
+    #[error("{0}")]
+    Channel(#[source] E),
 }
 
 fn unreachable(why: impl Display) -> Unreachable {
     Unreachable(why.to_string())
 }
 
-impl<S: Read + Write> Link<S> {
-    /// Begins a channel that protects nothing: the host reads along. For tests, and a host on this machine.
+impl<S: Read + Write> Link<S, Plain> {
+    /// Begins a channel that protects nothing: the host reads along. For tests.
     ///
     /// # Errors
     /// [`Unreachable`] if the stream takes nothing.
     pub fn plain(stream: S, identity: &str) -> Result<Self, Unreachable> {
-        let mut link = Self { stream, channel: Plain::default(), next: 0, broken: false };
-        link.send(&Plain::greet(identity)).map_err(unreachable)?;
-        Ok(link)
+        Self::open(stream, Plain::client(identity)).map_err(unreachable)
+    }
+}
+
+impl<S: Read + Write, C: ClientChannel> Link<S, C> {
+    /// Opens a channel.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(stream: S, channel: C) -> Result<Self, OpenError<C::Error>> {
+        let mut link = Self { stream, channel, next: 0, broken: false };
+        loop {
+            let flight = link.channel.flight();
+            if !flight.is_empty() {
+                link.send(&flight).map_err(unreachable)?;
+            }
+            if link.channel.is_open() {
+                return Ok(link);
+            }
+            let flight = link.receive().map_err(unreachable)?;
+            if let Err(error) = link.channel.take(&flight) {
+                // The other end is told why, if it still listens.
+                let why = link.channel.flight();
+                let _ = link.send(&why);
+                return Err(OpenError::Channel(error));
+            }
+        }
     }
 
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
@@ -40,24 +75,26 @@ impl<S: Read + Write> Link<S> {
         self.stream.flush()
     }
 
-    fn receive(&mut self) -> Result<Answer, Unreachable> {
+    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).map_err(unreachable)?;
+        self.stream.read_exact(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > CLIENT_BYTES_MAX {
-            return Err(unreachable("a message that is too long"));
+            return Err(std::io::Error::other("a message that is too long"));
         }
         let mut bytes = vec![0; length];
-        self.stream.read_exact(&mut bytes).map_err(unreachable)?;
-        Answer::decode(self.channel.unwrap(&bytes).map_err(unreachable)?).map_err(unreachable)
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn exchange(&mut self, request: Request) -> Result<Reply, Unreachable> {
         let number = self.next;
         self.next += 1;
-        let message = self.channel.wrap(&Ask { number, request }.encode());
+        let message = self.channel.wrap(&Ask { number, request }.encode()).map_err(unreachable)?;
         self.send(&message).map_err(unreachable)?;
-        let answer = self.receive()?;
+        let bytes = self.receive().map_err(unreachable)?;
+        let answer =
+            Answer::decode(&self.channel.unwrap(&bytes).map_err(unreachable)?).map_err(unreachable)?;
         if answer.number == number {
             Ok(answer.reply)
         } else {
@@ -66,7 +103,7 @@ impl<S: Read + Write> Link<S> {
     }
 }
 
-impl<S: Read + Write> SearchService for Link<S> {
+impl<S: Read + Write, C: ClientChannel> SearchService for Link<S, C> {
     /// What the enclave has no room for is asked again, for two minutes. After a failure the stream is of no more use: what comes later would answer an earlier question.
     fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
         if self.broken {
@@ -105,7 +142,7 @@ mod tests {
         }
     }
 
-    fn link(messages: &[Vec<u8>]) -> Link<Both> {
+    fn link(messages: &[Vec<u8>]) -> Link<Both, Plain> {
         let framed =
             |message: &Vec<u8>| [&u32::try_from(message.len()).unwrap().to_le_bytes()[..], message].concat();
         let coming = messages.iter().flat_map(framed).collect();

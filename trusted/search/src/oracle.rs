@@ -57,7 +57,8 @@ impl SearchService for Oracle {
             Request::Close { .. }
             | Request::Compact { .. }
             | Request::Grant { .. }
-            | Request::Revoke { .. } => Reply::Done,
+            | Request::Revoke { .. }
+            | Request::RevokeCertificate { .. } => Reply::Done,
         })
     }
 }

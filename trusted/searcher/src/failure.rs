@@ -1,5 +1,6 @@
 //! Why the command failed: one line a person can act on, or of a query three.
 
+use arras_attestation::channel::ChannelError;
 use arras_keys::KeyringError;
 use arras_search::condition::SaysNothing;
 use arras_search::corpus::IndexError;
@@ -26,6 +27,12 @@ pub(crate) enum Failure {
     /// The enclave.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// The enclave is not trusted, or does not trust this client.
+    #[error("no channel to the enclave: {0}")]
+    Channel(#[from] ChannelError),
+    /// The store's certificates.
+    #[error("the store's certificates: {0}")]
+    Certificates(String),
     /// There is no store to search.
     #[error("{0}: there is no store here; make one with: arras search index --store {0} PATH...")]
     NoStore(String),
@@ -58,10 +65,14 @@ impl Failure {
             Self::Index(IndexError::NoPath { .. }) => 2,
             Self::Service(ServiceError::Profile(_)) => 2,
             Self::Keyring(_) => 3,
-            Self::NoStore(_) | Self::Store { .. } | Self::Index(IndexError::Journal(_)) => 4,
+            Self::NoStore(_)
+            | Self::Store { .. }
+            | Self::Certificates(_)
+            | Self::Index(IndexError::Journal(_)) => 4,
             Self::Service(ServiceError::Unreachable(_) | ServiceError::Refused(_) | ServiceError::Reply)
             | Self::Index(IndexError::Service(_))
             | Self::Network { .. }
+            | Self::Channel(_)
             | Self::Process(_) => 5,
             Self::Stopped => 130,
         }

@@ -1,5 +1,6 @@
 //! Host and enclave as child processes.
 
+use crate::credentials::AUTHORITY;
 use crate::failure::Failure;
 use serde::Deserialize;
 use std::env;
@@ -21,11 +22,18 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The host's exit code if its folder cannot be used.
 const IN_USE: i32 = 4;
 
+/// The file in the store's folder with the key by which the host vouches for the enclave.
+const ROOT: &str = "development-root";
+
 /// A running host, which runs the enclave. It ends with this process, however that ends: its standard input is closed then.
 pub(crate) struct Host {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Lines<BufReader<ChildStdout>>,
+    /// The enclave's program.
+    pub(crate) enclave: PathBuf,
+    /// The file with the public key by which the host vouches for the enclave.
+    pub(crate) root: PathBuf,
     /// Where it listens.
     pub(crate) address: String,
 }
@@ -53,7 +61,10 @@ impl Host {
     fn try_start(program: &Path, enclave: &Path, folder: &Path) -> io::Result<Result<Self, i32>> {
         let mut command = Command::new(program);
         command.args(["--stop-with-stdin", "--listen", "127.0.0.1:0"]);
-        command.args(["--enclave-argument=--plain-channels", "--enclave-argument=--sealing-key"]);
+        // Beside it the host writes the public key, by which the client then knows the enclave's evidence.
+        command.arg("--development-root").arg(folder.with_file_name(ROOT));
+        command.arg("--authority").arg(folder.with_file_name("client").join(AUTHORITY));
+        command.arg("--enclave-argument=--sealing-key");
         // The host keeps no key: this file is the enclave's own.
         command.arg("--enclave-argument").arg(folder.with_file_name("enclave-key"));
         command.args(["--administrator", ADMINISTRATOR]).arg("--enclave").arg(enclave);
@@ -69,7 +80,9 @@ impl Host {
         let mut stdout = BufReader::new(stdout).lines();
         for line in &mut stdout {
             if let Some(address) = line?.strip_prefix("listening on ") {
-                return Ok(Ok(Self { child, stdin, stdout, address: address.trim().to_owned() }));
+                let root = folder.with_file_name(ROOT).with_extension("public");
+                let address = address.trim().to_owned();
+                return Ok(Ok(Self { child, stdin, stdout, enclave: enclave.into(), root, address }));
             }
         }
         Ok(Err(child.wait()?.code().unwrap_or(1)))

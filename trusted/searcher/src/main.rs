@@ -1,11 +1,13 @@
 //! `arras-search`, which `arras search` runs: boolean search over folders of files and mailboxes.
 //!
-//! It starts host and enclave as processes beside it, on a store in a folder, and speaks to the enclave through the host. Until the
-//! enclave attests itself, the channel is plain and the enclave an ordinary process: what this machine's other users and
-//! administrators see is what the operating system lets them. Host and enclave say so when they start.
+//! It starts host and enclave as processes beside it, on a store in a folder, and speaks to the enclave through the host, by a channel
+//! that opens to the measured program alone. The enclave is an ordinary process: what this machine's administrators see is everything.
+//! Host and enclave say so when they start.
 #![forbid(unsafe_code)]
 
+mod certifying;
 mod connection;
+mod credentials;
 mod failure;
 mod host;
 mod indexing;
@@ -45,6 +47,19 @@ enum Command {
     Query(QueryArguments),
     /// The same in a browser on this machine, with what the server saw of each query beside its results.
     Serve(ServeArguments),
+    /// Make a client's certificate for an enclave that runs by itself (docs/host.md), and the authority that signs it if there is none.
+    Certify(CertifyArguments),
+}
+
+/// Arguments of `arras search certify`.
+#[derive(Args, Debug)]
+pub(crate) struct CertifyArguments {
+    /// Where the authority is (`ca.pem`, `ca.key`), and the client's certificate and key are put (`NAME.pem`, `NAME.key`).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) authority: PathBuf,
+    /// The client's name: what the enclave's rights go by.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 /// Arguments of `arras search index`.
@@ -115,6 +130,7 @@ fn main() -> ExitCode {
         Command::Index(arguments) => indexing::run(&arguments),
         Command::Query(arguments) => querying::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Certify(arguments) => certifying::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

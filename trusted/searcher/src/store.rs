@@ -1,11 +1,13 @@
-//! What a store's folder has: `client`, the keyring with the key file that unlocks it and the record of what was indexed; `server`,
-//! what the host keeps.
+//! What a store's folder has: `client`, the keyring with the key file that unlocks it, the authority and the administrator's certificate,
+//! and the record of what was indexed; `server`, what the host keeps.
 
 use crate::connection::Connection;
+use crate::credentials::Credentials;
 use crate::failure::Failure;
-use crate::host::{ADMINISTRATOR, Host};
+use crate::host::Host;
 use arras_keys::{Keyring, Purpose, Unlock, create_key_file};
 use arras_primitives::aead::Aead;
+use arras_search::link::OpenError;
 use arras_search::service::ServiceError;
 use arras_storage::private;
 use std::fs::{File, TryLockError};
@@ -38,6 +40,7 @@ impl Store {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             Keyring::create(&client.join("keyring"), Unlock::KeyFile(key_file), now)?;
         }
+        Credentials::create(&client)?;
         Self::existing(folder)
     }
 
@@ -61,7 +64,11 @@ impl Store {
     /// Starts host and enclave, and connects to them.
     pub(crate) fn start(&self) -> Result<(Host, Connection), Failure> {
         let host = Host::start(&self.folder.join("server"))?;
-        let connection = Connection::new(&host.address, ADMINISTRATOR).map_err(ServiceError::from)?;
+        let channel = Credentials::of(&self.folder.join("client"))?.channel(&host)?;
+        let connection = Connection::new(&host.address, channel).map_err(|error| match error {
+            OpenError::Stream(error) => ServiceError::from(error).into(),
+            OpenError::Channel(error) => Failure::Channel(error),
+        })?;
         Ok((host, connection))
     }
 }

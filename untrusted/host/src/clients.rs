@@ -98,7 +98,10 @@ impl Clients {
                     self.write(&mut writing, &reply).await?;
                     held.fetch_sub(reply.len(), Ordering::Relaxed);
                     self.held.fetch_sub(reply.len(), Ordering::Relaxed);
-                    under_way.add_permits(1);
+                    // Opening a channel takes more replies than it has requests.
+                    if under_way.available_permits() < CLIENT_REQUESTS_MAX {
+                        under_way.add_permits(1);
+                    }
                 }
                 Ok(())
             } => ended,
@@ -123,7 +126,7 @@ impl Clients {
     ) -> io::Result<()> {
         let mut first = true;
         loop {
-            // The first message opens the channel and has no reply.
+            // The first message opens the channel.
             if !std::mem::take(&mut first)
                 && let Ok(permit) = under_way.acquire().await
             {

@@ -1,11 +1,13 @@
 //! The host's work: who says what to whom.
 
+use crate::attestation::{Attester, Question};
 use crate::clients::Clients;
 use crate::counter::Counter;
 use crate::enclave::{Enclave, EnclaveError, FromEnclave, ToEnclave};
 use crate::seen::Seen;
 use crate::store::{Store, StoreError};
 use arras_protocol::Blob;
+use arras_protocol::codec::encode;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing};
 use arras_transport::pace::Pace;
 use arras_transport::tcp;
@@ -17,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::interval;
 use tracing::{info, warn};
 
 /// Bounds of what clients may take of the host.
@@ -55,7 +58,13 @@ pub enum HostError {
     /// The monotonic counter.
     #[error("the monotonic counter: {0}")]
     Counter(io::Error),
+    /// Evidence of the enclave.
+    #[error("evidence of the enclave: {0}")]
+    Evidence(io::Error),
 }
+
+/// The enclave is told the time so often, whatever else happens: it renews its evidence by it.
+const TICK: Duration = Duration::from_secs(10);
 
 /// What a client has to do with the enclave.
 pub(crate) enum Said {
@@ -64,13 +73,16 @@ pub(crate) enum Said {
     Gone(ConnectionId),
 }
 
-/// What the enclave is told when it is started.
-#[derive(Clone, Debug)]
+/// What the enclave is told when it is started, and who vouches for it.
 pub struct Launch {
     /// Most bytes that it may take for counters, documents and searches.
     pub memory_bytes: u64,
     /// Who may make collections and say what others may do.
     pub administrator: String,
+    /// The administrator's authority (DER), whose certificates clients have; empty where channels are plain.
+    pub authority: Vec<u8>,
+    /// Makes its evidence.
+    pub attester: Arc<dyn Attester>,
 }
 
 /// What of the enclave's is kept where, and what is counted of it.
@@ -105,6 +117,7 @@ pub async fn serve<S: Store, C: Counter>(
     let seen = Arc::clone(&keeping.seen);
     let talk = Talk { answered, heard, again: Arc::clone(&again), seen };
     let moving = Moving {
+        attester: Arc::clone(&launch.attester),
         keeping: Arc::new(keeping),
         clients: Arc::clone(&clients),
         doing: JoinSet::new(),
@@ -165,9 +178,11 @@ impl Talk {
         mut enclave: ToEnclave<W>,
         launch: Launch,
     ) -> Result<(), HostError> {
-        let Launch { memory_bytes, administrator } = launch;
+        let Launch { memory_bytes, administrator, authority, .. } = launch;
+        let authority = authority.into();
         let mut told = now();
-        enclave.say(&Incoming::Launch { memory_bytes, administrator }).await?;
+        let mut ticking = interval(TICK);
+        enclave.say(&Incoming::Launch { memory_bytes, administrator, authority }).await?;
         enclave.say(&Incoming::Time(told)).await?;
         loop {
             if self.answered.is_empty() && self.heard.is_empty() {
@@ -186,9 +201,13 @@ impl Talk {
                         Incoming::FromClient { connection, bytes }
                     }
                 },
+                _ = ticking.tick() => {
+                    told = now();
+                    Incoming::Time(told)
+                }
                 () = self.again.notified() => Incoming::Again,
             };
-            if let Incoming::FromClient { .. } = message
+            if let Incoming::Connected(_) | Incoming::FromClient { .. } = message
                 && now() != told
             {
                 told = now();
@@ -208,6 +227,7 @@ fn now() -> u64 {
 struct Moving<S, C> {
     keeping: Arc<Keeping<S, C>>,
     clients: Arc<Clients>,
+    attester: Arc<dyn Attester>,
     doing: JoinSet<()>,
     answers: mpsc::UnboundedSender<Incoming>,
     failures: mpsc::UnboundedSender<HostError>,
@@ -262,6 +282,16 @@ impl<S: Store, C: Counter> Moving<S, C> {
             Outgoing::ReadCounter(ask) => self.count(ask, C::read),
             Outgoing::RaiseCounter { ask, from, to } => {
                 self.count(ask, move |counter| counter.raise(from, to))
+            }
+            Outgoing::Attest { ask, binding, debug, version } => {
+                let attester = Arc::clone(&self.attester);
+                self.keep(async move |_| {
+                    let question = Question { binding, debug, version };
+                    let evidence = spawn_blocking(move || attester.attest(&question)).await;
+                    let evidence = evidence.map_err(io::Error::other).and_then(|evidence| evidence);
+                    let evidence = encode(&evidence.map_err(HostError::Evidence)?).into();
+                    Ok(Incoming::Evidence { ask, evidence })
+                });
             }
         }
     }

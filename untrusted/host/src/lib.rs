@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod attestation;
 pub mod counter;
 pub mod enclave;
 pub mod host;

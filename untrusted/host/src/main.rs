@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+use arras_host::attestation::{Attester, DevelopmentRoot, NoAttester};
 use arras_host::counter::{Counter, FileCounter, MemoryCounter};
 use arras_host::enclave::{Enclave, EnclaveError, Measurement, measure, written};
 use arras_host::host::{HostError, Keeping, Launch, Limits, serve};
@@ -15,7 +16,7 @@ use arras_storage::private::make_directory;
 use clap::{Args, Parser};
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -51,6 +52,13 @@ struct Arguments {
     /// Who may make collections and say what others may do: a name in a certificate.
     #[arg(long, value_name = "NAME", default_value = "administrator")]
     administrator: String,
+    /// The administrator's authority (PEM), whose certificates clients have; an enclave stays with that of its first start.
+    #[arg(long, value_name = "FILE", requires = "development_root")]
+    authority: Option<PathBuf>,
+    /// Vouch for the enclave by a key in this file, made if there is none, its public key beside it in FILE.public. It protects against
+    /// nobody who has this machine.
+    #[arg(long, value_name = "FILE")]
+    development_root: Option<PathBuf>,
     /// Stop at the end of standard input, too: with whoever started the host. To each line `seen` there, a line on standard output
     /// answers with counts of what the host has seen.
     #[arg(long)]
@@ -122,6 +130,14 @@ impl Failure {
     }
 }
 
+/// An authority's certificate, as DER.
+fn authority(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
+    let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let certificate = pem::parse(text).map_err(|error| failed(error.to_string()))?;
+    Ok(certificate.into_contents())
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
@@ -183,9 +199,21 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     let expected = arguments.measurement.as_ref();
     let enclave = Enclave::start(&arguments.enclave, &arguments.enclave_argument, expected)?;
     info!(measurement = written(&measured), "the enclave is started");
+    let attester: Arc<dyn Attester> = match &arguments.development_root {
+        Some(path) => {
+            warn!(
+                "the enclave is vouched for by a development root: this protects against nobody who has this machine"
+            );
+            let at = |error: io::Error| Failure::Data { path: path.clone(), what: error.to_string() };
+            Arc::new(DevelopmentRoot::open(path, measured).map_err(at)?)
+        }
+        None => Arc::new(NoAttester),
+    };
     let launch = Launch {
         memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
         administrator: arguments.administrator,
+        authority: arguments.authority.as_deref().map(authority).transpose()?.unwrap_or_default(),
+        attester,
     };
     let limits = Limits { connections_max: arguments.connections, ..Limits::default() };
     let (parent, parent_ended) = oneshot::channel();

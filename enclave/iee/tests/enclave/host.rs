@@ -77,14 +77,22 @@ impl Host {
             puts: Vec::new(),
             crash_after: None,
         };
-        host.queue.push_back(Incoming::Launch { memory_bytes, administrator: ADMINISTRATOR.into() });
+        host.queue.push_back(Incoming::Launch {
+            memory_bytes,
+            administrator: ADMINISTRATOR.into(),
+            authority: Vec::new().into(),
+        });
         host
     }
 
     pub(crate) fn with_administrator(disk: Disk, name: &str) -> Self {
         let mut host = Self::new(disk);
         host.queue.clear();
-        host.queue.push_back(Incoming::Launch { memory_bytes: 64 << 20, administrator: name.into() });
+        host.queue.push_back(Incoming::Launch {
+            memory_bytes: 64 << 20,
+            administrator: name.into(),
+            authority: Vec::new().into(),
+        });
         host
     }
 

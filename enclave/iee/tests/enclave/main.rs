@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod attested;
 mod checkpoint;
 mod forks;
 mod host;

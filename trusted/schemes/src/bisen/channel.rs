@@ -1,10 +1,20 @@
-//! The channel between a client and the enclave, as far as it does not depend on attestation: who speaks, and that what it
-//! says arrives once, in order and without gaps.
+//! The channel between a client and the enclave: who speaks, and that what it says arrives once, in order and without gaps.
+//!
+//! *Attested.* TLS 1.3 with certificates on both sides, which ends inside the enclave. The evidence in the enclave's certificate binds
+//! what [`binding`] says. Each of the host's messages has all records of one message of ours, which begins with its length
+//! ([`framed`]): so a host that cuts or joins records is noticed, and neither end holds half a message.
 //!
 //! [`Plain`] protects nothing from the host and is for tests and the laboratory: what is said is bare, and its sequence numbers catch a
 //! host that drops, repeats or reorders messages, not one that alters them.
 
+use arras_primitives::hash::sha256_framed;
 use arras_protocol::iee::IDENTITY_BYTES_MAX;
+
+/// The enclave's security version: rises with each release that mends a flaw of the enclave.
+pub const SECURITY_VERSION: u32 = 1;
+
+/// The purpose of what evidence binds.
+const BINDING: &[u8] = b"arras bisen enclave 1";
 
 /// What a client of a plain channel says first, before its name.
 const GREETING: &[u8] = b"arras bisen plain 1 ";
@@ -24,16 +34,96 @@ pub enum ChannelBroken {
     /// A message is shorter than what every message holds.
     #[error("a message of the channel is cut off")]
     Short,
+    /// What came is no record of the channel in its turn: altered, left out, repeated, out of order, or of another channel.
+    #[error("a message of the channel was altered, left out, repeated or put out of order on its way")]
+    Altered,
+    /// The messages' bounds are not where they were: the host has cut or joined them.
+    #[error("a message of the channel was cut or joined on its way")]
+    Reframed,
+    /// The other end says that something of ours came to it altered, left out, repeated or out of order.
+    #[error("a message of ours was altered, left out, repeated or put out of order on its way")]
+    ReceivedAltered,
+}
+
+/// The enclave's first message on an attested channel: the client's certificate is taken.
+pub const ADMITTED: u8 = 0;
+
+/// The same: the client's certificate is revoked.
+pub const REVOKED: u8 = 1;
+
+/// A client's end of a channel. It is opened by flights, one message of the host each: [`ClientChannel::flight`] is sent whenever it is not
+/// empty, and what comes taken by [`ClientChannel::take`], until [`ClientChannel::is_open`].
+pub trait ClientChannel {
+    /// Why the channel is of no more use.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// What is to be sent now so that the channel opens; empty if nothing is.
+    fn flight(&mut self) -> Vec<u8>;
+
+    /// Whether messages can be sent, once the last flight was.
+    fn is_open(&self) -> bool;
+
+    /// Takes a flight of the other end.
+    ///
+    /// # Errors
+    /// The other end is not whom this client speaks to, or something else came.
+    fn take(&mut self, flight: &[u8]) -> Result<(), Self::Error>;
+
+    /// A message as it is sent.
+    ///
+    /// # Errors
+    /// The channel is of no more use.
+    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Self::Error>;
+
+    /// A message from how it came.
+    ///
+    /// # Errors
+    /// It is not the next one; the channel is of no more use then.
+    fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Self::Error>;
+}
+
+/// What evidence binds: the channel's public key (`SubjectPublicKeyInfo`), the authority (DER) whose certificates the enclave takes, and
+/// the name of the administrator. A host that starts the enclave for another authority so starts it for nobody else's clients.
+#[must_use]
+pub fn binding(public: &[u8], authority: &[u8], administrator: &str) -> [u8; 32] {
+    sha256_framed(&[BINDING, public, authority, administrator.as_bytes()])
+}
+
+/// A message as it goes into an attested channel's records: its length (u32, little endian) and the message.
+#[must_use]
+pub fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&length.to_le_bytes()[..], message].concat()
+}
+
+/// A message from what came out of an attested channel's records.
+///
+/// # Errors
+/// [`ChannelBroken::Reframed`] if it is not one whole message.
+pub fn unframed(mut framed: Vec<u8>) -> Result<Vec<u8>, ChannelBroken> {
+    let length = framed.first_chunk::<4>().ok_or(ChannelBroken::Reframed)?;
+    if u32::from_le_bytes(*length) as usize != framed.len() - 4 {
+        return Err(ChannelBroken::Reframed);
+    }
+    framed.drain(..4);
+    Ok(framed)
 }
 
 /// One end of a channel without protection.
 #[derive(Debug, Default)]
 pub struct Plain {
+    greeting: Vec<u8>,
     sent: u64,
     received: u64,
 }
 
 impl Plain {
+    /// The client's end.
+    #[must_use]
+    pub fn client(identity: &str) -> Self {
+        Self { greeting: Self::greet(identity), ..Self::default() }
+    }
+
     /// The client's first message.
     #[must_use]
     pub fn greet(identity: &str) -> Vec<u8> {
@@ -74,10 +164,55 @@ impl Plain {
     }
 }
 
+impl ClientChannel for Plain {
+    type Error = ChannelBroken;
+
+    fn flight(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.greeting)
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, _flight: &[u8]) -> Result<(), ChannelBroken> {
+        Err(ChannelBroken::Greeting)
+    }
+
+    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelBroken> {
+        Ok(Self::wrap(self, message))
+    }
+
+    fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ChannelBroken> {
+        Self::unwrap(self, bytes).map(<[u8]>::to_vec)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_s_bounds_are_inside() {
+        let joined = [framed(b"one"), framed(b"two")].concat();
+        assert_eq!(unframed(joined[..7].to_vec()).unwrap(), b"one");
+        for wrong in [&joined[..], &joined[..6], &joined[..3], b""] {
+            assert_eq!(unframed(wrong.to_vec()), Err(ChannelBroken::Reframed));
+        }
+    }
+
+    #[test]
+    fn what_is_bound_is_each_of_its_parts() {
+        let bound = binding(b"public", b"authority", "ada");
+        let others = [
+            binding(b"Public", b"authority", "ada"),
+            binding(b"public", b"Authority", "ada"),
+            binding(b"public", b"authority", "adam"),
+            binding(b"publica", b"uthority", "ada"),
+        ];
+        assert!(others.iter().all(|other| *other != bound));
+    }
 
     #[test]
     fn messages_arrive_once_and_in_order() {

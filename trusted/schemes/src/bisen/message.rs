@@ -109,10 +109,15 @@ pub enum Request {
         /// What it may do there.
         rights: Rights,
     },
-    /// Takes all rights from somebody, in every collection: the administrator's. [`Reply::Done`]. Its searches under way end.
+    /// Takes all rights from somebody, in every collection: the administrator's. [`Reply::Done`]. Its connections end.
     Revoke {
         /// The name in its certificate.
         identity: String,
+    },
+    /// Takes no more connections with a certificate, and ends those that there are: the administrator's. [`Reply::Done`]. For good.
+    RevokeCertificate {
+        /// The certificate's serial number, as DER has its content.
+        serial: Blob,
     },
 }
 
@@ -139,6 +144,9 @@ pub struct Hit {
     /// Its score, of a ranked search; 0 otherwise.
     pub score: f32,
 }
+
+/// Longest serial number of a certificate, in bytes (RFC 5280, 4.1.2.2; one more for a sign).
+pub const SERIAL_BYTES_MAX: usize = 21;
 
 /// Bytes of a result.
 pub(super) const HIT_BYTES: usize = 16 + 4;
@@ -245,7 +253,9 @@ pub enum Setting {
     Identity,
     /// A list of groups.
     Groups,
-    /// How many collections, or grants, there are.
+    /// A certificate's serial number.
+    Serial,
+    /// How many collections, grants or revoked certificates there are.
     Number,
 }
 
@@ -338,6 +348,9 @@ impl Request {
                 }
             }
             Self::Revoke { identity } => identified(identity),
+            Self::RevokeCertificate { serial } => {
+                bound((1..=SERIAL_BYTES_MAX).contains(&serial.len()), Setting::Serial)
+            }
             Self::Update(_)
             | Self::Search(_)
             | Self::More { .. }

@@ -42,7 +42,8 @@ impl Display for Setting {
             Self::Padding => "the padding",
             Self::Identity => "the identity",
             Self::Groups => "the list of groups",
-            Self::Number => "the number of collections, grants or rounds",
+            Self::Serial => "the certificate's serial number",
+            Self::Number => "the number of collections, grants, revoked certificates or rounds",
         })
     }
 }

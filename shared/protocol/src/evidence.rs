@@ -1,0 +1,69 @@
+//! Evidence of what an enclave is: made on its machine, carried in the certificate of its channel, judged by clients.
+//!
+//! The certificate is an ordinary one (RFC 5280) that the enclave signs itself, with an extension [`OID`] that has an encoded
+//! [`Evidence`]. All that clients believe of it is what its evidence binds: a hash of the channel's public key, of the authority
+//! whose certificates the enclave takes, and of the administrator's name.
+
+use crate::bytes::Blob;
+use crate::codec::{self, DecodeError};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of evidence.
+pub const EVIDENCE_BYTES_MAX: usize = 32 * 1024;
+
+/// The extension's object identifier, as DER has its content: 2.25 and a random UUID (ITU-T X.667).
+pub const OID: [u8; 20] = [
+    0x69, 0x83, 0xc4, 0xd2, 0xdf, 0xce, 0xec, 0xe7, 0xb2, 0xb0, 0xcf, 0xbb, 0xa7, 0xa8, 0x8c, 0xf2, 0xd0,
+    0xf8, 0x8f, 0x62,
+];
+
+/// What is put before a [`Statement`] when it is signed.
+pub const STATEMENT_PURPOSE: &[u8] = b"arras process evidence 1\0";
+
+/// Evidence, by where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Evidence {
+    /// The host has measured a program and started it. It says so itself: this protects from nobody who has the machine.
+    Process {
+        /// A [`Statement`], encoded.
+        statement: Blob,
+        /// Ed25519 (RFC 8032), of [`STATEMENT_PURPOSE`] and the statement, by a development root.
+        signature: Blob,
+    },
+}
+
+/// What a host says of a process that it has started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// SHA-256 of the program.
+    pub measurement: [u8; 32],
+    /// What the enclave asked to have attested.
+    pub binding: [u8; 32],
+    /// When this was said, in seconds since 1970.
+    pub made: u64,
+    /// Whether the enclave runs without its walls.
+    pub debug: bool,
+    /// The enclave's security version.
+    pub version: u32,
+}
+
+impl Evidence {
+    /// Reads encoded evidence.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is none, or too long.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > EVIDENCE_BYTES_MAX {
+            return Err(DecodeError("evidence: it is too long"));
+        }
+        codec::decode(bytes)
+    }
+}
+
+impl Statement {
+    /// The bytes that are signed, of an encoded statement.
+    #[must_use]
+    pub fn signed(statement: &[u8]) -> Vec<u8> {
+        [STATEMENT_PURPOSE, statement].concat()
+    }
+}

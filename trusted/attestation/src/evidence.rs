@@ -1,0 +1,117 @@
+//! What evidence says, once it is known who says so.
+
+use crate::hexadecimal;
+use arras_protocol::codec;
+use arras_protocol::evidence::{Evidence, Statement};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde::Deserialize;
+
+/// Where evidence comes from.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// A host that measures the program and signs with a development root: for trials.
+    Process,
+}
+
+/// What evidence says of an enclave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// What runs.
+    pub measurement: Vec<u8>,
+    /// What it asked to have attested.
+    pub binding: [u8; 32],
+    /// When this was said, in seconds since 1970, if the evidence says so itself.
+    pub made: Option<u64>,
+    /// Whether it can be looked into.
+    pub debug: bool,
+    /// Its security version.
+    pub version: u32,
+}
+
+/// Why an enclave is told nothing: in the order in which it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Refusal {
+    /// The certificate has no evidence.
+    #[error("the enclave's certificate has no evidence")]
+    NoEvidence,
+    /// What is in the place of evidence is none.
+    #[error("the enclave's evidence cannot be read")]
+    Malformed,
+    /// The policy accepts nothing of this kind.
+    #[error("the release policy accepts no evidence of this kind")]
+    Backend,
+    /// It was altered, or is signed by somebody whom the policy does not name.
+    #[error("the enclave's evidence was altered, or is signed by nobody whom the release policy names")]
+    Signature,
+    /// It is about another enclave's key, or the same enclave for another administrator or authority: replayed, or a host's own.
+    #[error("the evidence is not about this channel: replayed, or for another authority or administrator")]
+    Replayed,
+    /// Another program runs.
+    #[error("the enclave's measurement {0} is not one that the release policy accepts")]
+    Measurement(String),
+    /// It can be looked into.
+    #[error("the enclave runs in debug mode: whoever has its machine can look into it")]
+    Debug,
+    /// A version with a known flaw.
+    #[error("the enclave's security version is {found}; the release policy asks for {least}")]
+    Version {
+        /// What it is.
+        found: u32,
+        /// What it should be at least.
+        least: u32,
+    },
+    /// The evidence is too old.
+    #[error("the enclave's evidence is {age} s old; the release policy allows {most} s")]
+    Expired {
+        /// How old it is, in seconds.
+        age: u64,
+        /// How old it may be, in seconds.
+        most: u64,
+    },
+    /// The evidence is of the future: one of the clocks is wrong.
+    #[error("the enclave's evidence is {0} s ahead of this machine's clock")]
+    Early(u64),
+}
+
+/// Whoever vouches for evidence of one kind.
+pub trait Verifier {
+    /// What the evidence says, if this verifier knows who says it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: [`Refusal::Backend`] if it is of another kind, [`Refusal::Malformed`], [`Refusal::Signature`], and what the
+    /// kind itself knows of age.
+    fn verify(&self, evidence: &Evidence, now: u64) -> Result<Claims, Refusal>;
+}
+
+/// A development root's public key (Ed25519).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevelopmentRoot(pub [u8; 32]);
+
+impl Verifier for DevelopmentRoot {
+    fn verify(&self, evidence: &Evidence, _now: u64) -> Result<Claims, Refusal> {
+        let Evidence::Process { statement, signature } = evidence;
+        let root = UnparsedPublicKey::new(&ED25519, &self.0);
+        root.verify(&Statement::signed(statement.as_slice()), signature.as_slice())
+            .map_err(|_| Refusal::Signature)?;
+        let statement: Statement = codec::decode(statement.as_slice()).map_err(|_| Refusal::Malformed)?;
+        Ok(Claims {
+            measurement: statement.measurement.to_vec(),
+            binding: statement.binding,
+            made: Some(statement.made),
+            debug: statement.debug,
+            version: statement.version,
+        })
+    }
+}
+
+impl DevelopmentRoot {
+    /// Reads 64 hexadecimal digits, as a host writes them.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`] if they are not.
+    pub fn read(text: &str) -> Result<Self, Refusal> {
+        let bytes = hexadecimal::read(text.trim()).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(Refusal::Malformed)
+    }
+}

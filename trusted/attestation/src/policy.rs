@@ -1,0 +1,142 @@
+//! The release policy: which enclaves are told secrets. A file of the administrator's for clients, in TOML.
+//!
+//! ```toml
+//! administrator = "administrator"      # whose the enclave must be
+//! max_age_seconds = 3600               # of evidence that says when it was made
+//!
+//! [[accept]]                           # any number of them; one that agrees is enough
+//! backend = "process"
+//! root = "5b0c..."                     # the development root's public key: 64 hexadecimal digits
+//! measurements = ["90af..."]           # SHA-256 of the programs
+//! version_min = 1                      # security version
+//! allow_debug = false
+//! ```
+
+use crate::evidence::{Backend, Claims, DevelopmentRoot, Refusal, Verifier};
+use crate::hexadecimal;
+use arras_protocol::evidence::Evidence;
+use serde::{Deserialize, Deserializer, de};
+
+/// How far clocks may be apart, in seconds.
+const CLOCKS_APART: u64 = 300;
+
+/// How old evidence may be if the policy does not say, in seconds. An enclave renews its own every ten minutes.
+const MAX_AGE_SECONDS: u64 = 3600;
+
+/// A release policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ReleasePolicy {
+    /// Whose the enclave must be: who may make collections and say what others may do.
+    pub administrator: String,
+    /// How old evidence may be, in seconds.
+    #[serde(default = "max_age")]
+    pub max_age_seconds: u64,
+    /// What is accepted.
+    #[serde(default)]
+    pub accept: Vec<Accepted>,
+}
+
+/// Enclaves that are accepted.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    /// Where their evidence comes from.
+    pub backend: Backend,
+    /// Who signs it.
+    #[serde(deserialize_with = "root")]
+    pub root: DevelopmentRoot,
+    /// What they are.
+    #[serde(deserialize_with = "measurements")]
+    pub measurements: Vec<Vec<u8>>,
+    /// Their security version at least.
+    #[serde(default)]
+    pub version_min: u32,
+    /// Whether they may be looked into.
+    #[serde(default)]
+    pub allow_debug: bool,
+}
+
+fn max_age() -> u64 {
+    MAX_AGE_SECONDS
+}
+
+fn root<'d, D: Deserializer<'d>>(from: D) -> Result<DevelopmentRoot, D::Error> {
+    let text = String::deserialize(from)?;
+    DevelopmentRoot::read(&text).map_err(|_| de::Error::custom("64 hexadecimal digits are expected"))
+}
+
+fn measurements<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    let texts: Vec<String> = Vec::deserialize(from)?;
+    let read = |text: String| hexadecimal::read(&text).filter(|bytes| bytes.len() >= 32);
+    let read: Option<Vec<Vec<u8>>> = texts.into_iter().map(read).collect();
+    read.ok_or_else(|| de::Error::custom("a measurement is 64 hexadecimal digits or more"))
+}
+
+/// A policy that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the release policy: {0}")]
+pub struct PolicyError(#[from] toml::de::Error);
+
+impl ReleasePolicy {
+    /// Reads a policy's text.
+    ///
+    /// # Errors
+    /// [`PolicyError`], which says where.
+    pub fn read(text: &str) -> Result<Self, PolicyError> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// Whether an enclave with this evidence is told secrets. `binding` is what it must bind; `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`Refusal`]: of several that are accepted, what came closest says why.
+    pub fn judge(&self, evidence: &Evidence, binding: &[u8; 32], now: u64) -> Result<Claims, Refusal> {
+        let mut closest = Refusal::Backend;
+        for accepted in &self.accept {
+            match self.accepts(accepted, evidence, binding, now) {
+                Ok(claims) => return Ok(claims),
+                Err(refusal) => closest = closest.max(refusal),
+            }
+        }
+        Err(closest)
+    }
+
+    fn accepts(
+        &self,
+        accepted: &Accepted,
+        evidence: &Evidence,
+        binding: &[u8; 32],
+        now: u64,
+    ) -> Result<Claims, Refusal> {
+        let claims = match accepted.backend {
+            Backend::Process => accepted.root.verify(evidence, now)?,
+        };
+        if claims.binding != *binding {
+            return Err(Refusal::Replayed);
+        }
+        if !accepted.measurements.contains(&claims.measurement) {
+            return Err(Refusal::Measurement(hexadecimal::written(&claims.measurement)));
+        }
+        if claims.debug && !accepted.allow_debug {
+            return Err(Refusal::Debug);
+        }
+        let (found, least) = (claims.version, accepted.version_min);
+        if found < least {
+            return Err(Refusal::Version { found, least });
+        }
+        if let Some(made) = claims.made {
+            let (age, most) = (now.saturating_sub(made), self.max_age_seconds);
+            if age > most {
+                return Err(Refusal::Expired { age, most });
+            }
+            if made > now + CLOCKS_APART {
+                return Err(Refusal::Early(made - now));
+            }
+        }
+        Ok(claims)
+    }
+}
+
+#[cfg(test)]
+mod tests;
