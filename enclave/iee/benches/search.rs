@@ -112,6 +112,7 @@ impl Host {
             Outgoing::Load { ask, .. } => Incoming::Loaded { ask, state: None },
             Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: 0 },
             Outgoing::RaiseCounter { ask, from, .. } => Incoming::Counter { ask, value: from },
+            Outgoing::Attest { .. } => panic!("nothing is attested on plain channels"),
             Outgoing::Again => Incoming::Again,
             Outgoing::ToClient { bytes, .. } => {
                 self.reply = Some(Answer::decode(self.channel.unwrap(&bytes.0).unwrap()).unwrap().reply);

@@ -42,7 +42,9 @@ fn ready() -> Iee {
             for said in iee.receive(message).unwrap() {
                 match said {
                     Outgoing::ReadCounter(ask) => next.push(Incoming::Counter { ask, value: 0 }),
-                    Outgoing::RaiseCounter { ask, to } => next.push(Incoming::Counter { ask, value: to }),
+                    Outgoing::RaiseCounter { ask, from, .. } => {
+                        next.push(Incoming::Counter { ask, value: from });
+                    }
                     Outgoing::Load { ask, .. } => next.push(Incoming::Loaded { ask, state: None }),
                     Outgoing::Save { ask, .. } => next.push(Incoming::Done(ask)),
                     Outgoing::Attest { ask, .. } => next.push(evidence(ask)),
@@ -127,7 +129,7 @@ fn who_comes_while_the_start_is_being_logged_waits() {
     let nonsense = Incoming::FromClient { connection, bytes: Blob(vec![77; 100]) };
     assert_eq!(iee.receive(nonsense).unwrap(), []);
     let out = iee.receive(Incoming::Done(saving)).unwrap();
-    let [Outgoing::RaiseCounter { ask, to }] = out[..] else { panic!("{out:?}") };
-    let out = iee.receive(Incoming::Counter { ask, value: to }).unwrap();
+    let [Outgoing::RaiseCounter { ask, from, .. }] = out[..] else { panic!("{out:?}") };
+    let out = iee.receive(Incoming::Counter { ask, value: from }).unwrap();
     assert_eq!((out.first(), out.last()), (Some(&Outgoing::Ready), Some(&Outgoing::Close(connection))));
 }

@@ -286,6 +286,7 @@ impl Host {
                 }
                 Incoming::Counter { ask, value }
             }
+            Outgoing::Attest { .. } => panic!("nothing is attested on plain channels"),
             Outgoing::Again => Incoming::Again,
         };
         self.queue.push_back(answer);
