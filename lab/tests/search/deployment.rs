@@ -83,8 +83,8 @@ pub(crate) fn certified(by: &Authority, of: &str, name: &str, policy: ReleasePol
     let issued = by.issue(name, now()).unwrap();
     let own = Credentials {
         authority: certificate(of).unwrap(),
-        certificate: certificate(&issued.certificate).unwrap(),
-        private: private(&issued.private).unwrap(),
+        certificate: certificate(&issued.0).unwrap(),
+        private: private(&issued.1).unwrap(),
     };
     let (serial, _) = serial(&own.certificate).unwrap();
     (Attested::new(own, policy).unwrap(), serial)

@@ -43,13 +43,8 @@ pub struct Authority {
     pem: String,
 }
 
-/// A certificate with its private key, as PEM (RFC 7468).
-pub struct Issued {
-    /// The certificate.
-    pub certificate: String,
-    /// Its private key.
-    pub private: Zeroizing<String>,
-}
+/// A certificate and its private key, as PEM (RFC 7468).
+pub type Issued = (String, Zeroizing<String>);
 
 fn params(name: &str, now: u64, lifetime: Duration) -> CertificateParams {
     let mut params = CertificateParams::default();
@@ -73,7 +68,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let pem = params.self_signed(&private)?.pem();
-        let issued = Issued { certificate: pem.clone(), private: Zeroizing::new(private.serialize_pem()) };
+        let issued = (pem.clone(), Zeroizing::new(private.serialize_pem()));
         Ok((Self { issuer: Issuer::new(params, private), pem }, issued))
     }
 
@@ -106,7 +101,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&private, &self.issuer)?.pem();
-        Ok(Issued { certificate, private: Zeroizing::new(private.serialize_pem()) })
+        Ok((certificate, Zeroizing::new(private.serialize_pem())))
     }
 }
 

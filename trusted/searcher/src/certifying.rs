@@ -21,8 +21,8 @@ pub(crate) fn run(arguments: &CertifyArguments) -> Result<(), Failure> {
     let (public, key) = (folder.join(AUTHORITY), folder.join(AUTHORITY_KEY));
     if !public.exists() {
         let (_, issued) = Authority::create(now()).map_err(certified)?;
-        replace(&key, &issued.private)?;
-        replace(&public, &issued.certificate)?;
+        replace(&key, &issued.1)?;
+        replace(&public, &issued.0)?;
     }
     let own = folder.join(format!("{name}.pem"));
     if own.exists() {
@@ -31,9 +31,9 @@ pub(crate) fn run(arguments: &CertifyArguments) -> Result<(), Failure> {
     }
     let authority = Authority::read(&read(&public)?, &read(&key)?).map_err(certified)?;
     let issued = authority.issue(name, now()).map_err(certified)?;
-    replace(&folder.join(format!("{name}.key")), &issued.private)?;
-    replace(&own, &issued.certificate)?;
-    let number = certificate(&issued.certificate).ok().and_then(|made| serial(&made));
+    replace(&folder.join(format!("{name}.key")), &issued.1)?;
+    replace(&own, &issued.0)?;
+    let number = certificate(&issued.0).ok().and_then(|made| serial(&made));
     let number = number.map(|(_, written)| written).unwrap_or_default();
     writeln!(io::stdout(), "{}: certificate of {name}, serial number {number}", own.display())?;
     Ok(())

@@ -44,8 +44,8 @@ impl Credentials {
         }
         let (_, issued) = Authority::create(now()).map_err(certified)?;
         // The certificate comes last: what says that both are there.
-        replace(&folder.join(AUTHORITY_KEY), &issued.private)?;
-        replace(&folder.join(AUTHORITY), &issued.certificate)
+        replace(&folder.join(AUTHORITY_KEY), &issued.1)?;
+        replace(&folder.join(AUTHORITY), &issued.0)
     }
 
     /// Those of a folder; the administrator's certificate is made anew if it is not there, or old.
@@ -56,8 +56,8 @@ impl Credentials {
             let (authority, key) = (read(&folder.join(AUTHORITY))?, read(&folder.join(AUTHORITY_KEY))?);
             let authority = Authority::read(&authority, &key).map_err(certified)?;
             let issued = authority.issue(ADMINISTRATOR, now()).map_err(certified)?;
-            replace(&folder.join(PRIVATE), &issued.private)?;
-            replace(&folder.join(CERTIFICATE), &issued.certificate)?;
+            replace(&folder.join(PRIVATE), &issued.1)?;
+            replace(&folder.join(CERTIFICATE), &issued.0)?;
         }
         Ok(Self { folder: folder.into() })
     }

@@ -223,10 +223,7 @@ impl Host {
         self.shape.push((kind(&message), encoded_bytes(&message)));
         Outgoing::decode(&encode(&message)).unwrap();
         let answer = match message {
-            Outgoing::Ready => {
-                self.is_ready = true;
-                return;
-            }
+            Outgoing::Ready => return self.is_ready = true,
             Outgoing::ToClient { connection, bytes } => {
                 if let Some(channel) = self.clients.get_mut(&connection) {
                     let answer = Answer::decode(channel.unwrap(bytes.as_slice()).unwrap()).unwrap();
