@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::io::{Read, Write};
 
 /// A client of an enclave, one request at a time, over a channel.
-pub struct Link<S, C> {
+pub struct Link<S, C = Plain> {
     stream: S,
     channel: C,
     next: u64,

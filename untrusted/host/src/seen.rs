@@ -47,6 +47,7 @@ impl Seen {
             | Outgoing::Load { .. }
             | Outgoing::Forget { .. }
             | Outgoing::ReadCounter(_)
+            | Outgoing::Attest { .. }
             | Outgoing::RaiseCounter { .. } => {}
         }
     }

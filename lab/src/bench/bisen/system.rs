@@ -4,7 +4,6 @@ use super::{BisenError, failed};
 use crate::bench::installation::Process;
 use crate::private_cassandra::PrivateCassandra;
 use crate::private_redis::PrivateRedis;
-use arras_schemes::bisen::channel::Plain;
 use arras_schemes::bisen::message::{Opened, Reply, Request};
 use arras_search::language::Language;
 use arras_search::link::Link;
@@ -115,7 +114,7 @@ impl Sub for Shares {
 
 /// A collection of a running enclave.
 pub(super) struct System {
-    link: Link<TcpStream, Plain>,
+    link: Link<TcpStream>,
     /// What the enclave says of the collection.
     pub(super) opened: Opened,
     host: Process,
@@ -164,7 +163,7 @@ impl System {
     }
 
     /// The collection, to be asked.
-    pub(super) fn collection(&mut self) -> Result<Collection<'_, Link<TcpStream, Plain>>, BisenError> {
+    pub(super) fn collection(&mut self) -> Result<Collection<'_, Link<TcpStream>>, BisenError> {
         Ok(Collection::existing(&mut self.link, COLLECTION)?)
     }
 
