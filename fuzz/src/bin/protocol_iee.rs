@@ -26,7 +26,11 @@ fn seeds() -> Vec<Vec<u8>> {
     search.ranking = Ranking::Bm25;
     search.padding = Padding::Fixed(10);
     vec![
-        encode(&Incoming::Launch { memory_bytes: 1 << 27, administrator: "root".into(), authority: Vec::new().into() }),
+        encode(&Incoming::Launch {
+            memory_bytes: 1 << 27,
+            administrator: "root".into(),
+            authority: Vec::new().into(),
+        }),
         encode(&Incoming::FromClient { connection, bytes: Blob(vec![1; 40]) }),
         encode(&Incoming::Entries { ask, entries: Blob(vec![2; 64]) }),
         encode(&Incoming::Counter { ask, value: 9 }),

@@ -3,7 +3,7 @@
 //! (7), storage services (8). What compares with another scheme (table 2) is not among it.
 //!
 //! Host and enclave are the processes that `arras search` starts, over loopback; the client is this process. Texts are those of a
-//! folder, in documents of [`texts::DOCUMENT_BYTES`], taken again under other names as often as the wanted pairs need. The paper's
+//! folder, in documents of 2,048 bytes, taken again under other names as often as the wanted pairs need. The paper's
 //! dataset is Wikipedia's: beside each of our values stands what its text says at its sizes, where it says a number. Its machines
 //! are a laptop's processor of 2017 with SGX and a network in between; ratios and what is linear in what are to be compared.
 

@@ -271,7 +271,8 @@ fn malformed_filters_are_refused() {
         (doc! { "a": { "$options": "i" } }, 2),
         (doc! { "a": { "$bitsAllSet": [-1] } }, 2),
         (doc! { "$where": "true" }, 238),
-        (doc! { "$text": { "$search": "x" } }, 238),
+        (doc! { "$text": "x" }, 2),
+        (doc! { "$text": { "$search": "x", "$caseSensitive": true } }, 238),
         (doc! { "a": { "$near": [0, 0] } }, 238),
         (doc! { "$expr": { "$foo": 1 } }, 168),
     ] {
