@@ -62,18 +62,59 @@ pub struct Search {
     /// Who this proxy is to the enclave: its administrator, who may make collections.
     #[serde(default = "default_identity")]
     pub identity: String,
+    /// Directory with ca.pem, and the identity's certificate and key, `NAME.pem` and `NAME.key`: what `arras search certify`
+    /// writes, but for the authority's key.
+    pub certificates: Option<PathBuf>,
+    /// The release policy: which enclaves are spoken to.
+    pub policy: Option<PathBuf>,
+    /// In their place: speak to whatever answers, over a channel that the host reads. For trials.
+    #[serde(default)]
+    pub plain_channel: bool,
 }
 
 impl Search {
-    /// A host at an address.
+    /// A host at an address, by a plain channel.
     ///
     /// # Errors
     /// [`ConfigurationError`] if this build has no text indexes.
     pub fn at(host: &str) -> Result<Self, ConfigurationError> {
-        let search = Self { host: host.to_owned(), identity: default_identity() };
+        let host = host.to_owned();
+        let search = Self {
+            host,
+            identity: default_identity(),
+            certificates: None,
+            policy: None,
+            plain_channel: true,
+        };
         match cfg!(feature = "search") {
             true => Ok(search),
             false => Err(ConfigurationError { path: "--search".into(), what: NO_SEARCH.to_owned() }),
+        }
+    }
+
+    /// The directory of certificates and the policy of an attested channel; none if the channel is plain.
+    #[must_use]
+    pub fn attested(&self) -> Option<(&Path, &Path)> {
+        self.certificates.as_deref().zip(self.policy.as_deref())
+    }
+
+    /// What is wrong with it, if anything is.
+    fn mistake(&self) -> Option<&'static str> {
+        if !cfg!(feature = "search") {
+            return Some(NO_SEARCH);
+        }
+        match (&self.certificates, &self.policy, self.plain_channel) {
+            (Some(_), Some(_), false) | (None, None, true) => None,
+            (_, _, true) => Some("plain_channel stands in place of certificates and policy"),
+            _ => Some(
+                "the channel to the enclave needs certificates and policy (or, for trials, plain_channel = true)",
+            ),
+        }
+    }
+
+    fn relative_to(&mut self, base: &Path) {
+        for path in [&mut self.certificates, &mut self.policy].into_iter().flatten() {
+            *path = base.join(&*path);
         }
     }
 }
@@ -167,8 +208,8 @@ impl Configuration {
                 read.memory
             )));
         }
-        if read.search.is_some() && !cfg!(feature = "search") {
-            return Err(wrong(format!("[search]: {NO_SEARCH}")));
+        if let Some(mistake) = read.search.as_ref().and_then(Search::mistake) {
+            return Err(wrong(format!("[search]: {mistake}")));
         }
         if read.range_indexes.bucket_factor == 0 {
             return Err(wrong(
@@ -178,6 +219,9 @@ impl Configuration {
         let base = path.parent().unwrap_or(Path::new(""));
         if let Some(postgres) = &mut read.postgres {
             postgres.relative_to(base);
+        }
+        if let Some(search) = &mut read.search {
+            search.relative_to(base);
         }
         let witness = read.witness.as_mut();
         let paths = [Some(&mut read.data_dir), witness, read.schema.as_mut(), read.keyring.key_file.as_mut()];
@@ -289,7 +333,11 @@ const SEARCH: &str = "\
          \n\
          # [search]\n\
          # Where arras-host runs, which keeps text indexes (createIndexes with \"text\", $text); without it there are none.\n\
-         # host = \"127.0.0.1:27300\"\n";
+         # host = \"127.0.0.1:27300\"\n\
+         # ca.pem, and administrator.pem and .key, as `arras search certify` makes them; and which enclaves are spoken to\n\
+         # (docs/host.md). For trials, plain_channel = true in place of both.\n\
+         # certificates = \"search\"\n\
+         # policy = \"search/policy.toml\"\n";
 
 /// The part about PostgreSQL.
 const POSTGRES: &str = "\

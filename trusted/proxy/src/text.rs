@@ -5,9 +5,10 @@
 //! nothing of another finds, and an index is dropped by what it has under one keyword that all its documents carry.
 
 mod analysis;
+mod channel;
 mod client;
 
-use crate::configuration::Search;
+use crate::configuration::{ConfigurationError, Search};
 use analysis::{Analysis, Meaning, Text};
 use arras_documents::text::{TextCondition, TextMatch};
 use arras_engine::text::{Answer, TextIndex, TextIndexId, TextService};
@@ -17,6 +18,7 @@ use arras_schemes::bisen::{DocumentName, Salt};
 use arras_search::language::Language;
 use arras_service::{Fault, ServiceError};
 use bson::Document;
+use channel::Channels;
 use client::{Client, Opened};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -30,10 +32,12 @@ pub struct Service {
 
 impl Service {
     /// A service at a host; it is connected to when something is asked of it.
-    #[must_use]
-    pub fn new(search: &Search) -> Self {
-        let client = Arc::new(Client::new(&search.host, &search.identity));
-        Self { client, analysis: Arc::default() }
+    ///
+    /// # Errors
+    /// [`ConfigurationError`] if what the channel goes by cannot be read.
+    pub fn new(search: &Search) -> Result<Self, ConfigurationError> {
+        let client = Arc::new(Client::new(&search.host, Channels::new(search)?));
+        Ok(Self { client, analysis: Arc::default() })
     }
 }
 

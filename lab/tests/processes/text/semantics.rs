@@ -212,3 +212,28 @@ fn every_side_may_be_started_again() {
     assert_eq!(client.found("many", "common").len(), 1500);
     texts.system.assert_no_panic();
 }
+
+/// An enclave that the release policy does not name is told nothing, whoever vouches for it; a configuration that leaves
+/// the question open is refused.
+#[test]
+fn only_an_enclave_that_the_policy_names_is_spoken_to() {
+    let mut texts = Texts::start();
+    let mut client = texts.client();
+    books(&mut client);
+    texts.system.kill_proxy();
+    texts.write_policy(&"5a".repeat(32));
+    texts.system.start_proxy();
+    let mut client = texts.client();
+    let refused = client.query(doc! { "find": "books", "filter": text("whale") }).unwrap_err();
+    assert!(refused.to_string().contains("measurement"), "{refused}");
+    client.insert("others", vec![doc! { "_id": 1 }]);
+
+    texts.system.kill_proxy();
+    let configuration = fs::read_to_string(texts.system.configuration()).unwrap();
+    let without = configuration.replace("policy = \"search-client/policy.toml\"", "");
+    assert_ne!(configuration, without);
+    fs::write(texts.system.configuration(), without).unwrap();
+    let refused = texts.system.proxy_command().output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("needs certificates and policy"), "{said}");
+}

@@ -116,6 +116,7 @@ pub(super) async fn serve(
 ) -> Result<(), Failure> {
     let certificates = CertificatePaths::in_directory(&configuration.server.certificates);
     let tls = tls::reloading(&certificates)?;
+    let text = text_service(configuration)?;
     let mut settings = Settings::new(configuration.server.address.clone(), tls.clone());
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let history = Arc::new(history);
@@ -137,7 +138,8 @@ pub(super) async fn serve(
     local.scrub_in_background(ScrubPace::default());
     let server = connection.server();
     let incarnation = connection.incarnation();
-    let engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
+    let mut engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
+    engine_settings.text = text;
     let memory_bytes = engine_settings.memory_bytes;
     let mut running = Running::new(&keyring, &configuration.server.address, server.database);
     let connections_max = configuration.connections_max;
@@ -248,22 +250,21 @@ pub(super) fn engine_settings(
         spill_directory: configuration.data_dir.clone(),
         history: Arc::clone(history),
         witness: witness.cloned(),
-        text: text_service(configuration),
         ..engine::Settings::default()
     }
 }
 
 /// The service of text indexes, if there is one.
 #[cfg(feature = "search")]
-fn text_service(configuration: &Configuration) -> Option<Arc<dyn TextService>> {
-    let search = configuration.search.as_ref()?;
-    Some(Arc::new(crate::text::Service::new(search)))
+fn text_service(configuration: &Configuration) -> Result<Option<Arc<dyn TextService>>, Failure> {
+    let Some(search) = &configuration.search else { return Ok(None) };
+    Ok(Some(Arc::new(crate::text::Service::new(search)?)))
 }
 
 /// This build has none, as the configuration's reader says to who asks for one.
 #[cfg(not(feature = "search"))]
-fn text_service(_: &Configuration) -> Option<Arc<dyn TextService>> {
-    None
+fn text_service(_: &Configuration) -> Result<Option<Arc<dyn TextService>>, Failure> {
+    Ok(None)
 }
 
 /// Notes how far the history has come, from time to time.

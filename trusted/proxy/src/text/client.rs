@@ -6,6 +6,7 @@
 
 use super::Names;
 use super::analysis::marked;
+use super::channel::{Channels, Linked};
 use arras_protocol::RowId;
 use arras_schemes::bisen::message::{Hit, Page, Refused, Reply, Request};
 use arras_schemes::bisen::query::{Padding, Ranking, Search};
@@ -13,7 +14,7 @@ use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Update}
 use arras_search::condition::Condition;
 use arras_search::grammar::QueryError;
 use arras_search::language::Language;
-use arras_search::link::Link;
+use arras_search::link::OpenError;
 use arras_search::profile::Profile;
 use arras_search::search::{Wanted, request};
 use arras_search::service::{Collection, SearchService, ServiceError as Failure, Unreachable};
@@ -39,7 +40,7 @@ const ANSWERING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Client {
     host: String,
-    identity: String,
+    channels: Channels,
     /// Entries that the enclave has acknowledged, at least.
     entries: Arc<AtomicU64>,
     idle: Mutex<Vec<Connection>>,
@@ -48,7 +49,7 @@ pub(super) struct Client {
 
 /// A connection with the collection open.
 pub(super) struct Connection {
-    link: Link<TcpStream>,
+    link: Linked,
     pub(super) opened: Opened,
     entries: Arc<AtomicU64>,
 }
@@ -65,10 +66,9 @@ pub(super) fn of_query(error: &QueryError) -> ServiceError {
 }
 
 impl Client {
-    pub(super) fn new(host: &str, identity: &str) -> Self {
-        let (host, identity) = (host.to_owned(), identity.to_owned());
-        let turns = Semaphore::new(CONNECTIONS_MAX);
-        Self { host, identity, entries: Arc::default(), idle: Mutex::default(), turns }
+    pub(super) fn new(host: &str, channels: Channels) -> Self {
+        let (host, turns) = (host.to_owned(), Semaphore::new(CONNECTIONS_MAX));
+        Self { host, channels, entries: Arc::default(), idle: Mutex::default(), turns }
     }
 
     pub(super) fn expect(&self, entries: u64) {
@@ -138,7 +138,10 @@ impl Client {
     fn connect(&self) -> Result<Connection, ServiceError> {
         let expected = self.acknowledged();
         let stream = self.stream().map_err(|error| unreachable(&error))?;
-        let mut link = Link::plain(stream, &self.identity).map_err(|error| unreachable(&error))?;
+        let mut link = self.channels.open(stream).map_err(|error| match &error {
+            OpenError::Stream(why) => unreachable(&why.0),
+            OpenError::Channel(_) => ServiceError::new(Fault::Peer, error.to_string()),
+        })?;
         let opened = Collection::create(&mut link, COLLECTION, Profile::new(Language::None));
         let opened = opened.map(|collection| collection.opened).map_err(failure)?;
         if opened.entries < expected {

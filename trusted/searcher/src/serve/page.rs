@@ -136,9 +136,9 @@ fn seen(found: &Found) -> String {
     }
     text.push_str(
         "</dl><p class=\"note\">It sees which entries are touched, too, so that it knows two queries with a word in common, and when \
-         these entries were written. Behind an attested channel it does not see the words, the formula, or which documents match; \
-         lengths are filled up to steps.</p><p class=\"note\"><strong>The channel of this release is plain, and its enclave an ordinary \
-         process</strong>: whoever has this machine can read more than is counted here.</p></aside>",
+         these entries were written. Behind the attested channel it does not see the words, the formula, or which documents match; \
+         lengths are filled up to steps.</p><p class=\"note\"><strong>The enclave is an ordinary process</strong>: whoever has this \
+         machine can read more than is counted here.</p></aside>",
     );
     text
 }
