@@ -31,7 +31,7 @@ impl Texts {
     fn start() -> Self {
         let system = System::make(Making::default());
         let search = Forwarder::start(false);
-        let mut file = std::fs::OpenOptions::new().append(true).open(system.configuration()).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(system.configuration()).unwrap();
         writeln!(
             file,
             "\n[search]\nhost = \"{}\"\ncertificates = \"search-client\"\npolicy = \"search-client/policy.toml\"",
