@@ -1,6 +1,7 @@
 //! `$text` over real processes: proxy, server, host and enclave.
 
 mod crash;
+mod declared;
 mod model;
 mod semantics;
 

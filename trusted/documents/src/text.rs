@@ -32,6 +32,12 @@ impl PartialEq for TextCondition {
 impl Eq for TextCondition {}
 
 impl TextCondition {
+    /// One that looks for words, in the index's language.
+    #[must_use]
+    pub fn words(search: &str) -> Self {
+        Self { search: search.to_owned(), language: None, bound: Arc::default() }
+    }
+
     /// Reads the argument of `$text`.
     pub(crate) fn parse(argument: &Bson) -> Result<Self, QueryError> {
         let Bson::Document(fields) = argument else {

@@ -10,18 +10,19 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::index::{LiveIndex, Part};
 use super::local::{LocalError, LocalStore};
-use super::{Engine, Shared, error};
+use super::{Engine, Shared, error, text};
 use arras_planner::indexes::physical_indexes;
 use arras_planner::kinds::OrderProtocol;
 use arras_planner::physical::{PhysicalIndex, minimise};
 use arras_planner::request::{self, RequestError};
-use arras_planner::schema::Schema;
+use arras_planner::schema::{Schema, TextSchema};
 use arras_records::OpenDocument;
 use arras_service::ID_INDEX;
 use arras_service::store::{IndexRequest, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
 use bson::Bson;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,11 +33,29 @@ pub struct Unmet {
     /// Of which collection.
     pub ns: Namespace,
     /// Which index.
-    pub index: PhysicalIndex,
+    pub index: CalledFor,
     /// Why not.
     pub why: String,
     /// It may be made another time, though nothing about the documents or the schema changes.
     pub transient: bool,
+}
+
+/// An index that a schema calls for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CalledFor {
+    /// On the server.
+    Encrypted(PhysicalIndex),
+    /// Of words, at the enclave of boolean search.
+    Text(TextSchema),
+}
+
+impl fmt::Display for CalledFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encrypted(index) => index.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 /// Errors that last until somebody does something: values twice, more of them than an index takes, parallel arrays, an index of
@@ -56,7 +75,7 @@ pub enum Difference {
         /// Of which collection.
         ns: Namespace,
         /// Which.
-        index: PhysicalIndex,
+        index: CalledFor,
     },
     /// An index is there, and by another protocol than is called for.
     OtherProtocol {
@@ -116,10 +135,15 @@ pub fn differences<S: Storage>(
         for index in lacking {
             differences.push(match other_protocol(&requests, &index) {
                 Some(refusal) => Difference::OtherProtocol { ns: ns.clone(), refusal },
-                None => Difference::Lacking { ns: ns.clone(), index },
+                None => Difference::Lacking { ns: ns.clone(), index: CalledFor::Encrypted(index) },
             });
         }
+        let text = text::declared::lacking(schema, &ns, requests.iter().map(|(_, request)| request));
+        differences.extend(text.map(|index| Difference::Lacking { ns: ns.clone(), index }));
         for (index, request) in &requests {
+            if text::declared::is_left(declared, request) {
+                differences.push(Difference::Left { ns: ns.clone(), name: request.name.clone() });
+            }
             let Some(made) = made_for_schema(index, request) else { continue };
             // What the schema calls for may be served by it, or be less than it.
             let called_for = of_schema.iter().any(|wanted| made.physical.implies(wanted));
@@ -234,7 +258,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
     }
 
     /// What the schema and the application's indexes call for under it, and is not there.
-    pub fn lacking(&self) -> Vec<(Namespace, PhysicalIndex)> {
+    pub fn lacking(&self) -> Vec<(Namespace, CalledFor)> {
         let of = |collection: &Arc<Collection>| {
             let ns = collection.ns.clone();
             self.shared.called_for(collection).into_iter().map(move |index| (ns.clone(), index))
@@ -270,11 +294,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             for index in self.called_for(&collection) {
                 let name = collection.id_in_log();
                 tracing::info!(collection = %name, %index, "making an index that is called for and not there");
-                let made = match kept_protocol(&collection, std::slice::from_ref(&index)) {
-                    Err(refused) => Err(refused),
-                    Ok(()) => self.create_index(&collection, request(&index), vec![index.clone()]).await,
-                };
-                if let Err(error) = made {
+                if let Err(error) = self.make_called_for(&collection, &index).await {
                     let transient = !LASTING.contains(&error.fault);
                     let why = error.message;
                     tracing::error!(collection = %name, %index, %why, "an index that the schema calls for cannot be made");
@@ -283,6 +303,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         unmet
+    }
+
+    async fn make_called_for(
+        &self,
+        collection: &Arc<Collection>,
+        index: &CalledFor,
+    ) -> Result<(), ServiceError> {
+        match index {
+            CalledFor::Encrypted(index) => {
+                kept_protocol(collection, std::slice::from_ref(index))?;
+                self.create_index(collection, request(index), vec![index.clone()]).await
+            }
+            CalledFor::Text(text) => self.make_declared_text(collection, text).await,
+        }
     }
 
     /// What the schema declares of a field, or the text index of documents, that the new document of a revision does not keep to. A document that stays
@@ -303,7 +337,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// What the schema and the application's indexes call for under it, and is not there.
-    pub(super) fn called_for(&self, collection: &Collection) -> Vec<PhysicalIndex> {
+    pub(super) fn called_for(&self, collection: &Collection) -> Vec<CalledFor> {
         let ns = &collection.ns;
         let schema = &self.settings.schema;
         let declared =
@@ -316,6 +350,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             .flat_map(|index| wanted(collection, &index.request, schema).unwrap_or_default())
             .collect::<Vec<_>>();
         let all = minimise(declared.into_iter().chain(of_requests).collect());
-        missing(collection, all, false)
+        let encrypted = missing(collection, all, false).into_iter().map(CalledFor::Encrypted);
+        encrypted.chain(self.text_called_for(collection)).collect()
     }
 }

@@ -12,6 +12,7 @@ use super::{OpenError, Shared, error, facts};
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_planner::request::normalised;
+use arras_planner::schema::TEXT_INDEX;
 use arras_planner::text;
 use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
@@ -112,6 +113,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 index.ready = true;
                 record.indexes.push(index);
             }
+            record.indexes.extend(self.text_of_new_collection(ns).await?);
         }
         let changes = vec![catalog::record(&self.local, &record)];
         if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
@@ -457,6 +459,9 @@ fn exists(collection: &Collection, request: &IndexRequest) -> Result<bool, Servi
         if same_key && text::is_text(request) && known.options != request.options {
             let message = "An equivalent index already exists with different options: only one text index per collection";
             return Err(error::of(Fault::IndexOptionsConflict, message));
+        }
+        if same_key && text::is_text(request) && known.name == TEXT_INDEX {
+            return Ok(true); // the schema has made it already
         }
         if same_key && known.name != request.name {
             let message = format!("Index already exists with a different name: {}", known.name);

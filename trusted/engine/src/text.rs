@@ -12,6 +12,7 @@
 //! *Without the service* searches fail, and so do writes of a collection with a text index before anything of them is
 //! recorded. A write that is recorded when the service goes away is acknowledged: its rows stay untold.
 
+pub(super) mod declared;
 mod rows;
 
 pub(super) use rows::TextRows;
@@ -29,7 +30,6 @@ use arras_service::store::IndexRequest;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use bson::Document;
-use rand::Rng;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
@@ -225,22 +225,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         if !text::is_text(request) {
             return Ok(None);
         }
-        let collections = self.all_collections();
-        if !collections.iter().any(|other| other.indexes().iter().any(|index| index.text.is_some()))
-            && let Some(service) = &self.settings.text
-        {
-            // Nothing that it may have lost is missed.
-            self.forget_entries(&**service)?;
-        }
         if collection.indexes().iter().any(|index| index.text.is_some()) {
             let message = "only one text index per collection allowed";
             return Err(error::of(Fault::CannotCreateIndex, message));
         }
-        let mut id = TextIndexId::default();
-        self.settings.random.rng().fill_bytes(&mut id);
-        let index = self.text_index(id, request)?;
-        index.ready().await?;
-        Ok(Some(TextRecord { id, fingerprint: index.fingerprint() }))
+        self.text_record(request).await.map(Some)
     }
 
     /// The changes that have an index's entries removed.

@@ -107,6 +107,9 @@ pub fn per_query(
     regular_indexes: &[Vec<String>],
     sensitive: Sensitive<'_>,
 ) -> BTreeSet<FilterSet> {
+    if pattern.text {
+        return BTreeSet::new(); // only the index over words tells, whatever else is asked for
+    }
     let mut sets: BTreeSet<FilterSet> =
         regular_indexes.iter().filter_map(|index| usable_part(pattern, index)).collect();
     let Some(range) = indexed_range(pattern, &sets, sensitive) else {

@@ -10,9 +10,10 @@ use crate::cost::Statistics;
 use crate::indexes::{PlannedIndex, physical_indexes, plan_indexes};
 use crate::physical::PhysicalIndex;
 use crate::plan::{IndexState, LEAKAGE_RATIO, PlanError, Planner, Request};
-use crate::schema::{CollectionSchema, FieldType, QueryPattern, Schema};
+use crate::schema::{CollectionSchema, FieldType, QueryPattern, Schema, TextSchema};
 use arras_documents::filter::{Expr, Test};
 use arras_documents::sort::{Sort, SortKey};
+use arras_documents::text::TextCondition;
 use arras_protocol::IndexId;
 use arras_service::explanation::Explanation;
 use arras_service::store::{Aggregate, AggregateFunction};
@@ -27,6 +28,8 @@ pub struct CollectionReport {
     pub planned: Vec<PlannedIndex>,
     /// The indexes Arras builds for it.
     pub builds: Vec<PhysicalIndex>,
+    /// The text index beside them, at the enclave of boolean search.
+    pub text: Option<TextSchema>,
     /// Things to know.
     pub notes: Vec<String>,
     /// Its query patterns.
@@ -72,6 +75,7 @@ fn of_collection(namespace: &str, schema: &CollectionSchema, statistics: &Statis
         planned: plan_indexes(schema),
         notes: notes::of(schema, &builds, statistics),
         builds,
+        text: schema.text.clone(),
         patterns,
     }
 }
@@ -91,7 +95,9 @@ fn of_pattern(planner: &Planner<'_>, schema: &CollectionSchema, pattern: &QueryP
     let request = Request { filter: &filter, sort: &sort, limit: pattern.limit.then_some(100) };
     let aggregates = aggregates(pattern);
     let outcome = planner.plan_query(request, &aggregates);
-    let outcome = outcome.map(|plan| crate::explain::of_query(&plan, planner.indexes, None));
+    let text = schema.text.as_ref().map(TextSchema::request);
+    let text = text.as_ref().map(|request| request.name.as_str());
+    let outcome = outcome.map(|plan| crate::explain::of_query(&plan, planner.indexes, text));
     PatternReport { name: pattern.name.clone(), clause: pattern.to_string(), outcome }
 }
 
@@ -100,6 +106,7 @@ fn sample_filter(schema: &CollectionSchema, pattern: &QueryPattern) -> Expr {
     let field = |path: &String, test| Expr::Field { path: path.clone(), test };
     let mut all: Vec<Expr> =
         pattern.eq.iter().map(|path| field(path, Test::Eq(sample(kind(path), false)))).collect();
+    all.extend(pattern.text.then(|| Expr::Text(TextCondition::words("words"))));
     for path in &pattern.range {
         all.push(field(path, Test::Gte(sample(kind(path), false))));
         all.push(field(path, Test::Lte(sample(kind(path), true))));

@@ -68,7 +68,11 @@ fn unused_indexes(schema: &CollectionSchema) -> Vec<String> {
 fn without_index(schema: &CollectionSchema, pattern: &QueryPattern) -> Option<String> {
     let fields: Vec<String> = pattern.eq.iter().chain(&pattern.range).cloned().collect();
     let unique = pattern.eq.iter().any(|field| schema.is_unique(field));
-    if fields.is_empty() || unique || !per_query(pattern, &schema.all_indexes(), &|_| true).is_empty() {
+    if pattern.text
+        || fields.is_empty()
+        || unique
+        || !per_query(pattern, &schema.all_indexes(), &|_| true).is_empty()
+    {
         return None;
     }
     Some(format!("'{}' builds no index; to serve it add indexes = [[{}]]", pattern.name, quoted(&fields)))

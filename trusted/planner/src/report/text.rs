@@ -104,7 +104,9 @@ impl Writer {
         self.plain(0, &report.namespace);
         self.plain(2, &Tally::of(report.patterns.iter()).words());
         self.labelled(2, "planned", &list(report.planned.iter().map(ToString::to_string).collect()));
-        self.labelled(2, "builds", &list(report.builds.iter().map(|index| format!("{index:#}")).collect()));
+        let encrypted = report.builds.iter().map(|index| format!("{index:#}"));
+        let text = report.text.iter().map(|text| format!("{text} at the enclave of boolean search"));
+        self.labelled(2, "builds", &list(encrypted.chain(text).collect()));
         for note in &report.notes {
             self.labelled(2, "note", note);
         }

@@ -22,6 +22,9 @@
 //! range = ["age"]
 //! order = ["-age"]                        # a leading minus: descending
 //! limit = true
+//!
+//! [collections."clinic.patients".text]
+//! fields = { history = 1, diagnosis = 3 } # what $text finds, with weights: kept by the enclave of boolean search
 //! ```
 //!
 //! `operations` says what must work on the field *alone*, each served by an index of its own; what is only
@@ -36,8 +39,10 @@ mod fit;
 mod raw;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use fit::{Declared, Misfit};
+pub use text::{TEXT_INDEX, TextSchema};
 
 use crate::adversary::Adversary;
 use crate::kinds::OrderChoice;
@@ -86,6 +91,8 @@ pub struct CollectionSchema {
     pub indexes: Vec<Vec<String>>,
     /// The queries the application makes.
     pub patterns: Vec<QueryPattern>,
+    /// What `$text` is to find.
+    pub text: Option<TextSchema>,
 }
 
 impl CollectionSchema {
@@ -120,7 +127,8 @@ impl CollectionSchema {
         !self.patterns.is_empty() || self.fields.values().any(|field| !field.operations.is_empty())
     }
 
-    /// All query patterns: the declared ones, then one for each operation a field must serve alone.
+    /// All query patterns: the declared ones, then one for each operation a field must serve alone, and one of `$text` alone if
+    /// none is declared.
     #[must_use]
     pub fn all_patterns(&self) -> Vec<QueryPattern> {
         let mut patterns = self.patterns.clone();
@@ -128,6 +136,9 @@ impl CollectionSchema {
             for operation in &field.operations {
                 patterns.extend(operation.pattern(path));
             }
+        }
+        if self.text.is_some() && !patterns.iter().any(|pattern| pattern.text) {
+            patterns.push(QueryPattern { name: "$text".into(), text: true, ..QueryPattern::default() });
         }
         patterns
     }
@@ -279,6 +290,8 @@ impl Operation {
 pub struct QueryPattern {
     /// Its name in reports.
     pub name: String,
+    /// Looks for words by `$text`.
+    pub text: bool,
     /// Fields compared for equality (`$in` included).
     pub eq: Vec<String>,
     /// Fields compared by `<`, `>` or between.
@@ -315,7 +328,8 @@ pub struct OrderKey {
 impl fmt::Display for QueryPattern {
     /// The where clause in the paper's notation: `a=, b>, order by -b limit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts: Vec<String> = self.eq.iter().map(|path| format!("{path}=")).collect();
+        let mut parts: Vec<String> = self.text.then(|| "$text".to_owned()).into_iter().collect();
+        parts.extend(self.eq.iter().map(|path| format!("{path}=")));
         parts.extend(self.range.iter().map(|path| format!("{path}>")));
         if !self.order.is_empty() {
             let keys =

@@ -1,5 +1,6 @@
 //! Reads the schema file: the text's own shape, with positions, and the checks that need them.
 
+use super::text::{RawText, TextSchema};
 use super::{
     CollectionSchema, FieldSchema, FieldType, Operation, OrderKey, QueryPattern, ScanPolicy, Schema,
     SchemaError,
@@ -35,6 +36,7 @@ struct RawCollection {
     indexes: Vec<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     patterns: Vec<RawPattern>,
+    text: Option<RawText>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +59,7 @@ struct RawField {
 #[serde(deny_unknown_fields)]
 struct RawPattern {
     name: Option<String>,
+    text: Option<Spanned<bool>>,
     #[serde(default)]
     eq: Vec<Spanned<String>>,
     #[serde(default)]
@@ -78,12 +81,12 @@ fn yes() -> bool {
 }
 
 /// A mistake and the bytes of the text it is in.
-struct Mistake {
+pub(super) struct Mistake {
     span: Range<usize>,
     message: String,
 }
 
-fn mistake<T>(span: Range<usize>, message: impl Into<String>) -> Result<T, Mistake> {
+pub(super) fn mistake<T>(span: Range<usize>, message: impl Into<String>) -> Result<T, Mistake> {
     Err(Mistake { span, message: message.into() })
 }
 
@@ -150,7 +153,14 @@ fn read_collection(raw: RawCollection, adversary: Adversary) -> Result<Collectio
         indexes.push(read_paths(index.as_ref(), "index")?);
     }
     let mut patterns = Vec::with_capacity(raw.patterns.len());
+    let text = raw.text.map(TextSchema::read).transpose()?;
     for pattern in raw.patterns {
+        if let (None, Some(asked)) = (&text, pattern.text.as_ref().filter(|text| *text.as_ref())) {
+            return mistake(
+                asked.span(),
+                "text = true needs the fields that $text is to find: text.fields = { title = 1 }",
+            );
+        }
         patterns.push(read_pattern(pattern, &fields)?);
     }
     let leakage_ratio = match raw.leakage_ratio {
@@ -163,7 +173,8 @@ fn read_collection(raw: RawCollection, adversary: Adversary) -> Result<Collectio
         ratio => ratio.map(Spanned::into_inner),
     };
     let adversary = raw.adversary.unwrap_or(adversary);
-    let schema = CollectionSchema { adversary, scan: raw.scan, leakage_ratio, fields, indexes, patterns };
+    let schema =
+        CollectionSchema { adversary, scan: raw.scan, leakage_ratio, fields, indexes, patterns, text };
     for (path, span) in orders {
         check_order(&schema, &path, span)?;
     }
@@ -264,6 +275,7 @@ fn read_pattern(raw: RawPattern, fields: &BTreeMap<String, FieldSchema>) -> Resu
     }
     let mut pattern = QueryPattern {
         name: String::new(),
+        text: raw.text.is_some_and(Spanned::into_inner),
         limit: raw.limit.is_some_and(Spanned::into_inner),
         count: raw.count,
         sum: read_paths(&raw.sum, "sum")?,
@@ -293,7 +305,7 @@ fn read_path(name: &Spanned<String>) -> Result<String, Mistake> {
     Ok(name.as_ref().clone())
 }
 
-fn check_path(path: &str, span: Range<usize>) -> Result<(), Mistake> {
+pub(super) fn check_path(path: &str, span: Range<usize>) -> Result<(), Mistake> {
     let bad = path.split('.').any(|part| part.is_empty() || part.starts_with('$') || part.contains('\0'));
     let direction = path.starts_with('-') || path.ends_with(" desc") || path.ends_with(" asc");
     if direction {

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use arras_service::store::IndexRequest;
+use bson::doc;
 
 const CLINIC: &str = r#"
 [collections."clinic.patients"]
@@ -138,6 +140,11 @@ const WRONG: &[WrongText] = &[
         33,
         &["32 or 64 bits", "128"],
     ),
+    ("[collections.\"a.b\".text]\nfields = { title = 0 }\n", 2, 10, &["weight"]),
+    ("[collections.\"a.b\".text]\nfields = {}\n", 2, 10, &["no field"]),
+    ("[collections.\"a.b\".text]\nfields = { \"a..b\" = 1 }\n", 2, 12, &["a..b"]),
+    ("[collections.\"a.b\".text]\nlanguage = \"english\"\n", 2, 1, &["language", "default_language"]),
+    ("[[collections.\"a.b\".patterns]]\ntext = true\n", 2, 8, &["text.fields = { title = 1 }"]),
 ];
 
 #[test]
@@ -153,11 +160,31 @@ fn mistakes_name_file_line_column_and_what_is_allowed() {
 }
 
 #[test]
+fn a_declared_text_is_what_createindexes_would_make() {
+    let text = "[collections.\"a.b\"]\ntext.fields = { title = 3, \"note.body\" = 1 }\ntext.default_language = \"german\"\n";
+    let schema = Schema::parse(text, "text.toml").unwrap();
+    let collection = schema.collection("a", "b").unwrap();
+    let declared = collection.text.as_ref().unwrap();
+    assert_eq!(declared.to_string(), "BISEN(note.body, title)");
+    let asked = IndexRequest {
+        name: TEXT_INDEX.into(),
+        key: doc! { "title": "text", "note.body": "text" },
+        unique: false,
+        sparse: false,
+        options: doc! { "weights": { "title": 3 }, "default_language": "german" },
+    };
+    assert_eq!(declared.request(), crate::request::normalised(asked).unwrap());
+    let patterns = collection.all_patterns();
+    assert_eq!(patterns.iter().map(ToString::to_string).collect::<Vec<_>>(), ["$text"]);
+    assert!(crate::indexes::physical_indexes(collection).is_empty(), "nothing for the server to keep");
+}
+
+#[test]
 fn the_examples_of_the_documentation_are_schemas_that_refuse_nothing() {
     let text = include_str!("../../../../docs/schema.md");
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         let schema = Schema::parse(example, "docs/schema.md").unwrap();
         for report in crate::report::report(&schema, &crate::cost::Statistics::default()) {

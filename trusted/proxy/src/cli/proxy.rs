@@ -2,7 +2,7 @@
 
 use super::{Failure, ProxyArguments, logging, plan, unlock};
 use crate::configuration::{
-    Configuration, ConfigurationError, LogFormat, default_connections_max, default_memory,
+    Configuration, ConfigurationError, LogFormat, Search, default_connections_max, default_memory,
 };
 use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
@@ -116,7 +116,7 @@ pub(super) async fn serve(
 ) -> Result<(), Failure> {
     let certificates = CertificatePaths::in_directory(&configuration.server.certificates);
     let tls = tls::reloading(&certificates)?;
-    let text = text_service(configuration)?;
+    let text = text_service(configuration, &schema)?;
     let mut settings = Settings::new(configuration.server.address.clone(), tls.clone());
     settings.deadline = Duration::from_secs(configuration.server.deadline_seconds);
     let history = Arc::new(history);
@@ -255,15 +255,32 @@ pub(super) fn engine_settings(
 }
 
 /// The service of text indexes, if there is one.
+///
+/// # Errors
+/// The schema needs one and there is none, or what its channel goes by cannot be read.
+pub(super) fn text_service(
+    configuration: &Configuration,
+    schema: &Schema,
+) -> Result<Option<Arc<dyn TextService>>, Failure> {
+    if let Some(search) = &configuration.search {
+        return service_of(search);
+    }
+    match schema.collections.iter().find(|(_, schema)| schema.text.is_some()) {
+        None => Ok(None),
+        Some((namespace, _)) => Err(Failure::Check(format!(
+            "the schema declares text of {namespace}, which a host of boolean search keeps: name one under [search] in the configuration"
+        ))),
+    }
+}
+
 #[cfg(feature = "search")]
-fn text_service(configuration: &Configuration) -> Result<Option<Arc<dyn TextService>>, Failure> {
-    let Some(search) = &configuration.search else { return Ok(None) };
+fn service_of(search: &Search) -> Result<Option<Arc<dyn TextService>>, Failure> {
     Ok(Some(Arc::new(crate::text::Service::new(search)?)))
 }
 
 /// This build has none, as the configuration's reader says to who asks for one.
 #[cfg(not(feature = "search"))]
-fn text_service(_: &Configuration) -> Result<Option<Arc<dyn TextService>>, Failure> {
+fn service_of(_: &Search) -> Result<Option<Arc<dyn TextService>>, Failure> {
     Ok(None)
 }
 

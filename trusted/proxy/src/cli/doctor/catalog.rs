@@ -3,7 +3,7 @@
 use super::Report;
 use crate::cli::{Failure, plan};
 use crate::configuration::Configuration;
-use arras_engine::declared::{Difference, differences};
+use arras_engine::declared::{CalledFor, Difference, differences};
 use arras_engine::local::LocalStore;
 use arras_planner::physical::PhysicalIndex;
 use arras_storage::Embedded;
@@ -40,13 +40,14 @@ pub(super) fn compare(
                      next start of the proxy does"
                 );
                 match index {
-                    PhysicalIndex::Unique { .. } => {
+                    CalledFor::Encrypted(PhysicalIndex::Unique { .. }) => {
                         report.add::<()>(
                             "indexes",
                             Err(Failure::Check(format!("{line}; until then nothing is enforced"))),
                         );
                     }
-                    PhysicalIndex::Eq { .. } | PhysicalIndex::Range { .. } => report.warn("indexes", &line),
+                    CalledFor::Encrypted(PhysicalIndex::Eq { .. } | PhysicalIndex::Range { .. })
+                    | CalledFor::Text(_) => report.warn("indexes", &line),
                 }
             }
             Difference::OtherProtocol { ns, refusal } => {

@@ -5,12 +5,11 @@ use crate::configuration::Configuration;
 use crate::connection::tls::{self, CertificatePaths};
 use crate::connection::{Connection, Settings};
 use crate::running::{Noted, Running};
-use arras_engine::declared::Unmet;
+use arras_engine::declared::{CalledFor, Unmet};
 use arras_engine::history::History;
 use arras_engine::witness::Witness;
 use arras_engine::{self as engine, Engine};
 use arras_keys::Keyring;
-use arras_planner::physical::PhysicalIndex;
 use arras_planner::schema::Schema;
 use arras_service::store::{Namespace, Store};
 use arras_storage::{Embedded, StorageError};
@@ -64,8 +63,10 @@ async fn apply(configuration: &Configuration, keyring: Keyring, schema: Schema) 
     };
     let connection = Connection::open(settings).await?;
     let server = connection.server();
+    let text = proxy::text_service(configuration, &schema)?;
     let settings = engine::Settings {
         keep_schema_applied: false,
+        text,
         ..proxy::engine_settings(configuration, schema, &history, witness.as_ref())
     };
     let engine = Engine::open(local, keyring, Arc::new(connection), &server, settings).await?;
@@ -94,7 +95,7 @@ async fn apply(configuration: &Configuration, keyring: Keyring, schema: Schema) 
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 async fn applied<C: engine::channel::ServerChannel>(
     engine: &Engine<Embedded, C>,
-    lacking: &[(Namespace, PhysicalIndex)],
+    lacking: &[(Namespace, CalledFor)],
 ) -> Vec<Unmet> {
     for (ns, index) in lacking {
         println!("{}.{}: {index:#}: to be made", ns.database, ns.collection);
