@@ -3,11 +3,11 @@
 //!
 //! *Untold rows.* Before a write is sent, the rows whose text it changes are recorded as *untold*, in the commit that records the
 //! intent. When the write is applied the service is told, and the record goes. Whatever crashes in between, the next start has the
-//! record, and the next writer of the collection tells the service what those documents are then ([`Shared::mend_text`]):
+//! record, and the next writer of the collection tells the service what those documents are then (`Shared::mend_text`):
 //! a change that is told twice changes nothing.
 //!
 //! *Searches.* What the service finds and all untold rows are candidates, and the whole filter is checked on each document
-//! ([`super::matches`]). So an entry that is behind gives no wrong result, and none is missed.
+//! (`matches`). So an entry that is behind gives no wrong result, and none is missed.
 //!
 //! *Without the service* searches fail, and so do writes of a collection with a text index before anything of them is
 //! recorded. A write that is recorded when the service goes away is acknowledged: its rows stay untold.

@@ -29,7 +29,7 @@ pub struct TextDefinition {
     pub language_override: String,
 }
 
-/// True for a request in the form that [`normalised`] gives it.
+/// True for a request in the form in which MongoDB lists it.
 #[must_use]
 pub fn is_text(request: &IndexRequest) -> bool {
     request.key.get_str("_fts").is_ok_and(|kind| kind == "text")
@@ -40,7 +40,7 @@ pub(crate) fn asks_for_text(request: &IndexRequest) -> bool {
     request.key.values().any(|kind| kind.as_str() == Some("text"))
 }
 
-/// What an index in the form of [`normalised`] is over.
+/// What an index in the form in which MongoDB lists it is over.
 #[must_use]
 pub fn definition(request: &IndexRequest) -> TextDefinition {
     let options = &request.options;
