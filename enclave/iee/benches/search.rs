@@ -1,5 +1,7 @@
 //! What updates, searches and ranking cost in one thread, with a host in memory: `cargo bench -p arras-iee --bench search`.
 //!
+//! Behind that, the same for a vocabulary of which tables of counters hold a part, beside tables that hold it all.
+//!
 //! Text analysis is not in it: words are numbers. Times are the thread's own, of enclave and host together.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -7,7 +9,9 @@ use arras_iee::{Channels, Iee};
 use arras_keys::Key;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::{ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES};
+use arras_protocol::iee::{
+    ConnectionId, ENTRY_BYTES, Incoming, LABEL_BYTES, Outgoing, SEALED_BYTES, StateName,
+};
 use arras_schemes::bisen::channel::Plain;
 use arras_schemes::bisen::message::{Answer, Ask, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Padding, Ranking, Search, Step};
@@ -38,6 +42,9 @@ type Entries = HashMap<[u8; LABEL_BYTES], [u8; SEALED_BYTES], BuildHasherDefault
 struct Host {
     iee: Iee,
     entries: Entries,
+    state: HashMap<StateName, Blob>,
+    /// Bytes of pieces that were loaded.
+    loaded: usize,
     queue: VecDeque<Incoming>,
     channel: Plain,
     reply: Option<Reply>,
@@ -53,12 +60,15 @@ fn seconds() -> f64 {
 }
 
 impl Host {
-    fn new() -> Self {
-        let iee = Iee::new(Key::generate(), Channels::Plain);
+    /// One whose enclave has no more than so many keywords in tables.
+    fn new(counters_max: usize) -> Self {
+        let iee = Iee::new(Key::generate(), Channels::Plain).with_counters(counters_max);
         let queue = VecDeque::new();
         let mut host = Self {
             iee,
             entries: Entries::default(),
+            state: HashMap::new(),
+            loaded: 0,
             queue,
             channel: Plain::default(),
             reply: None,
@@ -106,10 +116,24 @@ impl Host {
                 }
                 Incoming::Done(ask)
             }
-            Outgoing::Remove { ask, .. } | Outgoing::Save { ask, .. } | Outgoing::Forget { ask, .. } => {
+            Outgoing::Remove { ask, .. } => Incoming::Done(ask),
+            Outgoing::Save { ask, name, state } => {
+                self.state.insert(name, state);
                 Incoming::Done(ask)
             }
-            Outgoing::Load { ask, .. } => Incoming::Loaded { ask, state: None },
+            Outgoing::Forget { ask, until } => {
+                self.state.retain(|name, _| match name {
+                    StateName::Head => true,
+                    StateName::Log(number) => *number > until,
+                    StateName::Checkpoint { generation, .. } => *generation >= until,
+                });
+                Incoming::Done(ask)
+            }
+            Outgoing::Load { ask, name } => {
+                let state = self.state.get(&name).cloned();
+                self.loaded += state.as_ref().map_or(0, Blob::len);
+                Incoming::Loaded { ask, state }
+            }
             Outgoing::ReadCounter(ask) => Incoming::Counter { ask, value: 0 },
             Outgoing::RaiseCounter { ask, from, .. } => Incoming::Counter { ask, value: from },
             Outgoing::Attest { .. } => panic!("nothing is attested on plain channels"),
@@ -165,9 +189,63 @@ fn search(host: &mut Host, ranking: Ranking) -> (f64, f64) {
     (taken, host.storage - storage)
 }
 
+/// Updates of documents of 64 words, half of them new about, and searches of one word; pairs a second, seconds a search, bytes that each read.
+fn vocabulary(counters_max: usize) -> [f64; 3] {
+    const DOCUMENTS: u32 = 60_000;
+    let mut host = Host::new(counters_max);
+    let settings = Settings { fields: 0, padding: Padding::None, profile: Blob::default() };
+    host.call(Request::Create { name: "bench".into(), settings });
+    let mut prg = Prg::new(&[4; 16]);
+    let (mut pairs, mut taken, mut next) = (0, 0.0, 0);
+    while next < DOCUMENTS {
+        let mut update = Update::new(0);
+        for number in next..DOCUMENTS.min(next + 512) {
+            let mut name = [1; 16];
+            name[..4].copy_from_slice(&number.to_le_bytes());
+            let facts = Facts { length: 64, ..Facts::default() };
+            let slot = update.document(DocumentAction::NewPublished, DocumentName(name), facts).unwrap();
+            for at in 0..64 {
+                let common = 1e5_f64.powf((prg.next_u64() >> 11) as f64 / (1_u64 << 53) as f64) as u32;
+                let of = if at % 2 == 0 { word(common) } else { word((1 << 24) + number * 64 + at) };
+                update.occurrences(slot, of, &[at]).unwrap();
+            }
+        }
+        next += 512;
+        pairs += update.pair_count();
+        let begun = seconds();
+        assert_eq!(host.call(Request::Update(update)), Reply::Updated);
+        taken += seconds() - begun;
+    }
+    let (begun, loaded, searches) = (seconds(), host.loaded, 20);
+    for at in 0..searches {
+        let keywords = vec![word((1 << 24) + at * 64 * 1000 + 1)];
+        let search = Search { keywords, formula: vec![Step::Keyword(0)], ..Search::new(0) };
+        let Reply::Found(page) = host.call(Request::Search(search)) else { panic!("refused") };
+        assert_eq!(page.matches(), 1);
+    }
+    let each = (seconds() - begun) / f64::from(searches);
+    [pairs as f64 / taken, each, (host.loaded - loaded) as f64 / f64::from(searches)]
+}
+
+fn spilled() {
+    println!("2,000,000 keywords               in memory, then with tables of 200,000");
+    let rounds: Vec<[[f64; 3]; 2]> = (0..3).map(|_| [vocabulary(usize::MAX), vocabulary(200_000)]).collect();
+    for (name, column, scale) in
+        [("updates, pairs a second", 0, 1.0), ("a search, milliseconds", 1, 1e3), ("  reads, KB", 2, 1e-3)]
+    {
+        let median = |side: usize| {
+            let mut values: Vec<f64> = rounds.iter().map(|round| round[side][column] * scale).collect();
+            values.sort_by(f64::total_cmp);
+            values[1]
+        };
+        println!("{name:32} {:.1}, {:.1}", median(0), median(1));
+    }
+}
+
 fn main() {
+    spilled();
     let documents: u32 = 330_000;
-    let mut host = Host::new();
+    let mut host = Host::new(usize::MAX);
     let settings = Settings { fields: 0, padding: Padding::None, profile: Blob::default() };
     host.call(Request::Create { name: "bench".into(), settings });
     let mut prg = Prg::new(&[3; 16]);

@@ -59,6 +59,10 @@ impl Iee {
                 self.next_piece(head, piece + 1);
             }
             (Boot::Log(last), Some(sealed)) => match self.journal.open(sealed)? {
+                // Counters were spilled behind the checkpoint that the host gave.
+                change if change.generation().is_some_and(|said| said != self.state.generation) => {
+                    return Err(Fault::StateSetBack);
+                }
                 // It says nothing of whether the change before it was finished.
                 start @ Change::Start { .. } => {
                     self.state.apply(&self.root, &start);
@@ -82,7 +86,9 @@ impl Iee {
     }
 
     fn next_piece(&mut self, head: Head, piece: u32) {
-        if piece == head.pieces {
+        if piece == head.loaded {
+            self.state.spilled = head.spilled();
+            self.fill.set_known(self.state.keywords());
             self.journal.resume(head.place);
             return self.next_record(None);
         }
@@ -96,6 +102,7 @@ impl Iee {
 
     /// Carries out a change that was finished when the next one was logged.
     fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
+        self.fill.since += change.as_ref().map_or(0, Change::keywords);
         match change {
             Some(Change::Update(update)) => {
                 let collection =
@@ -117,6 +124,7 @@ impl Iee {
             Some(Change::Update(update)) => {
                 let collection = self.state.collection(update.collection).map_err(|_| Fault::StateAltered)?;
                 growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
+                self.fill.since += update.pair_count();
                 self.lane.unfinished = Some(update);
             }
             last => self.replay(last)?,
@@ -127,7 +135,8 @@ impl Iee {
             return Err(Fault::Administrator);
         }
         self.boot = Boot::Starting;
-        self.log(Change::Start { administrator, authority });
+        let generation = self.state.generation;
+        self.log(Change::Start { administrator, authority, generation });
         Ok(())
     }
 }

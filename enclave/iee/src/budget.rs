@@ -39,7 +39,18 @@ impl Budget {
 
     /// How much more data there may be.
     pub(crate) fn free_for_data(&self) -> usize {
-        (self.total / 8 * KEPT_EIGHTHS).saturating_sub(self.kept)
+        self.for_data().saturating_sub(self.kept)
+    }
+
+    /// How much data there may be in all.
+    pub(crate) fn for_data(&self) -> usize {
+        self.total / 8 * KEPT_EIGHTHS
+    }
+
+    /// Lets go of data.
+    pub(crate) fn drop_data(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_sub(bytes);
+        self.release(bytes);
     }
 
     /// Counts what was reserved as data.

@@ -1,12 +1,15 @@
 //! The state in pieces, so that the log before it can be forgotten.
 //!
+//! Behind the pieces that a start loads are those of counters that are not in tables (the module `spill`).
+//!
 //! Everything that there is more of with more data takes the same number of bytes whatever it says, so that lengths show numbers alone.
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Described};
 use crate::documents::Standing;
 use crate::fault::Fault;
 use crate::journal::Place;
 use crate::sealer::Sealer;
+use crate::spill::{RECORD_BYTES, Record, Spilled};
 use crate::state::State;
 use crate::table::SEGMENTS;
 use arras_keys::Key;
@@ -14,9 +17,8 @@ use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_protocol::iee::StateName;
 use arras_protocol::{Blob, codec};
-use arras_schemes::bisen::message::Settings;
+use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::update::{FACTS_BYTES, Facts};
-use arras_schemes::bisen::{DocumentName, Salt};
 use serde::{Deserialize, Serialize};
 
 /// Most records in a piece.
@@ -29,7 +31,7 @@ const STEP_BYTES: usize = 4096;
 const VERSION_BYTES: usize = 16 + FACTS_BYTES + 1;
 
 /// Names a checkpoint among all that any run of the enclave made.
-type CheckpointId = [u8; 16];
+pub(crate) type CheckpointId = [u8; 16];
 
 /// Which checkpoint is the newest.
 #[derive(Serialize, Deserialize)]
@@ -37,16 +39,27 @@ pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
     pub(crate) pieces: u32,
+    /// Pieces from this one on are of what is spilled.
+    pub(crate) loaded: u32,
     pub(crate) id: CheckpointId,
+}
+
+impl Head {
+    pub(crate) fn spilled(&self) -> Option<Spilled> {
+        let Self { place, pieces: until, loaded: first, id } = *self;
+        (first < until).then_some(Spilled { number: place.number, id, first, until })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
 enum Piece {
     /// Everything that is small: the first piece.
     Rest {
-        collections: Vec<(String, Settings, Salt)>,
+        /// Each with the number of its entries (little endian) that only what is spilled says.
+        collections: Vec<(Described, [u8; 8])>,
         policy: Vec<u8>,
         epochs: u32,
+        generation: u32,
     },
     /// Stems with their counts and epochs, little endian.
     Keywords {
@@ -57,15 +70,31 @@ enum Piece {
         collection: u32,
         versions: Blob,
     },
+    /// Records of what is spilled.
+    Spilled(Blob),
+}
+
+/// What a checkpoint needs next.
+pub(crate) enum Next {
+    Save(StateName, Vec<u8>),
+    /// A piece of the one before it, for [`Writer::copy`].
+    Load(StateName),
+    Nothing,
 }
 
 /// A checkpoint that is being written.
 pub(crate) struct Writer {
-    head: Head,
+    pub(crate) head: Head,
+    /// The generation of the state that it is of.
+    pub(crate) generation: u32,
     /// What is next: of which collection, of its segments which and where in it; behind them, which version.
     collection: usize,
     segment: usize,
     at: usize,
+    /// What is spilled already, and not copied yet.
+    old: Option<Spilled>,
+    /// Records for the next piece.
+    records: Vec<u8>,
     is_whole: bool,
     pub(crate) bytes: usize,
 }
@@ -97,17 +126,20 @@ impl Pieces {
         sealed: &[u8],
     ) -> Result<(), Fault> {
         match self.0.open(&associated(id, piece), sealed)? {
-            Piece::Rest { collections, policy, epochs } => {
-                for ((name, settings, salt), number) in collections.into_iter().zip(0..) {
-                    state.collections.push(Collection::new(root, number, name, settings, salt));
+            Piece::Rest { collections, policy, epochs, generation } => {
+                for ((described, spilled), number) in collections.into_iter().zip(0..) {
+                    let mut collection = Collection::new(root, number, described, generation);
+                    collection.table.spilled = u64::from_le_bytes(spilled);
+                    state.collections.push(collection);
                 }
                 state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
-                state.epochs = epochs;
+                (state.epochs, state.generation) = (epochs, generation);
             }
+            Piece::Spilled(_) => return Err(Fault::StateAltered),
             Piece::Keywords { collection, keywords } => {
                 let collection = state.collection_mut(collection).map_err(|_| Fault::StateAltered)?;
                 for (stem, count, epoch) in keywords {
-                    collection.table.set(&stem, u32::from_le_bytes(count), u32::from_le_bytes(epoch));
+                    collection.table.set(&stem, u32::from_le_bytes(count), u32::from_le_bytes(epoch), false);
                 }
             }
             Piece::Versions { collection, versions } => {
@@ -122,47 +154,64 @@ impl Pieces {
         }
         Ok(())
     }
+
+    /// The records of a piece of what is spilled.
+    pub(crate) fn spilled(&self, of: &Spilled, piece: u32, sealed: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
+        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?)? {
+            Piece::Spilled(Blob(records)) => Ok(records),
+            _ => Err(Fault::StateAltered),
+        }
+    }
 }
 
 impl Writer {
-    pub(crate) fn begin(place: Place, prg: &mut Prg) -> Self {
+    /// Begins; keywords that are marked as leaving are spilled, and the generation is the state's or, then, a new one.
+    pub(crate) fn begin(place: Place, state: &State, generation: u32, prg: &mut Prg) -> Self {
         let mut id = [0; 16];
         prg.fill(&mut id);
-        let head = Head { place, pieces: 0, id };
-        Self { head, collection: 0, segment: 0, at: 0, is_whole: false, bytes: 0 }
+        let head = Head { place, pieces: 0, loaded: 0, id };
+        let (old, records) = (state.spilled, Vec::new());
+        Self { head, generation, collection: 0, segment: 0, at: 0, old, records, is_whole: false, bytes: 0 }
     }
 
     /// The next piece, sealed, and its name; the head, which says that all are there, behind the last.
-    pub(crate) fn next(
-        &mut self,
-        pieces: &Pieces,
-        state: &State,
-        prg: &mut Prg,
-    ) -> Option<(StateName, Vec<u8>)> {
+    pub(crate) fn next(&mut self, pieces: &Pieces, state: &State, prg: &mut Prg) -> Next {
         if self.is_whole {
-            return None;
+            return Next::Nothing;
         }
-        let Some(piece) = self.piece(state) else {
-            self.is_whole = true;
-            return Some((StateName::Head, pieces.0.seal(&self.head, HEAD, prg)));
+        let piece = match self.piece(state) {
+            Some(piece) => {
+                self.head.loaded = self.head.pieces + 1;
+                piece
+            }
+            None => match self.spill(state) {
+                Ok(Some(piece)) => piece,
+                Ok(None) => {
+                    self.is_whole = true;
+                    return Next::Save(StateName::Head, pieces.0.seal(&self.head, HEAD, prg));
+                }
+                Err(name) => return Next::Load(name),
+            },
         };
         let number = self.head.pieces;
         let sealed = pieces.0.seal(&piece, &associated(&self.head.id, number), prg);
         self.head.pieces += 1;
         self.bytes += sealed.len();
-        Some((StateName::Checkpoint { generation: self.head.place.number, piece: number }, sealed))
+        Next::Save(StateName::Checkpoint { generation: self.head.place.number, piece: number }, sealed)
     }
 
     fn piece(&mut self, state: &State) -> Option<Piece> {
         if self.head.pieces == 0 {
             let described = |collection: &Collection| {
-                (collection.name.clone(), collection.settings.clone(), collection.salt)
+                let spilled = collection.table.spilled + collection.table.leaving();
+                let described = (collection.name.clone(), collection.settings.clone(), collection.salt);
+                (described, spilled.to_le_bytes())
             };
-            let collections = state.collections.iter().map(described).collect();
             return Some(Piece::Rest {
-                collections,
+                collections: state.collections.iter().map(described).collect(),
                 policy: codec::encode(&state.policy),
-                epochs: state.epochs,
+                epochs: state.epochs.max(self.generation),
+                generation: self.generation,
             });
         }
         while let Some(collection) = state.collections.get(self.collection) {
@@ -180,11 +229,57 @@ impl Writer {
         None
     }
 
+    /// The next piece of what is spilled, once all others are written: first what was so before, piece by piece, which is to be loaded.
+    fn spill(&mut self, state: &State) -> Result<Option<Piece>, StateName> {
+        const BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
+        while self.records.len() < BYTES {
+            if let Some(old) = &self.old {
+                return Err(old.name(old.first));
+            }
+            // All of them were gone through once: behind the last one it begins anew.
+            let at = self.collection - state.collections.len();
+            let Some(collection) = state.collections.get(at) else { break };
+            for slot in collection.table.segment(self.segment).filter(|slot| slot.is_leaving) {
+                let (stem, count, epoch, collection) = (slot.stem, slot.count, slot.epoch, at as u8);
+                self.records.extend(Record { stem, count, epoch, collection }.bytes());
+            }
+            self.segment += 1;
+            if self.segment == SEGMENTS {
+                (self.collection, self.segment) = (self.collection + 1, 0);
+            }
+        }
+        let rest = self.records.split_off(self.records.len().min(BYTES));
+        let records = std::mem::replace(&mut self.records, rest);
+        Ok((!records.is_empty()).then_some(Piece::Spilled(Blob(records))))
+    }
+
+    /// Takes over a piece of what was spilled before, without what is void by now.
+    pub(crate) fn copy(
+        &mut self,
+        pieces: &Pieces,
+        state: &State,
+        sealed: Option<&[u8]>,
+    ) -> Result<(), Fault> {
+        let mut old = self.old.take().ok_or(Fault::Unasked)?;
+        let records = pieces.spilled(&old, old.first, sealed)?;
+        for record in Record::all(&records) {
+            let collection =
+                state.collection(u32::from(record.collection)).map_err(|_| Fault::StateAltered)?;
+            if !collection.table.is_whole(&record.stem) {
+                self.records.extend(record.bytes());
+            }
+        }
+        old.first += 1;
+        self.old = Some(old).filter(|old| old.first < old.until);
+        Ok(())
+    }
+
     fn keywords(&mut self, collection: &Collection) -> Vec<(Block, [u8; 4], [u8; 4])> {
         let mut keywords = Vec::new();
         while self.segment < SEGMENTS && keywords.len() < PIECE_RECORDS {
             let before = keywords.len();
-            let rest = collection.table.segment(self.segment).skip(self.at).take(PIECE_RECORDS - before);
+            let stay = collection.table.segment(self.segment).filter(|slot| !slot.is_leaving);
+            let rest = stay.skip(self.at).take(PIECE_RECORDS - before);
             keywords.extend(rest.map(|slot| (slot.stem, slot.count.to_le_bytes(), slot.epoch.to_le_bytes())));
             self.at += keywords.len() - before;
             if keywords.len() < PIECE_RECORDS {
@@ -213,6 +308,8 @@ impl Writer {
 mod tests {
     use super::*;
     use arras_protocol::iee::STATE_BYTES_MAX;
+    use arras_schemes::bisen::Salt;
+    use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
 
     /// A state of two collections: many keywords in one segment, and versions with these facts.
@@ -220,11 +317,12 @@ mod tests {
         let mut state = State::default();
         for number in 0..2 {
             let settings = Settings { fields: 4, padding: Padding::None, profile: Blob::default() };
-            let mut collection = Collection::new(root, number, format!("{number}"), settings, Salt([1; 16]));
+            let described = (format!("{number}"), settings, Salt([1; 16]));
+            let mut collection = Collection::new(root, number, described, 0);
             for keyword in 0..40_000_u32 {
                 let mut stem = [7; 16];
                 stem[12..].copy_from_slice(&keyword.to_le_bytes());
-                collection.table.set(&stem, count, number);
+                collection.table.set(&stem, count, number, false);
             }
             for version in 0..20_000_u32 {
                 let mut name = [1; 16];
@@ -240,9 +338,12 @@ mod tests {
     fn written(pieces: &Pieces, state: &State) -> (Head, Vec<Vec<u8>>) {
         let mut prg = Prg::new(&[3; 16]);
         let place = crate::journal::Journal::new(&Key::take_from(&mut [1; 32])).place;
-        let mut writer = Writer::begin(place, &mut prg);
-        let mut sealed: Vec<Vec<u8>> =
-            std::iter::from_fn(|| writer.next(pieces, state, &mut prg).map(|(_, sealed)| sealed)).collect();
+        let mut writer = Writer::begin(place, state, 0, &mut prg);
+        let mut next = || match writer.next(pieces, state, &mut prg) {
+            Next::Save(_, sealed) => Some(sealed),
+            Next::Load(_) | Next::Nothing => None,
+        };
+        let mut sealed: Vec<Vec<u8>> = std::iter::from_fn(&mut next).collect();
         let head = pieces.open_head(&sealed.pop().unwrap()).unwrap();
         (head, sealed)
     }

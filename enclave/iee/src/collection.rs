@@ -15,6 +15,9 @@ use arras_schemes::bisen::{KeywordHash, Salt};
 /// Most entries of a collection, so that counters of 32 bits hold.
 const ENTRIES_MAX: u64 = u32::MAX as u64;
 
+/// Name, settings and salt.
+pub(crate) type Described = (String, Settings, Salt);
+
 /// A collection.
 pub(crate) struct Collection {
     pub(crate) name: String,
@@ -68,9 +71,11 @@ pub(crate) fn puts(
 }
 
 impl Collection {
-    pub(crate) fn new(root: &Key, number: u32, name: String, settings: Settings, salt: Salt) -> Self {
+    /// An empty one; what comes into its table is of this generation.
+    pub(crate) fn new(root: &Key, number: u32, described: Described, generation: u32) -> Self {
+        let (name, settings, salt) = described;
         let documents = Documents::new(usize::from(settings.fields));
-        let (keys, table) = (EntryKeys::derive(root, number), Table::new());
+        let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
         Self { name, settings, salt, keys, table, documents }
     }
 
@@ -119,12 +124,11 @@ impl Collection {
         let mut blocks = Vec::with_capacity(stems.len());
         for (stem, pair) in stems.iter().zip(update.pairs()) {
             let Some(id) = self.table.enter(stem) else { continue };
-            let slot = self.table.slot(id);
-            if slot.pending == 0 {
+            let (epoch, counter, is_first) = self.table.next(id);
+            if is_first {
                 touched.push(id);
             }
-            places.push(EntryKeys::place(stem, slot.epoch, slot.count + slot.pending));
-            slot.pending += 1;
+            places.push(EntryKeys::place(stem, epoch, counter));
             let Pair { operation, slot, metadata, .. } = pair;
             let number = targets.get(slot as usize).copied().unwrap_or_default();
             blocks.push(payload(operation, number, &metadata.0));

@@ -4,7 +4,8 @@ use crate::collection::{Collection, payload, puts};
 use crate::fetch::Fetch;
 use crate::keys::EntryKeys;
 use crate::lane::Cause;
-use crate::table::{SEGMENTS, Slot};
+use crate::spill::Gathered;
+use crate::table::{Counted, SEGMENTS};
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_schemes::bisen::update::{Metadata, Operation};
@@ -12,7 +13,7 @@ use std::collections::HashSet;
 
 /// Entries that a round reads, at least, unless nothing is left: keywords of whole segments, so that what is read together is not one
 /// keyword's.
-const ROUND: u64 = 1 << 16;
+pub(crate) const ROUND: u64 = 1 << 16;
 
 /// A round.
 pub(crate) struct Round {
@@ -22,41 +23,48 @@ pub(crate) struct Round {
     pub(crate) next: Option<u64>,
     /// Its epoch, once that is used up.
     pub(crate) epoch: Option<u32>,
-    /// What keywords have afterwards, as far as it is not logged.
-    pub(crate) counts: Vec<(Block, [u8; 4])>,
+    /// What keywords have afterwards, as far as it is not logged, and how much of what they had only what is spilled says.
+    pub(crate) counts: Vec<((Block, [u8; 4]), u32)>,
     pub(crate) read: u64,
     /// How many entries fewer there are.
     pub(crate) saved: u64,
     pub(crate) cause: Cause,
 }
 
-/// The keywords of a round from a segment on, and where the next one begins.
-pub(crate) fn choose(collection: &Collection, from: u64) -> (Vec<Slot>, Option<u64>) {
-    let (mut slots, mut entries) = (Vec::new(), 0);
-    let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
-    for segment in first..SEGMENTS {
-        if entries >= ROUND {
-            return (slots, Some(segment as u64));
+/// The keywords of a round of the segments that were gathered, and where the next one begins.
+pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Counted>, Option<u64>) {
+    let (mut keywords, mut entries) = (Vec::new(), 0);
+    for segment in gathered.segments() {
+        if entries >= gathered.most {
+            return (keywords, Some(segment as u64));
         }
-        for slot in collection.table.segment(segment).filter(|slot| slot.count > 0) {
-            slots.push(*slot);
-            entries += u64::from(slot.count);
+        let mut spilled = gathered.take(segment);
+        let slots = collection.table.segment(segment);
+        let here = slots.map(|slot| (slot.stem, spilled.remove(&slot.stem).unwrap_or_default(), Some(slot)));
+        let mut counted: Vec<Counted> =
+            here.map(|(stem, runs, slot)| Counted::new(stem, runs, slot)).collect();
+        counted.extend(spilled.into_iter().map(|(stem, runs)| Counted::new(stem, runs, None)));
+        for keyword in counted.into_iter().filter(|keyword| keyword.entries() > 0) {
+            entries += keyword.entries();
+            keywords.push(keyword);
         }
     }
-    (slots, None)
+    let next = gathered.segments().end;
+    (keywords, (next < SEGMENTS).then_some(next as u64))
 }
 
 /// Bytes that a round takes: its fetch, and entries to be put.
-pub(crate) fn bytes_for(slots: &[Slot]) -> usize {
-    let entries: u64 = slots.iter().map(|slot| u64::from(slot.count)).sum();
+pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
+    let entries: u64 = keywords.iter().map(Counted::entries).sum();
+    let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
     Fetch::bytes_for(entries, true)
         .saturating_add(entries as usize * 3 * (16 + 48))
-        .saturating_add(slots.len() * 64)
+        .saturating_add(keywords.len() * 128 + runs * 32)
 }
 
 impl Round {
-    pub(crate) fn new(collection: u32, slots: Vec<Slot>, next: Option<u64>, cause: Cause) -> Self {
-        let fetch = Fetch::new(slots.into_iter(), true);
+    pub(crate) fn new(collection: u32, keywords: Vec<Counted>, next: Option<u64>, cause: Cause) -> Self {
+        let fetch = Fetch::new(keywords.into_iter(), true);
         let read = fetch.entries() as u64;
         Self { collection, fetch, next, epoch: None, counts: Vec::new(), read, saved: read, cause }
     }
@@ -71,7 +79,7 @@ impl Round {
                 places.push(EntryKeys::place(&word.stem, epoch, counter));
                 blocks.push(payload(*operation, *number, &metadata.0));
             }
-            self.counts.push((word.stem, (kept.len() as u32).to_le_bytes()));
+            self.counts.push(((word.stem, (kept.len() as u32).to_le_bytes()), word.spilled));
         }
         self.saved = self.read - places.len() as u64;
         puts(&collection.keys, places, blocks, prg)

@@ -2,7 +2,7 @@
 
 use crate::bitmap::Bitmap;
 use crate::keys::EntryKeys;
-use crate::table::Slot;
+use crate::table::Counted;
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::uniform;
@@ -17,12 +17,20 @@ const FLIGHTS_MAX: usize = 2;
 const FLIGHT_BYTES: usize = BATCH_MAX * (16 + 4 + SEALED_BYTES + 32);
 
 /// A keyword as it was when the fetch began.
-#[derive(Clone, Copy)]
 pub(crate) struct Word {
     pub(crate) stem: Block,
-    pub(crate) epoch: u32,
     pub(crate) count: u32,
+    /// How many of them only what is spilled says.
+    pub(crate) spilled: u32,
     /// Entries of the words before it.
+    first: u32,
+}
+
+/// A word's entries under one epoch.
+struct Run {
+    stem: Block,
+    epoch: u32,
+    /// Entries of the runs before it.
     first: u32,
 }
 
@@ -36,6 +44,7 @@ struct Flight {
 /// Entries on their way.
 pub(crate) struct Fetch {
     words: Vec<Word>,
+    runs: Vec<Run>,
     /// Entries in the order in which they are asked for; what is behind `drawn` is not decided yet.
     order: Vec<u32>,
     drawn: usize,
@@ -56,19 +65,30 @@ impl Fetch {
             .saturating_add(FLIGHTS_MAX * FLIGHT_BYTES)
     }
 
-    /// Begins; `slots` have fewer than 2^32 entries together.
-    pub(crate) fn new(slots: impl Iterator<Item = Slot>, with_metadata: bool) -> Self {
-        let mut total = 0;
-        let words = slots.map(|slot| {
+    /// Begins; the keywords have fewer than 2^32 entries together.
+    pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool) -> Self {
+        let (mut words, mut runs, mut total) = (Vec::new(), Vec::new(), 0);
+        for Counted { stem, runs: counts, spilled } in keywords {
             let first = total;
-            total += slot.count;
-            Word { stem: slot.stem, epoch: slot.epoch, count: slot.count, first }
-        });
-        let words = words.collect();
+            for (epoch, count) in counts {
+                runs.push(Run { stem, epoch, first: total });
+                total += count;
+            }
+            words.push(Word { stem, count: total - first, spilled, first });
+        }
         let total = total as usize;
         let metadata = if with_metadata { vec![[0; METADATA_BYTES]; total] } else { Vec::new() };
         let order = (0..total as u32).collect();
-        Self { words, order, drawn: 0, arrived: 0, flights: Vec::new(), heads: vec![0; total], metadata }
+        Self {
+            words,
+            runs,
+            order,
+            drawn: 0,
+            arrived: 0,
+            flights: Vec::new(),
+            heads: vec![0; total],
+            metadata,
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -103,9 +123,9 @@ impl Fetch {
         }
         let entries = self.order[self.drawn..until].to_vec();
         let place = |entry: &u32| {
-            // An empty word begins where the next one does: the last of those is the entry's.
-            let word = self.words[self.words.partition_point(|word| word.first <= *entry) - 1];
-            EntryKeys::place(&word.stem, word.epoch, entry - word.first)
+            // An empty run begins where the next one does: the last of those is the entry's.
+            let run = &self.runs[self.runs.partition_point(|run| run.first <= *entry) - 1];
+            EntryKeys::place(&run.stem, run.epoch, entry - run.first)
         };
         let mut labels: Vec<Block> = entries.iter().map(place).collect();
         keys.labels(&mut labels);

@@ -30,7 +30,10 @@ pub(crate) enum Change {
     Start {
         administrator: String,
         authority: [u8; 32],
+        generation: u32,
     },
+    /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
+    Generation(u32),
     Create {
         name: String,
         settings: Settings,
@@ -54,8 +57,29 @@ pub(crate) enum Change {
     Compacted {
         collection: u32,
         epoch: u32,
+        /// Entries of them, before, that only what is spilled says (little endian).
+        spilled: [u8; 8],
         keywords: Vec<(Block, [u8; 4])>,
     },
+}
+
+impl Change {
+    /// The generation that a record says its state is of.
+    pub(crate) fn generation(&self) -> Option<u32> {
+        match self {
+            Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
+            _ => None,
+        }
+    }
+
+    /// Keywords by which the tables may have grown with it.
+    pub(crate) fn keywords(&self) -> usize {
+        match self {
+            Self::Update(update) => update.pair_count(),
+            Self::Compacted { keywords, .. } => keywords.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// What a record's successor is bound to: its nonce and its tag.

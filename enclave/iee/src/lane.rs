@@ -1,14 +1,16 @@
 //! Changes, one after the other: each is logged, the counter raised, its entries stored, and only then is it visible and answered.
 
 use crate::boot::Boot;
-use crate::checkpoint::Writer;
+use crate::checkpoint::{Next, Writer};
 use crate::collection::Staged;
-use crate::compact::{Round, bytes_for, choose};
+use crate::compact::{ROUND, Round, bytes_for, choose};
 use crate::fault::Fault;
 use crate::fetch::Fetch;
 use crate::journal::Change;
 use crate::server::{Client, Iee, Waiting};
+use crate::spill::{Gathered, mark};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
+use arras_primitives::Block;
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, Outgoing, StateName};
 use arras_schemes::bisen::Salt;
@@ -61,11 +63,17 @@ enum Work {
         staged: Staged,
         cause: Cause,
     },
+    /// A round's keywords are being read, as far as they are spilled.
+    Gathering(Cause),
     /// Entries of a round are being fetched; then what is left is stored.
     Fetching(Box<Round>),
     Rewriting(Box<Round>),
-    /// Pieces are being saved; then, without the writer, the log is forgotten.
-    Checkpoint(Option<Writer>),
+    /// Pieces are being saved, and those of the last checkpoint copied.
+    Checkpoint(Writer),
+    /// All of it is there; it counts from when nobody reads what is spilled in the last one.
+    Settling(Writer),
+    /// The log before it is being forgotten; whether it has begun a generation.
+    Forgetting(bool),
 }
 
 /// Entries that are of no more use, once the searches that may want them have ended.
@@ -93,6 +101,13 @@ pub(crate) struct Lane {
     checkpoint_bytes: usize,
 }
 
+impl Lane {
+    /// Whether a checkpoint is whole, and does not count yet.
+    pub(crate) fn is_settling(&self) -> bool {
+        matches!(self.work, Work::Settling(_))
+    }
+}
+
 impl Iee {
     pub(crate) fn queue(&mut self, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
         let reserved = match &request {
@@ -109,10 +124,10 @@ impl Iee {
     /// Begins what waits, if nothing is under way.
     pub(crate) fn next_job(&mut self) {
         while matches!(self.lane.work, Work::Nothing) {
-            if self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.lane.checkpoint_bytes) {
-                self.journal.since_checkpoint = 0;
-                let writer = Writer::begin(self.journal.place, &mut self.prg);
-                return self.write(writer);
+            let full = CHECKPOINT_MIN.max(self.lane.checkpoint_bytes);
+            let more = self.lane.queue.front().map_or(0, |job| self.keywords_for(&job.request));
+            if self.journal.since_checkpoint >= full || self.fill.is_full(more) {
+                return self.checkpoint();
             }
             let Some(Job { client, request, reserved }) = self.lane.queue.pop_front() else { return };
             let cause = Cause { client: Some(client), reserved };
@@ -124,6 +139,28 @@ impl Iee {
                 Err(refused) => self.end(cause, Reply::Refused(refused)),
             }
         }
+    }
+
+    /// Keywords by which tables may grow for a request.
+    fn keywords_for(&self, request: &Request) -> usize {
+        match request {
+            Request::Update(update) => update.pair_count(),
+            Request::Compact { .. } if self.state.spilled.is_some() => self.fill.round(ROUND) as usize,
+            _ => 0,
+        }
+    }
+
+    /// Begins a checkpoint, which spills counters if tables are full by three quarters.
+    fn checkpoint(&mut self) {
+        self.journal.since_checkpoint = 0;
+        self.fill.set_known(self.state.keywords());
+        let stay = self.fill.stay().filter(|_| self.state.epochs < u32::MAX);
+        if let Some(stay) = stay {
+            mark(&mut self.state, stay);
+        }
+        let generation = if stay.is_some() { self.state.epochs + 1 } else { self.state.generation };
+        let writer = Writer::begin(self.journal.place, &self.state, generation, &mut self.prg);
+        self.write(writer);
     }
 
     /// Lets go of what a change took, and answers.
@@ -144,6 +181,7 @@ impl Iee {
                 }
                 self.make_room(growth)?;
                 self.budget.keep(growth);
+                self.fill.since += update.pair_count();
                 Change::Update(update)
             }
             Request::Create { name, settings } => {
@@ -181,17 +219,45 @@ impl Iee {
     }
 
     fn begin_round(&mut self, collection: u32, from: u64, cause: Cause) -> Result<Option<Reply>, Refused> {
-        let (slots, next) = choose(self.state.collection(collection)?, from);
-        if slots.is_empty() {
+        self.state.collection(collection)?;
+        if self.state.spilled.is_none() {
+            return self.begin_gathered(Gathered::new(collection, from, ROUND), cause);
+        }
+        self.lane.work = Work::Gathering(cause);
+        self.readings.round = Some(Gathered::new(collection, from, self.fill.round(ROUND)));
+        self.read_next();
+        Ok(None)
+    }
+
+    /// What is spilled of a round's keywords is there.
+    pub(crate) fn gathered(&mut self, gathered: Gathered) {
+        let Work::Gathering(cause) = std::mem::take(&mut self.lane.work) else { return };
+        match self.begin_gathered(gathered, cause) {
+            Ok(None) => {}
+            Ok(Some(reply)) => self.end(cause, reply),
+            Err(refused) => self.end(cause, Reply::Refused(refused)),
+        }
+        self.next_job();
+    }
+
+    fn begin_gathered(&mut self, gathered: Gathered, cause: Cause) -> Result<Option<Reply>, Refused> {
+        let number = gathered.collection();
+        let collection = self.state.collection(number)?;
+        let (keywords, next) = choose(collection, gathered);
+        if keywords.is_empty() {
             return Ok(Some(Reply::Compacted { next, read: 0, saved: 0 }));
         }
+        let stems: Vec<Block> = keywords.iter().map(|keyword| keyword.stem).collect();
+        let growth = collection.table.growth_for(&stems);
         // No label may come a second time.
         if self.state.epochs == u32::MAX {
             return Err(Refused::Bound(Setting::Number));
         }
-        let reserved = bytes_for(&slots);
-        self.make_room(reserved)?;
-        let round = Round::new(collection, slots, next, Cause { reserved, ..cause });
+        let reserved = bytes_for(&keywords);
+        self.make_room(reserved + growth)?;
+        self.budget.keep(growth);
+        self.fill.since += keywords.len();
+        let round = Round::new(number, keywords, next, Cause { reserved, ..cause });
         self.log_part(Change::Epoch, Part::Round(Box::new(round)));
         Ok(None)
     }
@@ -232,15 +298,18 @@ impl Iee {
             return Ok(());
         }
         match std::mem::take(&mut self.lane.work) {
-            Work::Nothing | Work::Fetching(_) => return Err(Fault::Unasked),
+            Work::Nothing | Work::Fetching(_) | Work::Gathering(_) | Work::Settling(_) => {
+                return Err(Fault::Unasked);
+            }
             work @ Work::Logging { .. } => {
                 self.lane.work = work;
                 self.raise();
             }
             Work::Storing { update, staged, cause } => self.publish(&update, &staged, cause)?,
             Work::Rewriting(round) => self.log_counts(round),
-            Work::Checkpoint(Some(writer)) => self.write(writer),
-            Work::Checkpoint(None) => self.next_job(),
+            Work::Checkpoint(writer) => self.write(writer),
+            Work::Forgetting(true) => self.log(Change::Generation(self.state.generation)),
+            Work::Forgetting(false) => self.next_job(),
         }
         Ok(())
     }
@@ -296,7 +365,9 @@ impl Iee {
                     None => self.ready(),
                 };
             }
-            Change::Update(_) | Change::Epoch | Change::Compacted { .. } => Reply::Done,
+            Change::Update(_) | Change::Epoch | Change::Generation(_) | Change::Compacted { .. } => {
+                Reply::Done
+            }
         };
         self.end(cause, reply);
         self.next_job();
@@ -375,7 +446,10 @@ impl Iee {
         let rest = round.counts.split_off(round.counts.len().min(COUNTED_MAX));
         let keywords = std::mem::replace(&mut round.counts, rest);
         if !keywords.is_empty() {
-            return self.log_part(Change::Compacted { collection, epoch, keywords }, Part::Round(round));
+            let (keywords, spilled): (Vec<_>, Vec<u32>) = keywords.into_iter().unzip();
+            let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
+            let change = Change::Compacted { collection, epoch, spilled, keywords };
+            return self.log_part(change, Part::Round(round));
         }
         let Round { next, read, saved, cause, fetch, .. } = *round;
         let (fetch, barrier, reserved) = (fetch.again(), self.next_search, cause.reserved);
@@ -408,19 +482,51 @@ impl Iee {
         self.remove_next();
     }
 
-    /// Saves the next piece of a checkpoint; forgets the log before it when the head is saved.
+    /// Saves the next piece of a checkpoint, or has one of the last checkpoint loaded.
     fn write(&mut self, mut writer: Writer) {
-        let generation = self.journal.place.number;
-        match writer.next(&self.pieces, &self.state, &mut self.prg) {
-            Some((name, state)) => {
-                self.lane.work = Work::Checkpoint(Some(writer));
-                self.store(|ask| Outgoing::Save { ask, name, state: Blob(state) });
-            }
-            None => {
-                self.lane.checkpoint_bytes = writer.bytes;
-                self.lane.work = Work::Checkpoint(None);
-                self.store(|ask| Outgoing::Forget { ask, until: generation });
+        let next = writer.next(&self.pieces, &self.state, &mut self.prg);
+        self.lane.work = Work::Checkpoint(writer);
+        match next {
+            Next::Save(name, state) => self.store(|ask| Outgoing::Save { ask, name, state: Blob(state) }),
+            Next::Load(name) => self.ask(Waiting::Copied, |ask| Outgoing::Load { ask, name }),
+            Next::Nothing => {
+                if let Work::Checkpoint(writer) = std::mem::take(&mut self.lane.work) {
+                    self.lane.work = Work::Settling(writer);
+                }
+                self.settle();
             }
         }
+    }
+
+    /// A piece of what is spilled in the last checkpoint.
+    pub(crate) fn copied(&mut self, sealed: Option<&[u8]>) -> Result<(), Fault> {
+        let Work::Checkpoint(mut writer) = std::mem::take(&mut self.lane.work) else {
+            return Err(Fault::Unasked);
+        };
+        writer.copy(&self.pieces, &self.state, sealed)?;
+        self.write(writer);
+        Ok(())
+    }
+
+    /// From now on a checkpoint that is whole counts, if there is one and nobody reads what is spilled in the last; then the log before it,
+    /// and the last one, can go.
+    pub(crate) fn settle(&mut self) {
+        if !self.lane.is_settling() || self.readings.is_under_way() {
+            return;
+        }
+        let Work::Settling(writer) = std::mem::take(&mut self.lane.work) else { return };
+        let is_new = writer.generation != self.state.generation;
+        self.state.spilled = writer.head.spilled();
+        if is_new {
+            let before = self.state.bytes();
+            self.state.begin_generation(writer.generation);
+            self.budget.drop_data(before.saturating_sub(self.state.bytes()));
+            self.fill.set_known(self.state.keywords());
+        }
+        self.lane.checkpoint_bytes = writer.bytes;
+        self.lane.work = Work::Forgetting(is_new);
+        let until = writer.head.place.number;
+        self.store(|ask| Outgoing::Forget { ask, until });
+        self.read_next();
     }
 }

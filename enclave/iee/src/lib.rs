@@ -14,7 +14,8 @@
 //! *Durability.* A change is a record in a log that is sealed and chained; the monotonic counter is raised to its number before
 //! anything that depends on it leaves. So a state that was set back, or two that were mixed, is noticed at the next start.
 //!
-//! *Memory* is counted: tables, documents, searches and what waits. What does not fit is refused.
+//! *Memory* is counted: tables, documents, searches and what waits. Counters that do not fit are spilled (the module `spill`); what else
+//! does not fit is refused.
 #![forbid(unsafe_code)]
 
 mod bitmap;
@@ -39,6 +40,7 @@ mod results;
 mod sealer;
 mod search;
 mod server;
+mod spill;
 mod state;
 mod table;
 

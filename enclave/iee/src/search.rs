@@ -8,7 +8,7 @@ use crate::fetch::Fetch;
 use crate::rank::Scores;
 use crate::results::{Cursor, most, stricter};
 use crate::server::Client;
-use crate::table::Slot;
+use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, TOP_MAX};
 
@@ -40,7 +40,7 @@ pub(crate) struct Planned {
     search: Search,
     groups: Groups,
     plan: Plan,
-    slots: Vec<Slot>,
+    keywords: Vec<Counted>,
     with_metadata: bool,
     /// Bytes that it takes.
     pub(crate) bytes: usize,
@@ -51,7 +51,13 @@ impl Planned {
         self.search.collection
     }
 
-    pub(crate) fn new(collection: &Collection, search: Search, groups: Groups) -> Result<Self, Refused> {
+    /// What was found of its keywords among what is spilled counts with the table, as it is now.
+    pub(crate) fn new(
+        collection: &Collection,
+        search: Search,
+        groups: Groups,
+        found: &Found,
+    ) -> Result<Self, Refused> {
         let plan = search.check().map_err(Refused::Formula)?;
         let field_beyond = search.filters.iter().find_map(|filter| match filter {
             Filter::Equals { field, .. } | Filter::Range { field, .. } => {
@@ -62,10 +68,9 @@ impl Planned {
         if let Some(field) = field_beyond {
             return Err(Refused::Field(field));
         }
-        let empty = Slot { stem: [0; 16], count: 0, pending: 0, epoch: 0 };
-        let slot = |keyword| collection.table.get(&collection.stem(keyword)).unwrap_or(empty);
-        let slots: Vec<Slot> = search.keywords.iter().map(slot).collect();
-        let entries = slots.iter().map(|slot| u64::from(slot.count)).sum();
+        let counted = |keyword| collection.table.counted(collection.stem(keyword), found);
+        let keywords: Vec<Counted> = search.keywords.iter().map(counted).collect();
+        let entries = keywords.iter().map(Counted::entries).sum();
         let counted = search.filters.iter().any(|filter| match filter {
             Filter::Frequency { .. } => true,
             Filter::Equals { .. } | Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => false,
@@ -78,7 +83,7 @@ impl Planned {
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
-        Ok(Self { search, groups, plan, slots, with_metadata, bytes })
+        Ok(Self { search, groups, plan, keywords, with_metadata, bytes })
     }
 }
 
@@ -91,11 +96,11 @@ pub(crate) enum Progress {
 impl Task {
     /// Begins; [`Planned::bytes`] are reserved.
     pub(crate) fn begin(planned: Planned, client: Client, collection: &Collection) -> Self {
-        let Planned { search, groups, plan, slots, with_metadata, bytes } = planned;
+        let Planned { search, groups, plan, keywords, with_metadata, bytes } = planned;
         let stage = Stage::Formula(Evaluation::new(search.keywords.len()));
         Self {
             client,
-            fetch: Fetch::new(slots.into_iter(), with_metadata),
+            fetch: Fetch::new(keywords.into_iter(), with_metadata),
             groups,
             plan,
             snapshot: collection.documents.published().clone(),

@@ -11,6 +11,7 @@ use crate::lane::Lane;
 use crate::policy::may_search;
 use crate::results::Results;
 use crate::search::{Planned, Progress, Task};
+use crate::spill::{Fill, Readings};
 use crate::state::State;
 use crate::{checkpoint, results};
 use arras_keys::Key;
@@ -74,6 +75,10 @@ pub(crate) enum Waiting {
     Raised,
     /// What is no longer needed was removed.
     Removed,
+    /// A piece of what is spilled, for searches.
+    Read(u32),
+    /// The same, for the checkpoint that is being written.
+    Copied,
     /// A piece of state, or the counter, for the start.
     Boot,
     /// Evidence for the certificate.
@@ -93,6 +98,10 @@ pub struct Iee {
     pub(crate) pieces: checkpoint::Pieces,
     pub(crate) lane: Lane,
     pub(crate) results: Results,
+    pub(crate) readings: Readings,
+    /// How full the tables are; and most keywords in them, if that is fewer than the launch's memory holds.
+    pub(crate) fill: Fill,
+    counters_max: usize,
     /// Under numbers that rise.
     pub(crate) searches: BTreeMap<u64, Task>,
     pub(crate) next_search: u64,
@@ -131,6 +140,9 @@ impl Iee {
             state: State::default(),
             lane: Lane::default(),
             results: Results::default(),
+            readings: Readings::default(),
+            fill: Fill::new(0, 0),
+            counters_max: usize::MAX,
             searches: BTreeMap::new(),
             next_search: 0,
             ready: VecDeque::new(),
@@ -144,6 +156,13 @@ impl Iee {
             ended: false,
             out: Vec::new(),
         }
+    }
+
+    /// Holds no more keywords' counters in memory than this, though the launch's memory may have room for more: tests see to it so
+    /// that counters are spilled.
+    #[must_use]
+    pub fn with_counters(self, counters_max: usize) -> Self {
+        Self { counters_max, ..self }
     }
 
     /// Takes a message of the host; what is to be sent to it, in this order.
@@ -171,6 +190,7 @@ impl Iee {
                     return Err(Fault::Memory);
                 }
                 self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
+                self.fill = Fill::new(self.budget.for_data(), self.counters_max);
                 self.launch(administrator, authority.as_slice())
             }
             Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
@@ -203,6 +223,8 @@ impl Iee {
             },
             Incoming::Loaded { ask, state } => match self.asks.remove(&ask) {
                 Some(Waiting::Boot) => self.loaded(state.as_ref().map(Blob::as_slice)),
+                Some(Waiting::Read(piece)) => self.piece_read(piece, state.as_ref().map(Blob::as_slice)),
+                Some(Waiting::Copied) => self.copied(state.as_ref().map(Blob::as_slice)),
                 _ => Err(Fault::Unasked),
             },
             Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
@@ -350,7 +372,7 @@ impl Iee {
     /// Lets go of all that a connection had; changes that are under way go on without an answer.
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
-        let freed = self.results.close_all_of(connection);
+        let freed = self.results.close_all_of(connection) + self.readings.forget(connection);
         self.budget.release(freed);
         let gone = self.searches.extract_if(.., |_, task| task.client.connection == connection);
         let freed: usize = gone.map(|(_, task)| task.reserved).sum();
@@ -425,8 +447,7 @@ impl Iee {
             }
             Request::Search(search) => {
                 let groups = self.rights(client, search.collection)?.groups;
-                let planned = Planned::new(self.state.collection(search.collection)?, search, groups)?;
-                self.begin_search(client, planned)
+                self.look_up(client, search, groups)
             }
             Request::More { cursor } => {
                 let found = self.results.get(cursor, client.connection).ok_or(Refused::Cursor)?;
@@ -474,7 +495,12 @@ impl Iee {
         Err(Refused::Memory { needed: bytes as u64, budget: most as u64 })
     }
 
-    fn begin_search(&mut self, client: Client, planned: Planned) -> Result<Option<Reply>, Refused> {
+    /// Begins a search whose counters are known.
+    pub(crate) fn begin_planned(
+        &mut self,
+        client: Client,
+        planned: Planned,
+    ) -> Result<Option<Reply>, Refused> {
         self.make_room(planned.bytes)?;
         let collection = self.state.collection(planned.collection())?;
         let number = self.next_search;

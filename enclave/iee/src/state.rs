@@ -3,6 +3,7 @@
 use crate::collection::Collection;
 use crate::journal::Change;
 use crate::policy::Policy;
+use crate::spill::Spilled;
 use arras_keys::Key;
 use arras_schemes::bisen::message::Refused;
 
@@ -19,6 +20,10 @@ pub(crate) struct State {
     pub(crate) policy: Policy,
     /// Epoch numbers that were used up.
     pub(crate) epochs: u32,
+    /// The epoch of the last spill: that of keywords that come into a table.
+    pub(crate) generation: u32,
+    /// Counters that are not in tables, if any.
+    pub(crate) spilled: Option<Spilled>,
 }
 
 impl State {
@@ -38,24 +43,40 @@ impl State {
         self.collections.iter().map(|collection| collection.bytes() + COLLECTION_BYTES).sum()
     }
 
+    /// Keywords in tables.
+    pub(crate) fn keywords(&self) -> usize {
+        self.collections.iter().map(|collection| collection.table.keywords()).sum()
+    }
+
+    /// What was leaving is spilled; what comes into tables from now on is of this generation.
+    pub(crate) fn begin_generation(&mut self, generation: u32) {
+        (self.generation, self.epochs) = (generation, generation);
+        for collection in &mut self.collections {
+            collection.table.generation = generation;
+            collection.table.shed();
+        }
+    }
+
     /// Carries out a change that is no update: those are staged and published.
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
-            Change::Start { administrator, authority } => self.policy.begin(administrator, *authority),
-            Change::Update(_) => {}
+            Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
+            Change::Update(_) | Change::Generation(_) => {}
             Change::Create { name, settings, salt } => {
                 let number = self.collections.len() as u32;
-                let collection = Collection::new(root, number, name.clone(), settings.clone(), *salt);
-                self.collections.push(collection);
+                let described = (name.clone(), settings.clone(), *salt);
+                self.collections.push(Collection::new(root, number, described, self.generation));
             }
             Change::Grant { identity, collection, rights } => self.policy.grant(identity, collection, rights),
             Change::Revoke { identity } => self.policy.revoke(identity),
             Change::RevokeCertificate { serial } => self.policy.revoke_certificate(serial.as_slice()),
             Change::Epoch => self.epochs += 1,
-            Change::Compacted { collection, epoch, keywords } => {
+            Change::Compacted { collection, epoch, spilled, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
+                    let table = &mut collection.table;
+                    table.spilled = table.spilled.saturating_sub(u64::from_le_bytes(*spilled));
                     for (stem, count) in keywords {
-                        collection.table.set(stem, u32::from_le_bytes(*count), *epoch);
+                        table.set(stem, u32::from_le_bytes(*count), *epoch, true);
                     }
                 }
             }

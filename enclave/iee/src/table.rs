@@ -4,6 +4,7 @@
 //! in it by their stems, which look random to those who choose keywords.
 
 use arras_primitives::Block;
+use std::collections::HashMap;
 
 /// Segments; a power of two.
 pub(crate) const SEGMENTS: usize = 1024;
@@ -17,16 +18,52 @@ pub(crate) struct Slot {
     pub(crate) stem: Block,
     /// Entries that searches see.
     pub(crate) count: u32,
-    /// Entries that are being stored behind them.
-    pub(crate) pending: u32,
-    /// Under which number its entries were last written anew.
+    /// Under which number its entries were last written anew, or it came into the table.
     pub(crate) epoch: u32,
+    /// Entries that are being stored behind them: no more than an update has pairs.
+    pending: u16,
+    /// Whether what was spilled of it is void, as all its entries were written anew since.
+    is_whole: bool,
+    /// Whether the checkpoint that is being written spills it.
+    pub(crate) is_leaving: bool,
+}
+
+/// Entries of a keyword, oldest first: epochs, and how many each has.
+pub(crate) type Runs = Vec<(u32, u32)>;
+
+/// What was found of keywords, by stems, among what is spilled; in no order.
+pub(crate) type Found = HashMap<Block, Runs>;
+
+/// A keyword with all entries that it has.
+pub(crate) struct Counted {
+    pub(crate) stem: Block,
+    pub(crate) runs: Runs,
+    /// How many of them only what is spilled says.
+    pub(crate) spilled: u32,
+}
+
+impl Counted {
+    /// From what is spilled of a keyword, and its slot if it has one.
+    pub(crate) fn new(stem: Block, mut runs: Runs, slot: Option<&Slot>) -> Self {
+        if slot.is_some_and(|slot| slot.is_whole) {
+            runs.clear();
+        }
+        runs.sort_unstable();
+        let spilled = runs.iter().map(|(_, count)| *count).fold(0, u32::saturating_add);
+        runs.extend(slot.map(|slot| (slot.epoch, slot.count)));
+        Self { stem, runs, spilled }
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.runs.iter().map(|(_, count)| u64::from(*count)).sum()
+    }
 }
 
 /// No stem: an image of AES is it with a chance of 2^-128.
 const NO_STEM: Block = [0; 16];
 
-const EMPTY: Slot = Slot { stem: NO_STEM, count: 0, pending: 0, epoch: 0 };
+const EMPTY: Slot =
+    Slot { stem: NO_STEM, count: 0, epoch: 0, pending: 0, is_whole: false, is_leaving: false };
 
 /// Where a keyword is, until its segment grows.
 #[derive(Clone, Copy)]
@@ -76,15 +113,31 @@ impl Segment {
             return;
         }
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
-        for slot in old.into_iter().filter(|slot| slot.stem != NO_STEM) {
+        self.fill(old.into_iter().filter(|slot| slot.stem != NO_STEM));
+    }
+
+    fn fill(&mut self, slots: impl Iterator<Item = Slot>) {
+        for slot in slots {
             if let Some((place, false)) = self.find(&slot.stem) {
                 self.slots[place] = slot;
             }
         }
     }
+
+    /// Forgets what is leaving, and takes no more memory than the rest needs.
+    fn shed(&mut self) {
+        let old = std::mem::take(&mut self.slots);
+        let stay: Vec<Slot> =
+            old.into_iter().filter(|slot| slot.stem != NO_STEM && !slot.is_leaving).collect();
+        self.used = 0;
+        self.reserve(stay.len());
+        self.used = stay.len();
+        self.fill(stay.into_iter());
+    }
 }
 
-fn segment_of(stem: &Block) -> usize {
+/// The segment of a keyword.
+pub(crate) fn segment_of(stem: &Block) -> usize {
     let [a, b, ..] = *stem;
     usize::from(u16::from_le_bytes([a, b])) % SEGMENTS
 }
@@ -92,17 +145,28 @@ fn segment_of(stem: &Block) -> usize {
 /// W.
 pub(crate) struct Table {
     segments: Vec<Segment>,
+    /// Entries of what is in it.
     entries: u64,
+    /// Entries that only what is spilled says.
+    pub(crate) spilled: u64,
+    /// The epoch of keywords that come: no keyword that was spilled, or forgotten, had entries under it.
+    pub(crate) generation: u32,
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
-        Self { segments: (0..SEGMENTS).map(|_| Segment::default()).collect(), entries: 0 }
+    pub(crate) fn new(generation: u32) -> Self {
+        let segments = (0..SEGMENTS).map(|_| Segment::default()).collect();
+        Self { segments, entries: 0, spilled: 0, generation }
     }
 
     /// Entries of all keywords that searches see.
     pub(crate) fn entries(&self) -> u64 {
-        self.entries
+        self.entries + self.spilled
+    }
+
+    /// Keywords that are in it.
+    pub(crate) fn keywords(&self) -> usize {
+        self.segments.iter().map(|segment| segment.used).sum()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -141,7 +205,7 @@ impl Table {
         let segment = &mut self.segments[number];
         let (place, there) = segment.find(stem)?;
         if !there {
-            segment.slots[place] = Slot { stem: *stem, ..EMPTY };
+            segment.slots[place] = Slot { stem: *stem, epoch: self.generation, ..EMPTY };
             segment.used += 1;
         }
         Some(SlotId { segment: number as u32, place: place as u32 })
@@ -151,24 +215,59 @@ impl Table {
         &mut self.segments[id.segment as usize].slots[id.place as usize]
     }
 
+    /// The counter of the next entry of a keyword that room was made for; whether it is the update's first one.
+    pub(crate) fn next(&mut self, id: SlotId) -> (u32, u32, bool) {
+        let slot = self.slot(id);
+        slot.pending += 1;
+        (slot.epoch, slot.count + u32::from(slot.pending) - 1, slot.pending == 1)
+    }
+
     /// What was pending is seen from now on.
     pub(crate) fn publish(&mut self, touched: &[SlotId]) {
         for id in touched {
             let slot = self.slot(*id);
-            let more = std::mem::take(&mut slot.pending);
+            let more = u32::from(std::mem::take(&mut slot.pending));
             slot.count += more;
             self.entries += u64::from(more);
         }
     }
 
-    /// Sets what a keyword has.
-    pub(crate) fn set(&mut self, stem: &Block, count: u32, epoch: u32) {
+    /// Sets what a keyword has, and whether that is all it has, whatever is spilled of it.
+    pub(crate) fn set(&mut self, stem: &Block, count: u32, epoch: u32, is_whole: bool) {
         self.reserve(std::slice::from_ref(stem));
         let Some(id) = self.enter(stem) else { return };
         let slot = self.slot(id);
         let before = std::mem::replace(&mut slot.count, count);
-        slot.epoch = epoch;
+        (slot.epoch, slot.is_whole) = (epoch, is_whole);
         self.entries = self.entries - u64::from(before) + u64::from(count);
+    }
+
+    /// Whether what is spilled of a keyword is void.
+    pub(crate) fn is_whole(&self, stem: &Block) -> bool {
+        self.get(stem).is_some_and(|slot| slot.is_whole)
+    }
+
+    /// All entries of a keyword.
+    pub(crate) fn counted(&self, stem: Block, found: &Found) -> Counted {
+        Counted::new(stem, found.get(&stem).cloned().unwrap_or_default(), self.get(&stem).as_ref())
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        let slots = self.segments.iter_mut().flat_map(|segment| &mut segment.slots);
+        slots.filter(|slot| slot.stem != NO_STEM)
+    }
+
+    /// Entries of keywords that are leaving.
+    pub(crate) fn leaving(&self) -> u64 {
+        let slots = (0..SEGMENTS).flat_map(|number| self.segment(number));
+        slots.filter(|slot| slot.is_leaving).map(|slot| u64::from(slot.count)).sum()
+    }
+
+    /// Forgets what is leaving: it is spilled.
+    pub(crate) fn shed(&mut self) {
+        let leaving = self.leaving();
+        (self.entries, self.spilled) = (self.entries - leaving, self.spilled + leaving);
+        self.segments.iter_mut().for_each(Segment::shed);
     }
 
     /// The keywords of a segment.
@@ -190,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_entered_is_found_and_growth_is_foretold() {
-        let mut table = Table::new();
+        let mut table = Table::new(3);
         let stems: Vec<Block> = (0..50_000).map(stem).collect();
         for part in stems.chunks(700) {
             let (before, growth) = (table.bytes(), table.growth_for(part));
@@ -205,7 +304,35 @@ mod tests {
         assert!(stems.iter().all(|stem| table.get(stem).is_some_and(|slot| slot.count == 2)));
         assert!(table.get(&stem(50_000)).is_none());
         assert_eq!((0..SEGMENTS).flat_map(|number| table.segment(number)).count(), 50_000);
-        table.set(&stems[7], 1, 9);
+        table.set(&stems[7], 1, 9, false);
         assert_eq!((table.entries(), table.get(&stems[7]).unwrap().epoch), (99_999, 9));
+        assert_eq!(table.get(&stems[8]).unwrap().epoch, 3);
+    }
+
+    #[test]
+    fn what_leaves_is_gone_and_its_entries_are_still_counted() {
+        let mut table = Table::new(0);
+        let stems: Vec<Block> = (0..5000).map(stem).collect();
+        stems.iter().for_each(|stem| table.set(stem, 3, 0, false));
+        let before = table.bytes();
+        table.slots_mut().for_each(|slot| slot.is_leaving = slot.stem[5] >= 16);
+        table.shed();
+        let there = stems.iter().filter(|stem| table.get(stem).is_some()).count();
+        assert_eq!((there, table.keywords()), (stems.iter().filter(|stem| stem[5] < 16).count(), there));
+        assert_eq!((table.entries(), table.spilled), (15_000, 15_000 - 3 * there as u64));
+        assert!(table.bytes() * 4 < before);
+    }
+
+    #[test]
+    fn a_keyword_s_entries_are_counted_oldest_first_and_without_what_is_void() {
+        let mut table = Table::new(0);
+        let found = Found::from([(stem(1), vec![(7, 2), (3, 4)])]);
+        table.set(&stem(1), 5, 9, false);
+        let counted = table.counted(stem(1), &found);
+        assert_eq!((counted.runs, counted.spilled), (vec![(3, 4), (7, 2), (9, 5)], 6));
+        table.set(&stem(1), 5, 9, true);
+        let counted = table.counted(stem(1), &found);
+        assert_eq!((counted.runs, counted.spilled), (vec![(9, 5)], 0));
+        assert_eq!(table.counted(stem(2), &found).entries(), 0);
     }
 }

@@ -15,7 +15,7 @@
 //! operations. Of a search: how many entries its keywords have in all, which (labels in a random order over all
 //! keywords), so which searches and compactions touch the same ones; the length of the message, which grows with the number of
 //! keywords and steps in coarse classes; the number and lengths of the pages that the client takes, which the padding
-//! policy decides. Of a compaction: how many entries a round reads, how many it writes back and removes. Of a checkpoint: the size of the enclave's
+//! policy decides; and, where counters of keywords are more than memory holds, that all pieces of them are loaded, in order. Of a compaction: how many entries a round reads, how many it writes back and removes. Of a checkpoint: the size of the enclave's
 //! state. [`crate::leakage::BISEN`] says it in the words of the other protocols.
 //!
 //! *Durability.* [`Outgoing::Put`], [`Outgoing::Save`] and [`Outgoing::RaiseCounter`] are answered when what they say

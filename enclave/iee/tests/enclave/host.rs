@@ -61,6 +61,12 @@ impl Host {
         Self::with_memory(disk, 64 << 20)
     }
 
+    /// One whose enclave has no more than so many keywords in its tables.
+    pub(crate) fn with_counters(disk: Disk, counters_max: usize) -> Self {
+        let host = Self::new(disk);
+        Self { iee: host.iee.with_counters(counters_max), ..host }
+    }
+
     pub(crate) fn with_memory(disk: Disk, memory_bytes: u64) -> Self {
         let mut host = Self {
             iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Plain),
@@ -98,10 +104,13 @@ impl Host {
 
     /// One that has started.
     pub(crate) fn started(disk: Disk) -> Self {
-        let mut host = Self::new(disk);
-        host.run().unwrap();
-        assert!(host.is_ready);
-        host
+        Self::new(disk).start()
+    }
+
+    pub(crate) fn start(mut self) -> Self {
+        self.run().unwrap();
+        assert!(self.is_ready);
+        self
     }
 
     /// Connects a client, without carrying a message yet.

@@ -90,12 +90,13 @@ fn lie(way: Way, honest: &Incoming) -> Option<Vec<Incoming>> {
     Some(vec![message])
 }
 
-/// The session, without some of its requests: two enclaves one after the other, of which the second finds the first one's state.
-fn session(tell: &Rc<RefCell<Lie>>, without: u32) -> Vec<Outcome> {
+/// The session, without some of its requests: two enclaves one after the other, of which the second finds the first one's state. Their
+/// tables hold no more than so many keywords.
+fn session(tell: &Rc<RefCell<Lie>>, without: u32, counters_max: usize) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let mut disk = Disk::default();
     for life in 0..2 {
-        let mut host = Host::new(std::mem::take(&mut disk));
+        let mut host = Host::with_counters(std::mem::take(&mut disk), counters_max);
         let tell = Rc::clone(tell);
         host.lie = Some(Box::new(move |incoming| (tell.borrow_mut())(incoming)));
         for request in requests(life) {
@@ -161,13 +162,13 @@ fn liar(way: Way, at: usize) -> (Lie, Rc<RefCell<Option<Incoming>>>) {
 }
 
 /// The pages that each step of the session may come to, whichever of its changes were carried out.
-fn possible(steps: usize) -> Vec<Vec<Outcome>> {
+fn possible(steps: usize, counters_max: usize) -> Vec<Vec<Outcome>> {
     let mut possible = vec![Vec::new(); steps];
     let changes = [0, 1, 3, 4, 7];
     for subset in 0..1 << changes.len() {
         let without = changes.iter().zip(0..).map(|(step, bit)| (subset >> bit & 1) << step).sum();
         let honest: Lie = Box::new(|incoming| vec![incoming]);
-        let outcomes = session(&Rc::new(RefCell::new(honest)), without);
+        let outcomes = session(&Rc::new(RefCell::new(honest)), without, counters_max);
         possible.iter_mut().zip(outcomes).for_each(|(possible, outcome)| possible.push(outcome));
     }
     possible
@@ -185,13 +186,22 @@ fn name_of(outcome: &Outcome) -> Option<String> {
 
 #[test]
 fn every_lie_is_caught_and_no_result_is_wrong() {
+    every_lie_is_caught(usize::MAX);
+}
+
+#[test]
+fn every_lie_is_caught_where_counters_are_spilled() {
+    every_lie_is_caught(1);
+}
+
+fn every_lie_is_caught(counters_max: usize) {
     let count = Rc::new(RefCell::new(0));
     let counted = Rc::clone(&count);
     let honest: Lie = Box::new(move |incoming| {
         *counted.borrow_mut() += 1;
         vec![incoming]
     });
-    let truth = session(&Rc::new(RefCell::new(honest)), 0);
+    let truth = session(&Rc::new(RefCell::new(honest)), 0, counters_max);
     let refused = |outcome: &Outcome| matches!(outcome, Outcome::Reply(Reply::Refused(_)));
     assert!(
         truth.iter().all(|outcome| matches!(outcome, Outcome::Reply(_)) && !refused(outcome)),
@@ -199,11 +209,11 @@ fn every_lie_is_caught_and_no_result_is_wrong() {
     );
     let messages = *count.borrow();
     assert!(messages > 40, "{messages}");
-    let possible = possible(truth.len());
+    let possible = possible(truth.len(), counters_max);
     let (mut told, mut caught) = (0, std::collections::BTreeSet::new());
     for (way, at) in WAYS.iter().flat_map(|way| (0..messages).map(|at| (*way, at))) {
         let (liar, lied) = liar(way, at);
-        let outcomes = session(&Rc::new(RefCell::new(liar)), 0);
+        let outcomes = session(&Rc::new(RefCell::new(liar)), 0, counters_max);
         let Some(message) = lied.borrow().clone() else { continue };
         told += 1;
         let named = outcomes.iter().find_map(name_of);

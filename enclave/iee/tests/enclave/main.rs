@@ -9,5 +9,6 @@ mod host;
 mod liar;
 mod model;
 mod random_twins;
+mod spill;
 mod together;
 mod twins;

@@ -62,7 +62,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..8_u8).prop_map(|document| Event::Retire { document }),
         1 => Just(Event::Compact),
         1 => Just(Event::Restart),
-        1 => (0..8_usize, 0..8_u8, words()).prop_map(|(after, document, words)| Event::Crash { after, document, words }),
+        1 => (0..32_usize, 0..8_u8, words()).prop_map(|(after, document, words)| Event::Crash { after, document, words }),
     ]
 }
 
@@ -150,18 +150,21 @@ struct World {
     collection: u32,
     texts: BTreeMap<u8, Text>,
     crashes: i64,
+    /// Most keywords in tables: what is beyond is spilled.
+    counters_max: usize,
 }
 
 impl World {
-    fn new() -> Self {
-        let mut host = Host::started(Disk::default());
+    fn new(counters_max: usize) -> Self {
+        let mut host = Host::with_counters(Disk::default(), counters_max).start();
         let client = host.connect(1, ADMINISTRATOR);
         let collection = host.create(client, "mail", 1).collection;
-        Self { host, client, collection, texts: BTreeMap::new(), crashes: 0 }
+        Self { host, client, collection, texts: BTreeMap::new(), crashes: 0, counters_max }
     }
 
     fn restart(&mut self) {
-        self.host = Host::started(std::mem::take(&mut self.host.disk));
+        let disk = std::mem::take(&mut self.host.disk);
+        self.host = Host::with_counters(disk, self.counters_max).start();
         self.client = self.host.connect(1, ADMINISTRATOR);
         let reply = self.host.call(self.client, Request::Open { name: "mail".into() });
         assert!(matches!(reply, Reply::Opened(_)), "{reply:?}");
@@ -266,8 +269,9 @@ proptest! {
     fn searches_find_what_a_model_finds(
         events in prop::collection::vec(event(), 1..24),
         formulas in prop::collection::vec((formula(), prop::option::of((-3..3_i64, -3..3_i64))), 1..8),
+        counters_max in prop_oneof![Just(usize::MAX), 1..9_usize],
     ) {
-        let mut world = World::new();
+        let mut world = World::new(counters_max);
         for (at, event) in events.iter().enumerate() {
             world.take(event);
             let (formula, range) = &formulas[at % formulas.len()];
@@ -285,7 +289,13 @@ proptest! {
 
 #[test]
 fn compaction_leaves_what_is_live_and_frees_the_rest() {
-    let mut world = World::new();
+    for counters_max in [usize::MAX, 20, 3, 1] {
+        compacted(counters_max);
+    }
+}
+
+fn compacted(counters_max: usize) {
+    let mut world = World::new(counters_max);
     for document in 0..8 {
         for version in 0..5 {
             world.take(&Event::Put { document, words: vec![0, version, document % WORDS], field: 0 });
@@ -302,7 +312,7 @@ fn compaction_leaves_what_is_live_and_frees_the_rest() {
 
 #[test]
 fn scores_are_those_of_the_formulas() {
-    let mut world = World::new();
+    let mut world = World::new(usize::MAX);
     let texts = [vec![0, 0, 0, 1], vec![0, 2, 2, 2, 2, 2], vec![1], vec![0, 1, 0]];
     for (document, words) in texts.iter().enumerate() {
         world.take(&Event::Put { document: document as u8, words: words.clone(), field: 0 });

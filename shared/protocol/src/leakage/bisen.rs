@@ -10,6 +10,8 @@
 //! updates and compactions touched the same ones. So two searches with a keyword in common are seen to have one, and how
 //! many entries it has. Which documents match stays inside; the padding policy decides what the answer's length shows.
 //!
+//! Where counters are spilled, that a search reads all of them; not which it wants.
+//!
 //! *Update.* How many pairs and documents a call has. Forward private: labels are fresh, whatever was searched before. Backward
 //! private with the pattern of updates: a search shows when the entries of its keywords were written, not which of them add,
 //! delete, or belong to documents that are gone.

@@ -1,0 +1,320 @@
+//! Counters that memory does not hold: sealed records in the last pieces of the newest checkpoint.
+//!
+//! A checkpoint takes over what the one before it had spilled, without what is void, and may spill more. So each of these pieces has one
+//! content, which its checkpoint's name is bound into, and the head says which there are.
+//!
+//! A record is a keyword's entries under one epoch. A keyword that was spilled and comes again begins anew under another epoch, so an
+//! update needs nothing of what is spilled. A search reads all of it, in order, whatever it looks for; searches that come
+//! meanwhile share the next reading.
+
+use crate::checkpoint::CheckpointId;
+use crate::fault::Fault;
+use crate::search::Planned;
+use crate::server::{Client, Iee, Waiting};
+use crate::state::State;
+use crate::table::{Found, SEGMENTS, segment_of};
+use arras_primitives::Block;
+use arras_protocol::iee::{ConnectionId, Outgoing, StateName};
+use arras_schemes::bisen::message::{Groups, Refused, Reply};
+use arras_schemes::bisen::query::Search;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a record: stem, count, epoch, collection.
+pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
+
+/// Bytes of a slot, and of those beside it that are free at the most, rounded up.
+const SLOT_BYTES: usize = 64;
+
+/// Pieces that are read at once: one is looked through while the host fetches the other.
+const FLIGHTS_MAX: u32 = 2;
+
+/// Part of the tables that stays when the rest is spilled, and how finely their number of keywords is looked at: one in so many.
+const STAY_PART: usize = 4;
+const GRAIN_PART: usize = 8;
+
+/// Where they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Spilled {
+    /// Of the checkpoint.
+    pub(crate) number: u64,
+    pub(crate) id: CheckpointId,
+    pub(crate) first: u32,
+    pub(crate) until: u32,
+}
+
+impl Spilled {
+    pub(crate) fn name(&self, piece: u32) -> StateName {
+        StateName::Checkpoint { generation: self.number, piece }
+    }
+}
+
+/// A keyword's entries under one epoch.
+pub(crate) struct Record {
+    pub(crate) stem: Block,
+    pub(crate) count: u32,
+    pub(crate) epoch: u32,
+    pub(crate) collection: u8,
+}
+
+impl Record {
+    pub(crate) fn bytes(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [self.collection; RECORD_BYTES];
+        bytes[..16].copy_from_slice(&self.stem);
+        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes
+    }
+
+    /// The records of a piece.
+    pub(crate) fn all(piece: &[u8]) -> impl Iterator<Item = Self> {
+        piece.as_chunks::<RECORD_BYTES>().0.iter().map(|bytes| {
+            let [stem @ .., a, b, c, d, e, f, g, h, collection] = *bytes;
+            let (count, epoch) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            Self { stem, count, epoch, collection }
+        })
+    }
+}
+
+/// How full the tables are, as far as numbers tell that the host knows: of keywords at the last checkpoint, of pairs since.
+#[derive(Clone, Copy)]
+pub(crate) struct Fill {
+    /// Most keywords in tables.
+    most: usize,
+    /// Keywords at the last checkpoint, rounded up.
+    known: usize,
+    /// Those that may have come since.
+    pub(crate) since: usize,
+}
+
+impl Fill {
+    /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
+    pub(crate) fn new(data_bytes: usize, limit: usize) -> Self {
+        Self { most: (data_bytes / 2 / SLOT_BYTES).min(limit).max(1), known: 0, since: 0 }
+    }
+
+    /// Whether a checkpoint must come before so many more.
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.since > 0 && self.known + self.since + more > self.most
+    }
+
+    pub(crate) fn set_known(&mut self, keywords: usize) {
+        (self.known, self.since) = (keywords.next_multiple_of((self.most / GRAIN_PART).max(1)), 0);
+    }
+
+    /// How many keywords stay, if some must leave now.
+    pub(crate) fn stay(&self) -> Option<usize> {
+        (self.known > self.most / 4 * 3).then_some(self.most / STAY_PART)
+    }
+
+    /// Entries of a round of compaction: a part of the tables takes their keywords.
+    pub(crate) fn round(&self, most: u64) -> u64 {
+        most.min((self.most / STAY_PART).max(1) as u64)
+    }
+}
+
+/// Marks what leaves the tables: all but so many, those first that have the fewest entries (compared by powers of two).
+pub(crate) fn mark(state: &mut State, stay: usize) {
+    let class = |count: u32| (u32::BITS - count.leading_zeros()) as usize;
+    let mut classes = [0; 33];
+    let mut slots = |visit: &mut dyn FnMut(&mut crate::table::Slot)| {
+        state.collections.iter_mut().flat_map(|collection| collection.table.slots_mut()).for_each(visit);
+    };
+    slots(&mut |slot| classes[class(slot.count)] += 1);
+    let mut leaving = classes.iter().sum::<usize>().saturating_sub(stay);
+    for part in &mut classes {
+        *part = leaving.min(*part);
+        leaving -= *part;
+    }
+    slots(&mut |slot| {
+        let left = &mut classes[class(slot.count)];
+        slot.is_leaving = *left > 0;
+        *left = left.saturating_sub(1);
+    });
+}
+
+/// What a round of compaction finds of a collection, by segments.
+pub(crate) struct Gathered {
+    collection: u32,
+    range: Range<usize>,
+    /// Entries of which there are enough: later segments are the next round's.
+    pub(crate) most: u64,
+    entries: u64,
+    found: BTreeMap<usize, (u64, Found)>,
+}
+
+impl Gathered {
+    pub(crate) fn new(collection: u32, from: u64, most: u64) -> Self {
+        let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
+        Self { collection, range: first..SEGMENTS, most, entries: 0, found: BTreeMap::new() }
+    }
+
+    pub(crate) fn collection(&self) -> u32 {
+        self.collection
+    }
+
+    fn add(&mut self, record: &Record) {
+        let segment = segment_of(&record.stem);
+        if u32::from(record.collection) != self.collection || !self.range.contains(&segment) {
+            return;
+        }
+        let (entries, found) = self.found.entry(segment).or_default();
+        found.entry(record.stem).or_default().push((record.epoch, record.count));
+        *entries += u64::from(record.count);
+        self.entries += u64::from(record.count);
+        while let Some(last) = self.found.last_entry() {
+            let (segment, (entries, _)) = (*last.key(), last.get());
+            if self.entries - entries < self.most || segment == self.range.start {
+                return;
+            }
+            self.entries -= entries;
+            self.range.end = segment;
+            last.remove();
+        }
+    }
+
+    pub(crate) fn segments(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    pub(crate) fn take(&mut self, segment: usize) -> Found {
+        self.found.remove(&segment).map(|(_, found)| found).unwrap_or_default()
+    }
+}
+
+/// A search whose keywords are looked for.
+struct Asked {
+    client: Client,
+    search: Search,
+    groups: Groups,
+    reserved: usize,
+}
+
+/// A reading of all that is spilled.
+struct Reading {
+    pieces: Spilled,
+    asked: u32,
+    read: u32,
+    searches: Vec<Asked>,
+    found: Found,
+    gathered: Option<Gathered>,
+}
+
+/// Readings, one after the other.
+#[derive(Default)]
+pub(crate) struct Readings {
+    under_way: Option<Reading>,
+    /// Searches for the next one, and a round.
+    waiting: Vec<Asked>,
+    pub(crate) round: Option<Gathered>,
+}
+
+impl Readings {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Lets go of a client's searches; bytes that were counted for them.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) -> usize {
+        let searches =
+            self.under_way.iter_mut().map(|reading| &mut reading.searches).chain([&mut self.waiting]);
+        let gone = searches
+            .flat_map(|searches| searches.extract_if(.., |asked| asked.client.connection == connection));
+        gone.map(|asked| asked.reserved).sum()
+    }
+}
+
+impl Iee {
+    /// Looks up a search's counters, and begins it.
+    pub(crate) fn look_up(
+        &mut self,
+        client: Client,
+        search: Search,
+        groups: Groups,
+    ) -> Result<Option<Reply>, Refused> {
+        if self.state.spilled.is_none() {
+            return self.begin_search(client, search, groups, &Found::default());
+        }
+        search.check().map_err(Refused::Formula)?;
+        let reserved = 1024 + search.keywords.len() * 128;
+        self.make_room(reserved)?;
+        self.readings.waiting.push(Asked { client, search, groups, reserved });
+        self.read_next();
+        Ok(None)
+    }
+
+    /// Begins a reading if somebody waits for one, unless what is to be read is about to be replaced.
+    pub(crate) fn read_next(&mut self) {
+        let readings = &mut self.readings;
+        let nobody = readings.waiting.is_empty() && readings.round.is_none();
+        if nobody || readings.is_under_way() || self.lane.is_settling() {
+            return;
+        }
+        let mut found = Found::default();
+        for Asked { search, .. } in &readings.waiting {
+            let Ok(collection) = self.state.collection(search.collection) else { continue };
+            found.extend(search.keywords.iter().map(|keyword| (collection.stem(keyword), Vec::new())));
+        }
+        let none = Spilled { number: 0, id: [0; 16], first: 0, until: 0 };
+        let pieces = self.state.spilled.unwrap_or(none);
+        let searches = std::mem::take(&mut readings.waiting);
+        let gathered = readings.round.take();
+        let (asked, read) = (pieces.first, pieces.first);
+        readings.under_way = Some(Reading { pieces, asked, read, searches, found, gathered });
+        self.read_on();
+    }
+
+    /// Asks for the next pieces; behind the last one what was asked for begins.
+    fn read_on(&mut self) {
+        let Some(mut reading) = self.readings.under_way.take() else { return };
+        while reading.asked < reading.pieces.until && reading.asked < reading.read + FLIGHTS_MAX {
+            let (piece, name) = (reading.asked, reading.pieces.name(reading.asked));
+            reading.asked += 1;
+            self.ask(Waiting::Read(piece), |ask| Outgoing::Load { ask, name });
+        }
+        if reading.read < reading.pieces.until {
+            self.readings.under_way = Some(reading);
+            return;
+        }
+        for Asked { client, search, groups, reserved } in reading.searches {
+            self.budget.release(reserved);
+            if let Err(refused) = self.begin_search(client, search, groups, &reading.found) {
+                self.answer(client, Reply::Refused(refused));
+            }
+        }
+        if let Some(gathered) = reading.gathered {
+            self.gathered(gathered);
+        }
+        self.settle();
+        self.read_next();
+    }
+
+    /// A piece of a reading.
+    pub(crate) fn piece_read(&mut self, piece: u32, sealed: Option<&[u8]>) -> Result<(), Fault> {
+        let Some(reading) = &mut self.readings.under_way else { return Err(Fault::Unasked) };
+        let records = self.pieces.spilled(&reading.pieces, piece, sealed)?;
+        for record in Record::all(&records) {
+            if let Some(runs) = reading.found.get_mut(&record.stem) {
+                runs.push((record.epoch, record.count));
+            }
+            if let Some(gathered) = &mut reading.gathered {
+                gathered.add(&record);
+            }
+        }
+        reading.read += 1;
+        self.read_on();
+        Ok(())
+    }
+
+    /// Begins a search with what was found of its keywords.
+    fn begin_search(
+        &mut self,
+        client: Client,
+        search: Search,
+        groups: Groups,
+        found: &Found,
+    ) -> Result<Option<Reply>, Refused> {
+        let planned = Planned::new(self.state.collection(search.collection)?, search, groups, found)?;
+        self.begin_planned(client, planned)
+    }
+}

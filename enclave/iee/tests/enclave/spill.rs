@@ -1,0 +1,298 @@
+//! Counters beyond the tables: what the host sees of them, and one that gives what is old, another's or nothing.
+
+use super::host::{ADMINISTRATOR, Disk, Host};
+use arras_iee::Fault;
+use arras_primitives::prg::Prg;
+use arras_primitives::uniform::{shuffle, uniform};
+use arras_protocol::iee::{ConnectionId, StateName};
+use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
+use arras_schemes::bisen::query::{Search, Step};
+use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
+use arras_schemes::bisen::{DocumentName, KeywordHash};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Keywords that fit the tables of these tests.
+const COUNTERS: usize = 16;
+
+fn word(number: u32) -> KeywordHash {
+    let mut bytes = [5; 16];
+    bytes[..4].copy_from_slice(&number.to_le_bytes());
+    KeywordHash(bytes)
+}
+
+/// A document that has these words once each.
+fn document(words: &[KeywordHash], name: [u8; 16]) -> Request {
+    let mut update = Update::new(0);
+    let slot = update.document(DocumentAction::NewPublished, DocumentName(name), Facts::default()).unwrap();
+    words.iter().for_each(|word| update.occurrences(slot, *word, &[0]).unwrap());
+    Request::Update(update)
+}
+
+/// Documents that have one of these words at least.
+fn any_of(keywords: Vec<KeywordHash>) -> Search {
+    let mut formula = vec![Step::Keyword(0)];
+    for at in 1..keywords.len() as u16 {
+        formula.extend([Step::Keyword(at), Step::Or]);
+    }
+    Search { keywords, formula, ..Search::new(0) }
+}
+
+fn found(host: &mut Host, client: ConnectionId, word: KeywordHash) -> Result<usize, Refused> {
+    let pages = host.search(client, any_of(vec![word]))?;
+    Ok(pages.iter().map(|page| page.hits().count()).sum())
+}
+
+/// A host after so many documents, of two new words each, and one that all of them have.
+fn filled(documents: u32) -> (Host, ConnectionId) {
+    let mut host = Host::with_counters(Disk::default(), COUNTERS).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    for number in 0..documents {
+        let words = [word(0), word(2 * number + 1), word(2 * number + 2)];
+        assert_eq!(host.call(ada, document(&words, [number as u8; 16])), Reply::Updated);
+    }
+    (host, ada)
+}
+
+/// Pieces of the checkpoint that a search reads.
+fn read(host: &mut Host, client: ConnectionId) -> usize {
+    host.shape.clear();
+    assert_eq!(found(host, client, word(0)).unwrap(), 40);
+    host.shape.iter().filter(|(kind, _)| kind == "Load").count()
+}
+
+#[test]
+fn every_keyword_is_found_wherever_its_counter_is() {
+    let (mut host, ada) = filled(40);
+    assert!(read(&mut host, ada) > 0, "nothing is spilled");
+    for again in [false, true] {
+        if again {
+            host = Host::with_counters(host.disk, COUNTERS).start();
+            host.connect(1, ADMINISTRATOR);
+        }
+        for number in 1..=80 {
+            assert_eq!(found(&mut host, ada, word(number)), Ok(1), "{number}");
+        }
+        assert_eq!(found(&mut host, ada, word(81)), Ok(0));
+    }
+    // All of them at once, and searches that wait for one another.
+    let all = any_of((1..=80).map(word).collect());
+    let requests: Vec<u64> = (0..4).map(|_| host.send(ada, Request::Search(all.clone()))).collect();
+    host.run().unwrap();
+    for request in requests {
+        let Some(Reply::Found(page)) = host.answer(ada, request) else { panic!("no answer") };
+        assert_eq!(page.hits().count(), 40);
+    }
+}
+
+#[test]
+fn a_budget_as_small_as_there_is_holds_more_keywords_than_fit_it() {
+    let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    // Slots alone, of 28 bytes, would take more than the budget has for data.
+    let calls = 16;
+    for call in 0..calls {
+        let first = call * PAIRS_MAX as u32;
+        let words: Vec<KeywordHash> = (first..first + PAIRS_MAX as u32).map(word).collect();
+        assert_eq!(host.call(ada, document(&words, [call as u8; 16])), Reply::Updated, "{call}");
+    }
+    assert!(calls as usize * PAIRS_MAX * 28 > (16 << 20) / 8 * 7 / 8 * 6);
+    let mut disk = std::mem::take(&mut host.disk);
+    for _ in 0..2 {
+        let mut host = Host::with_memory(disk, 16 << 20).start();
+        let ada = host.connect(1, ADMINISTRATOR);
+        for number in (0..calls * PAIRS_MAX as u32).step_by(70_001) {
+            assert_eq!(found(&mut host, ada, word(number)), Ok(1), "{number}");
+        }
+        disk = host.disk;
+    }
+}
+
+#[test]
+fn a_piece_that_is_old_or_another_s_or_missing_is_noticed() {
+    let (mut before, _) = filled(20);
+    let (mut host, ada) = filled(20);
+    let old = host.disk.clone();
+    for number in 20..40 {
+        let words = [word(0), word(2 * number + 1), word(2 * number + 2)];
+        assert_eq!(host.call(ada, document(&words, [number as u8; 16])), Reply::Updated);
+    }
+    let pieces = |disk: &Disk| -> Vec<StateName> {
+        disk.state.keys().copied().filter(|name| matches!(name, StateName::Checkpoint { .. })).collect()
+    };
+    // The last piece is of what is spilled: a start does not read it.
+    let last = *pieces(&host.disk).last().unwrap();
+    let honest = host.disk.clone();
+    let lied = |piece: Option<Vec<u8>>| {
+        let mut disk = honest.clone();
+        disk.state.remove(&last);
+        disk.state.extend(piece.map(|piece| (last, piece)));
+        let mut host = Host::with_counters(disk, COUNTERS).start();
+        let ada = host.connect(1, ADMINISTRATOR);
+        host.try_call(ada, Request::Search(any_of(vec![word(1)]))).map(|_| ())
+    };
+    assert_eq!(lied(Some(honest.state[&last].clone())), Ok(()));
+    assert_eq!(lied(None), Err(Fault::StateSetBack));
+    let others = std::mem::take(&mut before.disk);
+    let first = *pieces(&honest).first().unwrap();
+    let names = pieces(&others);
+    let wrong = [&old.state[pieces(&old).last().unwrap()], &honest.state[&first]]
+        .into_iter()
+        .chain(names.iter().map(|name| &others.state[name]));
+    for piece in wrong {
+        assert_eq!(lied(Some(piece.clone())), Err(Fault::StateAltered));
+    }
+}
+
+/// A host that kept what the enclave had it forget shows an earlier checkpoint with the whole log behind it.
+#[test]
+fn a_checkpoint_from_before_counters_were_spilled_does_not_come_back() {
+    let (mut host, ada) = filled(20);
+    let mut kept = host.disk.state.clone();
+    for number in 20..40 {
+        let words = [word(0), word(2 * number + 1), word(2 * number + 2)];
+        // What comes between two checkpoints is never more than this.
+        let before = host.disk.state.clone();
+        assert_eq!(host.call(ada, document(&words, [number as u8; 16])), Reply::Updated);
+        for (name, state) in before.into_iter().chain(host.disk.state.clone()) {
+            if matches!(name, StateName::Log(_)) {
+                kept.insert(name, state);
+            }
+        }
+    }
+    // Records that were saved and forgotten within one call are not among them.
+    let log = |disk: &Disk| disk.state.keys().any(|name| matches!(name, StateName::Log(_)));
+    assert!(log(&host.disk));
+    let disk = Disk { state: kept, ..host.disk.clone() };
+    assert_eq!(Host::with_counters(disk, COUNTERS).run(), Err(Fault::StateSetBack));
+}
+
+#[test]
+fn entries_of_spilled_keywords_that_are_missing_are_noticed() {
+    let (host, _) = filled(40);
+    let mut disk = host.disk;
+    disk.entries.clear();
+    let mut host = Host::with_counters(disk, COUNTERS).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    // The last call is stored again at the start.
+    for number in [1, 2, 78] {
+        assert_eq!(found(&mut host, ada, word(number)), Err(Refused::Storage(Tampering::Missing)));
+    }
+}
+
+/// What is equal in both of two histories.
+#[derive(Clone, Debug)]
+enum Event {
+    /// New keywords, so many.
+    Update(usize),
+    /// One keyword of each of these updates.
+    Search(Vec<prop::sample::Index>),
+    Restart,
+}
+
+struct Twin {
+    host: Host,
+    client: ConnectionId,
+    draw: Prg,
+    /// Keywords of each update.
+    words: Vec<Vec<KeywordHash>>,
+    seen: Seen,
+}
+
+/// Kinds and lengths of messages; how many labels each put has; of which puts the labels of each question are.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    shape: Vec<(String, usize)>,
+    puts: Vec<usize>,
+    gets: Vec<Vec<usize>>,
+    states: Vec<(StateName, usize)>,
+}
+
+impl Twin {
+    fn new(seed: u8) -> Self {
+        let mut host = Host::with_counters(Disk::default(), COUNTERS).start();
+        let client = host.connect(1, ADMINISTRATOR);
+        host.create(client, "mail", 0);
+        Self { host, client, draw: Prg::new(&[seed; 16]), words: Vec::new(), seen: Seen::default() }
+    }
+
+    fn fresh(&mut self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.draw.fill(&mut bytes);
+        bytes
+    }
+
+    fn take(&mut self, event: &Event, puts: &mut HashMap<[u8; 16], usize>) {
+        match event {
+            Event::Update(count) => {
+                let words: Vec<KeywordHash> = (0..*count).map(|_| KeywordHash(self.fresh())).collect();
+                let name = self.fresh();
+                assert_eq!(self.host.call(self.client, document(&words, name)), Reply::Updated);
+                self.words.push(words);
+            }
+            Event::Search(updates) if !self.words.is_empty() => {
+                let mut of: Vec<usize> =
+                    updates.iter().map(|update| update.index(self.words.len())).collect();
+                of.sort_unstable();
+                of.dedup();
+                let mut keywords = Vec::new();
+                for update in of {
+                    let words = &self.words[update];
+                    keywords.push(words[uniform(words.len() as u128 - 1, &mut self.draw) as usize]);
+                }
+                // Of words that nobody has there are more or less, and perhaps the same as before.
+                for _ in 0..uniform(3, &mut self.draw) {
+                    let known = uniform(1, &mut self.draw) == 0;
+                    keywords.push(if known { word(7) } else { KeywordHash(self.fresh()) });
+                }
+                shuffle(&mut keywords, &mut self.draw);
+                if !keywords.is_empty() {
+                    self.host.search(self.client, any_of(keywords)).unwrap();
+                }
+            }
+            Event::Search(_) => {}
+            Event::Restart => {
+                self.seen.shape.append(&mut self.host.shape);
+                self.host = Host::with_counters(std::mem::take(&mut self.host.disk), COUNTERS).start();
+                self.client = self.host.connect(1, ADMINISTRATOR);
+            }
+        }
+        self.seen.shape.append(&mut self.host.shape);
+        for labels in self.host.puts.drain(..) {
+            labels.iter().for_each(|label| _ = puts.entry(*label).or_insert(self.seen.puts.len()));
+            self.seen.puts.push(labels.len());
+        }
+        for labels in self.host.gets.drain(..) {
+            let mut of: Vec<usize> = labels.iter().map(|label| puts[label]).collect();
+            of.sort_unstable();
+            self.seen.gets.push(of);
+        }
+        self.seen.states.extend(self.host.disk.state.iter().map(|(name, state)| (*name, state.len())));
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1..8_usize).prop_map(Event::Update),
+        3 => prop::collection::vec(any::<prop::sample::Index>(), 1..6).prop_map(Event::Search),
+        1 => Just(Event::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn twins_are_seen_alike_whichever_keywords_are_spilled_and_looked_for(
+        events in prop::collection::vec(event(), 8..32),
+        seeds in (0..=255_u8, 0..=255_u8),
+    ) {
+        let run = |seed| {
+            let (mut twin, mut puts) = (Twin::new(seed), HashMap::new());
+            events.iter().for_each(|event| twin.take(event, &mut puts));
+            twin.seen
+        };
+        prop_assert_eq!(run(seeds.0), run(seeds.1));
+    }
+}
