@@ -84,7 +84,7 @@ pub(super) fn deny(context: &Context) -> Result<Outcome, String> {
 }
 
 pub(super) fn doc(context: &Context) -> Result<Outcome, String> {
-    let mut command = command(context, &["doc", "--workspace", "--no-deps"]);
+    let mut command = command(context, &["doc", "--workspace", "--no-deps", "--keep-going"]);
     let finished = process::finish(command.env("RUSTDOCFLAGS", "-D warnings"), &context.log("doc"))?;
     let outcome = Outcome::one(finished.success);
     Ok(if finished.success { outcome } else { outcome.note(finished.tail(40)) })
