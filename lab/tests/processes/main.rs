@@ -28,6 +28,7 @@ mod orders;
 mod outages;
 mod process;
 mod renewal;
+mod searching;
 mod secrets;
 mod small_disk;
 mod system;

@@ -14,9 +14,13 @@ mod orders;
 #[allow(dead_code, reason = "shared with the tests of the processes")]
 mod process;
 mod restored;
+#[path = "../processes/searching.rs"]
+#[allow(dead_code, reason = "shared with the tests of the processes")]
+mod searching;
 mod statistics;
 mod stored;
 #[path = "../processes/system.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]
 mod system;
+mod text;
 mod twins;

@@ -185,11 +185,16 @@ pub(super) fn compare(
     random: &mut [RandomBytes; 2],
     failures: &mut Vec<String>,
 ) {
-    let [left, right] = twins.each_mut().map(Running::seen);
-    for (calls, random) in [&left, &right].into_iter().zip(random) {
+    let seen = twins.each_mut().map(Running::seen);
+    for (calls, random) in seen.iter().zip(random) {
         calls.iter().for_each(|call| observed::take_random(call, random));
     }
-    let [left, right] = [left, right].map(|calls| shapes(&calls));
+    compare_calls(what, &seen, failures);
+}
+
+/// Compares the shapes of calls.
+pub(super) fn compare_calls(what: &str, seen: &[Vec<Call>; 2], failures: &mut Vec<String>) {
+    let [left, right] = seen.each_ref().map(|calls| shapes(calls));
     let differ = |at: &usize| left.get(*at) != right.get(*at);
     if let Some(at) = (0..left.len().max(right.len())).find(differ) {
         let [left, right] =
@@ -219,9 +224,12 @@ fn stored_alike(twins: [Running; 2], failures: &mut Vec<String>) {
         let server = running.system.server.take().unwrap();
         running.system.kill_proxy();
         server.kill();
-        stored::lengths(&running.system.path("server"))
+        stored::lengths(&running.system.path("server"), &stored::SERVER)
     });
-    let [left, right] = lengths;
+    compare_lengths(&lengths, failures);
+}
+
+pub(super) fn compare_lengths([left, right]: &[stored::Lengths; 2], failures: &mut Vec<String>) {
     for key in left.keys().chain(right.keys()) {
         if left.get(key) != right.get(key) {
             failures.push(format!("stored {key:?}: {:?} and {:?}", left.get(key), right.get(key)));
