@@ -238,7 +238,7 @@ fn spilled() {
             values.sort_by(f64::total_cmp);
             values[1]
         };
-        println!("{name:32} {:.1}, {:.1}", median(0), median(1));
+        println!("{name:32} {:.3}, {:.3}", median(0), median(1));
     }
 }
 

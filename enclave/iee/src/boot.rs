@@ -135,6 +135,8 @@ impl Iee {
             return Err(Fault::Administrator);
         }
         self.boot = Boot::Starting;
+        // With less memory than before, counters are spilled before the first update.
+        self.fill.since += 1;
         let generation = self.state.generation;
         self.log(Change::Start { administrator, authority, generation });
         Ok(())

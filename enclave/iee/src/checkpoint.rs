@@ -159,7 +159,7 @@ impl Pieces {
     pub(crate) fn spilled(&self, of: &Spilled, piece: u32, sealed: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
         match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?)? {
             Piece::Spilled(Blob(records)) => Ok(records),
-            _ => Err(Fault::StateAltered),
+            Piece::Rest { .. } | Piece::Keywords { .. } | Piece::Versions { .. } => Err(Fault::StateAltered),
         }
     }
 }

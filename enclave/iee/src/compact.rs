@@ -28,6 +28,8 @@ pub(crate) struct Round {
     pub(crate) read: u64,
     /// How many entries fewer there are.
     pub(crate) saved: u64,
+    /// Bytes by which the table may grow.
+    pub(crate) growth: usize,
     pub(crate) cause: Cause,
 }
 
@@ -63,10 +65,16 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
 }
 
 impl Round {
-    pub(crate) fn new(collection: u32, keywords: Vec<Counted>, next: Option<u64>, cause: Cause) -> Self {
+    pub(crate) fn new(
+        collection: u32,
+        keywords: Vec<Counted>,
+        next: Option<u64>,
+        growth: usize,
+        cause: Cause,
+    ) -> Self {
         let fetch = Fetch::new(keywords.into_iter(), true);
         let read = fetch.entries() as u64;
-        Self { collection, fetch, next, epoch: None, counts: Vec::new(), read, saved: read, cause }
+        Self { collection, fetch, next, epoch: None, counts: Vec::new(), read, saved: read, growth, cause }
     }
 
     /// Puts of what is left, once all entries are there.

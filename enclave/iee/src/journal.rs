@@ -68,7 +68,8 @@ impl Change {
     pub(crate) fn generation(&self) -> Option<u32> {
         match self {
             Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
-            _ => None,
+            Self::Create { .. } | Self::Update(_) | Self::Grant { .. } | Self::Revoke { .. } => None,
+            Self::RevokeCertificate { .. } | Self::Epoch | Self::Compacted { .. } => None,
         }
     }
 
@@ -77,7 +78,8 @@ impl Change {
         match self {
             Self::Update(update) => update.pair_count(),
             Self::Compacted { keywords, .. } => keywords.len(),
-            _ => 0,
+            Self::Start { .. } | Self::Generation(_) | Self::Create { .. } | Self::Grant { .. } => 0,
+            Self::Revoke { .. } | Self::RevokeCertificate { .. } | Self::Epoch => 0,
         }
     }
 }

@@ -133,11 +133,14 @@ impl Iee {
             let cause = Cause { client: Some(client), reserved };
             // Its rights may have changed since, or it is gone.
             let begun = self.permit(client, &request).and_then(|()| self.begin(request, cause));
-            match begun {
-                Ok(None) => {}
-                Ok(Some(reply)) => self.end(cause, reply),
-                Err(refused) => self.end(cause, Reply::Refused(refused)),
-            }
+            self.begun(begun, cause);
+        }
+    }
+
+    /// Answers what is done, or refused, before anything is logged of it.
+    fn begun(&mut self, begun: Result<Option<Reply>, Refused>, cause: Cause) {
+        if let Some(reply) = begun.unwrap_or_else(|refused| Some(Reply::Refused(refused))) {
+            self.end(cause, reply);
         }
     }
 
@@ -223,8 +226,11 @@ impl Iee {
         if self.state.spilled.is_none() {
             return self.begin_gathered(Gathered::new(collection, from, ROUND), cause);
         }
-        self.lane.work = Work::Gathering(cause);
-        self.readings.round = Some(Gathered::new(collection, from, self.fill.round(ROUND)));
+        let gathered = Gathered::new(collection, from, self.fill.round(ROUND));
+        let reserved = gathered.bytes();
+        self.make_room(reserved)?;
+        self.lane.work = Work::Gathering(Cause { reserved, ..cause });
+        self.readings.round = Some(gathered);
         self.read_next();
         Ok(None)
     }
@@ -232,11 +238,8 @@ impl Iee {
     /// What is spilled of a round's keywords is there.
     pub(crate) fn gathered(&mut self, gathered: Gathered) {
         let Work::Gathering(cause) = std::mem::take(&mut self.lane.work) else { return };
-        match self.begin_gathered(gathered, cause) {
-            Ok(None) => {}
-            Ok(Some(reply)) => self.end(cause, reply),
-            Err(refused) => self.end(cause, Reply::Refused(refused)),
-        }
+        let begun = self.begin_gathered(gathered, cause);
+        self.begun(begun, cause);
         self.next_job();
     }
 
@@ -257,7 +260,8 @@ impl Iee {
         self.make_room(reserved + growth)?;
         self.budget.keep(growth);
         self.fill.since += keywords.len();
-        let round = Round::new(number, keywords, next, Cause { reserved, ..cause });
+        let cause = Cause { reserved: reserved + cause.reserved, ..cause };
+        let round = Round::new(number, keywords, next, growth, cause);
         self.log_part(Change::Epoch, Part::Round(Box::new(round)));
         Ok(None)
     }
@@ -362,7 +366,11 @@ impl Iee {
             Change::Start { .. } => {
                 return match self.lane.unfinished.take() {
                     Some(update) => self.put_update(update, cause),
-                    None => self.ready(),
+                    None => {
+                        self.ready()?;
+                        self.next_job();
+                        Ok(())
+                    }
                 };
             }
             Change::Update(_) | Change::Epoch | Change::Generation(_) | Change::Compacted { .. } => {
@@ -421,6 +429,7 @@ impl Iee {
         };
         let collection = self.state.collection(round.collection).map_err(|_| Fault::Unasked)?;
         if let Err(tampering) = round.fetch.arrive(&collection.keys, ask, entries) {
+            self.budget.drop_data(round.growth);
             self.end(round.cause, Reply::Refused(Refused::Storage(tampering)));
             self.next_job();
             return Ok(());

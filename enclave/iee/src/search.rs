@@ -47,10 +47,6 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    pub(crate) fn collection(&self) -> u32 {
-        self.search.collection
-    }
-
     /// What was found of its keywords among what is spilled counts with the table, as it is now.
     pub(crate) fn new(
         collection: &Collection,

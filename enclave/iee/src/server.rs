@@ -10,7 +10,7 @@ use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::policy::may_search;
 use crate::results::Results;
-use crate::search::{Planned, Progress, Task};
+use crate::search::{Progress, Task};
 use crate::spill::{Fill, Readings};
 use crate::state::State;
 use crate::{checkpoint, results};
@@ -221,12 +221,15 @@ impl Iee {
                 }
                 _ => Err(Fault::Unasked),
             },
-            Incoming::Loaded { ask, state } => match self.asks.remove(&ask) {
-                Some(Waiting::Boot) => self.loaded(state.as_ref().map(Blob::as_slice)),
-                Some(Waiting::Read(piece)) => self.piece_read(piece, state.as_ref().map(Blob::as_slice)),
-                Some(Waiting::Copied) => self.copied(state.as_ref().map(Blob::as_slice)),
-                _ => Err(Fault::Unasked),
-            },
+            Incoming::Loaded { ask, state } => {
+                let state = state.as_ref().map(Blob::as_slice);
+                match self.asks.remove(&ask) {
+                    Some(Waiting::Boot) => self.loaded(state),
+                    Some(Waiting::Read(piece)) => self.piece_read(piece, state),
+                    Some(Waiting::Copied) => self.copied(state),
+                    _ => Err(Fault::Unasked),
+                }
+            }
             Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
                 Some(Waiting::Boot) => self.counter_read(value),
                 // What it was before says that nobody else had raised it.
@@ -495,23 +498,8 @@ impl Iee {
         Err(Refused::Memory { needed: bytes as u64, budget: most as u64 })
     }
 
-    /// Begins a search whose counters are known.
-    pub(crate) fn begin_planned(
-        &mut self,
-        client: Client,
-        planned: Planned,
-    ) -> Result<Option<Reply>, Refused> {
-        self.make_room(planned.bytes)?;
-        let collection = self.state.collection(planned.collection())?;
-        let number = self.next_search;
-        self.next_search += 1;
-        self.searches.insert(number, Task::begin(planned, client, collection));
-        self.pump(number);
-        Ok(None)
-    }
-
     /// Asks for what a search needs next.
-    fn pump(&mut self, number: u64) {
+    pub(crate) fn pump(&mut self, number: u64) {
         let Some(mut task) = self.searches.remove(&number) else { return };
         if task.fetch.is_done() {
             self.ready.push_back(number);

@@ -9,7 +9,7 @@
 
 use crate::checkpoint::CheckpointId;
 use crate::fault::Fault;
-use crate::search::Planned;
+use crate::search::{Planned, Task};
 use crate::server::{Client, Iee, Waiting};
 use crate::state::State;
 use crate::table::{Found, SEGMENTS, segment_of};
@@ -28,6 +28,9 @@ const SLOT_BYTES: usize = 64;
 
 /// Pieces that are read at once: one is looked through while the host fetches the other.
 const FLIGHTS_MAX: u32 = 2;
+
+/// Bytes of a keyword that is looked for, with what is found of it, about.
+const FOUND_BYTES: usize = 128;
 
 /// Part of the tables that stays when the rest is spilled, and how finely their number of keywords is looked at: one in so many.
 const STAY_PART: usize = 4;
@@ -160,8 +163,10 @@ impl Gathered {
         }
         let (entries, found) = self.found.entry(segment).or_default();
         found.entry(record.stem).or_default().push((record.epoch, record.count));
-        *entries += u64::from(record.count);
-        self.entries += u64::from(record.count);
+        // One that says of none takes room, too.
+        let count = u64::from(record.count.max(1));
+        *entries += count;
+        self.entries += count;
         while let Some(last) = self.found.last_entry() {
             let (segment, (entries, _)) = (*last.key(), last.get());
             if self.entries - entries < self.most || segment == self.range.start {
@@ -171,6 +176,11 @@ impl Gathered {
             self.range.end = segment;
             last.remove();
         }
+    }
+
+    /// Bytes that it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.most as usize * 2 * FOUND_BYTES
     }
 
     pub(crate) fn segments(&self) -> Range<usize> {
@@ -236,7 +246,7 @@ impl Iee {
             return self.begin_search(client, search, groups, &Found::default());
         }
         search.check().map_err(Refused::Formula)?;
-        let reserved = 1024 + search.keywords.len() * 128;
+        let reserved = 1024 + search.keywords.len() * FOUND_BYTES;
         self.make_room(reserved)?;
         self.readings.waiting.push(Asked { client, search, groups, reserved });
         self.read_next();
@@ -306,7 +316,7 @@ impl Iee {
         Ok(())
     }
 
-    /// Begins a search with what was found of its keywords.
+    /// Begins a search with what was found of its keywords among what is spilled.
     fn begin_search(
         &mut self,
         client: Client,
@@ -314,7 +324,14 @@ impl Iee {
         groups: Groups,
         found: &Found,
     ) -> Result<Option<Reply>, Refused> {
-        let planned = Planned::new(self.state.collection(search.collection)?, search, groups, found)?;
-        self.begin_planned(client, planned)
+        let number = search.collection;
+        let planned = Planned::new(self.state.collection(number)?, search, groups, found)?;
+        self.make_room(planned.bytes)?;
+        let collection = self.state.collection(number)?;
+        let number = self.next_search;
+        self.next_search += 1;
+        self.searches.insert(number, Task::begin(planned, client, collection));
+        self.pump(number);
+        Ok(None)
     }
 }
