@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Keys of one command: another client's does not wait for a longer one.
 const COMMAND_KEYS: usize = 512;
 
+/// How many parts a cluster's entries lie in, each in one slot: a batch is as many commands, not one for each of its keys.
+const PARTS: u8 = 128;
+
 /// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
 const RETRIES: u32 = 3;
 
@@ -73,13 +76,38 @@ impl RedisStore {
         })
     }
 
+    /// The key of a label: in a cluster its part is the key's hash tag, so that a command has all its keys in one place.
+    fn key(&self, label: &[u8; LABEL_BYTES]) -> Vec<u8> {
+        match &self.0 {
+            Link::One(_) => label.to_vec(),
+            Link::Cluster(_) => [format!("{{{:02x}}}", part(label)).as_bytes(), label].concat(),
+        }
+    }
+
+    /// Labels with their places, those of one command together.
+    fn groups<'l>(&self, labels: &'l [[u8; LABEL_BYTES]]) -> Vec<Vec<(usize, &'l [u8; LABEL_BYTES])>> {
+        let mut placed: Vec<_> = labels.iter().enumerate().collect();
+        match &self.0 {
+            Link::One(_) => placed.chunks(COMMAND_KEYS).map(<[_]>::to_vec).collect(),
+            Link::Cluster(_) => {
+                placed.sort_by_key(|(_, label)| part(label));
+                let parts = placed.chunk_by(|(_, one), (_, other)| part(one) == part(other));
+                parts.flat_map(|part| part.chunks(COMMAND_KEYS)).map(<[_]>::to_vec).collect()
+            }
+        }
+    }
+
     /// A command on `parts`, some at a time, all at once. What has keys in many places of a cluster the driver takes apart.
     async fn on_each<'p, T>(
         &self,
         parts: &'p [T],
         command: impl Fn(&'p [T]) -> Cmd,
     ) -> Result<Vec<Value>, StoreError> {
-        let commands: Vec<Cmd> = parts.chunks(COMMAND_KEYS).map(command).collect();
+        self.ask_all(parts.chunks(COMMAND_KEYS).map(command).collect()).await
+    }
+
+    /// Commands, all at once; their replies in order.
+    async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() {
             return Ok(vec![]);
         }
@@ -129,6 +157,11 @@ fn done(replies: Vec<Value>) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The part of a cluster's entries that a label is of: labels are random.
+fn part(label: &[u8; LABEL_BYTES]) -> u8 {
+    label[0] % PARTS
+}
+
 fn named(key: &[u8]) -> Vec<u8> {
     [STATE, key].concat()
 }
@@ -136,53 +169,54 @@ fn named(key: &[u8]) -> Vec<u8> {
 impl Store for RedisStore {
     async fn get(&self, labels: Blob) -> Result<Vec<u8>, StoreError> {
         let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
-        let replies = self
-            .on_each(labels, |labels| {
-                let mut command = redis::cmd("MGET");
-                for label in labels {
-                    command.arg(&label[..]);
+        let groups = self.groups(labels);
+        let asked = groups.iter().map(|group| {
+            let mut command = redis::cmd("MGET");
+            group.iter().for_each(|(_, label)| _ = command.arg(self.key(label)));
+            command
+        });
+        let replies = self.ask_all(asked.collect()).await?;
+        let mut entries = vec![0; labels.len() * SEALED_BYTES];
+        let (places, _) = entries.as_chunks_mut::<SEALED_BYTES>();
+        for (group, reply) in groups.iter().zip(replies) {
+            let values = found(vec![reply])?;
+            if values.len() != group.len() {
+                return Err(StoreError("Redis: fewer or more values than were asked for".into()));
+            }
+            for ((place, _), value) in group.iter().zip(values) {
+                if let (Some(entry), Some(sealed)) = (places.get_mut(*place), value)
+                    && let Ok(sealed) = sealed.try_into()
+                {
+                    *entry = sealed;
                 }
-                command
-            })
-            .await?;
-        let mut entries = Vec::with_capacity(labels.len() * SEALED_BYTES);
-        for value in found(replies)? {
-            let sealed: Option<[u8; SEALED_BYTES]> = value.and_then(|value| value.try_into().ok());
-            entries.extend_from_slice(&sealed.unwrap_or([0; SEALED_BYTES]));
-        }
-        if entries.len() != labels.len() * SEALED_BYTES {
-            return Err(StoreError("Redis: fewer or more values than were asked for".into()));
+            }
         }
         Ok(entries)
     }
 
     async fn put(&self, entries: Blob) -> Result<(), StoreError> {
         let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
-        let replies = self
-            .on_each(entries, |entries| {
-                let mut command = redis::cmd("MSET");
-                for entry in entries {
-                    let (label, sealed) = entry.split_at(LABEL_BYTES);
-                    command.arg(label).arg(sealed);
-                }
-                command
-            })
-            .await?;
-        done(replies)
+        let labels: Vec<[u8; LABEL_BYTES]> =
+            entries.iter().filter_map(|entry| entry.first_chunk().copied()).collect();
+        let put = self.groups(&labels).into_iter().map(|group| {
+            let mut command = redis::cmd("MSET");
+            for (place, label) in group {
+                let sealed = entries.get(place).map_or(&[][..], |entry| entry.split_at(LABEL_BYTES).1);
+                command.arg(self.key(label)).arg(sealed);
+            }
+            command
+        });
+        done(self.ask_all(put.collect()).await?)
     }
 
     async fn remove(&self, labels: Blob) -> Result<(), StoreError> {
         let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
-        let replies = self
-            .on_each(labels, |labels| {
-                let mut command = redis::cmd("UNLINK");
-                for label in labels {
-                    command.arg(&label[..]);
-                }
-                command
-            })
-            .await?;
-        done(replies)
+        let removed = self.groups(labels).into_iter().map(|group| {
+            let mut command = redis::cmd("UNLINK");
+            group.iter().for_each(|(_, label)| _ = command.arg(self.key(label)));
+            command
+        });
+        done(self.ask_all(removed.collect()).await?)
     }
 
     async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
