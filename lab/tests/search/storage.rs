@@ -29,6 +29,32 @@ async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
     }
 }
 
+/// How many commands of a name a server has had.
+fn commands(redis: &PrivateRedis, place: usize, name: &str) -> u64 {
+    let said = redis.said(place, &["info", "commandstats"]);
+    let begin = format!("cmdstat_{name}:calls=");
+    let line = said.lines().find_map(|line| line.strip_prefix(&begin));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or_default()
+}
+
+/// A batch goes to a cluster by its parts: keys of many slots in one command would be a command each.
+#[tokio::test]
+async fn a_batch_is_a_command_for_each_part_of_a_cluster() {
+    let redis = PrivateRedis::start_cluster().unwrap();
+    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
+    let label = |number: u16| [number.to_le_bytes().to_vec(), vec![5; LABEL_BYTES - 2]].concat();
+    let labels: Vec<u8> = (0..8192).flat_map(label).collect();
+    let entries: Vec<u8> =
+        (0..8192).flat_map(|number| [label(number), vec![6; SEALED_BYTES]].concat()).collect();
+    store.put(entries.into()).await.unwrap();
+    assert!(store.get(labels.clone().into()).await.unwrap() == [6; SEALED_BYTES].repeat(8192));
+    store.remove(labels.into()).await.unwrap();
+    for name in ["mset", "mget", "unlink"] {
+        let sent: u64 = (0..3).map(|place| commands(&redis, place, name)).sum();
+        assert_eq!(sent, 128, "{name}");
+    }
+}
+
 async fn connect(cassandra: &PrivateCassandra, replicas: u8) -> CassandraStore {
     let ring = Ring { nodes: cassandra.nodes(), keyspace: "search".into(), replicas };
     CassandraStore::connect(&ring).await.unwrap()

@@ -1,7 +1,7 @@
 //! In Cassandra, or `ScyllaDB`: one node, or a ring.
 //!
 //! Labels are pseudo-random, and a batch has thousands: a row of its own partition each would be a request each. They lie in a
-//! fixed number of partitions, by a byte of theirs, so that a batch is a few hundred requests of some dozens of rows.
+//! fixed number of partitions, by a byte of theirs, so that a batch is some dozens of requests of a hundred rows and more.
 
 use super::{Store, StoreError, checkpoint_key, log_key, state_key};
 use arras_protocol::Blob;
@@ -18,8 +18,12 @@ use std::fmt::Display;
 /// Requests under way at a time for one batch.
 const REQUESTS: usize = 64;
 
-/// How many partitions the entries lie in.
-const PARTITIONS: u8 = 128;
+/// How many partitions the entries lie in: with more, requests have fewer rows and the server works more for each; with fewer,
+/// each grows beyond what Cassandra wants of one (100 MB) the sooner. These hold 100 million entries.
+const PARTITIONS: u8 = 64;
+
+/// Rows of one request, of 48 bytes: far below the 16 MiB that a change of one partition may have.
+const REQUEST_ROWS: usize = 512;
 
 /// Which servers, and how many of them keep each entry.
 #[derive(Clone, Debug)]
@@ -111,16 +115,20 @@ impl CassandraStore {
     }
 
     /// Labels of one partition that are there, with their entries.
-    async fn get_part(&self, part: i8, labels: Vec<&[u8]>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-        let found = self.session.execute_unpaged(&self.get, (part, labels)).await.map_err(failed)?;
+    async fn get_part(
+        &self,
+        part: i8,
+        labels: Vec<&[u8; LABEL_BYTES]>,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let found = self.session.execute_unpaged(&self.get, (part, slices(&labels))).await.map_err(failed)?;
         let rows = found.into_rows_result().map_err(failed)?;
         let rows = rows.rows::<(Vec<u8>, Vec<u8>)>().map_err(failed)?;
         rows.collect::<Result<Vec<_>, _>>().map_err(failed)
     }
 
     /// Removes what belongs to one partition.
-    async fn remove_part(&self, part: i8, labels: Vec<&[u8]>) -> Result<(), StoreError> {
-        self.session.execute_unpaged(&self.remove, (part, labels)).await.map(drop).map_err(failed)
+    async fn remove_part(&self, part: i8, labels: Vec<&[u8; LABEL_BYTES]>) -> Result<(), StoreError> {
+        self.session.execute_unpaged(&self.remove, (part, slices(&labels))).await.map(drop).map_err(failed)
     }
 
     /// Writes what belongs to one partition.
@@ -144,13 +152,23 @@ fn part(label: &[u8; LABEL_BYTES]) -> i8 {
     i8::try_from(label[LABEL_BYTES - 1] % PARTITIONS).unwrap_or_default()
 }
 
-/// Labels by their partitions.
-fn parted(labels: &[[u8; LABEL_BYTES]]) -> BTreeMap<i8, Vec<&[u8]>> {
-    let mut parts: BTreeMap<i8, Vec<&[u8]>> = BTreeMap::new();
-    for label in labels {
-        parts.entry(part(label)).or_default().push(label);
+/// Labels, or entries, by the partitions of their labels, those of one request together.
+fn parted<const BYTES: usize>(rows: &[[u8; BYTES]]) -> Vec<(i8, Vec<&[u8; BYTES]>)> {
+    let mut parts: BTreeMap<i8, Vec<&[u8; BYTES]>> = BTreeMap::new();
+    for row in rows {
+        if let Some(label) = row.first_chunk() {
+            parts.entry(part(label)).or_default().push(row);
+        }
     }
-    parts
+    let requests = |(part, rows): (i8, Vec<_>)| {
+        rows.chunks(REQUEST_ROWS).map(|rows| (part, rows.to_vec())).collect::<Vec<_>>()
+    };
+    parts.into_iter().flat_map(requests).collect()
+}
+
+/// Labels as the driver takes them.
+fn slices<'l>(labels: &[&'l [u8; LABEL_BYTES]]) -> Vec<&'l [u8]> {
+    labels.iter().map(|label| &label[..]).collect()
 }
 
 /// The kind of a piece of state, and what names it among its kind.
@@ -175,14 +193,9 @@ impl Store for CassandraStore {
     }
 
     async fn put(&self, entries: Blob) -> Result<(), StoreError> {
-        let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
-        let mut parts: BTreeMap<i8, Vec<&[u8; ENTRY_BYTES]>> = BTreeMap::new();
-        for entry in entries {
-            if let Some(label) = entry.first_chunk() {
-                parts.entry(part(label)).or_default().push(entry);
-            }
-        }
-        let put: Vec<_> = parts.into_iter().map(|(part, entries)| self.put_part(part, entries)).collect();
+        let (entries, _) = entries.as_slice().as_chunks();
+        let put: Vec<_> =
+            parted(entries).into_iter().map(|(part, entries)| self.put_part(part, entries)).collect();
         stream::iter(put).buffer_unordered(REQUESTS).try_collect().await
     }
 

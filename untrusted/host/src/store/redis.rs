@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Keys of one command: another client's does not wait for a longer one.
 const COMMAND_KEYS: usize = 512;
 
-/// How many parts a cluster's entries lie in, each in one slot: a batch is as many commands, not one for each of its keys.
+/// How many parts a cluster's entries lie in, each in one slot: a batch is at most as many commands, not one for each key.
 const PARTS: u8 = 128;
 
 /// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
@@ -30,6 +30,9 @@ const STATE: &[u8] = b"arras-iee-state:";
 
 /// The set of the names of log records and checkpoints that are there, ordered as they are.
 const NAMES: &[u8] = b"arras-iee-names";
+
+/// A label with its place in the batch.
+type Placed<'l> = (usize, &'l [u8; LABEL_BYTES]);
 
 /// Entries and state in Redis. How durable they are is the server's `appendfsync`.
 pub struct RedisStore(Link);
@@ -85,8 +88,8 @@ impl RedisStore {
     }
 
     /// Labels with their places, those of one command together.
-    fn groups<'l>(&self, labels: &'l [[u8; LABEL_BYTES]]) -> Vec<Vec<(usize, &'l [u8; LABEL_BYTES])>> {
-        let mut placed: Vec<_> = labels.iter().enumerate().collect();
+    fn groups<'l>(&self, labels: impl Iterator<Item = &'l [u8; LABEL_BYTES]>) -> Vec<Vec<Placed<'l>>> {
+        let mut placed: Vec<_> = labels.enumerate().collect();
         match &self.0 {
             Link::One(_) => placed.chunks(COMMAND_KEYS).map(<[_]>::to_vec).collect(),
             Link::Cluster(_) => {
@@ -97,13 +100,16 @@ impl RedisStore {
         }
     }
 
-    /// A command on `parts`, some at a time, all at once. What has keys in many places of a cluster the driver takes apart.
-    async fn on_each<'p, T>(
-        &self,
-        parts: &'p [T],
-        command: impl Fn(&'p [T]) -> Cmd,
-    ) -> Result<Vec<Value>, StoreError> {
-        self.ask_all(parts.chunks(COMMAND_KEYS).map(command).collect()).await
+    /// A command that has labels alone, on all of them.
+    fn on_labels(&self, name: &str, groups: &[Vec<Placed<'_>>]) -> Vec<Cmd> {
+        let on_group = |group: &Vec<Placed<'_>>| {
+            let mut command = redis::cmd(name);
+            for (_, label) in group {
+                command.arg(self.key(label));
+            }
+            command
+        };
+        groups.iter().map(on_group).collect()
     }
 
     /// Commands, all at once; their replies in order.
@@ -168,14 +174,9 @@ fn named(key: &[u8]) -> Vec<u8> {
 
 impl Store for RedisStore {
     async fn get(&self, labels: Blob) -> Result<Vec<u8>, StoreError> {
-        let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
-        let groups = self.groups(labels);
-        let asked = groups.iter().map(|group| {
-            let mut command = redis::cmd("MGET");
-            group.iter().for_each(|(_, label)| _ = command.arg(self.key(label)));
-            command
-        });
-        let replies = self.ask_all(asked.collect()).await?;
+        let (labels, _) = labels.as_slice().as_chunks();
+        let groups = self.groups(labels.iter());
+        let replies = self.ask_all(self.on_labels("MGET", &groups)).await?;
         let mut entries = vec![0; labels.len() * SEALED_BYTES];
         let (places, _) = entries.as_chunks_mut::<SEALED_BYTES>();
         for (group, reply) in groups.iter().zip(replies) {
@@ -184,9 +185,8 @@ impl Store for RedisStore {
                 return Err(StoreError("Redis: fewer or more values than were asked for".into()));
             }
             for ((place, _), value) in group.iter().zip(values) {
-                if let (Some(entry), Some(sealed)) = (places.get_mut(*place), value)
-                    && let Ok(sealed) = sealed.try_into()
-                {
+                let sealed = value.and_then(|value| value.try_into().ok());
+                if let (Some(entry), Some(sealed)) = (places.get_mut(*place), sealed) {
                     *entry = sealed;
                 }
             }
@@ -196,13 +196,12 @@ impl Store for RedisStore {
 
     async fn put(&self, entries: Blob) -> Result<(), StoreError> {
         let (entries, _) = entries.as_slice().as_chunks::<ENTRY_BYTES>();
-        let labels: Vec<[u8; LABEL_BYTES]> =
-            entries.iter().filter_map(|entry| entry.first_chunk().copied()).collect();
-        let put = self.groups(&labels).into_iter().map(|group| {
+        let groups = self.groups(entries.iter().filter_map(|entry| entry.first_chunk()));
+        let put = groups.into_iter().map(|group| {
             let mut command = redis::cmd("MSET");
             for (place, label) in group {
-                let sealed = entries.get(place).map_or(&[][..], |entry| entry.split_at(LABEL_BYTES).1);
-                command.arg(self.key(label)).arg(sealed);
+                let sealed = entries.get(place).map(|entry| entry.split_at(LABEL_BYTES).1);
+                command.arg(self.key(label)).arg(sealed.unwrap_or_default());
             }
             command
         });
@@ -210,13 +209,8 @@ impl Store for RedisStore {
     }
 
     async fn remove(&self, labels: Blob) -> Result<(), StoreError> {
-        let (labels, _) = labels.as_slice().as_chunks::<LABEL_BYTES>();
-        let removed = self.groups(labels).into_iter().map(|group| {
-            let mut command = redis::cmd("UNLINK");
-            group.iter().for_each(|(_, label)| _ = command.arg(self.key(label)));
-            command
-        });
-        done(self.ask_all(removed.collect()).await?)
+        let (labels, _) = labels.as_slice().as_chunks();
+        done(self.ask_all(self.on_labels("UNLINK", &self.groups(labels.iter()))).await?)
     }
 
     async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
@@ -248,20 +242,21 @@ impl Store for RedisStore {
             command.arg(NAMES).arg([&b"["[..], &first].concat()).arg([&[bound][..], &last].concat());
             let names: Vec<Vec<u8>> =
                 found(vec![self.ask_one(&command).await?])?.into_iter().flatten().collect();
-            let gone = self.on_each(&names, |names| {
+            // Few, and the driver takes apart what has keys in many places of a cluster.
+            let gone = names.chunks(COMMAND_KEYS).map(|names| {
                 let mut command = redis::cmd("UNLINK");
                 for name in names {
                     command.arg(named(name));
                 }
                 command
             });
-            done(gone.await?)?;
-            let struck = self.on_each(&names, |names| {
+            done(self.ask_all(gone.collect()).await?)?;
+            let struck = names.chunks(COMMAND_KEYS).map(|names| {
                 let mut command = redis::cmd("ZREM");
                 command.arg(NAMES).arg(names);
                 command
             });
-            done(struck.await?)?;
+            done(self.ask_all(struck.collect()).await?)?;
         }
         Ok(())
     }
