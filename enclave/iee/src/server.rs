@@ -221,15 +221,7 @@ impl Iee {
                 }
                 _ => Err(Fault::Unasked),
             },
-            Incoming::Loaded { ask, state } => {
-                let state = state.as_ref().map(Blob::as_slice);
-                match self.asks.remove(&ask) {
-                    Some(Waiting::Boot) => self.loaded(state),
-                    Some(Waiting::Read(piece)) => self.piece_read(piece, state),
-                    Some(Waiting::Copied) => self.copied(state),
-                    _ => Err(Fault::Unasked),
-                }
-            }
+            Incoming::Loaded { ask, state } => self.state_loaded(ask, state.as_ref().map(Blob::as_slice)),
             Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
                 Some(Waiting::Boot) => self.counter_read(value),
                 // What it was before says that nobody else had raised it.
@@ -252,6 +244,15 @@ impl Iee {
                 self.piece();
                 Ok(())
             }
+        }
+    }
+
+    fn state_loaded(&mut self, ask: AskId, state: Option<&[u8]>) -> Result<(), Fault> {
+        match self.asks.remove(&ask) {
+            Some(Waiting::Boot) => self.loaded(state),
+            Some(Waiting::Read(piece)) => self.piece_read(piece, state),
+            Some(Waiting::Copied) => self.copied(state),
+            _ => Err(Fault::Unasked),
         }
     }
 
