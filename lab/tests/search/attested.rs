@@ -6,7 +6,7 @@ use crate::process::PATIENCE;
 use arras_attestation::authority::Authority;
 use arras_attestation::channel::{Channel, ChannelError, Client as Attested};
 use arras_attestation::evidence::{DevelopmentRoot, Refusal};
-use arras_attestation::policy::ReleasePolicy;
+use arras_attestation::policy::{ReleasePolicy, Source};
 use arras_protocol::iee::CLIENT_REQUESTS_MAX;
 use arras_schemes::bisen::channel::{ChannelBroken, ClientChannel};
 use arras_schemes::bisen::message::{Answer, Ask, Groups, Opened, Refused, Reply, Request, Rights};
@@ -93,7 +93,8 @@ fn an_enclave_that_the_policy_does_not_accept_is_told_nothing() {
     let other = refused(&|policy| policy.accept[0].measurements = vec![vec![9; 32]]);
     assert!(matches!(other, Refusal::Measurement(_)), "{other}");
     assert_eq!(refused(&|policy| policy.administrator = "eve".into()), Refusal::Replayed);
-    assert_eq!(refused(&|policy| policy.accept[0].root = DevelopmentRoot([1; 32])), Refusal::Signature);
+    let other = || Source::Process { root: DevelopmentRoot([1; 32]) };
+    assert_eq!(refused(&|policy| policy.accept[0].source = other()), Refusal::Signature);
     assert_eq!(refused(&|policy| policy.accept.clear()), Refusal::Backend);
     let newer = refused(&|policy| policy.accept[0].version_min = u32::MAX);
     assert!(matches!(newer, Refusal::Version { .. }), "{newer}");

@@ -4,8 +4,8 @@ use crate::client::Client;
 use crate::process::{Process, command, executable};
 use arras_attestation::authority::{Authority, certificate, private, serial};
 use arras_attestation::channel::{Channel, Client as Attested, Credentials};
-use arras_attestation::evidence::{Backend, DevelopmentRoot};
-use arras_attestation::policy::{Accepted, ReleasePolicy};
+use arras_attestation::evidence::DevelopmentRoot;
+use arras_attestation::policy::{Accepted, ReleasePolicy, Source};
 use arras_host::enclave::{measure, written};
 use arras_schemes::bisen::channel::{ClientChannel, SECURITY_VERSION};
 use std::fs;
@@ -55,8 +55,7 @@ impl Deployment {
     pub(crate) fn policy(&self) -> ReleasePolicy {
         let root = fs::read_to_string(self.folder.path().join("root.public")).unwrap();
         let accepted = Accepted {
-            backend: Backend::Process,
-            root: DevelopmentRoot::read(&root).unwrap(),
+            source: Source::Process { root: DevelopmentRoot::read(&root).unwrap() },
             measurements: vec![measure(&executable("arras-enclave")).unwrap().to_vec()],
             version_min: SECURITY_VERSION,
             allow_debug: false,

@@ -20,7 +20,11 @@ pub const OID: [u8; 20] = [
 /// What is put before a [`Statement`] when it is signed.
 pub const STATEMENT_PURPOSE: &[u8] = b"arras process evidence 1\0";
 
-/// Evidence, by where it comes from.
+/// Most certificates with a report of SEV-SNP: the chip's, and its authority's.
+pub const CERTIFICATES_MAX: usize = 2;
+
+/// Evidence, by where it comes from. What it has to bind (32 bytes) stands in the report data of a quote or a report, zeros behind, and in the
+/// qualifying data of a TPM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Evidence {
     /// The host has measured a program and started it. It says so itself: this protects from nobody who has the machine.
@@ -28,6 +32,28 @@ pub enum Evidence {
         /// A [`Statement`], encoded.
         statement: Blob,
         /// Ed25519 (RFC 8032), of [`STATEMENT_PURPOSE`] and the statement, by a development root.
+        signature: Blob,
+    },
+    /// A quote of Intel's DCAP: of an enclave (SGX) or of a virtual machine (TDX).
+    Dcap {
+        /// The quote: version 3 (SGX), 4 or 5 (TDX).
+        quote: Blob,
+        /// Intel's word on the platform, JSON in UTF-8, or nothing where the clients' policy has it: certificates, lists of revoked
+        /// ones, TCB information, identity of the quoting enclave.
+        collateral: Blob,
+    },
+    /// An attestation report of AMD's SEV-SNP (ABI specification 56860): of a virtual machine.
+    SevSnp {
+        /// The report: 1,184 bytes.
+        report: Blob,
+        /// The chip's certificate (VCEK), and that which signed it (ASK) if it is another than its product's first: DER.
+        certificates: Vec<Blob>,
+    },
+    /// A quote of a TPM 2.0 (Library specification, parts 2 and 3).
+    Tpm {
+        /// A `TPMS_ATTEST`.
+        attest: Blob,
+        /// A `TPMT_SIGNATURE` of it.
         signature: Blob,
     },
 }
@@ -56,7 +82,13 @@ impl Evidence {
         if bytes.len() > EVIDENCE_BYTES_MAX {
             return Err(DecodeError("evidence: it is too long"));
         }
-        codec::decode(bytes)
+        let evidence = codec::decode(bytes)?;
+        match &evidence {
+            Self::SevSnp { certificates, .. } if certificates.len() > CERTIFICATES_MAX => {
+                Err(DecodeError("evidence: it has too many certificates"))
+            }
+            Self::Process { .. } | Self::Dcap { .. } | Self::SevSnp { .. } | Self::Tpm { .. } => Ok(evidence),
+        }
     }
 }
 

@@ -4,28 +4,32 @@ use crate::hexadecimal;
 use arras_protocol::codec;
 use arras_protocol::evidence::{Evidence, Statement};
 use ring::signature::{ED25519, UnparsedPublicKey};
-use serde::Deserialize;
 
-/// Where evidence comes from.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// A host that measures the program and signs with a development root: for trials.
-    Process,
+/// Room that evidence has for what it binds, in bytes: report data of SGX, TDX and SEV-SNP.
+pub const ROOM: usize = 64;
+
+/// What stands in the room of evidence that binds something.
+#[must_use]
+pub fn report_data(binding: &[u8; 32]) -> [u8; ROOM] {
+    let mut room = [0; ROOM];
+    room[..32].copy_from_slice(binding);
+    room
 }
 
 /// What evidence says of an enclave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// What runs.
+    /// What runs. Of TDX: MRTD and RTMR0 to RTMR3, one after the other; of a TPM: the digest of the registers.
     pub measurement: Vec<u8>,
-    /// What it asked to have attested.
-    pub binding: [u8; 32],
+    /// What else names it, of SGX: MRSIGNER and the product's number, its high byte first.
+    pub product: Option<Vec<u8>>,
+    /// What it asked to have attested, and what there is of room behind it: zeros.
+    pub binding: [u8; ROOM],
     /// When this was said, in seconds since 1970, if the evidence says so itself.
     pub made: Option<u64>,
     /// Whether it can be looked into.
     pub debug: bool,
-    /// Its security version.
+    /// Its security version, or 0 if the evidence has none.
     pub version: u32,
 }
 
@@ -35,15 +39,24 @@ pub enum Refusal {
     /// The certificate has no evidence.
     #[error("the enclave's certificate has no evidence")]
     NoEvidence,
-    /// What is in the place of evidence is none.
-    #[error("the enclave's evidence cannot be read")]
-    Malformed,
     /// The policy accepts nothing of this kind.
     #[error("the release policy accepts no evidence of this kind")]
     Backend,
+    /// What is in the place of evidence is none.
+    #[error("the enclave's evidence cannot be read")]
+    Malformed,
     /// It was altered, or is signed by somebody whom the policy does not name.
     #[error("the enclave's evidence was altered, or is signed by nobody whom the release policy names")]
     Signature,
+    /// A quote without what Intel says of its platform.
+    #[error("neither the enclave's evidence nor the release policy has collateral for the quote")]
+    Collateral,
+    /// What vouches for the evidence holds no longer: certificates, lists of revoked ones, collateral.
+    #[error("what vouches for the enclave's evidence ended {0} s ago")]
+    Ended(u64),
+    /// The platform below the enclave is not one that the policy accepts: its firmware is too old, or wrongly set up.
+    #[error("the enclave's platform is not one that the release policy accepts: {0}")]
+    Platform(String),
     /// It is about another enclave's key, or the same enclave for another administrator or authority: replayed, or a host's own.
     #[error("the evidence is not about this channel: replayed, or for another authority or administrator")]
     Replayed,
@@ -90,14 +103,17 @@ pub struct DevelopmentRoot(pub [u8; 32]);
 
 impl Verifier for DevelopmentRoot {
     fn verify(&self, evidence: &Evidence, _now: u64) -> Result<Claims, Refusal> {
-        let Evidence::Process { statement, signature } = evidence;
+        let Evidence::Process { statement, signature } = evidence else {
+            return Err(Refusal::Backend);
+        };
         let root = UnparsedPublicKey::new(&ED25519, &self.0);
         root.verify(&Statement::signed(statement.as_slice()), signature.as_slice())
             .map_err(|_| Refusal::Signature)?;
         let statement: Statement = codec::decode(statement.as_slice()).map_err(|_| Refusal::Malformed)?;
         Ok(Claims {
             measurement: statement.measurement.to_vec(),
-            binding: statement.binding,
+            product: None,
+            binding: report_data(&statement.binding),
             made: Some(statement.made),
             debug: statement.debug,
             version: statement.version,

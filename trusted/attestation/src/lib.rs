@@ -7,12 +7,17 @@
 //! clients.
 //!
 //! *Backends.* `process`: the host measures the program and signs with a development root. It protects against nobody who has the
-//! host's machine.
+//! host's machine. [`dcap`]: quotes of Intel's SGX and TDX. [`sev_snp`]: reports of AMD's SEV-SNP. [`tpm`]: quotes of a TPM 2.0. These
+//! are verified here; nothing in Arras makes them yet.
 #![forbid(unsafe_code)]
 
 pub mod authority;
 pub mod channel;
+#[cfg(feature = "dcap")]
+pub mod dcap;
 pub mod evidence;
 pub mod policy;
+pub mod sev_snp;
+pub mod tpm;
 
 mod hexadecimal;

@@ -11,9 +11,13 @@
 //! version_min = 1                      # security version
 //! allow_debug = false
 //! ```
+//!
+//! What else an entry has depends on its backend ([`Source`]).
 
-use crate::evidence::{Backend, Claims, DevelopmentRoot, Refusal, Verifier};
+use crate::evidence::{Claims, DevelopmentRoot, ROOM, Refusal, Verifier, report_data};
 use crate::hexadecimal;
+use crate::sev_snp::SevSnp;
+use crate::tpm::Tpm;
 use arras_protocol::evidence::Evidence;
 use serde::{Deserialize, Deserializer, de};
 
@@ -39,22 +43,77 @@ pub struct ReleasePolicy {
 
 /// Enclaves that are accepted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "toml::Table")]
 pub struct Accepted {
-    /// Where their evidence comes from.
-    pub backend: Backend,
-    /// Who signs it.
-    #[serde(deserialize_with = "root")]
-    pub root: DevelopmentRoot,
-    /// What they are.
-    #[serde(deserialize_with = "measurements")]
+    /// Where their evidence comes from, and who vouches for it.
+    pub source: Source,
+    /// What they are, each as [`Claims::measurement`] or [`Claims::product`] has it.
     pub measurements: Vec<Vec<u8>>,
     /// Their security version at least.
-    #[serde(default)]
     pub version_min: u32,
     /// Whether they may be looked into.
-    #[serde(default)]
     pub allow_debug: bool,
+}
+
+/// Where evidence comes from, with what the policy says of such evidence alone.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "backend", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Source {
+    /// A host that measures the program and signs with a development root: for trials.
+    Process {
+        /// Who signs.
+        #[serde(deserialize_with = "root")]
+        root: DevelopmentRoot,
+    },
+    /// An enclave of Intel's SGX.
+    #[cfg(feature = "dcap")]
+    Sgx(crate::dcap::Dcap),
+    /// A virtual machine under Intel's TDX.
+    #[cfg(feature = "dcap")]
+    Tdx(crate::dcap::Dcap),
+    /// A virtual machine under AMD's SEV-SNP.
+    SevSnp(SevSnp),
+    /// A machine with a TPM 2.0.
+    Tpm(Tpm),
+}
+
+impl Source {
+    fn verify(&self, evidence: &Evidence, now: u64) -> Result<Claims, Refusal> {
+        match self {
+            Self::Process { root } => root.verify(evidence, now),
+            #[cfg(feature = "dcap")]
+            Self::Sgx(dcap) => dcap.verifier(crate::dcap::Kind::Sgx).verify(evidence, now),
+            #[cfg(feature = "dcap")]
+            Self::Tdx(dcap) => dcap.verifier(crate::dcap::Kind::Tdx).verify(evidence, now),
+            Self::SevSnp(sev_snp) => sev_snp.verify(evidence, now),
+            Self::Tpm(tpm) => tpm.verify(evidence, now),
+        }
+    }
+}
+
+/// What an entry has whatever its backend.
+#[derive(Deserialize)]
+struct Program {
+    #[serde(deserialize_with = "measurements")]
+    measurements: Vec<Vec<u8>>,
+    #[serde(default)]
+    version_min: u32,
+    #[serde(default)]
+    allow_debug: bool,
+}
+
+impl TryFrom<toml::Table> for Accepted {
+    type Error = toml::de::Error;
+
+    /// Sorts what every entry has from what its backend asks for; of the latter, nothing may be unknown.
+    fn try_from(mut entry: toml::Table) -> Result<Self, Self::Error> {
+        let mut program = toml::Table::new();
+        for name in ["measurements", "version_min", "allow_debug"] {
+            program.extend(entry.remove_entry(name));
+        }
+        let Program { measurements, version_min, allow_debug } = program.try_into()?;
+        Ok(Self { source: entry.try_into()?, measurements, version_min, allow_debug })
+    }
 }
 
 fn max_age() -> u64 {
@@ -92,6 +151,16 @@ impl ReleasePolicy {
     /// # Errors
     /// [`Refusal`]: of several that are accepted, what came closest says why.
     pub fn judge(&self, evidence: &Evidence, binding: &[u8; 32], now: u64) -> Result<Claims, Refusal> {
+        self.judge_room(evidence, &report_data(binding), now)
+    }
+
+    /// The same, by all of the room that evidence has.
+    pub(crate) fn judge_room(
+        &self,
+        evidence: &Evidence,
+        binding: &[u8; ROOM],
+        now: u64,
+    ) -> Result<Claims, Refusal> {
         let mut closest = Refusal::Backend;
         for accepted in &self.accept {
             match self.accepts(accepted, evidence, binding, now) {
@@ -106,16 +175,15 @@ impl ReleasePolicy {
         &self,
         accepted: &Accepted,
         evidence: &Evidence,
-        binding: &[u8; 32],
+        binding: &[u8; ROOM],
         now: u64,
     ) -> Result<Claims, Refusal> {
-        let claims = match accepted.backend {
-            Backend::Process => accepted.root.verify(evidence, now)?,
-        };
+        let claims = accepted.source.verify(evidence, now)?;
         if claims.binding != *binding {
             return Err(Refusal::Replayed);
         }
-        if !accepted.measurements.contains(&claims.measurement) {
+        let named = [Some(&claims.measurement), claims.product.as_ref()];
+        if !named.into_iter().flatten().any(|name| accepted.measurements.contains(name)) {
             return Err(Refusal::Measurement(hexadecimal::written(&claims.measurement)));
         }
         if claims.debug && !accepted.allow_debug {

@@ -5,8 +5,8 @@ use crate::host::{ADMINISTRATOR, Host};
 use crate::store::failed;
 use arras_attestation::authority::{Authority, certificate, private};
 use arras_attestation::channel::{Channel, Client, Credentials as Own};
-use arras_attestation::evidence::{Backend, DevelopmentRoot};
-use arras_attestation::policy::{Accepted, ReleasePolicy};
+use arras_attestation::evidence::DevelopmentRoot;
+use arras_attestation::policy::{Accepted, ReleasePolicy, Source};
 use arras_primitives::hash::sha256;
 use arras_schemes::bisen::channel::SECURITY_VERSION;
 use arras_storage::private::file_options;
@@ -73,8 +73,7 @@ impl Credentials {
         let program = fs::read(&host.enclave).map_err(|error| failed(&host.enclave, &error))?;
         let root = DevelopmentRoot::read(&read(&host.root)?).map_err(certified)?;
         let accepted = Accepted {
-            backend: Backend::Process,
-            root,
+            source: Source::Process { root },
             measurements: vec![sha256(&[&program]).to_vec()],
             version_min: SECURITY_VERSION,
             allow_debug: false,

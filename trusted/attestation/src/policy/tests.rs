@@ -78,7 +78,8 @@ fn tampered_evidence_is_refused_whichever_byte_it_is() {
 #[test]
 fn of_several_that_are_accepted_what_came_closest_says_why() {
     let mut policy = policy();
-    let foreign = Accepted { root: DevelopmentRoot([9; 32]), ..policy.accept[0].clone() };
+    let foreign =
+        Accepted { source: Source::Process { root: DevelopmentRoot([9; 32]) }, ..policy.accept[0].clone() };
     policy.accept.insert(0, foreign.clone());
     policy.accept.push(foreign);
     let mut statement = good();
@@ -94,8 +95,21 @@ fn a_policy_says_what_is_wrong_with_it() {
     for (text, said) in [
         ("max_age_seconds = 1", "administrator"),
         ("administrator = \"ada\"\nmaximum = 1", "maximum"),
-        ("administrator = \"ada\"\n[[accept]]\nbackend = \"magic\"", "magic"),
-        ("administrator = \"ada\"\n[[accept]]\nbackend = \"process\"\nroot = \"12\"", "64 hexadecimal"),
+        ("administrator = \"ada\"\n[[accept]]\nbackend = \"process\"", "measurements"),
+        ("administrator = \"ada\"\n[[accept]]\nbackend = \"magic\"\nmeasurements = []", "magic"),
+        (
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"process\"\nmeasurements = []\nroot = \"12\"",
+            "64 hexadecimal",
+        ),
+        (
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"sev-snp\"\nmeasurements = []\nproduct = \"rome\"",
+            "rome",
+        ),
+        (
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"sev-snp\"\nmeasurements = []\nproduct = \"milan\"\n\
+             unheard = 1",
+            "unheard",
+        ),
     ] {
         let error = ReleasePolicy::read(text).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
