@@ -2,7 +2,7 @@
 
 use crate::client::{Client, all_of};
 use crate::deployment::{Deployment, certified, frame, now, open_by_hand, read_frame};
-use crate::process::PATIENCE;
+use crate::process::{PATIENCE, command, run};
 use arras_attestation::authority::Authority;
 use arras_attestation::channel::{Channel, ChannelError, Client as Attested};
 use arras_attestation::evidence::{DevelopmentRoot, Refusal};
@@ -355,4 +355,49 @@ fn an_enclave_stays_with_its_first_authority() {
         assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+}
+
+/// By the command, as an administrator does it.
+#[test]
+fn rights_are_granted_and_revoked_by_the_command() {
+    let deployment = Deployment::new();
+    let (_host, address) = deployment.start();
+    let folder = deployment.folder.path().join("administrator");
+    deployment.write_administrator(&folder);
+    let administer = |arguments: &[&str]| {
+        let mut administer = command("arras-search", "warn");
+        administer.args(&arguments[..1]).args(["--host", &address, "--credentials"]).arg(&folder);
+        administer.arg("--policy").arg(folder.join("policy.toml")).args(&arguments[1..]);
+        run(administer)
+    };
+    let mut ada = deployment.connect(&address, "ada");
+    let books = ada.create("books");
+    ada.add(&books, &[(7, &["whale"])]);
+    let (bob, serial) = deployment.client("bob", deployment.policy());
+    let search = |bob: &Attested| Client::open(&address, bob).unwrap().call(all_of(&books, &["whale"]));
+    assert_eq!(search(&bob), Reply::Refused(Refused::NotAllowed));
+    let granted = administer(&["grant", "--search", "bob", "books"]);
+    assert_eq!(
+        (granted.code, granted.stdout.trim()),
+        (Some(0), "bob may search books"),
+        "{}",
+        granted.stderr
+    );
+    assert!(matches!(search(&bob), Reply::Found(_)));
+    for taken in [&["grant", "--nothing", "bob", "books"][..], &["revoke", "bob"]] {
+        let taken = administer(taken);
+        assert_eq!(taken.code, Some(0), "{}", taken.stderr);
+        assert_eq!(search(&bob), Reply::Refused(Refused::NotAllowed));
+        assert_eq!(administer(&["grant", "--search", "bob", "books"]).code, Some(0));
+    }
+    let colons: Vec<String> = serial.iter().map(|byte| format!("{byte:02X}")).collect();
+    let revoked = administer(&["revoke", "--serial", &colons.join(":")]);
+    assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
+    assert!(Client::open(&address, &bob).is_err());
+    for wrong in
+        [&["grant", "bob", "books"][..], &["revoke"], &["grant", "--search", "--field", "8", "bob", "books"]]
+    {
+        assert_eq!(administer(wrong).code, Some(2), "{wrong:?}");
+    }
+    assert_eq!(administer(&["revoke", "--serial", "xyz"]).code, Some(4));
 }

@@ -11,6 +11,7 @@ use arras_schemes::bisen::channel::{ClientChannel, SECURITY_VERSION};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -61,6 +62,26 @@ impl Deployment {
             allow_debug: false,
         };
         ReleasePolicy { administrator: "ada".into(), max_age_seconds: 3600, accept: vec![accepted] }
+    }
+
+    /// Writes what the command goes by: the administrator's certificate and key, and the policy.
+    pub(crate) fn write_administrator(&self, folder: &Path) {
+        let (certificate, private) = self.authority.issue("ada", now()).unwrap();
+        let root = fs::read_to_string(self.folder.path().join("root.public")).unwrap();
+        let measurement = written(&measure(&executable("arras-enclave")).unwrap());
+        let policy = format!(
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"process\"\nroot = \"{}\"\nmeasurements = [\"{measurement}\"]\n",
+            root.trim()
+        );
+        fs::create_dir(folder).unwrap();
+        for (name, text) in [
+            ("ca.pem", self.authority.certificate()),
+            ("ada.pem", &certificate),
+            ("ada.key", &private),
+            ("policy.toml", &policy),
+        ] {
+            fs::write(folder.join(name), text).unwrap();
+        }
     }
 
     /// A client with a new certificate, and the certificate's serial number.

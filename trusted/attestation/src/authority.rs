@@ -121,6 +121,12 @@ pub fn private(pem: &str) -> Result<PrivateKeyDer<'static>, AuthorityError> {
     Ok(PrivateKeyDer::from_pem_slice(pem.as_bytes())?)
 }
 
+/// A serial number from hexadecimal digits, with colons or without.
+#[must_use]
+pub fn serial_from(written: &str) -> Option<Vec<u8>> {
+    hexadecimal::read(&written.replace(':', "")).filter(|serial| !serial.is_empty())
+}
+
 /// A certificate's serial number, as an enclave is told to revoke it, and in hexadecimal.
 #[must_use]
 pub fn serial(certificate: &CertificateDer<'_>) -> Option<(Vec<u8>, String)> {

@@ -64,12 +64,7 @@ impl Credentials {
 
     /// A channel to the enclave that a host of this store has started: no other program is spoken to.
     pub(crate) fn channel(&self, host: &Host) -> Result<Channel, Failure> {
-        let at = |name: &str| read(&self.folder.join(name));
-        let own = Own {
-            authority: certificate(&at(AUTHORITY)?).map_err(certified)?,
-            certificate: certificate(&at(CERTIFICATE)?).map_err(certified)?,
-            private: private(&at(PRIVATE)?).map_err(certified)?,
-        };
+        let own = own(&self.folder, ADMINISTRATOR)?;
         let program = fs::read(&host.enclave).map_err(|error| failed(&host.enclave, &error))?;
         let root = DevelopmentRoot::read(&read(&host.root)?).map_err(certified)?;
         let accepted = Accepted {
@@ -85,6 +80,16 @@ impl Credentials {
         };
         Client::new(own, policy).and_then(|client| client.channel()).map_err(certified)
     }
+}
+
+/// What a folder has of a client.
+pub(crate) fn own(folder: &Path, name: &str) -> Result<Own, Failure> {
+    let at = |name: &str| read(&folder.join(name));
+    Ok(Own {
+        authority: certificate(&at(AUTHORITY)?).map_err(certified)?,
+        certificate: certificate(&at(&format!("{name}.pem"))?).map_err(certified)?,
+        private: private(&at(&format!("{name}.key"))?).map_err(certified)?,
+    })
 }
 
 pub(crate) fn certified(error: impl std::fmt::Display) -> Failure {

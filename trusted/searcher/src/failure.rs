@@ -30,8 +30,8 @@ pub(crate) enum Failure {
     /// The enclave is not trusted, or does not trust this client.
     #[error("no channel to the enclave: {0}")]
     Channel(#[from] ChannelError),
-    /// The store's certificates.
-    #[error("the store's certificates: {0}")]
+    /// The certificates.
+    #[error("the certificates: {0}")]
     Certificates(String),
     /// There is no store to search.
     #[error("{0}: there is no store here; make one with: arras search index --store {0} PATH...")]

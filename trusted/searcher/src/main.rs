@@ -5,6 +5,7 @@
 //! Host and enclave say so when they start.
 #![forbid(unsafe_code)]
 
+mod administering;
 mod certifying;
 mod connection;
 mod credentials;
@@ -49,6 +50,70 @@ enum Command {
     Serve(ServeArguments),
     /// Make a client's certificate for an enclave that runs by itself (docs/host.md), and the authority that signs it if there is none.
     Certify(CertifyArguments),
+    /// Say what a client may do with a collection of an enclave that runs by itself; replaces what was said before.
+    Grant(GrantArguments),
+    /// Take all rights from a client of an enclave that runs by itself, or no more connections with a certificate.
+    Revoke(RevokeArguments),
+}
+
+/// How the administrator reaches an enclave.
+#[derive(Args, Debug)]
+pub(crate) struct Administrator {
+    /// Where its host listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) host: String,
+    /// Where the administrator's certificate and key are, and `ca.pem`: what `certify` writes.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) credentials: PathBuf,
+    /// The release policy: which enclaves are spoken to, and the administrator's name.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: PathBuf,
+}
+
+/// Arguments of `arras search grant`.
+#[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("rights").required(true).multiple(true).args(["search", "update", "nothing"])))]
+pub(crate) struct GrantArguments {
+    #[command(flatten)]
+    pub(crate) administrator: Administrator,
+    /// It may search.
+    #[arg(long)]
+    pub(crate) search: bool,
+    /// It may put documents in and take them out.
+    #[arg(long)]
+    pub(crate) update: bool,
+    /// It may do nothing with the collection.
+    #[arg(long, conflicts_with_all = ["search", "update"])]
+    pub(crate) nothing: bool,
+    /// It may rank, and filter by how often words occur.
+    #[arg(long, requires = "search")]
+    pub(crate) rank: bool,
+    /// It may filter by the field of this number; may be repeated.
+    #[arg(long = "field", value_name = "N", requires = "search", value_parser = clap::value_parser!(u8).range(0..8))]
+    pub(crate) fields: Vec<u8>,
+    /// It sees documents of this group, beside those of none; may be repeated. Not given: of all groups.
+    #[arg(long = "group", value_name = "N")]
+    pub(crate) groups: Vec<u32>,
+    /// The name in its certificate.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The collection.
+    #[arg(value_name = "COLLECTION")]
+    pub(crate) collection: String,
+}
+
+/// Arguments of `arras search revoke`.
+#[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("whom").required(true).multiple(true).args(["name", "serial"])))]
+pub(crate) struct RevokeArguments {
+    #[command(flatten)]
+    pub(crate) administrator: Administrator,
+    /// The serial number of a certificate, as `certify` printed it.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) serial: Option<String>,
+    /// The name of a client, in every collection.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 /// Arguments of `arras search certify`.
@@ -131,6 +196,8 @@ fn main() -> ExitCode {
         Command::Query(arguments) => querying::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Certify(arguments) => certifying::run(&arguments),
+        Command::Grant(arguments) => administering::grant(&arguments),
+        Command::Revoke(arguments) => administering::revoke(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
