@@ -11,9 +11,8 @@ use crate::journal::Place;
 use crate::sealer::Sealer;
 use crate::spill::{RECORD_BYTES, Record, Spilled};
 use crate::state::State;
-use crate::table::SEGMENTS;
+use crate::table::{SEGMENTS, Slot};
 use arras_keys::Key;
-use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_protocol::iee::StateName;
 use arras_protocol::{Blob, codec};
@@ -23,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most records in a piece.
 const PIECE_RECORDS: usize = 16_384;
+
+const PIECE_BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
 
 /// Lengths of pieces are multiples of so many bytes, or of an eighth of themselves.
 const STEP_BYTES: usize = 4096;
@@ -61,11 +62,8 @@ enum Piece {
         epochs: u32,
         generation: u32,
     },
-    /// Stems with their counts and epochs, little endian.
-    Keywords {
-        collection: u32,
-        keywords: Vec<(Block, [u8; 4], [u8; 4])>,
-    },
+    /// Records of what is in tables.
+    Keywords(Blob),
     Versions {
         collection: u32,
         versions: Blob,
@@ -87,7 +85,7 @@ pub(crate) struct Writer {
     pub(crate) head: Head,
     /// The generation of the state that it is of.
     pub(crate) generation: u32,
-    /// What is next: of which collection, of its segments which and where in it; behind them, which version.
+    /// What is next: of which collection, which of its segments; behind them, which version.
     collection: usize,
     segment: usize,
     at: usize,
@@ -136,10 +134,11 @@ impl Pieces {
                 (state.epochs, state.generation) = (epochs, generation);
             }
             Piece::Spilled(_) => return Err(Fault::StateAltered),
-            Piece::Keywords { collection, keywords } => {
-                let collection = state.collection_mut(collection).map_err(|_| Fault::StateAltered)?;
-                for (stem, count, epoch) in keywords {
-                    collection.table.set(&stem, u32::from_le_bytes(count), u32::from_le_bytes(epoch), false);
+            Piece::Keywords(records) => {
+                for Record { stem, count, epoch, collection } in Record::all(records.as_slice()) {
+                    let collection =
+                        state.collection_mut(collection.into()).map_err(|_| Fault::StateAltered)?;
+                    collection.table.set(&stem, count, epoch, false);
                 }
             }
             Piece::Versions { collection, versions } => {
@@ -159,7 +158,7 @@ impl Pieces {
     pub(crate) fn spilled(&self, of: &Spilled, piece: u32, sealed: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
         match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?)? {
             Piece::Spilled(Blob(records)) => Ok(records),
-            Piece::Rest { .. } | Piece::Keywords { .. } | Piece::Versions { .. } => Err(Fault::StateAltered),
+            Piece::Rest { .. } | Piece::Keywords(_) | Piece::Versions { .. } => Err(Fault::StateAltered),
         }
     }
 }
@@ -215,14 +214,14 @@ impl Writer {
             });
         }
         while let Some(collection) = state.collections.get(self.collection) {
-            let number = self.collection as u32;
-            let keywords = self.keywords(collection);
-            if !keywords.is_empty() {
-                return Some(Piece::Keywords { collection: number, keywords });
+            self.gather(collection, self.collection, false);
+            if let Some(records) = self.take_records() {
+                return Some(Piece::Keywords(records));
             }
             let versions = self.versions(collection);
             if !versions.is_empty() {
-                return Some(Piece::Versions { collection: number, versions: Blob(versions) });
+                let collection = self.collection as u32;
+                return Some(Piece::Versions { collection, versions: Blob(versions) });
             }
             (self.collection, self.segment, self.at) = (self.collection + 1, 0, 0);
         }
@@ -231,26 +230,36 @@ impl Writer {
 
     /// The next piece of what is spilled, once all others are written: first what was so before, piece by piece, which is to be loaded.
     fn spill(&mut self, state: &State) -> Result<Option<Piece>, StateName> {
-        const BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
-        while self.records.len() < BYTES {
+        while self.records.len() < PIECE_BYTES {
             if let Some(old) = &self.old {
                 return Err(old.name(old.first));
             }
             // All of them were gone through once: behind the last one it begins anew.
-            let at = self.collection - state.collections.len();
-            let Some(collection) = state.collections.get(at) else { break };
-            for slot in collection.table.segment(self.segment).filter(|slot| slot.is_leaving) {
-                let (stem, count, epoch, collection) = (slot.stem, slot.count, slot.epoch, at as u8);
-                self.records.extend(Record { stem, count, epoch, collection }.bytes());
-            }
-            self.segment += 1;
+            let number = self.collection - state.collections.len();
+            let Some(collection) = state.collections.get(number) else { break };
+            self.gather(collection, number, true);
             if self.segment == SEGMENTS {
                 (self.collection, self.segment) = (self.collection + 1, 0);
             }
         }
-        let rest = self.records.split_off(self.records.len().min(BYTES));
+        Ok(self.take_records().map(Piece::Spilled))
+    }
+
+    /// Goes on through a collection's keywords that leave or stay, until there are records for a piece.
+    fn gather(&mut self, collection: &Collection, number: usize, is_leaving: bool) {
+        while self.segment < SEGMENTS && self.records.len() < PIECE_BYTES {
+            let slots = collection.table.segment(self.segment).filter(|slot| slot.is_leaving == is_leaving);
+            for Slot { stem, count, epoch, .. } in slots.copied() {
+                self.records.extend(Record { stem, count, epoch, collection: number as u8 }.bytes());
+            }
+            self.segment += 1;
+        }
+    }
+
+    fn take_records(&mut self) -> Option<Blob> {
+        let rest = self.records.split_off(self.records.len().min(PIECE_BYTES));
         let records = std::mem::replace(&mut self.records, rest);
-        Ok((!records.is_empty()).then_some(Piece::Spilled(Blob(records))))
+        (!records.is_empty()).then_some(Blob(records))
     }
 
     /// Takes over a piece of what was spilled before, without what is void by now.
@@ -272,21 +281,6 @@ impl Writer {
         old.first += 1;
         self.old = Some(old).filter(|old| old.first < old.until);
         Ok(())
-    }
-
-    fn keywords(&mut self, collection: &Collection) -> Vec<(Block, [u8; 4], [u8; 4])> {
-        let mut keywords = Vec::new();
-        while self.segment < SEGMENTS && keywords.len() < PIECE_RECORDS {
-            let before = keywords.len();
-            let stay = collection.table.segment(self.segment).filter(|slot| !slot.is_leaving);
-            let rest = stay.skip(self.at).take(PIECE_RECORDS - before);
-            keywords.extend(rest.map(|slot| (slot.stem, slot.count.to_le_bytes(), slot.epoch.to_le_bytes())));
-            self.at += keywords.len() - before;
-            if keywords.len() < PIECE_RECORDS {
-                (self.segment, self.at) = (self.segment + 1, 0);
-            }
-        }
-        keywords
     }
 
     fn versions(&mut self, collection: &Collection) -> Vec<u8> {
