@@ -136,8 +136,7 @@ pub(super) async fn serve(
         () = &mut stop => return Ok(()),
     };
     local.scrub_in_background(ScrubPace::default());
-    let server = connection.server();
-    let incarnation = connection.incarnation();
+    let (server, incarnation) = (connection.server(), connection.incarnation());
     let mut engine_settings = engine_settings(configuration, schema, &history, witness.as_ref());
     engine_settings.text = text;
     let memory_bytes = engine_settings.memory_bytes;
