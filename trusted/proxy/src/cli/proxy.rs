@@ -149,10 +149,7 @@ pub(super) async fn serve(
     let (listener, bound) = bind(&configuration.listen).await?;
     running.listen = bound.to_string();
     let _said = say_running(&configuration.data_dir, running, Arc::clone(&history));
-    // For whoever started the proxy with port 0; nobody reading is no reason to stop.
-    let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
-    let _ = io::stdout().flush();
-    tracing::info!(address = %bound, "listening on mongodb://{bound}");
+    say_listening(&bound);
     let options = Options { connections_max, memory_bytes, ..Options::default() };
     let stop = async {
         tokio::select! {
@@ -176,6 +173,13 @@ pub(super) async fn serve(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// For whoever started the proxy with port 0; nobody reading is no reason to stop.
+fn say_listening(bound: &SocketAddr) {
+    let _ = writeln!(io::stdout(), "listening on mongodb://{bound}");
+    let _ = io::stdout().flush();
+    tracing::info!(address = %bound, "listening on mongodb://{bound}");
 }
 
 /// Listens for applications of PostgreSQL, if the configuration asks for it.
