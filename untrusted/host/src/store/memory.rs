@@ -47,25 +47,21 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    fn shard(&self, label: &Label) -> Option<MutexGuard<'_, Shard>> {
-        self.shards.get(usize::from(label[LABEL_BYTES - 1])).map(lock)
-    }
-
-    fn insert(&self, entry: &[u8; ENTRY_BYTES]) {
-        if let (Some(label), Some(sealed)) = (entry.first_chunk(), entry.last_chunk())
-            && let Some(mut shard) = self.shard(label)
-        {
-            shard.insert(*label, *sealed);
-        }
-    }
-
-    fn fetch(&self, label: &Label) -> Sealed {
-        self.shard(label).and_then(|shard| shard.get(label).copied()).unwrap_or([0; SEALED_BYTES])
-    }
-
-    fn remove_one(&self, label: &Label) {
-        if let Some(mut shard) = self.shard(label) {
-            shard.remove(label);
+    /// Does something with each item's shard, one shard after the other: between two looks into memory that is far away there is no
+    /// lock, so that the processor waits for several at a time.
+    fn each<T>(&self, items: &[T], label: impl Fn(&T) -> Label, mut act: impl FnMut(&mut Shard, usize, &T)) {
+        let shard_of = |item: &T| usize::from(label(item)[LABEL_BYTES - 1]);
+        let mut order: Vec<(usize, usize)> =
+            items.iter().enumerate().map(|(at, item)| (shard_of(item), at)).collect();
+        order.sort_unstable();
+        for group in order.chunk_by(|one, other| one.0 == other.0) {
+            let Some(shard) = group.first().and_then(|(shard, _)| self.shards.get(*shard)) else { continue };
+            let mut shard = lock(shard);
+            for (_, at) in group {
+                if let Some(item) = items.get(*at) {
+                    act(&mut shard, *at, item);
+                }
+            }
         }
     }
 }
@@ -77,23 +73,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Store for MemoryStore {
     async fn get(&self, labels: Blob) -> Result<Vec<u8>, StoreError> {
-        let (labels, _) = labels.as_slice().as_chunks();
-        let mut entries = Vec::with_capacity(labels.len() * SEALED_BYTES);
-        for label in labels {
-            entries.extend_from_slice(&self.fetch(label));
-        }
-        Ok(entries)
+        let (labels, _): (&[Label], _) = labels.as_slice().as_chunks();
+        let mut entries = vec![[0; SEALED_BYTES]; labels.len()];
+        self.each(
+            labels,
+            |label| *label,
+            |shard, at, label| {
+                if let (Some(sealed), Some(entry)) = (shard.get(label), entries.get_mut(at)) {
+                    *entry = *sealed;
+                }
+            },
+        );
+        Ok(entries.into_flattened())
     }
 
     async fn put(&self, entries: Blob) -> Result<(), StoreError> {
-        let (entries, _) = entries.as_slice().as_chunks();
-        entries.iter().for_each(|entry| self.insert(entry));
+        let (entries, _): (&[[u8; ENTRY_BYTES]], _) = entries.as_slice().as_chunks();
+        let label = |entry: &[u8; ENTRY_BYTES]| entry.first_chunk().copied().unwrap_or_default();
+        self.each(entries, label, |shard, _, entry| {
+            if let (Some(label), Some(sealed)) = (entry.first_chunk(), entry.last_chunk()) {
+                shard.insert(*label, *sealed);
+            }
+        });
         Ok(())
     }
 
     async fn remove(&self, labels: Blob) -> Result<(), StoreError> {
-        let (labels, _) = labels.as_slice().as_chunks();
-        labels.iter().for_each(|label| self.remove_one(label));
+        let (labels, _): (&[Label], _) = labels.as_slice().as_chunks();
+        self.each(
+            labels,
+            |label| *label,
+            |shard, _, label| {
+                shard.remove(label);
+            },
+        );
         Ok(())
     }
 
