@@ -28,8 +28,8 @@ pub(crate) struct Round {
     pub(crate) read: u64,
     /// How many entries fewer there are.
     pub(crate) saved: u64,
-    /// Bytes by which the table may grow.
-    pub(crate) growth: usize,
+    /// Bytes that the table may take afterwards.
+    pub(crate) table_bytes: usize,
     pub(crate) cause: Cause,
 }
 
@@ -69,12 +69,13 @@ impl Round {
         collection: u32,
         keywords: Vec<Counted>,
         next: Option<u64>,
-        growth: usize,
+        table_bytes: usize,
         cause: Cause,
     ) -> Self {
         let fetch = Fetch::new(keywords.into_iter(), true);
         let read = fetch.entries() as u64;
-        Self { collection, fetch, next, epoch: None, counts: Vec::new(), read, saved: read, growth, cause }
+        let (epoch, counts) = (None, Vec::new());
+        Self { collection, fetch, next, epoch, counts, read, saved: read, table_bytes, cause }
     }
 
     /// Puts of what is left, once all entries are there.

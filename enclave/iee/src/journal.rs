@@ -20,6 +20,14 @@ use serde::{Deserialize, Serialize};
 /// Lengths of records are multiples of so many bytes, or of an eighth of themselves.
 const STEP_BYTES: usize = 1024;
 
+/// Keywords in one record of a compaction, so that it is no longer than the host takes.
+pub(crate) const COUNTED_MAX: usize = 1 << 16;
+
+/// As how many keywords those of a round count: no finer than what is stated of it.
+pub(crate) fn round_keywords(keywords: usize) -> usize {
+    keywords.next_multiple_of(COUNTED_MAX / 8)
+}
+
 /// Bits of the counter's value that are the number of the last record.
 const NUMBER_BITS: u32 = 40;
 
@@ -77,7 +85,7 @@ impl Change {
     pub(crate) fn keywords(&self) -> usize {
         match self {
             Self::Update(update) => update.pair_count(),
-            Self::Compacted { keywords, .. } => keywords.len(),
+            Self::Compacted { keywords, .. } => round_keywords(keywords.len()),
             Self::Start { .. } | Self::Generation(_) | Self::Create { .. } | Self::Grant { .. } => 0,
             Self::Revoke { .. } | Self::RevokeCertificate { .. } | Self::Epoch => 0,
         }

@@ -3,10 +3,10 @@
 use crate::boot::Boot;
 use crate::checkpoint::{Next, Writer};
 use crate::collection::Staged;
-use crate::compact::{ROUND, Round, bytes_for, choose};
+use crate::compact::{Round, bytes_for, choose};
 use crate::fault::Fault;
 use crate::fetch::Fetch;
-use crate::journal::Change;
+use crate::journal::{COUNTED_MAX, Change, round_keywords};
 use crate::server::{Client, Iee, Waiting};
 use crate::spill::{Gathered, mark};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
@@ -23,9 +23,6 @@ const CHECKPOINT_MIN: usize = 16 << 20;
 
 /// Bytes beside its message that an update takes, a pair: place, block, tag, order, put, and the record; and what its counting takes.
 const STAGED_BYTES: usize = 16 + 16 + 16 + 4 + 48 + 48 + 64;
-
-/// Keywords in one record of a compaction, so that it is no longer than the host takes.
-const COUNTED_MAX: usize = 1 << 16;
 
 /// A request that waits for its turn.
 struct Job {
@@ -126,8 +123,9 @@ impl Iee {
         while matches!(self.lane.work, Work::Nothing) {
             let full = CHECKPOINT_MIN.max(self.lane.checkpoint_bytes);
             let more = self.lane.queue.front().map_or(0, |job| self.keywords_for(&job.request));
-            if self.journal.since_checkpoint >= full || self.fill.is_full(more) {
-                return self.checkpoint();
+            let is_full = self.fill.is_full(more);
+            if self.journal.since_checkpoint >= full || is_full {
+                return self.checkpoint(is_full);
             }
             let Some(Job { client, request, reserved }) = self.lane.queue.pop_front() else { return };
             let cause = Cause { client: Some(client), reserved };
@@ -148,16 +146,19 @@ impl Iee {
     fn keywords_for(&self, request: &Request) -> usize {
         match request {
             Request::Update(update) => update.pair_count(),
-            Request::Compact { .. } if self.state.spilled.is_some() => self.fill.round(ROUND) as usize,
+            Request::Compact { .. } if self.state.spilled.is_some() => {
+                round_keywords(self.fill.round() as usize)
+            }
             _ => 0,
         }
     }
 
-    /// Begins a checkpoint, which spills counters if tables are full by three quarters.
-    fn checkpoint(&mut self) {
+    /// Begins a checkpoint, which may spill counters; `is_full` is whether it comes because tables might not hold what is next.
+    fn checkpoint(&mut self, is_full: bool) {
         self.journal.since_checkpoint = 0;
         self.fill.set_known(self.state.keywords());
-        let stay = self.fill.stay().filter(|_| self.state.epochs < u32::MAX);
+        let again = is_full && self.state.spilled.is_some();
+        let stay = self.fill.stay(again).filter(|_| self.state.epochs < u32::MAX);
         if let Some(stay) = stay {
             mark(&mut self.state, stay);
         }
@@ -178,12 +179,7 @@ impl Iee {
         let change = match request {
             Request::Update(update) => {
                 let growth = self.state.collection(update.collection)?.admit(&update)?;
-                let budget = self.budget.free_for_data();
-                if growth > budget {
-                    return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
-                }
-                self.make_room(growth)?;
-                self.budget.keep(growth);
+                self.make_room_for_data(growth, 0)?;
                 self.fill.since += update.pair_count();
                 Change::Update(update)
             }
@@ -221,12 +217,23 @@ impl Iee {
         Ok(None)
     }
 
+    /// Makes room for data, and for what is there beside it for a while.
+    fn make_room_for_data(&mut self, growth: usize, beside: usize) -> Result<(), Refused> {
+        let budget = self.budget.free_for_data();
+        if growth > budget {
+            return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
+        }
+        self.make_room(growth + beside)?;
+        self.budget.keep(growth);
+        Ok(())
+    }
+
     fn begin_round(&mut self, collection: u32, from: u64, cause: Cause) -> Result<Option<Reply>, Refused> {
         self.state.collection(collection)?;
+        let gathered = Gathered::new(collection, from, self.fill.round());
         if self.state.spilled.is_none() {
-            return self.begin_gathered(Gathered::new(collection, from, ROUND), cause);
+            return self.begin_gathered(gathered, cause);
         }
-        let gathered = Gathered::new(collection, from, self.fill.round(ROUND));
         let reserved = gathered.bytes();
         self.make_room(reserved)?;
         self.lane.work = Work::Gathering(Cause { reserved, ..cause });
@@ -238,6 +245,9 @@ impl Iee {
     /// What is spilled of a round's keywords is there.
     pub(crate) fn gathered(&mut self, gathered: Gathered) {
         let Work::Gathering(cause) = std::mem::take(&mut self.lane.work) else { return };
+        // The round's own bytes come in its place.
+        self.budget.release(cause.reserved);
+        let cause = Cause { reserved: 0, ..cause };
         let begun = self.begin_gathered(gathered, cause);
         self.begun(begun, cause);
         self.next_job();
@@ -245,23 +255,27 @@ impl Iee {
 
     fn begin_gathered(&mut self, gathered: Gathered, cause: Cause) -> Result<Option<Reply>, Refused> {
         let number = gathered.collection();
+        if let Some(needed) = gathered.beyond() {
+            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes() as u64 });
+        }
         let collection = self.state.collection(number)?;
         let (keywords, next) = choose(collection, gathered);
         if keywords.is_empty() {
             return Ok(Some(Reply::Compacted { next, read: 0, saved: 0 }));
         }
-        let stems: Vec<Block> = keywords.iter().map(|keyword| keyword.stem).collect();
-        let growth = collection.table.growth_for(&stems);
+        let stems = keywords.iter().map(|keyword| keyword.stem);
+        let new: Vec<Block> = stems.filter(|stem| collection.table.get(stem).is_none()).collect();
+        let growth = collection.table.growth_for(&new);
+        let table_bytes = collection.table.bytes() + growth;
         // No label may come a second time.
         if self.state.epochs == u32::MAX {
             return Err(Refused::Bound(Setting::Number));
         }
         let reserved = bytes_for(&keywords);
-        self.make_room(reserved + growth)?;
-        self.budget.keep(growth);
-        self.fill.since += keywords.len();
-        let cause = Cause { reserved: reserved + cause.reserved, ..cause };
-        let round = Round::new(number, keywords, next, growth, cause);
+        self.make_room_for_data(growth, reserved)?;
+        self.fill.since += round_keywords(keywords.len());
+        let cause = Cause { reserved, ..cause };
+        let round = Round::new(number, keywords, next, table_bytes, cause);
         self.log_part(Change::Epoch, Part::Round(Box::new(round)));
         Ok(None)
     }
@@ -429,7 +443,8 @@ impl Iee {
         };
         let collection = self.state.collection(round.collection).map_err(|_| Fault::Unasked)?;
         if let Err(tampering) = round.fetch.arrive(&collection.keys, ask, entries) {
-            self.budget.drop_data(round.growth);
+            let unused = round.table_bytes.saturating_sub(collection.table.bytes());
+            self.budget.drop_data(unused);
             self.end(round.cause, Reply::Refused(Refused::Storage(tampering)));
             self.next_job();
             return Ok(());
@@ -460,7 +475,11 @@ impl Iee {
             let change = Change::Compacted { collection, epoch, spilled, keywords };
             return self.log_part(change, Part::Round(round));
         }
-        let Round { next, read, saved, cause, fetch, .. } = *round;
+        let Round { next, read, saved, cause, fetch, table_bytes, .. } = *round;
+        // Keywords came into the table one by one, which takes no more than all at once.
+        let now =
+            self.state.collection(collection).map_or(table_bytes, |collection| collection.table.bytes());
+        self.budget.drop_data(table_bytes.saturating_sub(now));
         let (fetch, barrier, reserved) = (fetch.again(), self.next_search, cause.reserved);
         self.lane.removals.push_back(Removal { collection, fetch, barrier, reserved });
         self.end(Cause { reserved: 0, ..cause }, Reply::Compacted { next, read, saved });

@@ -10,10 +10,21 @@ use crate::results::{Cursor, most, stricter};
 use crate::server::Client;
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, TOP_MAX};
+use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, Step, TOP_MAX};
 
 /// Entries and words of sets that one piece works on, about.
 const PIECE: usize = 1 << 20;
+
+/// Bytes of a keyword's entries under one epoch.
+const RUN_BYTES: usize = 32;
+
+/// Bytes that a search takes as it was asked, without its keywords, and what its client may see.
+pub(crate) fn held(search: &Search, groups: &Groups) -> usize {
+    let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
+    let groups = if let Groups::Only(groups) = groups { size_of_val(groups.as_slice()) } else { 0 };
+    let phrases: usize = search.formula.iter().map(words).sum();
+    size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups
+}
 
 /// Where a search is.
 enum Stage {
@@ -73,9 +84,11 @@ impl Planned {
         });
         let with_metadata =
             counted || search.ranking != Ranking::None || plan.in_phrase.iter().any(|phrase| *phrase);
+        let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
         // The snapshot, what waits, and what one step makes beside it.
         let sets = (plan.depth + 3) * Bitmap::bytes_for(collection.documents.bound());
-        let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(sets);
+        let beside = sets + runs * RUN_BYTES + held(&search, &groups);
+        let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }

@@ -42,11 +42,15 @@ const HANDSHAKE_SECONDS: u64 = 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
+    /// Which of all connections: the host may use its name for it again.
+    place: u64,
     pub(crate) number: u64,
 }
 
 struct Connection {
     channel: Channel,
+    /// How many there were before it.
+    place: u64,
     /// Who it is, once its channel is open.
     client: Option<Named>,
     /// When it began, by the host's clock.
@@ -108,6 +112,7 @@ pub struct Iee {
     /// Searches that can work on.
     ready: VecDeque<u64>,
     connections: BTreeMap<ConnectionId, Connection>,
+    next_place: u64,
     asks: HashMap<AskId, Waiting>,
     next_ask: u64,
     pub(crate) boot: Boot,
@@ -147,6 +152,7 @@ impl Iee {
             next_search: 0,
             ready: VecDeque::new(),
             connections: BTreeMap::new(),
+            next_place: 0,
             asks: HashMap::new(),
             next_ask: 0,
             boot: Boot::Unlaunched,
@@ -327,7 +333,9 @@ impl Iee {
         }
         let began = self.identity.as_ref().map_or(0, Identity::now);
         let Some(channel) = Channel::open(self.identity.as_ref()) else { return Err(Fault::OutOfTurn) };
-        let peer = Connection { channel, client: None, began, under_way: 0 };
+        let place = self.next_place;
+        self.next_place += 1;
+        let peer = Connection { channel, place, client: None, began, under_way: 0 };
         match self.connections.insert(connection, peer) {
             None => Ok(()),
             Some(_) => Err(Fault::OutOfTurn),
@@ -360,7 +368,7 @@ impl Iee {
             return self.close(connection);
         };
         peer.under_way += 1;
-        let client = Client { connection, number };
+        let client = Client { connection, place: peer.place, number };
         match self.request(client, request) {
             Ok(Some(reply)) => self.answer(client, reply),
             Ok(None) => {}
@@ -400,7 +408,8 @@ impl Iee {
     }
 
     pub(crate) fn answer(&mut self, client: Client, reply: Reply) {
-        let Some(peer) = self.connections.get_mut(&client.connection) else { return };
+        let peer = self.connections.get_mut(&client.connection);
+        let Some(peer) = peer.filter(|peer| peer.place == client.place) else { return };
         peer.under_way = peer.under_way.saturating_sub(1);
         let bytes = peer.channel.wrap(&Answer { number: client.number, reply }.encode());
         self.out.push(Outgoing::ToClient { connection: client.connection, bytes: Blob(bytes) });
@@ -416,7 +425,7 @@ impl Iee {
 
     /// Who asks; refused if it is gone.
     fn identity(&self, client: Client) -> Result<&str, Refused> {
-        let peer = self.connections.get(&client.connection);
+        let peer = self.connections.get(&client.connection).filter(|peer| peer.place == client.place);
         peer.and_then(Connection::name).ok_or(Refused::NotAllowed)
     }
 

@@ -8,11 +8,12 @@
 //! meanwhile share the next reading.
 
 use crate::checkpoint::CheckpointId;
+use crate::compact::ROUND;
 use crate::fault::Fault;
-use crate::search::{Planned, Task};
+use crate::search::{Planned, Task, held};
 use crate::server::{Client, Iee, Waiting};
 use crate::state::State;
-use crate::table::{Found, SEGMENTS, segment_of};
+use crate::table::{Found, SEGMENTS, Table, segment_of};
 use arras_primitives::Block;
 use arras_protocol::iee::{ConnectionId, Outgoing, StateName};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
@@ -32,9 +33,14 @@ const FLIGHTS_MAX: u32 = 2;
 /// Bytes of a keyword that is looked for, with what is found of it, about.
 const FOUND_BYTES: usize = 128;
 
-/// Part of the tables that stays when the rest is spilled, and how finely their number of keywords is looked at: one in so many.
+/// Part of the tables that stays when the rest is spilled, how finely their number of keywords is looked at, and entries of a round of
+/// compaction: one in so many.
 const STAY_PART: usize = 4;
 const GRAIN_PART: usize = 8;
+const ROUND_PART: usize = 16;
+
+/// Records that a round of compaction can hold, however small the tables are.
+const RECORDS_MIN: usize = 1024;
 
 /// Where they lie.
 #[derive(Clone, Copy)]
@@ -105,14 +111,16 @@ impl Fill {
         (self.known, self.since) = (keywords.next_multiple_of((self.most / GRAIN_PART).max(1)), 0);
     }
 
-    /// How many keywords stay, if some must leave now.
-    pub(crate) fn stay(&self) -> Option<usize> {
-        (self.known > self.most / 4 * 3).then_some(self.most / STAY_PART)
+    /// How many keywords stay, if some must leave now; `again` is whether tables are full and some left before: then it is not put off
+    /// until nearly every call needs a checkpoint, each of which copies what is spilled.
+    pub(crate) fn stay(&self, again: bool) -> Option<usize> {
+        let quarters = if again { 2 } else { 3 };
+        (self.known > self.most / 4 * quarters).then_some(self.most / STAY_PART)
     }
 
-    /// Entries of a round of compaction: a part of the tables takes their keywords.
-    pub(crate) fn round(&self, most: u64) -> u64 {
-        most.min((self.most / STAY_PART).max(1) as u64)
+    /// Entries of a round of compaction: it fits what data leaves of the budget, and tables take its keywords.
+    pub(crate) fn round(&self) -> u64 {
+        ROUND.min((self.most / ROUND_PART).max(1) as u64)
     }
 }
 
@@ -143,44 +151,62 @@ pub(crate) struct Gathered {
     /// Entries of which there are enough: later segments are the next round's.
     pub(crate) most: u64,
     entries: u64,
-    found: BTreeMap<usize, (u64, Found)>,
+    /// Records that are held.
+    records: usize,
+    /// With the entries and records of each.
+    found: BTreeMap<usize, (u64, usize, Found)>,
 }
 
 impl Gathered {
     pub(crate) fn new(collection: u32, from: u64, most: u64) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
-        Self { collection, range: first..SEGMENTS, most, entries: 0, found: BTreeMap::new() }
+        Self { collection, range: first..SEGMENTS, most, entries: 0, records: 0, found: BTreeMap::new() }
     }
 
     pub(crate) fn collection(&self) -> u32 {
         self.collection
     }
 
-    fn add(&mut self, record: &Record) {
-        let segment = segment_of(&record.stem);
-        if u32::from(record.collection) != self.collection || !self.range.contains(&segment) {
+    /// Takes a record of the collection that has this table, unless it is void.
+    fn add(&mut self, record: &Record, table: &Table) {
+        let (segment, records_max) = (segment_of(&record.stem), self.records_max());
+        if !self.range.contains(&segment) || table.is_whole(&record.stem) {
             return;
         }
-        let (entries, found) = self.found.entry(segment).or_default();
-        found.entry(record.stem).or_default().push((record.epoch, record.count));
+        let (entries, records, found) = self.found.entry(segment).or_default();
         // One that says of none takes room, too.
         let count = u64::from(record.count.max(1));
-        *entries += count;
-        self.entries += count;
+        (*entries, *records) = (*entries + count, *records + 1);
+        (self.entries, self.records) = (self.entries + count, self.records + 1);
+        if segment == self.range.start && *records > records_max {
+            // It cannot be gone through: what comes is counted alone.
+            return found.clear();
+        }
+        found.entry(record.stem).or_default().push((record.epoch, record.count));
         while let Some(last) = self.found.last_entry() {
-            let (segment, (entries, _)) = (*last.key(), last.get());
-            if self.entries - entries < self.most || segment == self.range.start {
+            let (segment, (entries, records, _)) = (*last.key(), last.get());
+            let is_enough = self.entries - entries >= self.most || self.records > records_max;
+            if !is_enough || segment == self.range.start {
                 return;
             }
-            self.entries -= entries;
+            (self.entries, self.records) = (self.entries - entries, self.records - records);
             self.range.end = segment;
             last.remove();
         }
     }
 
+    fn records_max(&self) -> usize {
+        (self.most as usize * 2).max(RECORDS_MIN)
+    }
+
     /// Bytes that it takes, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.most as usize * 2 * FOUND_BYTES
+        self.records_max() * FOUND_BYTES
+    }
+
+    /// Bytes that its first segment would take, if that is more.
+    pub(crate) fn beyond(&self) -> Option<usize> {
+        (self.records > self.records_max()).then_some(self.records * FOUND_BYTES)
     }
 
     pub(crate) fn segments(&self) -> Range<usize> {
@@ -188,7 +214,7 @@ impl Gathered {
     }
 
     pub(crate) fn take(&mut self, segment: usize) -> Found {
-        self.found.remove(&segment).map(|(_, found)| found).unwrap_or_default()
+        self.found.remove(&segment).map(|(.., found)| found).unwrap_or_default()
     }
 }
 
@@ -246,7 +272,7 @@ impl Iee {
             return self.begin_search(client, search, groups, &Found::default());
         }
         search.check().map_err(Refused::Formula)?;
-        let reserved = 1024 + search.keywords.len() * FOUND_BYTES;
+        let reserved = 1024 + search.keywords.len() * FOUND_BYTES + held(&search, &groups);
         self.make_room(reserved)?;
         self.readings.waiting.push(Asked { client, search, groups, reserved });
         self.read_next();
@@ -307,8 +333,11 @@ impl Iee {
             if let Some(runs) = reading.found.get_mut(&record.stem) {
                 runs.push((record.epoch, record.count));
             }
-            if let Some(gathered) = &mut reading.gathered {
-                gathered.add(&record);
+            if let Some(gathered) = reading.gathered.as_mut()
+                && gathered.collection == u32::from(record.collection)
+                && let Ok(collection) = self.state.collection(gathered.collection)
+            {
+                gathered.add(&record, &collection.table);
             }
         }
         reading.read += 1;
@@ -333,5 +362,46 @@ impl Iee {
         self.searches.insert(number, Task::begin(planned, client, collection));
         self.pump(number);
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(segment: u16, keyword: u32) -> Record {
+        let mut stem = [1; 16];
+        stem[..2].copy_from_slice(&segment.to_le_bytes());
+        stem[12..].copy_from_slice(&keyword.to_le_bytes());
+        Record { stem, count: 1, epoch: 1, collection: 0 }
+    }
+
+    #[test]
+    fn a_round_gathers_whole_segments_nothing_void_and_no_more_than_is_counted() {
+        let mut table = Table::new(0);
+        table.set(&record(0, 0).stem, 1, 2, true);
+        let mut gathered = Gathered::new(0, 0, 600);
+        for segment in 0..4 {
+            (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
+        }
+        assert_eq!((gathered.segments(), gathered.entries, gathered.beyond()), (0..2, 999, None));
+        // The first segment has more than a round can hold.
+        for keyword in 500..3000 {
+            gathered.add(&record(0, keyword), &table);
+            let held: usize = gathered.found.values().map(|(.., found)| found.len()).sum();
+            assert!(held * FOUND_BYTES <= gathered.bytes(), "{keyword}");
+        }
+        assert_eq!((gathered.segments(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
+    }
+
+    #[test]
+    fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
+        let mut fill = Fill::new(usize::MAX, 80);
+        fill.set_known(55);
+        assert_eq!((fill.stay(false), fill.stay(true)), (None, Some(20)));
+        fill.set_known(40);
+        assert_eq!((fill.stay(false), fill.stay(true)), (None, None));
+        fill.set_known(65);
+        assert_eq!((fill.stay(false), fill.stay(true)), (Some(20), Some(20)));
     }
 }

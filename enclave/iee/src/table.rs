@@ -234,7 +234,9 @@ impl Table {
 
     /// Sets what a keyword has, and whether that is all it has, whatever is spilled of it.
     pub(crate) fn set(&mut self, stem: &Block, count: u32, epoch: u32, is_whole: bool) {
-        self.reserve(std::slice::from_ref(stem));
+        if self.get(stem).is_none() {
+            self.reserve(std::slice::from_ref(stem));
+        }
         let Some(id) = self.enter(stem) else { return };
         let slot = self.slot(id);
         let before = std::mem::replace(&mut slot.count, count);

@@ -257,6 +257,47 @@ fn a_client_that_breaks_the_rules_is_cut_off_and_others_go_on() {
     assert_eq!(found(&mut host, ada, search(collection)).unwrap(), expected);
 }
 
+fn updated(collection: u32, number: u32) -> Request {
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(&number.to_le_bytes());
+    let mut update = Update::new(collection);
+    let action = DocumentAction::NewPublished;
+    let slot = update.document(action, DocumentName(name), Facts::default()).unwrap();
+    update.occurrences(slot, WORD, &[0]).unwrap();
+    Request::Update(update)
+}
+
+/// A host may give a connection's name to another client while a change of the one before is under way.
+#[test]
+fn a_connection_s_name_that_is_used_again_has_nothing_of_the_client_before() {
+    let (mut host, ada, collection) = world(3);
+    let other = host.connect(2, ADMINISTRATOR);
+    let kept: Rc<RefCell<Vec<Incoming>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    host.lie = Some(Box::new(move |incoming| match incoming {
+        Incoming::Done(_) => {
+            keep.borrow_mut().push(incoming);
+            Vec::new()
+        }
+        other => vec![other],
+    }));
+    let under_way = host.send(other, updated(collection, 10));
+    let waiting = host.send(ada, updated(collection, 11));
+    host.run().unwrap();
+    [ada, other].into_iter().for_each(|gone| host.say(Incoming::Disconnected(gone)));
+    host.announce(other.0, "bob");
+    host.announce(ada.0, ADMINISTRATOR);
+    host.run().unwrap();
+    host.lie = None;
+    assert!(!kept.borrow().is_empty());
+    kept.take().into_iter().for_each(|incoming| host.say(incoming));
+    host.run().unwrap();
+    assert_eq!(host.answer(other, under_way), None, "another client's answer");
+    assert_eq!(host.answer(ada, waiting), None);
+    // What was under way is there, what waited has nobody's rights.
+    assert_eq!(found(&mut host, ada, search(collection)).unwrap(), BTreeSet::from([0, 1, 2, 10]));
+}
+
 #[test]
 fn a_long_search_does_not_stop_a_short_one() {
     let (mut host, ada, collection) = world(40_000);

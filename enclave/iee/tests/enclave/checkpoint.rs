@@ -96,19 +96,36 @@ fn a_restart_finds_the_state_in_a_checkpoint_and_a_lie_about_it_is_noticed() {
     }
 }
 
+/// A document of as many new words as a call takes.
+fn new_words(host: &mut Host, client: ConnectionId, first: u32) {
+    let mut update = Update::new(0);
+    let name = DocumentName([(first >> 15) as u8; 16]);
+    let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
+    (first..first + PAIRS_MAX as u32).for_each(|at| update.occurrences(slot, word(at), &[0]).unwrap());
+    assert_eq!(host.call(client, Request::Update(update)), Reply::Updated);
+}
+
+#[test]
+fn rounds_leave_nothing_behind_that_is_counted() {
+    let mut host = Host::with_memory(Disk::default(), 32 << 20).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    new_words(&mut host, ada, 0);
+    for round in 0..20 {
+        let reply = host.call(ada, Request::Compact { collection: 0, from: None });
+        assert!(matches!(reply, Reply::Compacted { .. }), "{round}: {reply:?}");
+    }
+    new_words(&mut host, ada, PAIRS_MAX as u32);
+}
+
 #[test]
 fn a_round_of_many_keywords_is_logged_in_records_that_the_host_takes() {
-    let mut host = Host::started(Disk::default());
+    // With less memory rounds are shorter.
+    let mut host = Host::with_memory(Disk::default(), 256 << 20).start();
     let ada = host.connect(1, ADMINISTRATOR);
     host.create(ada, "mail", 0);
     let keywords = 3 * PAIRS_MAX as u32;
-    for first in (0..keywords).step_by(PAIRS_MAX) {
-        let mut update = Update::new(0);
-        let name = DocumentName([(first >> 15) as u8; 16]);
-        let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
-        (first..first + PAIRS_MAX as u32).for_each(|at| update.occurrences(slot, word(at), &[0]).unwrap());
-        assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
-    }
+    (0..keywords).step_by(PAIRS_MAX).for_each(|first| new_words(&mut host, ada, first));
     let before = host.disk.counted();
     let compacted = host.call(ada, Request::Compact { collection: 0, from: None });
     let Reply::Compacted { next: Some(_), read, saved: 0 } = compacted else { panic!("{compacted:?}") };

@@ -4,7 +4,7 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_iee::Fault;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::{shuffle, uniform};
-use arras_protocol::iee::{ConnectionId, StateName};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
 use arras_schemes::bisen::query::{Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
@@ -108,6 +108,81 @@ fn a_budget_as_small_as_there_is_holds_more_keywords_than_fit_it() {
         }
         disk = host.disk;
     }
+}
+
+#[test]
+fn a_budget_as_small_as_there_is_is_enough_for_compaction() {
+    // All keywords are in tables, or more than fit them.
+    for calls in [2, 4] {
+        let mut host = Host::with_memory(Disk::default(), 16 << 20).start();
+        let ada = host.connect(1, ADMINISTRATOR);
+        host.create(ada, "mail", 0);
+        let call = |call: u32| {
+            let first = call * PAIRS_MAX as u32;
+            let words: Vec<KeywordHash> = (first..first + PAIRS_MAX as u32).map(word).collect();
+            document(&words, [call as u8; 16])
+        };
+        for number in 0..calls {
+            assert_eq!(host.call(ada, call(number)), Reply::Updated, "{number}");
+        }
+        let mut from = None;
+        loop {
+            match host.call(ada, Request::Compact { collection: 0, from }) {
+                Reply::Compacted { next: None, .. } => break,
+                Reply::Compacted { next, .. } => from = next,
+                other => panic!("{other:?} of {calls} calls from {from:?}"),
+            }
+        }
+        assert_eq!(host.disk.entries.len(), calls as usize * PAIRS_MAX);
+        assert_eq!(host.call(ada, call(calls)), Reply::Updated);
+        for number in (0..calls * PAIRS_MAX as u32).step_by(30_011) {
+            assert_eq!(found(&mut host, ada, word(number)), Ok(1), "{number}");
+        }
+    }
+}
+
+#[test]
+fn searches_that_wait_for_a_reading_count_with_their_formulas() {
+    let (host, _) = filled(40);
+    let mut host = Host::with_memory(host.disk, 16 << 20).start();
+    host.lie = Some(Box::new(|incoming| match incoming {
+        Incoming::Loaded { .. } => Vec::new(),
+        other => vec![other],
+    }));
+    let phrase = || Step::Phrase((0..32).map(|at| (at, at)).collect());
+    let mut formula = vec![phrase()];
+    (1..512).for_each(|_| formula.extend([phrase(), Step::Or]));
+    let search = Search { keywords: (0..32).map(word).collect(), formula, ..Search::new(0) };
+    let (mut refused, clients) = (0, 64);
+    for number in 1..=clients {
+        let client = host.connect(number, ADMINISTRATOR);
+        for _ in 0..CLIENT_REQUESTS_MAX {
+            if let Some(reply) = host.try_call(client, Request::Search(search.clone())).unwrap() {
+                assert_eq!(reply, Reply::Refused(Refused::Busy));
+                refused += 1;
+            }
+        }
+    }
+    // About 100 KB each.
+    assert!((64..clients as usize * CLIENT_REQUESTS_MAX).contains(&refused), "{refused}");
+}
+
+#[test]
+fn calls_of_known_keywords_do_not_each_need_a_checkpoint() {
+    let (mut host, ada) = filled(40);
+    let words: Vec<KeywordHash> = (100..110).map(word).collect();
+    let checkpoints = |host: &Host| host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    let mut before = 0;
+    for number in 0..90_u8 {
+        if number == 30 {
+            before = checkpoints(&host);
+        }
+        let at = usize::from(number % 5) * 2;
+        assert_eq!(host.call(ada, document(&words[at..at + 2], [100 + number; 16])), Reply::Updated);
+    }
+    // Each makes room for more than half of what the tables hold.
+    let made = checkpoints(&host) - before;
+    assert!(made > 0 && made * COUNTERS / 2 <= 60 * 2, "{made}");
 }
 
 /// Tables that have outgrown the budget of another launch.
