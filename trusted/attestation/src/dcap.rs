@@ -4,10 +4,11 @@
 //! information) and of the enclave that signs quotes. It comes with the evidence, or from the policy, whose collateral goes first. Nothing is
 //! fetched. The crate `dcap-qvl` verifies it all; here is what the policy asks beyond that.
 //!
-//! *Refused by the library, whatever the policy says*: platforms whose TCB is revoked, or older than all that Intel names; and, as
-//! [`Refusal::Signature`], virtual machines that may migrate or that are bound to service machines.
+//! *Refused whatever the policy says*: platforms whose TCB is revoked, or older than all that Intel names; virtual machines that may
+//! migrate, are bound to service machines, or have attributes that are not known here; enclaves that are not of 64 bits, that
+//! their host configures (KSS), or that are told more of faults (MISCSELECT).
 
-use crate::evidence::{Claims, Refusal, Verifier};
+use crate::evidence::{Claims, Product, Refusal, Verifier};
 use arras_protocol::evidence::Evidence;
 use chrono::DateTime;
 use dcap_qvl::configs::RingConfig;
@@ -18,9 +19,31 @@ use serde::Deserialize;
 
 /// The attribute of an SGX enclave that can be looked into (`SGX_FLAGS_DEBUG`), in the first byte.
 const SGX_DEBUG: u8 = 0x02;
+/// Of an enclave of 64 bits (`SGX_FLAGS_MODE64BIT`), in the same byte. In the other mode the same pages are other instructions.
+const SGX_64_BITS: u8 = 0x04;
+/// Of one that its host gives a configuration, which no measurement has (`SGX_FLAGS_KSS`), in the same byte.
+const SGX_CONFIGURED: u8 = 0x80;
 
-/// How the library words that a platform is older than all that Intel names, or revoked.
-const TCB_REFUSED: [&str; 2] = ["No matching TCB level", "TCB status is invalid"];
+/// The attributes of a TDX machine by which it can be looked into: debugging and profiling, and what later processors may add to them.
+const TDX_LOOKED_INTO: u64 = 0xff;
+/// Those that it may have beside them: that its host provokes no exceptions by taking pages away (`SEPT_VE_DISABLE`, which the library
+/// asks for), and that its supervisor has protection keys (`PKS`).
+const TDX_KNOWN: u64 = 1 << 28 | 1 << 30;
+
+/// Characters of the library's that a refusal has at most.
+const SAID_MOST: usize = 300;
+
+/// How the library words that a platform is older than all that Intel names, or revoked, or that a machine is set up otherwise than it should be.
+const PLATFORM_REFUSED: [&str; 8] = [
+    "No matching TCB level",
+    "TCB status is invalid",
+    "below minimum required",
+    "TD migration is enabled",
+    "SERVTD_EXT is enabled",
+    "SEPT_VE_DISABLE is not enabled",
+    "Reserved bits in TD attributes",
+    "Invalid MR service TD",
+];
 
 /// What a policy says of quotes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -29,13 +52,14 @@ pub struct Dcap {
     /// Collateral, JSON as Intel's and others' services for it give it: goes before what comes with the evidence.
     #[serde(default)]
     pub collateral: Option<String>,
-    /// What Intel may say of the platform's firmware.
+    /// What Intel may say of the platform's firmware, and of the enclave that signs quotes: of the latter, `UpToDate` always.
     #[serde(default = "up_to_date")]
     pub statuses: Vec<TcbStatus>,
-    /// The number of Intel's evaluation that the collateral must be of at least (`tcbEvaluationDataNumber`): collateral is old if newer says
-    /// more, though it may hold for a month.
+    /// The number of Intel's evaluation that the collateral must be of at least (`tcbEvaluationDataNumber`). Intel issues collateral of older
+    /// evaluations anew for over a year, so that whoever brings it, the host, may choose one that does not know the latest flaws. A
+    /// policy says it, unless it has collateral itself.
     #[serde(default)]
-    pub evaluation_min: u32,
+    pub evaluation_min: Option<u32>,
 }
 
 fn up_to_date() -> Vec<TcbStatus> {
@@ -59,6 +83,13 @@ pub struct DcapVerifier<'p> {
 }
 
 impl Dcap {
+    /// What a policy should say of quotes, and this one does not.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let chosen_by_host = self.collateral.is_none() && self.evaluation_min.is_none();
+        chosen_by_host
+            .then_some("evaluation_min is missing: the host could bring collateral that is out of date")
+    }
+
     /// The verifier under Intel's root.
     #[must_use]
     pub fn verifier(&self, kind: Kind) -> DcapVerifier<'_> {
@@ -90,12 +121,12 @@ impl Verifier for DcapVerifier<'_> {
             .claims(quote.as_slice(), &collateral, now)
             .map_err(|error| self.refusal(quote.as_slice(), &collateral, now, &error))?;
         self.platform(&claims)?;
-        Ok(match &claims.report {
+        match &claims.report {
             Report::SgxEnclave(report) => enclave(report),
             Report::TD10(report) => machine(report),
             Report::TD15(report) => machine(&report.base),
             Report::TD15Ex(report) => machine(&report.base.base),
-        })
+        }
     }
 }
 
@@ -120,10 +151,9 @@ impl DcapVerifier<'_> {
         now: u64,
         error: &anyhow::Error,
     ) -> Refusal {
-        // The library has no other names for its errors. One that it words anew is refused as well, by another name.
-        let said = error.to_string();
-        if TCB_REFUSED.iter().any(|words| said.contains(words)) {
-            return Refusal::Platform(said);
+        let refusal = named(error);
+        if matches!(refusal, Refusal::Platform(_)) {
+            return refusal;
         }
         let new = issued(collateral).and_then(|then| self.claims(quote, collateral, then).ok());
         match new {
@@ -131,7 +161,7 @@ impl DcapVerifier<'_> {
                 Refusal::Ended(now - claims.earliest_expiration_date)
             }
             Some(claims) if now < claims.latest_issue_date => Refusal::Early(claims.latest_issue_date - now),
-            _ => Refusal::Signature,
+            _ => refusal,
         }
     }
 
@@ -141,7 +171,13 @@ impl DcapVerifier<'_> {
             let advisories = verdict.advisory_ids.join(", ");
             return Err(Refusal::Platform(format!("its TCB is {} ({advisories})", verdict.status)));
         }
-        let (found, least) = (verdict.eval_data_number, self.policy.evaluation_min);
+        // The library's verdict has of this no more than whether it is out of date or revoked.
+        let quoting = &claims.qe.tcb_level;
+        if quoting.tcb_status != TcbStatus::UpToDate && !self.policy.statuses.contains(&quoting.tcb_status) {
+            let (status, advisories) = (quoting.tcb_status, quoting.advisory_ids.join(", "));
+            return Err(Refusal::Platform(format!("its quoting enclave is {status} ({advisories})")));
+        }
+        let (found, least) = (verdict.eval_data_number, self.policy.evaluation_min.unwrap_or(0));
         if found < least {
             return Err(Refusal::Platform(format!(
                 "its collateral is of evaluation {found}, {least} is asked for"
@@ -149,6 +185,15 @@ impl DcapVerifier<'_> {
         }
         Ok(())
     }
+}
+
+/// An error of the library's, which has no other names for them than words. One that it words anew is refused as well, by the other name.
+fn named(error: &anyhow::Error) -> Refusal {
+    let said = format!("{error:#}");
+    let platform = PLATFORM_REFUSED.iter().any(|words| said.contains(words));
+    // It may repeat what it was given.
+    let said = said.chars().filter(|letter| !letter.is_control()).take(SAID_MOST).collect();
+    if platform { Refusal::Platform(said) } else { Refusal::Quote(said) }
 }
 
 /// When all of the collateral's signed parts were made, in seconds since 1970, by what they say unverified.
@@ -170,29 +215,44 @@ fn issued(collateral: &QuoteCollateralV3) -> Option<u64> {
     times.into_iter().max()
 }
 
-fn enclave(report: &EnclaveReport) -> Claims {
-    let product = [&report.mr_signer[..], &report.isv_prod_id.to_be_bytes()].concat();
-    Claims {
+fn enclave(report: &EnclaveReport) -> Result<Claims, Refusal> {
+    let flags = report.attributes[0];
+    let refused = [
+        (flags & SGX_64_BITS == 0, "the enclave is not one of 64 bits"),
+        (flags & SGX_CONFIGURED != 0, "the host may configure the enclave (KSS)"),
+        (report.misc_select != 0, "the enclave has features that are not known (MISCSELECT)"),
+    ];
+    if let Some((_, why)) = refused.into_iter().find(|(refused, _)| *refused) {
+        return Err(Refusal::Platform(why.into()));
+    }
+    let name = [&report.mr_signer[..], &report.isv_prod_id.to_be_bytes()].concat();
+    Ok(Claims {
         measurement: report.mr_enclave.to_vec(),
-        product: Some(product),
+        product: Some(Product { name, version: report.isv_svn.into() }),
         binding: report.report_data,
         made: None,
-        debug: report.attributes[0] & SGX_DEBUG != 0,
-        version: report.isv_svn.into(),
-    }
+        debug: flags & SGX_DEBUG != 0,
+        version: 0,
+    })
 }
 
-fn machine(report: &TDReport10) -> Claims {
+fn machine(report: &TDReport10) -> Result<Claims, Refusal> {
+    let attributes = u64::from_le_bytes(report.td_attributes);
+    let unknown = attributes & !(TDX_LOOKED_INTO | TDX_KNOWN);
+    if unknown != 0 {
+        return Err(Refusal::Platform(format!(
+            "the machine has attributes that are not known: {unknown:#x}"
+        )));
+    }
     let registers = [&report.mr_td, &report.rt_mr0, &report.rt_mr1, &report.rt_mr2, &report.rt_mr3];
-    Claims {
+    Ok(Claims {
         measurement: registers.into_iter().flatten().copied().collect(),
         product: None,
         binding: report.report_data,
         made: None,
-        // Debugging and profiling, and what later processors may add to them.
-        debug: report.td_attributes[0] != 0,
+        debug: attributes & TDX_LOOKED_INTO != 0,
         version: 0,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -21,15 +21,27 @@ pub fn report_data(binding: &[u8; 32]) -> [u8; ROOM] {
 pub struct Claims {
     /// What runs. Of TDX: MRTD and RTMR0 to RTMR3, one after the other; of a TPM: the digest of the registers.
     pub measurement: Vec<u8>,
-    /// What else names it, of SGX: MRSIGNER and the product's number, its high byte first.
-    pub product: Option<Vec<u8>>,
+    /// What else names it.
+    pub product: Option<Product>,
     /// What it asked to have attested, and what there is of room behind it: zeros.
     pub binding: [u8; ROOM],
     /// When this was said, in seconds since 1970, if the evidence says so itself.
     pub made: Option<u64>,
     /// Whether it can be looked into.
     pub debug: bool,
-    /// Its security version, or 0 if the evidence has none.
+    /// Its security version, or 0 if nobody vouches for one whom its measurement or the policy names.
+    pub version: u32,
+}
+
+/// Bytes of a product's name: [`Product::name`]. No measurement is as long.
+pub(crate) const PRODUCT_BYTES: usize = 34;
+
+/// All versions of a product, by who has signed them. Of SGX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// MRSIGNER and the product's number, its high byte first.
+    pub name: Vec<u8>,
+    /// The security version, by the signer's word: another may sign the same program with any.
     pub version: u32,
 }
 
@@ -48,13 +60,17 @@ pub enum Refusal {
     /// It was altered, or is signed by somebody whom the policy does not name.
     #[error("the enclave's evidence was altered, or is signed by nobody whom the release policy names")]
     Signature,
+    /// A quote does not hold, in the words of what verifies it: altered, revoked, of another platform than its collateral.
+    #[error("the enclave's quote does not hold: {0}")]
+    Quote(String),
     /// A quote without what Intel says of its platform.
     #[error("neither the enclave's evidence nor the release policy has collateral for the quote")]
     Collateral,
     /// What vouches for the evidence holds no longer: certificates, lists of revoked ones, collateral.
     #[error("what vouches for the enclave's evidence ended {0} s ago")]
     Ended(u64),
-    /// The platform below the enclave is not one that the policy accepts: its firmware is too old, or wrongly set up.
+    /// The platform below the enclave is not one that the policy accepts: its firmware is too old, or it is wrongly
+    /// set up. So is what the enclave lets its host do: configure or migrate it.
     #[error("the enclave's platform is not one that the release policy accepts: {0}")]
     Platform(String),
     /// It is about another enclave's key, or the same enclave for another administrator or authority: replayed, or a host's own.
@@ -92,7 +108,7 @@ pub trait Verifier {
     /// What the evidence says, if this verifier knows who says it.
     ///
     /// # Errors
-    /// [`Refusal`]: [`Refusal::Backend`] if it is of another kind, [`Refusal::Malformed`], [`Refusal::Signature`], and what the
+    /// [`Refusal`]: [`Refusal::Backend`] if it is of another kind, [`Refusal::Malformed`], [`Refusal::Signature`] or [`Refusal::Quote`], and what the
     /// kind itself knows of age.
     fn verify(&self, evidence: &Evidence, now: u64) -> Result<Claims, Refusal>;
 }

@@ -14,7 +14,7 @@
 //!
 //! What else an entry has depends on its backend ([`Source`]).
 
-use crate::evidence::{Claims, DevelopmentRoot, ROOM, Refusal, Verifier, report_data};
+use crate::evidence::{Claims, DevelopmentRoot, PRODUCT_BYTES, ROOM, Refusal, Verifier, report_data};
 use crate::hexadecimal;
 use crate::sev_snp::SevSnp;
 use crate::tpm::Tpm;
@@ -47,9 +47,9 @@ pub struct ReleasePolicy {
 pub struct Accepted {
     /// Where their evidence comes from, and who vouches for it.
     pub source: Source,
-    /// What they are, each as [`Claims::measurement`] or [`Claims::product`] has it.
+    /// What they are, each as [`Claims::measurement`] has it or the name of a [`Claims::product`].
     pub measurements: Vec<Vec<u8>>,
-    /// Their security version at least.
+    /// Their security version at least. A policy that names a product says it, because the name is that of all its versions.
     pub version_min: u32,
     /// Whether they may be looked into.
     pub allow_debug: bool,
@@ -89,6 +89,16 @@ impl Source {
             Self::Tpm(tpm) => tpm.verify(evidence, now),
         }
     }
+
+    /// Why an entry with this source may not stand in a policy.
+    fn fault(&self) -> Option<&'static str> {
+        match self {
+            Self::Process { .. } | Self::Tpm(_) => None,
+            #[cfg(feature = "dcap")]
+            Self::Sgx(dcap) | Self::Tdx(dcap) => dcap.fault(),
+            Self::SevSnp(sev_snp) => sev_snp.fault(),
+        }
+    }
 }
 
 /// What an entry has whatever its backend.
@@ -97,9 +107,17 @@ struct Program {
     #[serde(deserialize_with = "measurements")]
     measurements: Vec<Vec<u8>>,
     #[serde(default)]
-    version_min: u32,
+    version_min: Option<u32>,
     #[serde(default)]
     allow_debug: bool,
+}
+
+impl Program {
+    fn fault(&self) -> Option<&'static str> {
+        let product = self.measurements.iter().any(|name| name.len() == PRODUCT_BYTES);
+        let said = self.version_min.is_some();
+        (product && !said).then_some("version_min is missing: a product's name is that of all its versions")
+    }
 }
 
 impl TryFrom<toml::Table> for Accepted {
@@ -111,8 +129,24 @@ impl TryFrom<toml::Table> for Accepted {
         for name in ["measurements", "version_min", "allow_debug"] {
             program.extend(entry.remove_entry(name));
         }
-        let Program { measurements, version_min, allow_debug } = program.try_into()?;
-        Ok(Self { source: entry.try_into()?, measurements, version_min, allow_debug })
+        let program: Program = program.try_into()?;
+        let source: Source = entry.try_into()?;
+        if let Some(fault) = source.fault().or_else(|| program.fault()) {
+            return Err(de::Error::custom(fault));
+        }
+        let Program { measurements, version_min, allow_debug } = program;
+        Ok(Self { source, measurements, version_min: version_min.unwrap_or(0), allow_debug })
+    }
+}
+
+impl Accepted {
+    /// The security version by the word of whoever vouches for the name that is accepted; none if none is.
+    pub(crate) fn version(&self, claims: &Claims) -> Option<u32> {
+        let accepted = |name: &Vec<u8>| self.measurements.contains(name);
+        match &claims.product {
+            Some(product) if accepted(&product.name) => Some(product.version),
+            Some(_) | None => accepted(&claims.measurement).then_some(claims.version),
+        }
     }
 }
 
@@ -182,14 +216,13 @@ impl ReleasePolicy {
         if claims.binding != *binding {
             return Err(Refusal::Replayed);
         }
-        let named = [Some(&claims.measurement), claims.product.as_ref()];
-        if !named.into_iter().flatten().any(|name| accepted.measurements.contains(name)) {
+        let Some(found) = accepted.version(&claims) else {
             return Err(Refusal::Measurement(hexadecimal::written(&claims.measurement)));
-        }
+        };
         if claims.debug && !accepted.allow_debug {
             return Err(Refusal::Debug);
         }
-        let (found, least) = (claims.version, accepted.version_min);
+        let least = accepted.version_min;
         if found < least {
             return Err(Refusal::Version { found, least });
         }

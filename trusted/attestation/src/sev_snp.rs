@@ -8,12 +8,13 @@
 //! and its parser comes with the control of hypervisors. A report is fields at fixed places.
 
 use crate::evidence::{Claims, ROOM, Refusal, Verifier};
+use crate::hexadecimal;
 use arras_protocol::evidence::Evidence;
 use ring::signature::{ECDSA_P384_SHA384_FIXED, RSA_PSS_2048_8192_SHA384, UnparsedPublicKey};
 use rustls::pki_types::{
     AlgorithmIdentifier, CertificateDer, InvalidSignature, SignatureVerificationAlgorithm, UnixTime, alg_id,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use std::time::Duration;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -24,11 +25,30 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 pub struct SevSnp {
     /// The processors.
     pub product: Product,
-    /// Versions of their firmware at least, each by itself.
+    /// Versions of their firmware at least, each by itself: what the chip reports, what it cannot be set back from any more, and what
+    /// it had when the machine began.
     pub tcb_min: Tcb,
     /// The privilege level from which the report was asked for: 0 is that of a machine without a service module of its own.
     #[serde(default)]
     pub vmpl: u32,
+    /// Whether the machine's own policy may let it share cores with other threads (SMT), which see through what a core has in common. Its
+    /// policy decides, for all of its life: that the platform has this off today says nothing of tomorrow.
+    #[serde(default)]
+    pub allow_smt: bool,
+    /// Bits that the platform must have (`PLATFORM_INFO`), for instance 0x08: its meter of energy is off (RAPL); 0x10: nobody outside sees
+    /// ciphertexts in memory change; 0x20: no two addresses were the same memory when it was started. Bit 0 is SMT itself.
+    #[serde(default)]
+    pub platform_info: u64,
+    /// SHA-384 of the key that the machine's ID block must be signed by, as reports have it (`ID_KEY_DIGEST`). Without one a machine has
+    /// no security version: whoever starts it may sign a block of its own.
+    #[serde(default, deserialize_with = "digest")]
+    pub id_key_digest: Option<[u8; 48]>,
+}
+
+fn digest<'d, D: Deserializer<'d>>(from: D) -> Result<Option<[u8; 48]>, D::Error> {
+    let text = String::deserialize(from)?;
+    let bytes = hexadecimal::read(&text).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(Some).ok_or_else(|| de::Error::custom("96 hexadecimal digits are expected"))
 }
 
 /// Processors that have a root of their own.
@@ -55,9 +75,9 @@ pub struct Tcb {
     pub snp: u8,
     /// Of the microcode.
     pub microcode: u8,
-    /// Of the mediator of firmware, since Turin.
+    /// Of the mediator of firmware, since Turin; none before.
     #[serde(default)]
-    pub fmc: u8,
+    pub fmc: Option<u8>,
 }
 
 impl Product {
@@ -74,11 +94,19 @@ impl Product {
     fn tcb(self, bytes: [u8; 8]) -> Tcb {
         match (self, bytes) {
             (Self::Milan | Self::Genoa, [bootloader, tee, _, _, _, _, snp, microcode]) => {
-                Tcb { bootloader, tee, snp, microcode, fmc: 0 }
+                Tcb { bootloader, tee, snp, microcode, fmc: None }
             }
             (Self::Turin, [fmc, bootloader, tee, snp, _, _, _, microcode]) => {
-                Tcb { bootloader, tee, snp, microcode, fmc }
+                Tcb { bootloader, tee, snp, microcode, fmc: Some(fmc) }
             }
+        }
+    }
+
+    /// Bytes of a chip's identity in its certificate.
+    fn identity_bytes(self) -> usize {
+        match self {
+            Self::Milan | Self::Genoa => 64,
+            Self::Turin => 8,
         }
     }
 }
@@ -105,20 +133,57 @@ impl Verifier for SevSnp {
         let others = others.iter().map(|other| CertificateDer::from(other.as_slice()));
         certified(self.product, &chip, others, now)?;
         Chip::read(&chip, self.product)?.signed(&report)?;
-        self.platform(&report)?;
-        Ok(report.claims())
+        self.claims(&report)
     }
 }
 
 impl SevSnp {
-    fn platform(&self, report: &Report<'_>) -> Result<(), Refusal> {
-        if !report.tcb.reaches(&self.tcb_min) {
-            let (found, least) = (&report.tcb, &self.tcb_min);
-            return Err(Refusal::Platform(format!("its TCB is {found:?}, {least:?} is asked for")));
+    /// Why this may not stand in a policy.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        match (self.product, self.tcb_min.fmc) {
+            (Product::Turin, None) => Some("tcb_min: fmc is missing"),
+            (Product::Milan | Product::Genoa, Some(_)) => Some("tcb_min: fmc is of Turin alone"),
+            (Product::Turin, Some(_)) | (Product::Milan | Product::Genoa, None) => None,
+        }
+    }
+
+    /// What a report says that is known to be a chip's, if the policy accepts the platform.
+    fn claims(&self, report: &Report<'_>) -> Result<Claims, Refusal> {
+        self.platform(report).map_err(Refusal::Platform)?;
+        Ok(Claims {
+            measurement: report.measurement.to_vec(),
+            product: None,
+            binding: report.data,
+            made: None,
+            debug: report.policy & POLICY_DEBUG != 0,
+            version: if self.id_key_digest.is_some() { report.version } else { 0 },
+        })
+    }
+
+    fn platform(&self, report: &Report<'_>) -> Result<(), String> {
+        let least = &self.tcb_min;
+        let all = [("reported", report.tcb), ("committed", report.committed), ("first", report.launched)];
+        for (name, tcb) in all {
+            if !tcb.reaches(least) {
+                return Err(format!("its {name} TCB is {tcb:?}, {least:?} is asked for"));
+            }
         }
         if report.vmpl != self.vmpl {
-            let (found, asked) = (report.vmpl, self.vmpl);
-            return Err(Refusal::Platform(format!("the report is from VMPL {found}, {asked} is asked for")));
+            return Err(format!("the report is from VMPL {}, {} is asked for", report.vmpl, self.vmpl));
+        }
+        if report.policy & POLICY_MIGRATE != 0 {
+            return Err("the machine's policy lets an agent migrate it".into());
+        }
+        if report.policy & POLICY_SMT != 0 && !self.allow_smt {
+            return Err("the machine's policy lets it share cores (SMT)".into());
+        }
+        let missing = self.platform_info & !report.platform_info;
+        if missing != 0 {
+            return Err(format!("its information is without the bits {missing:#x}"));
+        }
+        if let Some(asked) = self.id_key_digest.filter(|asked| *asked != report.id_key_digest) {
+            let [found, asked] = [report.id_key_digest, asked].map(|digest| hexadecimal::written(&digest));
+            return Err(format!("the machine's ID block is by the key {found}, {asked} is asked for"));
         }
         Ok(())
     }
@@ -207,12 +272,10 @@ impl Chip {
             tee: version("3.2")?,
             snp: version("3.3")?,
             microcode: version("3.8")?,
-            fmc: if product == Product::Turin { version("3.9")? } else { 0 },
+            fmc: if product == Product::Turin { Some(version("3.9")?) } else { None },
         };
-        let identity = match extension("4").ok_or(Refusal::Malformed)? {
-            [0x04, length, identity @ ..] if identity.len() == usize::from(*length) => identity,
-            identity => identity,
-        };
+        let identity = extension("4").ok_or(Refusal::Malformed)?;
+        let identity = read_identity(identity, product.identity_bytes()).ok_or(Refusal::Malformed)?;
         let public = parsed.public_key().subject_public_key.data.to_vec();
         Ok(Self { public, tcb, identity: identity.to_vec() })
     }
@@ -220,11 +283,27 @@ impl Chip {
     /// Whether a report is this chip's, with the firmware that the certificate is for.
     fn signed(&self, report: &Report<'_>) -> Result<(), Refusal> {
         let hidden = report.chip.iter().all(|byte| *byte == 0);
-        if self.tcb != report.tcb || !(hidden || report.chip.starts_with(&self.identity)) {
+        if !(hidden || report.chip.starts_with(&self.identity)) {
             return Err(Refusal::Signature);
         }
         let key = UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, &self.public);
-        key.verify(report.signed, &report.signature).map_err(|_| Refusal::Signature)
+        key.verify(report.signed, &report.signature).map_err(|_| Refusal::Signature)?;
+        if self.tcb != report.tcb {
+            let (found, certified) = (&report.tcb, &self.tcb);
+            return Err(Refusal::Platform(format!(
+                "its TCB is {found:?}, the chip's certificate is for {certified:?}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A chip's identity: so many bytes, by themselves, which may begin as an OCTET STRING does, or in such a string.
+fn read_identity(value: &[u8], bytes: usize) -> Option<&[u8]> {
+    match value {
+        raw if raw.len() == bytes => Some(raw),
+        [0x04, length, inner @ ..] if inner.len() == bytes && usize::from(*length) == bytes => Some(inner),
+        _ => None,
     }
 }
 
@@ -238,19 +317,27 @@ const ECDSA_P384: u32 = 1;
 const POLICY_DEBUG: u64 = 1 << 19;
 /// It allows an agent to migrate the machine: who has it has the machine.
 const POLICY_MIGRATE: u64 = 1 << 18;
+/// It allows a platform whose cores have several threads.
+const POLICY_SMT: u64 = 1 << 16;
 
 /// A report (table "ATTESTATION_REPORT").
 struct Report<'r> {
     signed: &'r [u8],
     /// Both halves as ring takes them: the high byte first.
     signature: [u8; 96],
+    /// `GUEST_SVN`.
     version: u32,
     policy: u64,
     vmpl: u32,
+    platform_info: u64,
     data: [u8; ROOM],
     measurement: [u8; 48],
+    id_key_digest: [u8; 48],
+    /// `REPORTED_TCB`: what the key is of that signs.
     tcb: Tcb,
     chip: [u8; 64],
+    committed: Tcb,
+    launched: Tcb,
 }
 
 impl<'r> Report<'r> {
@@ -284,22 +371,15 @@ impl<'r> Report<'r> {
             version: u32::from_le_bytes(at(whole, 0x04)),
             policy: u64::from_le_bytes(at(whole, 0x08)),
             vmpl: u32::from_le_bytes(at(whole, 0x30)),
+            platform_info: u64::from_le_bytes(at(whole, 0x40)),
             data: at(whole, 0x50),
             measurement: at(whole, 0x90),
+            id_key_digest: at(whole, 0xe0),
             tcb: product.tcb(at(whole, 0x180)),
             chip: at(whole, 0x1a0),
+            committed: product.tcb(at(whole, 0x1e0)),
+            launched: product.tcb(at(whole, 0x1f0)),
         })
-    }
-
-    fn claims(&self) -> Claims {
-        Claims {
-            measurement: self.measurement.to_vec(),
-            product: None,
-            binding: self.data,
-            made: None,
-            debug: self.policy & (POLICY_DEBUG | POLICY_MIGRATE) != 0,
-            version: self.version,
-        }
     }
 }
 

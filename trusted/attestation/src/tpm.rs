@@ -13,7 +13,11 @@ use ring::signature::{
 };
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use x509_parser::der_parser::oid::Oid;
+use x509_parser::oid_registry::OID_EC_P256;
 use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// What a policy says of quotes.
@@ -23,7 +27,8 @@ pub struct Tpm {
     /// Who signs, a public key in PEM: ECDSA with P-256 or RSASSA-PKCS1-v1_5, with SHA-256.
     #[serde(deserialize_with = "key")]
     pub key: AttestationKey,
-    /// The registers, as `tpm2_quote` takes them: `sha256:0,1,2`.
+    /// The registers, as `tpm2_quote` takes them: `sha256:0,1,2`. Not 16 and 23, which whoever is on the machine may reset and extend to
+    /// any value.
     #[serde(deserialize_with = "registers")]
     pub registers: BTreeSet<u8>,
 }
@@ -35,6 +40,12 @@ pub struct AttestationKey {
     public: Vec<u8>,
 }
 
+/// Registers that are reset without a restart, from any locality (PC Client Platform TPM Profile: those of debugging and of applications).
+const RESETTABLE: [u8; 2] = [16, 23];
+
+/// Bits of a modulus: as ring takes them.
+const RSA_BITS: RangeInclusive<usize> = 2048..=8192;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
     Ecdsa,
@@ -42,26 +53,27 @@ enum Scheme {
 }
 
 impl AttestationKey {
-    /// Reads a public key (PEM of a `SubjectPublicKeyInfo`); none if it is not one, or of another kind.
+    /// Reads a public key (PEM of a `SubjectPublicKeyInfo`); none if it is not one, of another kind, or of RSA below 2,048 bits.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes()).ok()?;
         let (_, info) = SubjectPublicKeyInfo::from_der(&pem.contents).ok()?;
-        let public = info.subject_public_key.data.to_vec();
-        let scheme = match info.algorithm.algorithm.to_id_string().as_str() {
-            // An uncompressed point of P-256: no other curve has points of this length and is taken by ring.
-            "1.2.840.10045.2.1" if public.len() == 65 => Scheme::Ecdsa,
-            "1.2.840.113549.1.1.1" => Scheme::RsaSsa,
+        let curve = || Oid::try_from(info.algorithm.parameters.as_ref()?).ok();
+        let scheme = match info.parsed().ok()? {
+            // An uncompressed point.
+            PublicKey::EC(point) if curve()? == OID_EC_P256 && point.data().len() == 65 => Scheme::Ecdsa,
+            PublicKey::RSA(key) if RSA_BITS.contains(&key.key_size()) => Scheme::RsaSsa,
             _ => return None,
         };
-        Some(Self { scheme, public })
+        Some(Self { scheme, public: info.subject_public_key.data.to_vec() })
     }
 }
 
 fn key<'d, D: Deserializer<'d>>(from: D) -> Result<AttestationKey, D::Error> {
     let text = String::deserialize(from)?;
-    AttestationKey::read(&text)
-        .ok_or_else(|| de::Error::custom("a public key is expected, PEM, of P-256 or RSA"))
+    AttestationKey::read(&text).ok_or_else(|| {
+        de::Error::custom("a public key is expected, PEM, of P-256 or RSA of 2048 bits or more")
+    })
 }
 
 fn registers<'d, D: Deserializer<'d>>(from: D) -> Result<BTreeSet<u8>, D::Error> {
@@ -69,7 +81,12 @@ fn registers<'d, D: Deserializer<'d>>(from: D) -> Result<BTreeSet<u8>, D::Error>
     let read =
         |list: &str| list.split(',').map(|one| one.trim().parse().ok()).collect::<Option<BTreeSet<u8>>>();
     let registers = text.strip_prefix("sha256:").and_then(read).filter(|all| all.iter().all(|one| *one < 24));
-    registers.ok_or_else(|| de::Error::custom("registers are written as in \"sha256:0,1,2\", below 24"))
+    let registers = registers
+        .ok_or_else(|| de::Error::custom("registers are written as in \"sha256:0,1,2\", below 24"))?;
+    match RESETTABLE.into_iter().find(|one| registers.contains(one)) {
+        Some(one) => Err(de::Error::custom(format!("registers: whoever is on the machine may reset {one}"))),
+        None => Ok(registers),
+    }
 }
 
 impl Verifier for Tpm {

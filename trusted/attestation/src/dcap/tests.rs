@@ -47,8 +47,10 @@ fn policy(backend: &str, measurement: &str, more: &str) -> ReleasePolicy {
     ReleasePolicy::read(&text).unwrap()
 }
 
+/// Intel's evaluation that the samples' collateral is of.
+const EVALUATION: &str = "evaluation_min = 17\n";
 /// What the sample's platform was told, and a policy that puts up with it.
-const HARDENING: &str = "statuses = [\"ConfigurationAndSWHardeningNeeded\"]\n";
+const HARDENING: &str = "statuses = [\"ConfigurationAndSWHardeningNeeded\"]\nevaluation_min = 17\n";
 
 fn sgx(measurement: &str, more: &str, now: u64) -> Result<Claims, Refusal> {
     policy("sgx", measurement, more).judge_room(&evidence(SGX, SGX_COLLATERAL), &bound(SGX, "sgx"), now)
@@ -63,16 +65,18 @@ fn what_agrees_with_the_policy_is_accepted() {
     let claims = sgx(&mrenclave(SGX), HARDENING, NOW).unwrap();
     assert_eq!(written(&claims.measurement), mrenclave(SGX));
     assert_eq!((claims.debug, claims.made), (false, None));
-    assert_eq!(claims.version, u32::from(u16::from_le_bytes([SGX[306], SGX[307]])));
-    assert!(sgx(&product(SGX), HARDENING, NOW).is_ok());
-    assert_eq!(written(&tdx(&registers(TDX), "", NOW).unwrap().measurement), registers(TDX));
+    let named = claims.product.unwrap();
+    assert_eq!(written(&named.name), product(SGX));
+    assert_eq!(named.version, u32::from(u16::from_le_bytes([SGX[306], SGX[307]])));
+    assert!(sgx(&product(SGX), &format!("{HARDENING}version_min = 0"), NOW).is_ok());
+    assert_eq!(written(&tdx(&registers(TDX), EVALUATION, NOW).unwrap().measurement), registers(TDX));
 }
 
 #[test]
 fn each_refusal_has_its_name() {
     let other = "00".repeat(32);
     assert_eq!(sgx(&other, HARDENING, NOW), Err(Refusal::Measurement(mrenclave(SGX))));
-    assert_eq!(tdx(&"00".repeat(240), "", NOW), Err(Refusal::Measurement(registers(TDX))));
+    assert_eq!(tdx(&"00".repeat(240), EVALUATION, NOW), Err(Refusal::Measurement(registers(TDX))));
     let mut bound = bound(SGX, "sgx");
     bound[63] ^= 1;
     let policy = policy("sgx", &mrenclave(SGX), HARDENING);
@@ -91,9 +95,9 @@ fn each_refusal_has_its_name() {
 
 #[test]
 fn a_platform_whose_firmware_is_too_old_is_refused() {
-    let Err(Refusal::Platform(said)) = sgx(&mrenclave(SGX), "", NOW) else { panic!("accepted") };
+    let Err(Refusal::Platform(said)) = sgx(&mrenclave(SGX), EVALUATION, NOW) else { panic!("accepted") };
     assert!(said.contains("ConfigurationAndSWHardeningNeeded") && said.contains("INTEL-SA-00615"), "{said}");
-    let old = policy("tdx", &registers(OLD), "");
+    let old = policy("tdx", &registers(OLD), EVALUATION);
     let judged = old.judge_room(&evidence(OLD, OLD_COLLATERAL), &bound(OLD, "tdx"), OLD_NOW);
     assert!(matches!(&judged, Err(Refusal::Platform(said)) if said.contains("TCB level")), "{judged:?}");
     // Collateral that holds still, when newer says more.
@@ -105,8 +109,8 @@ fn a_platform_whose_firmware_is_too_old_is_refused() {
 #[test]
 fn collateral_that_has_ended_or_not_begun_is_refused_by_the_clock_given() {
     assert!(matches!(sgx(&mrenclave(SGX), HARDENING, NOW + 60 * DAY), Err(Refusal::Ended(_))));
-    assert!(matches!(tdx(&registers(TDX), "", NOW + 60 * DAY), Err(Refusal::Ended(_))));
-    assert!(matches!(tdx(&registers(TDX), "", NOW - 60 * DAY), Err(Refusal::Early(_))));
+    assert!(matches!(tdx(&registers(TDX), EVALUATION, NOW + 60 * DAY), Err(Refusal::Ended(_))));
+    assert!(matches!(tdx(&registers(TDX), EVALUATION, NOW - 60 * DAY), Err(Refusal::Early(_))));
 }
 
 #[test]
@@ -116,17 +120,25 @@ fn the_policy_s_collateral_goes_before_what_comes_with_the_evidence() {
         policy.judge_room(evidence, &bound(TDX, "tdx"), NOW)
     };
     assert!(with(TDX_COLLATERAL, &evidence(TDX, "")).is_ok());
-    assert_eq!(with(SGX_COLLATERAL, &evidence(TDX, TDX_COLLATERAL)), Err(Refusal::Signature));
+    let Err(Refusal::Quote(said)) = with(SGX_COLLATERAL, &evidence(TDX, TDX_COLLATERAL)) else {
+        panic!("accepted, or refused for something else")
+    };
+    assert!(said.contains("QE Identity"), "{said}");
+}
+
+fn up_to_date_of(evaluation: u32) -> Dcap {
+    Dcap { collateral: None, statuses: vec![TcbStatus::UpToDate], evaluation_min: Some(evaluation) }
 }
 
 #[test]
 fn quotes_under_another_root_are_refused() {
     let key = rcgen::KeyPair::generate().unwrap();
     let root = rcgen::CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap();
-    let policy = Dcap { collateral: None, statuses: vec![TcbStatus::UpToDate], evaluation_min: 0 };
+    let policy = up_to_date_of(17);
     let quotes = QuoteVerifier::new_with_config(root.der().to_vec());
     let verifier = DcapVerifier { policy: &policy, kind: Kind::Tdx, quotes };
-    assert_eq!(verifier.verify(&evidence(TDX, TDX_COLLATERAL), NOW), Err(Refusal::Signature));
+    let refused = verifier.verify(&evidence(TDX, TDX_COLLATERAL), NOW);
+    assert!(matches!(refused, Err(Refusal::Quote(_))), "{refused:?}");
     assert!(policy.verifier(Kind::Tdx).verify(&evidence(TDX, TDX_COLLATERAL), NOW).is_ok());
 }
 
@@ -136,20 +148,20 @@ fn a_tampered_quote_is_refused_whichever_byte_it_is() {
     let dcap = Dcap {
         collateral: None,
         statuses: vec![TcbStatus::ConfigurationAndSWHardeningNeeded],
-        evaluation_min: 0,
+        evaluation_min: Some(17),
     };
     for place in (0..1046).filter(|place| !(432..436).contains(place)) {
         let mut quote = SGX.to_vec();
         quote[place] ^= 0x40;
         let refused = dcap.verifier(Kind::Sgx).verify(&evidence(&quote, SGX_COLLATERAL), NOW);
-        let named = matches!(refused, Err(Refusal::Signature | Refusal::Malformed | Refusal::Backend));
+        let named = matches!(refused, Err(Refusal::Quote(_) | Refusal::Malformed | Refusal::Backend));
         assert!(named, "byte {place}: {refused:?}");
     }
 }
 
 #[test]
 fn tampered_collateral_is_refused() {
-    let dcap = Dcap { collateral: None, statuses: vec![TcbStatus::UpToDate], evaluation_min: 0 };
+    let dcap = up_to_date_of(17);
     for (what, other) in [
         ("\\\"UpToDate\\\"", "\\\"OutOfDate\\\""),
         ("\\\"tcbEvaluationDataNumber\\\":17", "\\\"tcbEvaluationDataNumber\\\":99"),
@@ -158,19 +170,116 @@ fn tampered_collateral_is_refused() {
         assert!(TDX_COLLATERAL.contains(what), "{what}");
         let tampered = TDX_COLLATERAL.replacen(what, other, 1);
         let refused = dcap.verifier(Kind::Tdx).verify(&evidence(TDX, &tampered), NOW);
-        assert_eq!(refused, Err(Refusal::Signature), "{what}");
+        assert!(matches!(refused, Err(Refusal::Quote(_))), "{what}: {refused:?}");
     }
 }
 
-/// No sample of a quote in debug mode is at hand: reports are, with the bit set.
+/// Whoever brings the collateral may choose an old evaluation, and whoever signs a product may sign an old version.
+#[test]
+fn a_policy_names_what_a_host_could_choose() {
+    let read = |backend: &str, measurement: &str, more: &str| {
+        let text = format!(
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"{backend}\"\nmeasurements = [\"{measurement}\"]\n{more}"
+        );
+        ReleasePolicy::read(&text).map_err(|error| error.to_string())
+    };
+    for (backend, measurement) in [("sgx", mrenclave(SGX)), ("tdx", registers(TDX))] {
+        let error = read(backend, &measurement, "").unwrap_err();
+        assert!(error.contains("evaluation_min"), "{error}");
+        assert!(read(backend, &measurement, "collateral = \"{}\"").is_ok());
+        assert!(read(backend, &measurement, EVALUATION).is_ok());
+    }
+    let error = read("sgx", &product(SGX), EVALUATION).unwrap_err();
+    assert!(error.contains("version_min"), "{error}");
+    assert!(read("sgx", &product(SGX), &format!("{EVALUATION}version_min = 2")).is_ok());
+}
+
+#[test]
+fn the_status_of_the_quoting_enclave_is_asked_for_too() {
+    let (policy, collateral) = (up_to_date_of(17), serde_json::from_str(TDX_COLLATERAL).unwrap());
+    let verifier = policy.verifier(Kind::Tdx);
+    let mut claims = verifier.claims(TDX, &collateral, NOW).unwrap();
+    assert_eq!(verifier.platform(&claims), Ok(()));
+    // The library's verdict is the same with it.
+    claims.qe.tcb_level.tcb_status = TcbStatus::ConfigurationNeeded;
+    let refused = verifier.platform(&claims);
+    assert!(matches!(&refused, Err(Refusal::Platform(said)) if said.contains("quoting")), "{refused:?}");
+    let statuses = vec![TcbStatus::UpToDate, TcbStatus::ConfigurationNeeded];
+    let lenient = Dcap { statuses, ..policy };
+    assert_eq!(lenient.verifier(Kind::Tdx).platform(&claims), Ok(()));
+}
+
+#[test]
+fn what_the_library_says_is_told_whole_and_harmless() {
+    let said = "TDX module ISVSVN 3 is below minimum required from TDX module TCB levels";
+    let error = anyhow::Error::msg(said).context("TDX module TCB level check");
+    let told = format!("TDX module TCB level check: {said}");
+    assert_eq!(named(&error), Refusal::Platform(told));
+    let error = anyhow::Error::msg("TD migration is enabled");
+    assert!(matches!(named(&error), Refusal::Platform(_)));
+    let error = anyhow::Error::msg(format!("unknown variant `\x1b[2J\n{}`", "x".repeat(1000)));
+    let Refusal::Quote(told) = named(&error) else { panic!("of the platform") };
+    assert!(told.starts_with("unknown variant `[2Jxxx") && told.len() == SAID_MOST, "{told}");
+}
+
+fn sgx_report() -> EnclaveReport {
+    let Report::SgxEnclave(report) = Quote::parse(SGX).unwrap().report else { panic!("of SGX") };
+    report
+}
+
+fn tdx_report() -> TDReport10 {
+    Quote::parse(TDX).unwrap().report.as_td10().copied().unwrap()
+}
+
+/// The signer vouches for the version. Another can sign the same program, with any.
+#[test]
+fn a_version_counts_only_under_its_signer_s_name() {
+    let mut report = sgx_report();
+    report.isv_svn = 7;
+    let claims = enclave(&report).unwrap();
+    let by_program = policy("sgx", &mrenclave(SGX), HARDENING);
+    assert_eq!(by_program.accept[0].version(&claims), Some(0));
+    let by_product = policy("sgx", &product(SGX), &format!("{HARDENING}version_min = 7"));
+    assert_eq!(by_product.accept[0].version(&claims), Some(7));
+    let other = policy("sgx", &"00".repeat(32), HARDENING);
+    assert_eq!(other.accept[0].version(&claims), None);
+}
+
+/// No samples of what follows are at hand: reports are, with the bits set.
 #[test]
 fn debug_mode_is_seen() {
-    let Report::SgxEnclave(mut report) = Quote::parse(SGX).unwrap().report else { panic!("of SGX") };
-    assert!(!enclave(&report).debug);
+    let mut report = sgx_report();
+    assert!(!enclave(&report).unwrap().debug);
     report.attributes[0] |= SGX_DEBUG;
-    assert!(enclave(&report).debug);
-    let Some(mut report) = Quote::parse(TDX).unwrap().report.as_td10().copied() else { panic!("of TDX") };
-    assert!(!machine(&report).debug);
+    assert!(enclave(&report).unwrap().debug);
+    let mut report = tdx_report();
+    assert!(!machine(&report).unwrap().debug);
     report.td_attributes[0] |= 1;
-    assert!(machine(&report).debug);
+    assert!(machine(&report).unwrap().debug);
+}
+
+#[test]
+fn enclaves_that_are_set_up_otherwise_are_refused() {
+    let [mut narrow, mut configured, mut other] = [sgx_report(); 3];
+    narrow.attributes[0] &= !SGX_64_BITS;
+    configured.attributes[0] |= SGX_CONFIGURED;
+    other.misc_select = 1;
+    for (what, report) in [("64 bits", narrow), ("KSS", configured), ("MISCSELECT", other)] {
+        let refused = enclave(&report);
+        assert!(
+            matches!(&refused, Err(Refusal::Platform(said)) if said.contains(what)),
+            "{what}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn machines_with_other_attributes_are_refused() {
+    for bit in 0..64_u32 {
+        let mut report = tdx_report();
+        let attributes = u64::from_le_bytes(report.td_attributes) | 1 << bit;
+        report.td_attributes = attributes.to_le_bytes();
+        let refused = matches!(machine(&report), Err(Refusal::Platform(_)));
+        assert_eq!(refused, bit >= 8 && ![28, 30].contains(&bit), "bit {bit}");
+    }
 }

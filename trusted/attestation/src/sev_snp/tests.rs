@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::hexadecimal::written;
-use crate::policy::ReleasePolicy;
+use crate::policy::{ReleasePolicy, Source};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
@@ -14,7 +14,7 @@ const VCEK: &[u8] = include_bytes!("../../../../kat/attestation/sev_snp_vcek_mil
 const NOW: u64 = 1_717_200_000;
 const YEAR: u64 = 365 * 24 * 60 * 60;
 
-const TCB: &str = "tcb_min = { bootloader = 3, tee = 0, snp = 8, microcode = 115 }";
+const TCB: &str = "tcb_min = { bootloader = 3, tee = 0, snp = 8, microcode = 115 }\nallow_smt = true";
 
 fn evidence(report: &[u8], certificate: &[u8]) -> Evidence {
     Evidence::SevSnp { report: report.to_vec().into(), certificates: vec![certificate.to_vec().into()] }
@@ -68,6 +68,10 @@ fn each_refusal_has_its_name() {
     }
     let below = format!("{TCB}\nvmpl = 1");
     assert!(matches!(judged("milan", &below, NOW), Err(Refusal::Platform(_))));
+    // Unless the policy says otherwise, cores are not shared.
+    let alone = judged("milan", &TCB.replace("true", "false"), NOW);
+    assert_eq!(alone, judged("milan", TCB.lines().next().unwrap(), NOW));
+    assert!(matches!(&alone, Err(Refusal::Platform(said)) if said.contains("SMT")), "{alone:?}");
     // Other roots of AMD's than that of the chip's product.
     assert_eq!(judged("genoa", TCB, NOW), Err(Refusal::Signature));
     let alone = Evidence::SevSnp { report: REPORT.to_vec().into(), certificates: Vec::new() };
@@ -134,19 +138,117 @@ impl OwnChip {
     }
 
     fn claims(&self, change: impl FnOnce(&mut [u8])) -> Result<Claims, Refusal> {
+        self.judged(&accepting(), change)
+    }
+
+    fn judged(&self, policy: &SevSnp, change: impl FnOnce(&mut [u8])) -> Result<Claims, Refusal> {
         let report = self.report(change);
         let report = Report::read(&report, Product::Milan)?;
         self.certificate().signed(&report)?;
-        Ok(report.claims())
+        policy.claims(&report)
     }
 }
 
+/// A policy that accepts the sample.
+fn accepting() -> SevSnp {
+    SevSnp {
+        product: Product::Milan,
+        tcb_min: Tcb { bootloader: 3, tee: 0, snp: 8, microcode: 115, fmc: None },
+        vmpl: 0,
+        allow_smt: true,
+        platform_info: 0,
+        id_key_digest: None,
+    }
+}
+
+fn of_platform(judged: &Result<Claims, Refusal>, words: &str) -> bool {
+    matches!(judged, Err(Refusal::Platform(said)) if said.contains(words))
+}
+
 #[test]
-fn debugging_and_migration_by_an_agent_are_seen() {
+fn what_the_machine_s_own_policy_lets_the_host_do_is_seen() {
     let chip = OwnChip::new();
     assert!(!chip.claims(|_| {}).unwrap().debug);
     assert!(chip.claims(|report| report[0x0a] |= 0x08).unwrap().debug);
-    assert!(chip.claims(|report| report[0x0a] |= 0x04).unwrap().debug);
+    let migrating = chip.claims(|report| report[0x0a] |= 0x04);
+    assert!(of_platform(&migrating, "migrate"), "{migrating:?}");
+    let strict = SevSnp { allow_smt: false, ..accepting() };
+    assert!(chip.judged(&strict, |report| report[0x0a] &= !0x01).is_ok());
+    let shared = chip.judged(&strict, |_| {});
+    assert!(of_platform(&shared, "SMT"), "{shared:?}");
+}
+
+/// A machine may begin under old firmware that a chip then replaces, and a chip may be set back to what it has not committed to.
+#[test]
+fn firmware_is_new_enough_at_the_start_and_for_good() {
+    let chip = OwnChip::new();
+    for (place, name) in [(0x1e0, "committed"), (0x1f0, "first")] {
+        let judged = chip.claims(|report| report[place] -= 1);
+        assert!(of_platform(&judged, name), "{name}: {judged:?}");
+        let judged = chip.claims(|report| report[place + 7] -= 1);
+        assert!(of_platform(&judged, name), "{name}: {judged:?}");
+        assert!(chip.claims(|report| report[place + 7] += 1).is_ok());
+    }
+}
+
+/// Whoever starts a machine may sign its ID block with any key, and any version in it.
+#[test]
+fn a_version_counts_only_under_the_key_that_the_policy_names() {
+    let chip = OwnChip::new();
+    let own_block = |report: &mut [u8]| {
+        report[0x04] = 9;
+        report[0xe0..0x110].fill(5);
+    };
+    assert_eq!(chip.claims(own_block).unwrap().version, 0);
+    let named = SevSnp { id_key_digest: Some([5; 48]), ..accepting() };
+    assert_eq!(chip.judged(&named, own_block).unwrap().version, 9);
+    let other = SevSnp { id_key_digest: Some([6; 48]), ..accepting() };
+    let judged = chip.judged(&other, own_block);
+    assert!(of_platform(&judged, &"06".repeat(48)), "{judged:?}");
+}
+
+#[test]
+fn a_platform_has_what_the_policy_asks_it_to_have() {
+    let chip = OwnChip::new();
+    let strict = SevSnp { platform_info: 0x28, ..accepting() };
+    let judged = chip.judged(&strict, |report| report[0x40] |= 0x08);
+    assert!(of_platform(&judged, "0x20"), "{judged:?}");
+    assert!(chip.judged(&strict, |report| report[0x40] |= 0x28).is_ok());
+}
+
+#[test]
+fn a_policy_has_the_mediator_of_firmware_where_there_is_one() {
+    let read = |product: &str, fmc: &str, more: &str| {
+        let text = format!(
+            "administrator = \"ada\"\n[[accept]]\nbackend = \"sev-snp\"\nproduct = \"{product}\"\nmeasurements = []\n\
+             tcb_min = {{ bootloader = 1, tee = 0, snp = 1, microcode = 1{fmc} }}\n{more}"
+        );
+        ReleasePolicy::read(&text).map_err(|error| error.to_string())
+    };
+    assert!(read("turin", ", fmc = 1", "").is_ok() && read("genoa", "", "").is_ok());
+    for (product, fmc) in [("turin", ""), ("milan", ", fmc = 1"), ("genoa", ", fmc = 0")] {
+        let error = read(product, fmc, "").unwrap_err();
+        assert!(error.contains("fmc"), "{product}: {error}");
+    }
+    let pinned = read("genoa", "", &format!("id_key_digest = \"{}\"", "0a".repeat(48))).unwrap();
+    let Source::SevSnp(policy) = &pinned.accept[0].source else { panic!("of SEV-SNP") };
+    assert_eq!(policy.id_key_digest, Some([10; 48]));
+    let error = read("genoa", "", "id_key_digest = \"0a\"").unwrap_err();
+    assert!(error.contains("96 hexadecimal"), "{error}");
+}
+
+#[test]
+fn a_chip_s_identity_is_itself_before_it_is_a_string() {
+    let mut raw = [7; 64];
+    raw[..2].copy_from_slice(&[0x04, 62]);
+    assert_eq!(read_identity(&raw, 64), Some(&raw[..]));
+    let wrapped = [&[0x04, 64][..], &raw].concat();
+    assert_eq!(read_identity(&wrapped, 64), Some(&raw[..]));
+    let short = [0x04, 6, 1, 2, 3, 4, 5, 6];
+    assert_eq!(read_identity(&short, Product::Turin.identity_bytes()), Some(&short[..]));
+    assert_eq!(read_identity(&short, 64), None);
+    assert_eq!(read_identity(&short, 6), Some(&short[2..]));
+    assert_eq!(read_identity(&[], 8), None);
 }
 
 #[test]
@@ -154,7 +256,8 @@ fn a_report_is_of_the_chip_and_the_firmware_that_the_certificate_is_for() {
     let chip = OwnChip::new();
     assert!(chip.claims(|report| report[0x1a0..0x1e0].fill(0)).is_ok(), "a chip may be hidden");
     assert_eq!(chip.claims(|report| report[0x1a0] ^= 1), Err(Refusal::Signature), "another chip");
-    assert_eq!(chip.claims(|report| report[0x187] += 1), Err(Refusal::Signature), "other microcode");
+    let other = chip.claims(|report| report[0x187] += 1);
+    assert!(of_platform(&other, "certificate"), "other microcode: {other:?}");
     assert_eq!(chip.claims(|report| report[0x48] |= 1 << 2), Err(Refusal::Signature), "a cloud's key");
     assert_eq!(chip.claims(|report| report[0x34] = 2), Err(Refusal::Malformed), "another algorithm");
 }
@@ -162,11 +265,12 @@ fn a_report_is_of_the_chip_and_the_firmware_that_the_certificate_is_for() {
 #[test]
 fn versions_lie_where_the_product_has_them() {
     let bytes = [1, 2, 3, 4, 5, 6, 7, 8];
-    let milan = Tcb { bootloader: 1, tee: 2, snp: 7, microcode: 8, fmc: 0 };
+    let milan = Tcb { bootloader: 1, tee: 2, snp: 7, microcode: 8, fmc: None };
     assert_eq!([Product::Milan.tcb(bytes), Product::Genoa.tcb(bytes)], [milan, milan]);
-    let turin = Tcb { fmc: 1, bootloader: 2, tee: 3, snp: 4, microcode: 8 };
+    let turin = Tcb { fmc: Some(1), bootloader: 2, tee: 3, snp: 4, microcode: 8 };
     assert_eq!(Product::Turin.tcb(bytes), turin);
-    assert!(turin.reaches(&Tcb { fmc: 0, ..turin }) && !Tcb { fmc: 0, ..turin }.reaches(&turin));
+    let older = Tcb { fmc: Some(0), ..turin };
+    assert!(turin.reaches(&older) && !older.reaches(&turin));
 }
 
 /// The roots are AMD's for these products, and sign the intermediate certificates.

@@ -45,7 +45,21 @@ fn policy(key: &str, registers: &str, measurement: &str) -> ReleasePolicy {
     ReleasePolicy::read(&text).unwrap()
 }
 
-const REGISTERS: &str = "sha256:0,1,2,7,16";
+/// A point of another curve, as long as those of P-256.
+const SECP256K1: &str = "-----BEGIN PUBLIC KEY-----
+MFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAEp80MljBxf3KJeMHMnc+rNe45BX32HjzY
+bXgaT3HLMgJ7fZ0M1iWjxu7gVfQRyLXAShQNCU/WbgcrhX6EetTW+Q==
+-----END PUBLIC KEY-----
+";
+const RSA_1024: &str = "-----BEGIN PUBLIC KEY-----
+MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDMyjJbFYlKItVhttZZvHzhxH/6
+1LA7Iopc79YQO8dQuQa6BAuWVpcYPjR0q/Z6MEFgS9YOpoCtQJheJz4W+Ht2oqoE
+q02djP0rMQMHOKHS8qIA9lRJs8FPAOkcFRO00Wm2DpxPOXXeU7DvFCao6T1TMuKn
+c+SbTdMkP7pA7/hnwwIDAQAB
+-----END PUBLIC KEY-----
+";
+
+const REGISTERS: &str = "sha256:0,1,2,7";
 
 #[test]
 fn what_agrees_with_the_policy_is_accepted() {
@@ -68,7 +82,7 @@ fn each_refusal_has_its_name() {
     assert_eq!(other, Err(Refusal::Measurement(measured.clone())));
     assert_eq!(under(ECDSA.key, REGISTERS, &measured, [3; 32]), Err(Refusal::Replayed));
     assert_eq!(under(RSA.key, REGISTERS, &measured, BOUND), Err(Refusal::Signature));
-    for registers in ["sha256:0,1,2,7", "sha256:0,1,2,7,16,17"] {
+    for registers in ["sha256:0,1,2", "sha256:0,1,2,7,17"] {
         assert!(matches!(under(ECDSA.key, registers, &measured, BOUND), Err(Refusal::Platform(_))));
     }
     let policy = policy(ECDSA.key, REGISTERS, &measured);
@@ -103,7 +117,7 @@ fn what_is_signed_and_no_quote_is_refused() {
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap();
     let key = AttestationKey { scheme: Scheme::Ecdsa, public: pair.public_key().as_ref().to_vec() };
-    let tpm = Tpm { key, registers: BTreeSet::from([0, 1, 2, 7, 16]) };
+    let tpm = Tpm { key, registers: BTreeSet::from([0, 1, 2, 7]) };
     let judged = |attest: &[u8]| {
         let signature = pair.sign(&random, attest).unwrap();
         let (r, s) = signature.as_ref().split_at(32);
@@ -125,7 +139,11 @@ fn keys_and_registers_are_what_the_policy_s_text_says() {
         (RSA.key, "sha1:0", "registers"),
         (RSA.key, "sha256:24", "registers"),
         (RSA.key, "sha256:", "registers"),
+        (RSA.key, "sha256:0,16", "may reset 16"),
+        (ECDSA.key, "sha256:23", "may reset 23"),
         ("no key", "sha256:0", "public key"),
+        (SECP256K1, "sha256:0", "public key"),
+        (RSA_1024, "sha256:0", "public key"),
     ] {
         let text = format!(
             "administrator = \"ada\"\n[[accept]]\nbackend = \"tpm\"\nmeasurements = []\nkey = '''{key}'''\n\
