@@ -87,7 +87,7 @@ impl Attester for NoAttester {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::panic, clippy::unwrap_used)]
 mod tests {
     use super::*;
     use ring::signature::{ED25519, UnparsedPublicKey};
@@ -97,8 +97,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("development-root");
         let question = Question { binding: [5; 32], debug: true, version: 7 };
-        let Evidence::Process { statement, signature } =
-            DevelopmentRoot::open(&path, [1; 32]).unwrap().attest(&question).unwrap();
+        let evidence = DevelopmentRoot::open(&path, [1; 32]).unwrap().attest(&question).unwrap();
+        let Evidence::Process { statement, signature } = evidence else { panic!("{evidence:?}") };
         let again = DevelopmentRoot::open(&path, [1; 32]).unwrap();
         let public = UnparsedPublicKey::new(&ED25519, again.pair.public_key().as_ref());
         public.verify(&Statement::signed(statement.as_slice()), signature.as_slice()).unwrap();
