@@ -29,7 +29,8 @@ pub(super) fn find(name: &str, package: &str, features: &[&str]) -> Result<PathB
 /// `cargo run` builds this executable only: the others are built with the same profile, and with what this one's
 /// dependencies were: the same features, and an environment without what `cargo run` put into it, which build scripts look at.
 fn build(cargo: &Path, own: &Path, (name, package): (&str, &str), features: &[&str]) -> Result<(), Failure> {
-    let release = own.parent().is_some_and(|directory| directory.ends_with("release"));
+    // The directory is named like the profile, but for that of development.
+    let profile = own.parent().and_then(Path::file_name).filter(|profile| *profile != "debug");
     let mut command = std::process::Command::new(cargo);
     command.args(["build", "--package", env!("CARGO_PKG_NAME"), "--package", package, "--bin", name]);
     let own_features = cfg!(feature = "demo").then_some(concat!(env!("CARGO_PKG_NAME"), "/demo"));
@@ -43,8 +44,8 @@ fn build(cargo: &Path, own: &Path, (name, package): (&str, &str), features: &[&s
         }
     }
     command.env_remove(PASSPHRASE);
-    if release {
-        command.arg("--release");
+    if let Some(profile) = profile {
+        command.arg("--profile").arg(profile);
     }
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(Failure::ServerProcess(format!("{name} does not build"))) }
