@@ -1,6 +1,6 @@
 //! The indexes of the workload: one for each thing that an index can be, and for each protocol that can keep an order.
 
-use arras_planner::kinds::{Availability, OrderProtocol, kind_of, of_orders};
+use arras_planner::kinds::{Availability, OrderProtocol, of_orders};
 use arras_service::store::IndexRequest;
 use bson::{Document, doc};
 
@@ -19,13 +19,18 @@ pub fn unique() -> IndexRequest {
     IndexRequest { name: "u".into(), key: doc! { "u": 1 }, unique: true, sparse: false, options }
 }
 
-/// The protocols that a field's order may be kept by.
+/// The protocols that every build has for a field's order. A seed draws from them, so that it says the same whatever else is
+/// built beside the simulator.
 #[must_use]
 pub fn orders() -> Vec<&'static str> {
-    let available = |order: &OrderProtocol| {
-        kind_of(order.name()).is_some_and(|kind| kind.availability == Availability::Available)
-    };
-    of_orders().filter(available).map(OrderProtocol::name).collect()
+    let everywhere = |order: &OrderProtocol| order.kind().availability == Availability::Available;
+    of_orders().filter(everywhere).map(|order| order.name()).collect()
+}
+
+/// Those and the ones that a build is to be asked for, as the simulator's is: a run by one of pairings takes seconds.
+#[must_use]
+pub fn all_orders() -> Vec<&'static str> {
+    of_orders().filter(|order| order.kind().is_available()).map(|order| order.name()).collect()
 }
 
 /// Those that come and go, ordered ones by the protocol `order`.

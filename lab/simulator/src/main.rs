@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use arras_engine::mutations::Mutation;
+use arras_simulator::indexes::all_orders;
 use arras_simulator::plan::Plan;
 use arras_simulator::shorten::shorten;
 use arras_simulator::{Outcome, run};
@@ -26,6 +27,9 @@ struct Arguments {
     /// Ends after so many seconds, whatever `--runs` says.
     #[arg(long)]
     seconds: Option<u64>,
+    /// The protocol that keeps orders, where it is not to be the seed's choice.
+    #[arg(long, value_parser = order)]
+    order: Option<&'static str>,
     /// Prints what happens in each run, and its sum.
     #[arg(long)]
     trace: bool,
@@ -45,19 +49,34 @@ fn mutation(name: &str) -> Result<Mutation, String> {
     found.ok_or_else(|| format!("there are: {:?}", Mutation::ALL))
 }
 
+fn order(name: &str) -> Result<&'static str, String> {
+    let found = all_orders().into_iter().find(|order| *order == name);
+    found.ok_or_else(|| format!("there are: {}", all_orders().join(", ")))
+}
+
+fn plan(arguments: &Arguments, seed: u64) -> Plan {
+    let plan = Plan::new(seed);
+    match arguments.order {
+        Some(order) => plan.with_order(order),
+        None => plan,
+    }
+}
+
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_micros()).unwrap_or_default()
 }
 
 /// Says how a run failed, and the shortest that does.
-fn report(out: &mut impl Write, plan: &Plan, mutation: Option<Mutation>, why: &str) -> io::Result<()> {
+fn report(out: &mut impl Write, plan: &Plan, arguments: &Arguments, why: &str) -> io::Result<()> {
+    let mutation = arguments.mutation;
     writeln!(out, "seed {} fails: {why}", plan.seed)?;
     let shortest = shorten(plan, mutation);
     let Outcome { wrong, lines, .. } = run(&shortest, mutation, true);
     writeln!(out, "the shortest of its runs that fails: {}", wrong.unwrap_or_default())?;
     writeln!(out, "{shortest:#?}\n{lines}")?;
-    writeln!(out, "again: cargo xtask simulate --seed {} --runs 1", plan.seed)
+    let order = arguments.order.map(|order| format!(" --order {order}")).unwrap_or_default();
+    writeln!(out, "again: cargo xtask simulate --seed {} --runs 1{order}", plan.seed)
 }
 
 fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<u64> {
@@ -71,7 +90,7 @@ fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<u64> {
         if most.is_some_and(|most| began.elapsed() >= most) {
             break;
         }
-        let plan = Plan::new(seed);
+        let plan = plan(arguments, seed);
         let outcome = run(&plan, arguments.mutation, arguments.trace);
         runs += 1;
         if arguments.trace {
@@ -82,7 +101,7 @@ fn simulate(arguments: &Arguments, out: &mut impl Write) -> io::Result<u64> {
             if arguments.all {
                 writeln!(out, "seed {seed} fails: {why}")?;
             } else {
-                report(out, &plan, arguments.mutation, &why)?;
+                report(out, &plan, arguments, &why)?;
                 break;
             }
         }
@@ -104,7 +123,7 @@ fn find_all(arguments: &Arguments, out: &mut impl Write) -> io::Result<u64> {
     let mut missed = 0;
     for mutation in Mutation::ALL {
         let found = (first..first.saturating_add(MUTATION_RUNS))
-            .find_map(|seed| Some((seed, run(&Plan::new(seed), Some(mutation), false).wrong?)));
+            .find_map(|seed| Some((seed, run(&plan(arguments, seed), Some(mutation), false).wrong?)));
         match found {
             Some((seed, why)) => {
                 let why: String = why.chars().take(160).collect();

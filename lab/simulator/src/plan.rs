@@ -267,6 +267,17 @@ fn of_one_document(round: &mut Round) {
 }
 
 impl Plan {
+    /// The same with another protocol's order. An entry of one that a build is asked for may count as much as a whole write,
+    /// so that changes of several documents are cut whatever they come to.
+    #[must_use]
+    pub fn with_order(mut self, order: &'static str) -> Self {
+        self.order = order;
+        if !crate::indexes::orders().contains(&order) {
+            self.rounds.iter_mut().for_each(of_one_document);
+        }
+        self
+    }
+
     /// The plan of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -9,7 +9,7 @@ use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_lab::plain_store::PlainStore;
 use arras_lab::seed;
-use arras_planner::kinds::{self, Availability};
+use arras_planner::kinds;
 use arras_planner::schema::Schema;
 use arras_primitives::prg::Prg;
 use arras_server::Backend;
@@ -173,7 +173,7 @@ async fn session(order: &str, schema: &str, commands: usize) {
 
 #[test]
 fn every_order_that_a_field_may_have_answers_as_a_scan_does() {
-    let available = kinds::of_orders().filter(|order| order.kind().availability == Availability::Available);
+    let available = kinds::of_orders().filter(|order| order.kind().is_available());
     let names: Vec<&str> = available.map(|order| order.name()).collect();
     assert!(names.len() > 1, "{names:?}");
     for order in names {

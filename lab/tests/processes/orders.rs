@@ -4,7 +4,7 @@
 use super::dice::Dice;
 use super::system::{Making, System, seed, until_answered};
 use arras_lab::wire_client::WireClient;
-use arras_planner::kinds::{self, Availability};
+use arras_planner::kinds;
 use bson::{Bson, Document, doc};
 
 /// Commands of a session, half of them before the kill.
@@ -128,7 +128,7 @@ fn create_index(client: &mut WireClient, collection: &str, order: &str) {
 
 /// The sessions: those with pairings apart.
 fn comparisons() -> [Comparison; 2] {
-    let available = kinds::of_orders().filter(|order| order.kind().availability == Availability::Available);
+    let available = kinds::of_orders().filter(|order| order.kind().is_available());
     let (few, many): (Vec<_>, Vec<_>) =
         available.map(|order| order.name()).partition(|it| it.ends_with("cloz"));
     let both = |order: &&'static str| [(format!("{order}{TYPED}"), *order), ((*order).to_owned(), *order)];

@@ -45,8 +45,10 @@ pub struct IndexKind {
 /// Whether a field of a proxy may have an index of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It may.
+    /// It may, in every build.
     Available,
+    /// It may, as whoever built this asked for the library that it brings.
+    Asked,
     /// It may not, for this reason.
     Refused(&'static str),
 }
@@ -99,6 +101,17 @@ impl Default for Tuning {
     /// The proxy's own defaults.
     fn default() -> Self {
         Self { bucket_factor: 32, top_nodes: 1024 }
+    }
+}
+
+impl IndexKind {
+    /// Whether a field may have one in this build.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        match self.availability {
+            Availability::Available | Availability::Asked => true,
+            Availability::Refused(_) => false,
+        }
     }
 }
 
@@ -211,7 +224,8 @@ pub struct UnknownProtocol {
 /// What a field's `order` may name, for messages.
 #[must_use]
 pub fn names() -> String {
-    let available = |protocol: &OrderProtocol| protocol.kind.availability == Availability::Available;
-    let quoted = of_orders().filter(available).map(|protocol| format!("\"{}\"", protocol.name()));
+    let quoted = of_orders()
+        .filter(|protocol| protocol.kind.is_available())
+        .map(|protocol| format!("\"{}\"", protocol.name()));
     quoted.collect::<Vec<_>>().join(", ")
 }

@@ -6,7 +6,7 @@ use crate::physical::{KeyWidth, TIE_BREAK_BYTES};
 use arras_protocol::leakage::{self, bplus, mope};
 use arras_protocol::limits::KEY_BYTES_MAX;
 
-use Availability::{Available, Refused};
+use Availability::{Asked, Available, Refused};
 
 /// Keys of the protocols over integers of 32 or 64 bits.
 const INTEGERS: OrderedKeys = OrderedKeys {
@@ -116,7 +116,7 @@ macro_rules! bplus {
 
 /// A scheme that brings a library with it is there in builds that ask for it.
 const fn in_build(is_built: bool, refusal: &'static str) -> Availability {
-    if is_built { Available } else { Refused(refusal) }
+    if is_built { Asked } else { Refused(refusal) }
 }
 
 static BPLUS_BCLO: IndexKind = bplus!(
