@@ -28,10 +28,10 @@ fn a_seed_says_the_same_in_every_build() {
     }
 }
 
-/// Of the first seed's two documents, one was changed when the proxy was killed: an entry counts as a whole write.
+/// The first seed changes several documents, in as many writes when an entry counts as one, and kills the proxy between them.
 #[test]
 fn an_order_that_a_build_is_asked_for_is_run_by_its_name() {
-    for (seed, order) in [(700_000_355, "bplus_cloz"), (0, "bplus_bclo"), (1, "bplus_bclo")] {
+    for (seed, order) in [(800_000_132, "bplus_cloz"), (0, "bplus_bclo"), (1, "bplus_bclo")] {
         assert!(all_orders().contains(&order), "{order}");
         let outcome = run(&Plan::new(seed).with_order(order), None, false);
         assert_eq!(outcome.wrong, None, "seed {seed} by {order}");
