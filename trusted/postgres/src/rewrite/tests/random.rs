@@ -128,6 +128,23 @@ const STATEMENTS: &[&str] = &[
     "DECLARE c CURSOR FOR SELECT # FROM accounts a",
 ];
 
+/// Words before an expression in parentheses.
+const BEFORE_EXPRESSIONS: [&str; 13] = [
+    "select",
+    "where",
+    "returning",
+    "on",
+    "and",
+    "or",
+    "not",
+    "by",
+    "having",
+    "when",
+    "then",
+    "else",
+    "limit",
+];
+
 const COLUMNS: &[&str] =
     &["owner", "balance", "opened", "memo", "closed", "id", "a.owner", "a.balance", "accounts.memo"];
 const CONSTANTS: &[&str] =
@@ -162,8 +179,7 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
     while start > 0
         && matches!(tokens.token(start - 1), Some(Token::LParen))
         && matches!(tokens.token(end), Some(Token::RParen))
-        && (start > 1 && ["select", "where"].iter().any(|word| tokens.is_word(start - 2, word))
-            || !matches!(start.checked_sub(2).and_then(|before| tokens.token(before)), Some(Token::Word(_))))
+        && !is_call(tokens, start - 1)
     {
         (start, end) = (start - 1, end + 1);
     }
@@ -193,6 +209,13 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
     null || chosen(tokens, start)
         || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
         || (opens && closes && in_list(tokens, start))
+}
+
+/// Is a parenthesis that of a call, a row or a list, and not of an expression alone?
+fn is_call(tokens: &Lexemes, parenthesis: usize) -> bool {
+    let before = |word: &&str| parenthesis > 0 && tokens.is_word(parenthesis - 1, word);
+    matches!(parenthesis.checked_sub(1).and_then(|at| tokens.token(at)), Some(Token::Word(_)))
+        && !BEFORE_EXPRESSIONS.iter().any(before)
 }
 
 /// Is a token a value that `coalesce` or `CASE` gives: an argument alone, or alone behind `THEN` or `ELSE`?
@@ -326,6 +349,8 @@ fn the_judge_finds_what_reads() {
         "SELECT owner, (a.balance) AS b FROM accounts",
         "SELECT id FROM accounts WHERE owner IS NULL",
         "SELECT count(owner) FROM accounts",
+        "DELETE FROM accounts a WHERE true RETURNING (owner) IS NULL",
+        "SELECT 1 FROM accounts a JOIN payments p ON (p.id = 1 AND (a.owner) IS NULL)",
         "INSERT INTO accounts (\"owner\", \"owner$eq\") VALUES ($1, $2)",
     ] {
         assert!(judge("", right).is_ok(), "{right}");
