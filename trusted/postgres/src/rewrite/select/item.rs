@@ -356,7 +356,10 @@ impl Analysis<'_> {
                 let direction = if name == "min" { "ASC" } else { "DESC" };
                 let order =
                     format!(" ORDER BY {} {direction} NULLS LAST", self.term_text(&reference, Term::Order));
-                self.edits.insert(self.bytes(&reference.tokens).end, order);
+                // Behind the argument with its parentheses: before that of the call.
+                let close =
+                    self.lexemes.after_parentheses(at + 1).map_or(reference.tokens.end, |end| end - 1);
+                self.edits.insert(self.lexemes.bytes(close).start, order);
                 self.rename_aggregate(function, at, "(array_agg", ")[1]", alias.is_none().then_some(name))?;
                 What::Sealed(of_function(&encryption, ColumnType::Text), false)
             }

@@ -103,6 +103,11 @@ fn aggregates_groups_and_duplicates() {
              accounts.balance, accounts.balance, plain, plain",
         ),
         (
+            "SELECT min((balance)), max(ALL ((balance))) AS m FROM accounts",
+            "SELECT (array_agg((balance) ORDER BY \"balance$ord\" ASC NULLS LAST))[1] AS \"min\", (array_agg(ALL ((balance)) \
+             ORDER BY \"balance$ord\" DESC NULLS LAST))[1] AS m FROM accounts => accounts.balance, accounts.balance",
+        ),
+        (
             "SELECT id, sum(balance) FILTER (WHERE owner = 'x'), avg(balance) a FROM accounts GROUP BY id",
             "SELECT id, array_agg(balance) FILTER (WHERE \"owner$eq\" = ‹eq x›) AS \"sum\", array_agg(balance) a FROM \
              accounts GROUP BY id => plain, sum accounts.balance, avg accounts.balance",

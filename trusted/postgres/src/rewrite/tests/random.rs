@@ -129,8 +129,9 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Words before an expression in parentheses.
-const BEFORE_EXPRESSIONS: [&str; 13] = [
+const BEFORE_EXPRESSIONS: [&str; 14] = [
     "select",
+    "distinct",
     "where",
     "returning",
     "on",
