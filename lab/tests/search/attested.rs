@@ -14,6 +14,7 @@ use arras_search::link::OpenError;
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 const MAY_SEARCH: Rights =
@@ -400,4 +401,9 @@ fn rights_are_granted_and_revoked_by_the_command() {
         assert_eq!(administer(wrong).code, Some(2), "{wrong:?}");
     }
     assert_eq!(administer(&["revoke", "--serial", "xyz"]).code, Some(4));
+    let key = folder.join("ada.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+    let open = administer(&["grant", "--search", "bob", "books"]);
+    assert_eq!(open.code, Some(4));
+    assert!(open.stderr.contains(&format!("chmod 600 {}", key.display())), "{}", open.stderr);
 }

@@ -11,6 +11,7 @@ use arras_schemes::bisen::channel::{ClientChannel, SECURITY_VERSION};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
@@ -82,6 +83,7 @@ impl Deployment {
         ] {
             fs::write(folder.join(name), text).unwrap();
         }
+        fs::set_permissions(folder.join("ada.key"), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     /// A client with a new certificate, and the certificate's serial number.

@@ -4,7 +4,7 @@
 //! An enclave's certificate has evidence ([`arras_protocol::evidence`]) that binds the channel's key, the administrator's authority and
 //! the administrator's name. [`evidence`] verifies where it comes from and what it says, [`policy`] whether that is accepted, [`channel`]
 //! does both before anything of the client's leaves it. [`authority`] makes the certificates by which the enclave knows its
-//! clients.
+//! clients, [`folder`] reads them.
 //!
 //! *Backends.* `process`: the host measures the program and signs with a development root. It protects against nobody who has the
 //! host's machine. [`dcap`]: quotes of Intel's SGX and TDX. [`sev_snp`]: reports of AMD's SEV-SNP. [`tpm`]: quotes of a TPM 2.0. These
@@ -16,6 +16,7 @@ pub mod channel;
 #[cfg(feature = "dcap")]
 pub mod dcap;
 pub mod evidence;
+pub mod folder;
 pub mod policy;
 pub mod sev_snp;
 pub mod tpm;

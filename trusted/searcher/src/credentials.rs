@@ -3,9 +3,10 @@
 use crate::failure::Failure;
 use crate::host::{ADMINISTRATOR, Host};
 use crate::store::failed;
-use arras_attestation::authority::{Authority, certificate, private};
+use arras_attestation::authority::Authority;
 use arras_attestation::channel::{Channel, Client, Credentials as Own};
 use arras_attestation::evidence::DevelopmentRoot;
+use arras_attestation::folder;
 use arras_attestation::policy::{Accepted, ReleasePolicy, Source};
 use arras_primitives::hash::sha256;
 use arras_schemes::bisen::channel::SECURITY_VERSION;
@@ -84,12 +85,7 @@ impl Credentials {
 
 /// What a folder has of a client.
 pub(crate) fn own(folder: &Path, name: &str) -> Result<Own, Failure> {
-    let at = |name: &str| read(&folder.join(name));
-    Ok(Own {
-        authority: certificate(&at(AUTHORITY)?).map_err(certified)?,
-        certificate: certificate(&at(&format!("{name}.pem"))?).map_err(certified)?,
-        private: private(&at(&format!("{name}.key"))?).map_err(certified)?,
-    })
+    folder::credentials(folder, name).map_err(|error| Failure::Store { path: error.path, what: error.what })
 }
 
 pub(crate) fn certified(error: impl std::fmt::Display) -> Failure {

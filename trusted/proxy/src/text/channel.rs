@@ -1,16 +1,14 @@
 //! The channel to the enclave: attested, or plain for trials.
 
 use crate::configuration::{ConfigurationError, Search};
-use arras_attestation::authority::{certificate, private};
-use arras_attestation::channel::{Channel, ChannelError, Client, Credentials};
+use arras_attestation::channel::{Channel, ChannelError, Client};
+use arras_attestation::folder::credentials;
 use arras_attestation::policy::ReleasePolicy;
 use arras_schemes::bisen::message::{Reply, Request};
 use arras_search::link::{Link, OpenError};
 use arras_search::service::{SearchService, Unreachable};
-use arras_storage::private::require_closed;
 use std::net::TcpStream;
 use std::path::Path;
-use zeroize::Zeroizing;
 
 /// Begins channels.
 pub(super) enum Channels {
@@ -24,11 +22,6 @@ impl std::fmt::Debug for Channels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if matches!(self, Self::Attested(_)) { "Attested" } else { "Plain" })
     }
-}
-
-fn read(path: &Path) -> Result<Zeroizing<String>, ConfigurationError> {
-    let text = std::fs::read_to_string(path).map(Zeroizing::new);
-    text.map_err(|error| wrong(path, &error))
 }
 
 fn wrong(path: &Path, what: &dyn std::fmt::Display) -> ConfigurationError {
@@ -48,24 +41,11 @@ impl Channels {
             );
             return Ok(Self::Plain(search.identity.clone()));
         };
-        let at = |name: String| {
-            let path = certificates.join(name);
-            read(&path).map(|text| (path, text))
-        };
-        let pem = |name: String| {
-            let (path, text) = at(name)?;
-            certificate(&text).map_err(|error| wrong(&path, &error))
-        };
-        let identity = &search.identity;
-        let (path, key) = at(format!("{identity}.key"))?;
-        require_closed(&path).map_err(|error| wrong(&path, &error))?;
-        let own = Credentials {
-            authority: pem("ca.pem".into())?,
-            certificate: pem(format!("{identity}.pem"))?,
-            private: private(&key).map_err(|error| wrong(&path, &error))?,
-        };
-        let read = ReleasePolicy::read(&read(policy)?).map_err(|error| wrong(policy, &error))?;
-        Client::new(own, read).map(Self::Attested).map_err(|error| wrong(certificates, &error))
+        let own = credentials(certificates, &search.identity)
+            .map_err(|error| ConfigurationError { path: error.path, what: error.what })?;
+        let text = std::fs::read_to_string(policy).map_err(|error| wrong(policy, &error))?;
+        let policy = ReleasePolicy::read(&text).map_err(|error| wrong(policy, &error))?;
+        Client::new(own, policy).map(Self::Attested).map_err(|error| wrong(certificates, &error))
     }
 
     /// A channel over a stream.
