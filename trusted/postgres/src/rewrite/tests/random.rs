@@ -129,8 +129,9 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Words before an expression in parentheses.
-const BEFORE_EXPRESSIONS: [&str; 14] = [
+const BEFORE_EXPRESSIONS: [&str; 15] = [
     "select",
+    "case",
     "distinct",
     "where",
     "returning",
