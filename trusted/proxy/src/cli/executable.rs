@@ -2,10 +2,11 @@
 
 use super::Failure;
 use super::unlock::PASSPHRASE;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// An executable: beside this one, or on the path. A checkout run by cargo builds it first, from `package`,
-/// with these features of the packages (`package/feature`) beside the usual ones.
+/// with these of its features (`package/feature`), and none that are the default unless they are named.
 pub(super) fn find(name: &str, package: &str, features: &[&str]) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(name);
@@ -26,14 +27,21 @@ pub(super) fn find(name: &str, package: &str, features: &[&str]) -> Result<PathB
     })
 }
 
+/// This executable's own features: what is built beside it is built with them, so that nothing both need is compiled twice.
+const OWN: [(&str, bool); 4] = [
+    (concat!(env!("CARGO_PKG_NAME"), "/search"), cfg!(feature = "search")),
+    (concat!(env!("CARGO_PKG_NAME"), "/demo"), cfg!(feature = "demo")),
+    (concat!(env!("CARGO_PKG_NAME"), "/bclo"), cfg!(feature = "bclo")),
+    (concat!(env!("CARGO_PKG_NAME"), "/cloz"), cfg!(feature = "cloz")),
+];
+
 /// `cargo run` builds this executable only: the others are built with the same profile, and with what this one's
 /// dependencies were: the same features, and an environment without what `cargo run` put into it, which build scripts look at.
 fn build(cargo: &Path, own: &Path, (name, package): (&str, &str), features: &[&str]) -> Result<(), Failure> {
-    // The directory is named like the profile, but for that of development.
-    let profile = own.parent().and_then(Path::file_name).filter(|profile| *profile != "debug");
     let mut command = std::process::Command::new(cargo);
     command.args(["build", "--package", env!("CARGO_PKG_NAME"), "--package", package, "--bin", name]);
-    let own_features = cfg!(feature = "demo").then_some(concat!(env!("CARGO_PKG_NAME"), "/demo"));
+    command.arg("--no-default-features");
+    let own_features = OWN.iter().filter(|(_, is_on)| *is_on).map(|(feature, _)| *feature);
     for feature in features.iter().copied().chain(own_features) {
         command.args(["--features", feature]);
     }
@@ -44,9 +52,27 @@ fn build(cargo: &Path, own: &Path, (name, package): (&str, &str), features: &[&s
         }
     }
     command.env_remove(PASSPHRASE);
-    if let Some(profile) = profile {
+    if let Some(profile) = profile(own) {
         command.arg("--profile").arg(profile);
     }
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(Failure::ServerProcess(format!("{name} does not build"))) }
+}
+
+/// The profile by which cargo built an executable: its directory is named like it, but for that of development.
+fn profile(executable: &Path) -> Option<&OsStr> {
+    executable.parent().and_then(Path::file_name).filter(|profile| *profile != "debug")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_known_by_its_directory() {
+        let of = |path: &'static str| profile(Path::new(path)).map(|profile| profile.to_str().unwrap_or("?"));
+        assert_eq!(of("/home/ada/arras/target/debug/arras"), None);
+        assert_eq!(of("/home/ada/arras/target/release/arras"), Some("release"));
+        assert_eq!(of("/home/ada/arras/target/demo/arras"), Some("demo"));
+    }
 }

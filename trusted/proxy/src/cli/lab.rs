@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &[OsString]) -> Result<(), Failure> {
     // A run over the network starts it.
     if arguments.iter().any(|argument| argument == "--server") {
         // With the protocols that only the laboratory runs.
-        executable::find("arras-server", "arras-server", &["arras-server/lab"])?;
+        executable::find("arras-server", "arras-server", &["arras-server/process", "arras-server/lab"])?;
     }
     let program = executable::find("arras-lab", "arras-lab", &[])?;
     // Comes back only if it fails: the lab's exit code is this process's.
