@@ -9,6 +9,9 @@ use std::process::Command;
 pub(super) const BINARIES: [&str; 5] =
     ["arras-proxy", "arras-server", "arras-host", "arras-iee", "arras-searcher"];
 
+/// Tests that run beside one another, a core: those of several processes wait for one another most of the time.
+const THREADS_PER_CORE: usize = 2;
+
 /// A cargo command in the repository, free of what the surrounding cargo put into the environment.
 pub(super) fn command(context: &Context, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -96,7 +99,10 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
     if !built.success {
         return Ok(Outcome::one(false).note(built.tail(40)));
     }
-    let finished = finish(context, "tests", &["test", "--workspace", "--no-fail-fast"])?;
+    let mut tests = command(context, &["test", "--workspace", "--no-fail-fast"]);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) * THREADS_PER_CORE;
+    tests.env("RUST_TEST_THREADS", threads.to_string());
+    let finished = process::finish(&mut tests, &context.log("tests"))?;
     let mut outcome = count(&finished.output);
     if outcome.failed == 0 && (!finished.success || outcome.passed == 0) {
         outcome.failed = 1;

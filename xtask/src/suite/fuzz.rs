@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 /// Seconds all targets together may take on two cores, however many there are.
-const TOTAL_SECONDS: u64 = 200;
+const TOTAL_SECONDS: u64 = 120;
 
 /// What LLVM inserts so that libFuzzer sees coverage and comparisons.
 const INSTRUMENTATION: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
