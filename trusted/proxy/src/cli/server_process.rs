@@ -35,16 +35,9 @@ pub(super) struct ServerProcess {
     pub(super) address: String,
 }
 
-/// What a server has that is built for this proxy.
-const SERVER_FEATURES: &[&str] = if cfg!(feature = "cloz") {
-    &["arras-server/process", "arras-server/cloz"]
-} else {
-    &["arras-server/process"]
-};
-
 /// The server's executable: see [`executable::find`].
 pub(super) fn find() -> Result<PathBuf, Failure> {
-    executable::find("arras-server", "arras-server", SERVER_FEATURES)
+    executable::find("arras-server", "arras-server", &["arras-server/process"])
 }
 
 impl ServerCommand {
