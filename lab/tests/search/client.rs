@@ -36,16 +36,7 @@ impl Client {
 
     /// Adds documents: each by its number, with its words.
     pub(crate) fn add(&mut self, into: &Opened, documents: &[(u64, &[&str])]) {
-        let mut update = Update::new(into.collection);
-        for (document, words) in documents {
-            let slot =
-                update.document(DocumentAction::NewPublished, name(*document), Facts::default()).unwrap();
-            for word in *words {
-                let keyword = KeywordHash::of(&into.salt, word.as_bytes());
-                update.occurrences(slot, keyword, &[0]).unwrap();
-            }
-        }
-        let reply = self.call(Request::Update(update));
+        let reply = self.call(addition(into, documents));
         assert!(matches!(reply, Reply::Updated), "{reply:?}");
     }
 
@@ -67,6 +58,19 @@ impl Client {
         found.sort_unstable();
         found
     }
+}
+
+/// An update that adds documents: each by its number, with its words.
+pub(crate) fn addition(into: &Opened, documents: &[(u64, &[&str])]) -> Request {
+    let mut update = Update::new(into.collection);
+    for (document, words) in documents {
+        let slot = update.document(DocumentAction::NewPublished, name(*document), Facts::default()).unwrap();
+        for word in *words {
+            let keyword = KeywordHash::of(&into.salt, word.as_bytes());
+            update.occurrences(slot, keyword, &[0]).unwrap();
+        }
+    }
+    Request::Update(update)
 }
 
 /// A search for documents that have all of these words.

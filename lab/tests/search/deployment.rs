@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
@@ -41,6 +42,21 @@ impl Deployment {
 
     /// The same, with arguments for the enclave.
     pub(crate) fn start_with(&self, enclave_arguments: &[&str]) -> (Process, String) {
+        self.begin(self.host(enclave_arguments))
+    }
+
+    /// The same, with so much memory for the enclave.
+    pub(crate) fn start_in(&self, mebibytes: u32) -> (Process, String) {
+        let mut host = self.host(&[]);
+        host.args(["--enclave-memory", &mebibytes.to_string()]);
+        self.begin(host)
+    }
+
+    fn begin(&self, host: Command) -> (Process, String) {
+        Process::start(host, &self.folder.path().join("log"))
+    }
+
+    fn host(&self, enclave_arguments: &[&str]) -> Command {
         let folder = self.folder.path();
         let mut host = command("arras-host", "info");
         let enclave = executable("arras-enclave");
@@ -50,7 +66,7 @@ impl Deployment {
         host.args(enclave_arguments.iter().map(|argument| format!("--enclave-argument={argument}")));
         host.args(["--enclave-argument=--sealing-key", "--enclave-argument"]).arg(folder.join("sealing-key"));
         host.args(["--measurement", &written(&measure(&enclave).unwrap())]).arg("--enclave").arg(enclave);
-        Process::start(host, &folder.join("log"))
+        host
     }
 
     /// A policy that accepts what [`Deployment::start`] starts.

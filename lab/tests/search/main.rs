@@ -6,9 +6,13 @@ mod attested;
 mod client;
 mod command;
 mod deployment;
+#[path = "../processes/dice.rs"]
+#[allow(dead_code, reason = "shared with the tests of the proxy")]
+mod dice;
 mod hosted;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod process;
 mod serve;
+mod spilled;
 mod storage;
