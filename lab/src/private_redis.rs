@@ -22,7 +22,8 @@ static PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 pub struct PrivateRedis {
     servers: Vec<Child>,
     ports: Vec<u16>,
-    _folder: TempDir,
+    options: &'static [&'static str],
+    folder: TempDir,
 }
 
 impl PrivateRedis {
@@ -48,35 +49,35 @@ impl PrivateRedis {
         if !created.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&created.stdout).into_owned()));
         }
-        started
-            .wait_for("the cluster", |port| cli(port, &["cluster", "info"]).contains("cluster_state:ok"))?;
+        started.wait_for_cluster()?;
         Ok(started)
     }
 
-    fn servers(count: usize, options: &[&str]) -> io::Result<Self> {
+    fn wait_for_cluster(&self) -> io::Result<()> {
+        self.wait_for("the cluster", |port| cli(port, &["cluster", "info"]).contains("cluster_state:ok"))
+    }
+
+    fn servers(count: usize, options: &'static [&'static str]) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let ports = free_ports(count)?;
-        let mut servers = Vec::new();
-        for port in &ports {
-            let directory = folder.path().join(port.to_string());
-            std::fs::create_dir(&directory)?;
-            let mut server = Command::new("redis-server");
-            server.args([
-                "--port",
-                &port.to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--appendonly",
-                "yes",
-            ]);
-            server.arg("--dir").arg(&directory).args(options).stdin(Stdio::null()).stdout(Stdio::null());
-            servers.push(server.spawn()?);
+        let mut started = Self { servers: vec![], ports, options, folder };
+        for port in started.ports.clone() {
+            std::fs::create_dir(started.folder.path().join(port.to_string()))?;
+            let server = started.server(port)?;
+            started.servers.push(server);
         }
-        let started = Self { servers, ports, _folder: folder };
         started.wait_for("Redis", |port| cli(port, &["ping"]).contains("PONG"))?;
         Ok(started)
+    }
+
+    /// A server's process, on what it had written if it has run before.
+    fn server(&self, port: u16) -> io::Result<Child> {
+        let directory = self.folder.path().join(port.to_string());
+        let port = port.to_string();
+        let mut server = Command::new("redis-server");
+        server.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+        server.arg("--dir").arg(directory).args(self.options).stdin(Stdio::null()).stdout(Stdio::null());
+        server.spawn()
     }
 
     fn wait_for(&self, what: &str, ready: impl Fn(u16) -> bool) -> io::Result<()> {
@@ -112,6 +113,20 @@ impl PrivateRedis {
         let server = self.servers.get_mut(place).ok_or_else(|| io::Error::other("no such server"))?;
         server.kill()?;
         server.wait().map(drop)
+    }
+
+    /// Starts the server at a place again, which was killed; it has what it had written to its log.
+    ///
+    /// # Errors
+    /// There is none, or it does not answer.
+    pub fn start_again(&mut self, place: usize) -> io::Result<()> {
+        let port = *self.ports.get(place).ok_or_else(|| io::Error::other("no such server"))?;
+        let started = self.server(port)?;
+        if let Some(server) = self.servers.get_mut(place) {
+            *server = started;
+        }
+        self.wait_for("Redis", |port| cli(port, &["ping"]).contains("PONG"))?;
+        if self.options.is_empty() { Ok(()) } else { self.wait_for_cluster() }
     }
 
     /// Halts the server at a place: it keeps its connections, and answers nothing.

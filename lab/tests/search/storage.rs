@@ -94,11 +94,14 @@ async fn three_nodes_of_cassandra_keep_what_they_are_given_though_one_is_lost() 
     }
 }
 
-/// A lost server is an error of what lies there, never an answer that there is nothing.
+/// How long tests wait for a server that they take away: not as long as those in earnest.
+const IMPATIENCE: Duration = Duration::from_secs(8);
+
+/// A lost server is an error of what lies there, never an answer that there is nothing; the others answer.
 #[tokio::test]
 async fn a_lost_server_of_a_cluster_is_an_error() {
     let mut redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), IMPATIENCE).await.unwrap();
     let labels: Vec<[u8; LABEL_BYTES]> = (0..100_u8).map(|byte| [byte; LABEL_BYTES]).collect();
     let entries: Vec<u8> =
         labels.iter().flat_map(|label| [&label[..], &[1; SEALED_BYTES]].concat()).collect();
@@ -118,6 +121,45 @@ async fn a_lost_server_of_a_cluster_is_an_error() {
         }
     }
     assert!(found > 0 && refused > 0, "{found} found, {refused} refused");
+}
+
+/// How often servers are lost, and how often what they hold is asked for until it is there.
+const ROUNDS: u8 = 2;
+const TRIES: usize = 20;
+
+/// Servers that were lost and are back are used again, by whoever had used them before, however often.
+#[tokio::test]
+async fn servers_that_were_lost_are_used_again() {
+    let entries = |round: u8| -> Blob {
+        (0..=255_u8)
+            .flat_map(|number| [&[number; LABEL_BYTES][..], &[round; SEALED_BYTES]].concat())
+            .collect::<Vec<u8>>()
+            .into()
+    };
+    let labels =
+        || -> Blob { (0..=255_u8).flat_map(|number| [number; LABEL_BYTES]).collect::<Vec<u8>>().into() };
+    for (mut redis, lost) in
+        [(PrivateRedis::start().unwrap(), 0), (PrivateRedis::start_cluster().unwrap(), 1)]
+    {
+        let store = RedisStore::connect(&redis.urls(), IMPATIENCE).await.unwrap();
+        for round in 1..=ROUNDS {
+            // Else what was acknowledged may be gone with the process: the log is written behind a flush that is under way.
+            redis.said(lost, &["config", "set", "appendfsync", "always"]);
+            store.put(entries(round)).await.unwrap();
+            redis.kill(lost).unwrap();
+            let (put, got) = tokio::join!(store.put(entries(round)), store.get(labels()));
+            assert!(put.is_err() && got.is_err(), "round {round}: {put:?}");
+            redis.start_again(lost).unwrap();
+            let mut tries = (0..TRIES).map(|_| store.get(labels()));
+            let found = loop {
+                let tried = tries.next().expect("the servers are used again").await;
+                if let Ok(found) = tried {
+                    break found;
+                }
+            };
+            assert!(found == [round; SEALED_BYTES].repeat(256), "round {round}");
+        }
+    }
 }
 
 /// A server that hangs is an error after a while, by itself and as one of a cluster: nobody waits for it for ever.

@@ -3,23 +3,17 @@
 use super::{Store, StoreError, checkpoint_key, state_key};
 use arras_protocol::Blob;
 use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::ClusterClientBuilder;
-use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use link::Link;
+use redis::{Cmd, RedisError, Value};
 use std::time::Duration;
+
+mod link;
 
 /// Keys of one command: another client's does not wait for a longer one.
 const COMMAND_KEYS: usize = 512;
 
 /// How many parts a cluster's entries lie in, each in one slot: a batch is at most as many commands, not one for each key.
 const PARTS: u8 = 128;
-
-/// How often a command is sent again to a cluster, whose slots may have moved, before its failure is said.
-const RETRIES: u32 = 3;
-
-/// Least and most milliseconds between them.
-const RETRY_WAITS: [u64; 2] = [50, 1000];
 
 /// How long a server may take for a connection, or to answer what the enclave waits for: without an end, one that
 /// hangs would stop every search.
@@ -37,67 +31,33 @@ type Placed<'l> = (usize, &'l [u8; LABEL_BYTES]);
 /// Entries and state in Redis. How durable they are is the server's `appendfsync`.
 pub struct RedisStore(Link);
 
-#[derive(Clone)]
-enum Link {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
-}
-
 impl RedisStore {
     /// Connects to a server, or by some of its servers to a cluster. Whatever takes longer than `patience` has failed.
     ///
     /// # Errors
     /// [`StoreError`] if none answers.
     pub async fn connect(servers: &[String], patience: Duration) -> Result<Self, StoreError> {
-        let link = match servers {
-            [server] => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(patience))
-                    .set_response_timeout(Some(patience));
-                let client = Client::open(server.as_str())?;
-                Link::One(client.get_multiplexed_async_connection_with_config(&config).await?)
-            }
-            servers => {
-                let [least, most] = RETRY_WAITS;
-                let client = ClusterClientBuilder::new(servers.to_vec())
-                    .retries(RETRIES)
-                    .min_retry_wait(least)
-                    .max_retry_wait(most)
-                    .connection_timeout(patience)
-                    .response_timeout(patience)
-                    .build()?;
-                Link::Cluster(client.get_async_connection().await?)
-            }
-        };
-        Ok(Self(link))
-    }
-
-    async fn ask_one(&self, command: &Cmd) -> Result<Value, StoreError> {
-        Ok(match self.0.clone() {
-            Link::One(mut link) => link.req_packed_command(command).await?,
-            Link::Cluster(mut link) => link.req_packed_command(command).await?,
-        })
+        Link::connect(servers, patience).await.map(Self)
     }
 
     /// The key of a label: in a cluster its part is the key's hash tag, so that a command has all its keys in one place.
     fn key(&self, label: &[u8; LABEL_BYTES]) -> Vec<u8> {
-        match &self.0 {
-            Link::One(_) => label.to_vec(),
-            Link::Cluster(_) => [format!("{{{:02x}}}", part(label)).as_bytes(), label].concat(),
+        if self.0.is_cluster() {
+            [format!("{{{:02x}}}", part(label)).as_bytes(), label].concat()
+        } else {
+            label.to_vec()
         }
     }
 
     /// Labels with their places, those of one command together.
     fn groups<'l>(&self, labels: impl Iterator<Item = &'l [u8; LABEL_BYTES]>) -> Vec<Vec<Placed<'l>>> {
         let mut placed: Vec<_> = labels.enumerate().collect();
-        match &self.0 {
-            Link::One(_) => placed.chunks(COMMAND_KEYS).map(<[_]>::to_vec).collect(),
-            Link::Cluster(_) => {
-                placed.sort_by_key(|(_, label)| part(label));
-                let parts = placed.chunk_by(|(_, one), (_, other)| part(one) == part(other));
-                parts.flat_map(|part| part.chunks(COMMAND_KEYS)).map(<[_]>::to_vec).collect()
-            }
+        if !self.0.is_cluster() {
+            return placed.chunks(COMMAND_KEYS).map(<[_]>::to_vec).collect();
         }
+        placed.sort_by_key(|(_, label)| part(label));
+        let parts = placed.chunk_by(|(_, one), (_, other)| part(one) == part(other));
+        parts.flat_map(|part| part.chunks(COMMAND_KEYS)).map(<[_]>::to_vec).collect()
     }
 
     /// A command that has labels alone, on all of them.
@@ -114,23 +74,7 @@ impl RedisStore {
 
     /// Commands, all at once; their replies in order.
     async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
-        if commands.is_empty() {
-            return Ok(vec![]);
-        }
-        match &self.0 {
-            Link::One(link) => {
-                let mut pipeline = Pipeline::with_capacity(commands.len());
-                for command in commands {
-                    pipeline.add_command(command);
-                }
-                let count = pipeline.len();
-                Ok(link.clone().req_packed_commands(&pipeline, 0, count).await?)
-            }
-            Link::Cluster(_) => {
-                let asked: Vec<_> = commands.iter().map(|command| self.ask_one(command)).collect();
-                futures_util::future::try_join_all(asked).await
-            }
-        }
+        if commands.is_empty() { Ok(vec![]) } else { self.0.ask_all(commands).await }
     }
 }
 
@@ -219,17 +163,17 @@ impl Store for RedisStore {
         if name != StateName::Head {
             let mut command = redis::cmd("ZADD");
             command.arg(NAMES).arg(0).arg(&key);
-            done(vec![self.ask_one(&command).await?])?;
+            done(vec![self.0.ask(&command).await?])?;
         }
         let mut command = redis::cmd("SET");
         command.arg(named(&key)).arg(state.as_slice());
-        done(vec![self.ask_one(&command).await?])
+        done(vec![self.0.ask(&command).await?])
     }
 
     async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {
         let mut command = redis::cmd("GET");
         command.arg(named(&state_key(name)));
-        Ok(found(vec![self.ask_one(&command).await?])?.pop().flatten())
+        Ok(found(vec![self.0.ask(&command).await?])?.pop().flatten())
     }
 
     async fn forget(&self, until: u64) -> Result<(), StoreError> {
@@ -241,7 +185,7 @@ impl Store for RedisStore {
             let mut command = redis::cmd("ZRANGEBYLEX");
             command.arg(NAMES).arg([&b"["[..], &first].concat()).arg([&[bound][..], &last].concat());
             let names: Vec<Vec<u8>> =
-                found(vec![self.ask_one(&command).await?])?.into_iter().flatten().collect();
+                found(vec![self.0.ask(&command).await?])?.into_iter().flatten().collect();
             // Few, and the driver takes apart what has keys in many places of a cluster.
             let gone = names.chunks(COMMAND_KEYS).map(|names| {
                 let mut command = redis::cmd("UNLINK");
