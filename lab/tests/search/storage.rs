@@ -144,7 +144,7 @@ async fn servers_that_were_lost_are_used_again() {
         let store = RedisStore::connect(&redis.urls(), IMPATIENCE).await.unwrap();
         for round in 1..=ROUNDS {
             // Else what was acknowledged may be gone with the process: the log is written behind a flush that is under way.
-            redis.said(lost, &["config", "set", "appendfsync", "always"]);
+            assert_eq!(redis.said(lost, &["config", "set", "appendfsync", "always"]).trim(), "OK");
             store.put(entries(round)).await.unwrap();
             redis.kill(lost).unwrap();
             let (put, got) = tokio::join!(store.put(entries(round)), store.get(labels()));
