@@ -20,6 +20,7 @@ mod outages;
 mod private;
 mod programs;
 mod proxy;
+mod racing;
 mod shown;
 #[path = "../processes/small_disk.rs"]
 mod small_disk;
