@@ -199,3 +199,29 @@ async fn copied_rows_are_entered_in_their_order_together() {
     assert_eq!(refused.code().map(|code| code.code()), Some("22P02"));
     assert_eq!(number(&world.client, "SELECT count(*) FROM stock").await, 1003);
 }
+
+#[tokio::test]
+async fn what_a_join_is_filtered_by_is_found_once() {
+    let world = World::new().await;
+    let rows: Vec<String> = (4..=80).map(|id| format!("({id}, {})", 40 + id % 3)).collect();
+    world
+        .client
+        .batch_execute(&format!("INSERT INTO stock (id, quantity) VALUES {}", rows.join(", ")))
+        .await
+        .unwrap();
+    // Each row is filtered: there is no index to find them by.
+    world.direct.batch_execute("DROP INDEX arras_5f0c9d3e21b7a846_order").await.unwrap();
+    world
+        .client
+        .batch_execute(
+            "CREATE TABLE line (item int); INSERT INTO line SELECT generate_series(1, 80); SET track_functions = 'all'; BEGIN",
+        )
+        .await
+        .unwrap();
+    let low = "SELECT count(*) FROM line, stock WHERE id = item AND quantity < $1";
+    assert_eq!(world.client.query_one(low, &[&25_i32]).await.unwrap().get::<_, i64>(0), 2);
+    let calls = "SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'mope_bound'";
+    let calls = number(&world.client, calls).await;
+    // To plan, in the sub-query, and for each of the two rows that it leaves.
+    assert!((1..10).contains(&calls), "{calls} calls for 80 rows");
+}

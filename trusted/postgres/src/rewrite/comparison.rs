@@ -29,6 +29,14 @@ fn comparison_of(op: &BinaryOperator) -> Option<Comparison> {
     })
 }
 
+/// The side of a bound that the operator is for, if it compares by order.
+pub(super) fn ordering(op: &BinaryOperator) -> Option<Side> {
+    match comparison_of(op)? {
+        Comparison::Ordered(side) => Some(side),
+        Comparison::Equal => None,
+    }
+}
+
 /// The side with the operands exchanged: `5 < c` is `c > 5`.
 fn mirrored(side: Side) -> Side {
     match side {

@@ -306,7 +306,7 @@ impl Analysis<'_> {
             ));
         }
         if let Some(condition) = &select.selection {
-            self.expression(condition, &scope, "WHERE")?;
+            self.filter(condition, &scope)?;
         }
         let grouped = self.group_by(select, &scope)?;
         let results = self.items(&select.projection, &scope, &grouped, mode)?;

@@ -212,6 +212,23 @@ fn joins_and_queries_in_queries() {
 }
 
 #[test]
+fn what_a_join_is_filtered_by_is_found_once() {
+    check(&[
+        (
+            "SELECT a.id FROM accounts a JOIN payments p ON p.payer = a.owner WHERE p.id > 3 AND a.balance < $1 AND amount>=(2)",
+            "SELECT a.id FROM accounts a JOIN payments p ON p.\"payer$eq\" = a.\"owner$eq\" WHERE p.id > 3 AND \
+             a.\"balance$ord\" < bound('02', ‹Less $1›) AND a.\"balance$ord\" < (SELECT bound('02', ‹Less $1›)) AND \
+             \"amount$ord\">=bound('06', ‹GreaterOrEqual 2›) AND \"amount$ord\" >= (SELECT bound('06', ‹GreaterOrEqual 2›))",
+        ),
+        (
+            "SELECT a.id FROM accounts a, payments p WHERE (a.balance < 5) AND (a.id = 1 OR p.amount > 2) AND 3 < p.amount",
+            "SELECT a.id FROM accounts a, payments p WHERE (a.\"balance$ord\" < bound('02', ‹Less 5›)) AND (a.id = 1 OR \
+             p.\"amount$ord\" > bound('06', ‹Greater 2›)) AND bound('06', ‹Greater 3›) < p.\"amount$ord\"",
+        ),
+    ]);
+}
+
+#[test]
 fn rows_are_stored_with_their_terms() {
     check(&[
         (
