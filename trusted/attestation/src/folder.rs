@@ -8,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
+/// The file with the authority's certificate.
+pub const AUTHORITY: &str = "ca.pem";
+
 /// A file of the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {what}")]
@@ -36,7 +39,7 @@ pub fn credentials(folder: &Path, name: &str) -> Result<Credentials, FolderError
         certificate(&read(&path)?).map_err(|error| FolderError::of(&path, &error))
     };
     Ok(Credentials {
-        authority: pem("ca.pem")?,
+        authority: pem(AUTHORITY)?,
         certificate: pem(&format!("{name}.pem"))?,
         private: private(&read(&key)?).map_err(|error| FolderError::of(&key, &error))?,
     })

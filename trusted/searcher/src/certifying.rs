@@ -1,10 +1,11 @@
 //! `arras search certify`.
 
 use crate::CertifyArguments;
-use crate::credentials::{AUTHORITY, AUTHORITY_KEY, certified, now, read, replace};
+use crate::credentials::{AUTHORITY_KEY, certified, now, read, replace};
 use crate::failure::Failure;
 use crate::store::failed;
 use arras_attestation::authority::{Authority, certificate, serial};
+use arras_attestation::folder::AUTHORITY;
 use arras_storage::private;
 use std::io::{self, Write};
 

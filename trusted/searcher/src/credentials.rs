@@ -6,7 +6,7 @@ use crate::store::failed;
 use arras_attestation::authority::Authority;
 use arras_attestation::channel::{Channel, Client, Credentials as Own};
 use arras_attestation::evidence::DevelopmentRoot;
-use arras_attestation::folder;
+use arras_attestation::folder::{self, AUTHORITY};
 use arras_attestation::policy::{Accepted, ReleasePolicy, Source};
 use arras_primitives::hash::sha256;
 use arras_schemes::bisen::channel::SECURITY_VERSION;
@@ -17,9 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroizing;
 
-/// The file with the authority's certificate.
-pub(crate) const AUTHORITY: &str = "ca.pem";
-/// The file with its key.
+/// The file with the authority's key.
 pub(crate) const AUTHORITY_KEY: &str = "ca.key";
 /// The file with the administrator's certificate.
 const CERTIFICATE: &str = "administrator.pem";

@@ -1,7 +1,7 @@
 //! Host and enclave as child processes.
 
-use crate::credentials::AUTHORITY;
 use crate::failure::Failure;
+use arras_attestation::folder::AUTHORITY;
 use serde::Deserialize;
 use std::env;
 use std::io::{self, BufRead, BufReader, Lines, Write};
@@ -115,6 +115,9 @@ pub(crate) struct Seen {
     /// Entries that were read.
     pub(crate) entries_read: u64,
     pub(crate) entry_bytes_read: u64,
+    /// Pieces of the enclave's sealed state that were read, and their bytes.
+    pub(crate) states_read: u64,
+    pub(crate) state_bytes_read: u64,
 }
 
 impl Sub for Seen {
@@ -129,6 +132,8 @@ impl Sub for Seen {
             questions: self.questions.saturating_sub(before.questions),
             entries_read: self.entries_read.saturating_sub(before.entries_read),
             entry_bytes_read: self.entry_bytes_read.saturating_sub(before.entry_bytes_read),
+            states_read: self.states_read.saturating_sub(before.states_read),
+            state_bytes_read: self.state_bytes_read.saturating_sub(before.state_bytes_read),
         }
     }
 }

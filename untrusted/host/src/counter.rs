@@ -45,6 +45,9 @@ impl Counter for FileCounter {
     }
 
     fn raise(&self, from: u64, to: u64) -> io::Result<u64> {
+        // Two hosts may have been started on one folder: between reading and writing there is one of them.
+        let lock = File::create(self.path.with_extension("lock"))?;
+        lock.lock()?;
         let value = self.read()?;
         if value != from || to <= value {
             return Ok(value);
@@ -92,5 +95,33 @@ mod tests {
         assert_eq!(FileCounter::new(folder.path()).read().unwrap(), 9);
         fs::write(folder.path().join("counter"), "nine").unwrap();
         assert!(file.read().is_err() && file.raise(9, 10).is_err());
+    }
+
+    /// Hosts on one folder: the store may be elsewhere, and lock nobody out.
+    #[test]
+    fn of_those_that_raise_it_at_once_one_does() {
+        const HOSTS: usize = 4;
+        let folder = tempfile::tempdir().unwrap();
+        let together = std::sync::Barrier::new(HOSTS);
+        let raise = || {
+            let counter = FileCounter::new(folder.path());
+            let once = |from| {
+                together.wait();
+                // Nobody may stay away from the next one.
+                counter.raise(from, from + 1).ok()
+            };
+            (0..50).map(once).collect::<Vec<Option<u64>>>()
+        };
+        let found: Vec<Vec<Option<u64>>> = std::thread::scope(|scope| {
+            let hosts: Vec<_> = (0..HOSTS).map(|_| scope.spawn(raise)).collect();
+            hosts.into_iter().map(|host| host.join().unwrap()).collect()
+        });
+        for from in 0..50 {
+            let mut found: Vec<Option<u64>> =
+                found.iter().map(|found| found.get(from).copied().flatten()).collect();
+            found.sort_unstable();
+            let from = from as u64;
+            assert_eq!(found, [Some(from), Some(from + 1), Some(from + 1), Some(from + 1)]);
+        }
     }
 }

@@ -19,6 +19,9 @@ pub struct Seen {
     entries_read: AtomicU64,
     /// Entries that were stored.
     entries_written: AtomicU64,
+    /// Pieces of sealed state that were read: of all that is spilled, by searches; at a start, and for checkpoints.
+    states_read: AtomicU64,
+    state_bytes_read: AtomicU64,
 }
 
 /// Adds to a count: each is by itself, and read when nothing is under way.
@@ -54,9 +57,25 @@ impl Seen {
 
     /// Counts what the enclave is told.
     pub(crate) fn incoming(&self, message: &Incoming) {
-        if let Incoming::FromClient { bytes, .. } = message {
-            add(&self.requests, 1);
-            add(&self.request_bytes, bytes.len());
+        match message {
+            Incoming::FromClient { bytes, .. } => {
+                add(&self.requests, 1);
+                add(&self.request_bytes, bytes.len());
+            }
+            Incoming::Loaded { state: Some(state), .. } => {
+                add(&self.states_read, 1);
+                add(&self.state_bytes_read, state.len());
+            }
+            Incoming::Launch { .. }
+            | Incoming::Connected(_)
+            | Incoming::Disconnected(_)
+            | Incoming::Entries { .. }
+            | Incoming::Done(_)
+            | Incoming::Loaded { state: None, .. }
+            | Incoming::Counter { .. }
+            | Incoming::Evidence { .. }
+            | Incoming::Time(_)
+            | Incoming::Again => {}
         }
     }
 }
@@ -74,6 +93,8 @@ impl fmt::Display for Seen {
             ("entries_read", read),
             ("entry_bytes_read", read * SEALED_BYTES as u64),
             ("entries_written", self.entries_written.load(Ordering::Relaxed)),
+            ("states_read", self.states_read.load(Ordering::Relaxed)),
+            ("state_bytes_read", self.state_bytes_read.load(Ordering::Relaxed)),
         ];
         let counts = counts.map(|(name, count)| format!("\"{name}\":{count}"));
         write!(formatter, "{{{}}}", counts.join(","))
@@ -92,13 +113,15 @@ mod tests {
         let connection = ConnectionId(1);
         seen.incoming(&Incoming::FromClient { connection, bytes: Blob(vec![0; 40]) });
         seen.incoming(&Incoming::Again);
+        seen.incoming(&Incoming::Loaded { ask: AskId(3), state: Some(Blob(vec![0; 90])) });
+        seen.incoming(&Incoming::Loaded { ask: AskId(4), state: None });
         seen.outgoing(&Outgoing::Get { ask: AskId(1), labels: Blob(vec![0; 3 * LABEL_BYTES]) });
         seen.outgoing(&Outgoing::Put { ask: AskId(2), entries: Blob(vec![0; 2 * ENTRY_BYTES]) });
         seen.outgoing(&Outgoing::ToClient { connection, bytes: Blob(vec![0; 70]) });
         assert_eq!(
             seen.to_string(),
             "{\"requests\":1,\"request_bytes\":40,\"replies\":1,\"reply_bytes\":70,\"questions\":1,\"entries_read\":3,\
-             \"entry_bytes_read\":96,\"entries_written\":2}"
+             \"entry_bytes_read\":96,\"entries_written\":2,\"states_read\":1,\"state_bytes_read\":90}"
         );
     }
 }

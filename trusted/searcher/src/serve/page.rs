@@ -117,12 +117,16 @@ fn seen(found: &Found) -> String {
     let Some(seen) = &found.seen else {
         return "<aside><p>The host does not say what it saw.</p></aside>".into();
     };
-    let Seen { requests, request_bytes, replies, reply_bytes, questions, entries_read, entry_bytes_read } =
-        *seen;
+    let Seen { requests, request_bytes, replies, reply_bytes, questions, entries_read, .. } = *seen;
+    let Seen { entry_bytes_read, states_read, state_bytes_read, .. } = *seen;
     let rows = [
         ("Stored entries touched", grouped(entries_read)),
         ("Their bytes", grouped(entry_bytes_read)),
         ("Batches they were asked for in", grouped(questions)),
+        (
+            "Pieces of the enclave's sealed state",
+            format!("{}, {} bytes", grouped(states_read), grouped(state_bytes_read)),
+        ),
         ("Requests", format!("{}, {} bytes", grouped(requests), grouped(request_bytes))),
         ("Pages of results", format!("{}, {} bytes", grouped(replies), grouped(reply_bytes))),
         ("Time until the last page", format!("{:.1} ms", found.taken.as_secs_f64() * 1e3)),
