@@ -88,7 +88,7 @@ impl Iee {
     fn next_piece(&mut self, head: Head, piece: u32) {
         if piece == head.loaded {
             self.state.spilled = head.spilled();
-            self.fill.set_known(self.state.keywords());
+            self.fill.set_known(self.state.keywords(), self.state.spilled);
             self.journal.resume(head.place);
             return self.next_record(None);
         }

@@ -21,7 +21,7 @@ use arras_schemes::bisen::update::{FACTS_BYTES, Facts};
 use serde::{Deserialize, Serialize};
 
 /// Most records in a piece.
-const PIECE_RECORDS: usize = 16_384;
+pub(crate) const PIECE_RECORDS: usize = 16_384;
 
 const PIECE_BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
 

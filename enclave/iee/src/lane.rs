@@ -12,7 +12,7 @@ use crate::spill::{Gathered, mark};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use arras_primitives::Block;
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, Outgoing, StateName};
+use arras_protocol::iee::{AskId, ConnectionId, Outgoing, StateName};
 use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::{Refused, Reply, Request, Setting};
 use arras_schemes::bisen::update::Update;
@@ -103,6 +103,17 @@ impl Lane {
     pub(crate) fn is_settling(&self) -> bool {
         matches!(self.work, Work::Settling(_))
     }
+
+    /// Lets go of what a client has waiting; bytes that were counted for it.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) -> usize {
+        let mut freed = 0;
+        self.queue.retain(|job| {
+            let is_gone = job.client.connection == connection;
+            freed += if is_gone { job.reserved } else { 0 };
+            !is_gone
+        });
+        freed
+    }
 }
 
 impl Iee {
@@ -129,7 +140,7 @@ impl Iee {
             }
             let Some(Job { client, request, reserved }) = self.lane.queue.pop_front() else { return };
             let cause = Cause { client: Some(client), reserved };
-            // Its rights may have changed since, or it is gone.
+            // Its rights may have changed since.
             let begun = self.permit(client, &request).and_then(|()| self.begin(request, cause));
             self.begun(begun, cause);
         }
@@ -156,7 +167,7 @@ impl Iee {
     /// Begins a checkpoint, which may spill counters; `is_full` is whether it comes because tables might not hold what is next.
     fn checkpoint(&mut self, is_full: bool) {
         self.journal.since_checkpoint = 0;
-        self.fill.set_known(self.state.keywords());
+        self.fill.set_known(self.state.keywords(), self.state.spilled);
         let again = is_full && self.state.spilled.is_some();
         let stay = self.fill.stay(again).filter(|_| self.state.epochs < u32::MAX);
         if let Some(stay) = stay {
@@ -178,6 +189,7 @@ impl Iee {
     fn begin(&mut self, request: Request, cause: Cause) -> Result<Option<Reply>, Refused> {
         let change = match request {
             Request::Update(update) => {
+                self.fill.hold(update.pair_count())?;
                 let growth = self.state.collection(update.collection)?.admit(&update)?;
                 self.make_room_for_data(growth, 0)?;
                 self.fill.since += update.pair_count();
@@ -234,6 +246,7 @@ impl Iee {
         if self.state.spilled.is_none() {
             return self.begin_gathered(gathered, cause);
         }
+        self.fill.hold(round_keywords(self.fill.round() as usize))?;
         let reserved = gathered.bytes();
         self.make_room(reserved)?;
         self.lane.work = Work::Gathering(Cause { reserved, ..cause });
@@ -549,8 +562,8 @@ impl Iee {
             let before = self.state.bytes();
             self.state.begin_generation(writer.generation);
             self.budget.drop_data(before.saturating_sub(self.state.bytes()));
-            self.fill.set_known(self.state.keywords());
         }
+        self.fill.set_known(self.state.keywords(), self.state.spilled);
         self.lane.checkpoint_bytes = writer.bytes;
         self.lane.work = Work::Forgetting(is_new);
         let until = writer.head.place.number;

@@ -47,3 +47,4 @@ mod table;
 pub use channel::Channels;
 pub use fault::Fault;
 pub use server::Iee;
+pub use spill::SPILLED_MAX;

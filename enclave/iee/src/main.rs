@@ -7,7 +7,7 @@
 
 mod walls;
 
-use arras_iee::{Channels, Fault, Iee};
+use arras_iee::{Channels, Fault, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
@@ -23,6 +23,9 @@ const PLAIN: &str = "--plain-channels";
 
 /// What leaves out the walls: for debuggers. The enclave's evidence says so, and clients refuse it unless their policy allows that.
 const DEBUG: &str = "--debug";
+
+/// What comes first, before a number: most records of keywords that are spilled.
+const SPILLED: &str = "--spilled-keywords";
 
 /// What comes before the name of the file with the sealing key.
 const SEALING: &str = "--sealing-key";
@@ -73,7 +76,7 @@ fn send(output: &mut impl Write, message: &Outgoing) -> io::Result<()> {
     output.write_all(&body)
 }
 
-fn run(sealing: &Path, channels: Channels) -> io::Result<()> {
+fn run(sealing: &Path, channels: Channels, spilled_max: u64) -> io::Result<()> {
     let key = sealing_key(sealing);
     let key = key.map_err(|error| io::Error::other(format!("{}: {error}", sealing.display())))?;
     if channels != (Channels::Attested { debug: true }) {
@@ -81,7 +84,7 @@ fn run(sealing: &Path, channels: Channels) -> io::Result<()> {
     }
     let mut input = BufReader::with_capacity(1 << 20, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    let mut iee = Iee::new(key, channels);
+    let mut iee = Iee::new(key, channels).with_spilled(spilled_max);
     let mut body = Vec::new();
     while frame(&mut input, &mut body)? {
         let incoming = Incoming::decode(&body).map_err(|_| io::Error::other(Fault::Malformed))?;
@@ -99,6 +102,15 @@ fn main() -> ExitCode {
         [options @ .., sealing, path] if sealing == SEALING => (options, Path::new(path)),
         _ => return refused(),
     };
+    let (options, spilled_max) = match options {
+        [spilled, number, options @ ..] if spilled == SPILLED => {
+            let Some(number) = number.to_str().and_then(|number| number.parse().ok()) else {
+                return refused();
+            };
+            (options, number)
+        }
+        options => (options, SPILLED_MAX),
+    };
     let channels = match options {
         [] => Channels::Attested { debug: false },
         [option] if option == DEBUG => Channels::Attested { debug: true },
@@ -115,7 +127,7 @@ fn main() -> ExitCode {
         Channels::Attested { debug: true } => eprintln!("Warning: the enclave runs without its walls."),
         Channels::Attested { debug: false } => {}
     }
-    match run(sealing, channels) {
+    match run(sealing, channels, spilled_max) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("The enclave ends: {error}.");
@@ -126,7 +138,8 @@ fn main() -> ExitCode {
 
 fn refused() -> ExitCode {
     eprintln!(
-        "{SEALING} FILE is expected last, before it nothing, {DEBUG} (no walls) or {PLAIN} (clients without protection, for tests)."
+        "{SEALING} FILE is expected last, before it nothing, {DEBUG} (no walls) or {PLAIN} (clients without protection, for tests); \
+         and first of all {SPILLED} N, for another number than {SPILLED_MAX}."
     );
     ExitCode::FAILURE
 }

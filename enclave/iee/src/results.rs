@@ -22,6 +22,9 @@ pub(crate) struct Cursor {
     pub(crate) reserved: usize,
 }
 
+/// Bytes that a cursor takes whatever it holds, with its place among all.
+const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
+
 /// What is hidden by both: the request may ask for more padding than the collection, not for less.
 pub(crate) fn stricter(request: Padding, collection: Padding) -> Padding {
     match (request, collection) {
@@ -54,7 +57,7 @@ impl Cursor {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        4 * (self.numbers.len() + self.scores.len())
+        CURSOR_BYTES + 4 * (self.numbers.len() + self.scores.len())
     }
 
     /// The next page, and whether it is the last. What was retired meanwhile is left out.
@@ -118,5 +121,24 @@ impl Results {
     pub(crate) fn close_all_of(&mut self, connection: ConnectionId) -> usize {
         let gone = self.cursors.extract_if(.., |_, cursor| cursor.connection == connection);
         gone.map(|(_, cursor)| cursor.reserved).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_counts_even_if_nothing_was_found() {
+        let cursor = |numbers| {
+            Cursor::new(ConnectionId(1), 0, (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
+        };
+        let (mut results, documents) = (Results::default(), Documents::new(0));
+        let none = cursor(Vec::new());
+        let counted = none.bytes();
+        assert!(counted >= size_of::<Cursor>() && cursor(vec![1; 100]).bytes() >= counted + 400);
+        // There is a second page of it, so it waits.
+        let (page, freed) = results.begin(Cursor { reserved: counted, ..none }, &documents);
+        assert_eq!((page.cursor(), freed, results.close_oldest()), (1, 0, Some(counted)));
     }
 }

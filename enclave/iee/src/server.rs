@@ -11,7 +11,7 @@ use crate::lane::Lane;
 use crate::policy::may_search;
 use crate::results::Results;
 use crate::search::{Progress, Task};
-use crate::spill::{Fill, Readings};
+use crate::spill::{Fill, Readings, SPILLED_MAX};
 use crate::state::State;
 use crate::{checkpoint, results};
 use arras_keys::Key;
@@ -103,9 +103,10 @@ pub struct Iee {
     pub(crate) lane: Lane,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
-    /// How full the tables are; and most keywords in them, if that is fewer than the launch's memory holds.
+    /// How full the tables are; most keywords in them, if that is fewer than the launch's memory holds, and most records beside them.
     pub(crate) fill: Fill,
     counters_max: usize,
+    spilled_max: u64,
     /// Under numbers that rise.
     pub(crate) searches: BTreeMap<u64, Task>,
     pub(crate) next_search: u64,
@@ -146,8 +147,9 @@ impl Iee {
             lane: Lane::default(),
             results: Results::default(),
             readings: Readings::default(),
-            fill: Fill::new(0, 0),
+            fill: Fill::new(0, 0, 0),
             counters_max: usize::MAX,
+            spilled_max: SPILLED_MAX,
             searches: BTreeMap::new(),
             next_search: 0,
             ready: VecDeque::new(),
@@ -169,6 +171,12 @@ impl Iee {
     #[must_use]
     pub fn with_counters(self, counters_max: usize) -> Self {
         Self { counters_max, ..self }
+    }
+
+    /// Keeps no more records of keywords beside its memory than this, in place of [`SPILLED_MAX`]: updates that need more are refused.
+    #[must_use]
+    pub fn with_spilled(self, spilled_max: u64) -> Self {
+        Self { spilled_max, ..self }
     }
 
     /// Takes a message of the host; what is to be sent to it, in this order.
@@ -196,7 +204,7 @@ impl Iee {
                     return Err(Fault::Memory);
                 }
                 self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-                self.fill = Fill::new(self.budget.for_data(), self.counters_max);
+                self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
                 self.launch(administrator, authority.as_slice())
             }
             Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
@@ -384,11 +392,10 @@ impl Iee {
     /// Lets go of all that a connection had; changes that are under way go on without an answer.
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
-        let freed = self.results.close_all_of(connection) + self.readings.forget(connection);
-        self.budget.release(freed);
+        let waiting = self.readings.forget(connection) + self.lane.forget(connection);
+        self.budget.release(self.results.close_all_of(connection) + waiting);
         let gone = self.searches.extract_if(.., |_, task| task.client.connection == connection);
-        let freed: usize = gone.map(|(_, task)| task.reserved).sum();
-        self.budget.release(freed);
+        self.budget.release(gone.map(|(_, task)| task.reserved).sum());
         self.remove_next();
     }
 

@@ -7,7 +7,7 @@
 //! update needs nothing of what is spilled. A search reads all of it, in order, whatever it looks for; searches that come
 //! meanwhile share the next reading.
 
-use crate::checkpoint::CheckpointId;
+use crate::checkpoint::{CheckpointId, PIECE_RECORDS};
 use crate::compact::ROUND;
 use crate::fault::Fault;
 use crate::search::{Planned, Task, held};
@@ -23,6 +23,9 @@ use std::ops::Range;
 
 /// Bytes of a record: stem, count, epoch, collection.
 pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
+
+/// Most records that are spilled, unless the start says another number: a search reads some 200 MB then.
+pub const SPILLED_MAX: u64 = 1 << 23;
 
 /// Bytes of a slot, and of those beside it that are free at the most, rounded up.
 const SLOT_BYTES: usize = 64;
@@ -55,6 +58,11 @@ pub(crate) struct Spilled {
 impl Spilled {
     pub(crate) fn name(&self, piece: u32) -> StateName {
         StateName::Checkpoint { generation: self.number, piece }
+    }
+
+    /// How many records there are, at most: what the host knows of it.
+    fn records(&self) -> u64 {
+        u64::from(self.until - self.first) * PIECE_RECORDS as u64
     }
 }
 
@@ -94,28 +102,51 @@ pub(crate) struct Fill {
     known: usize,
     /// Those that may have come since.
     pub(crate) since: usize,
+    /// Records that may be spilled, in all and more than there are.
+    spilled_max: u64,
+    room: usize,
 }
 
 impl Fill {
     /// By the bytes that there are for data, of which tables have half; `limit` is more than they may have, if it is lower.
-    pub(crate) fn new(data_bytes: usize, limit: usize) -> Self {
-        Self { most: (data_bytes / 2 / SLOT_BYTES).min(limit).max(1), known: 0, since: 0 }
+    pub(crate) fn new(data_bytes: usize, limit: usize, spilled_max: u64) -> Self {
+        let most = (data_bytes / 2 / SLOT_BYTES).min(limit).max(1);
+        Self { most, known: 0, since: 0, spilled_max, room: spilled_max as usize }
     }
 
-    /// Whether a checkpoint must come before so many more.
+    /// Whether a checkpoint must come before so many more. Where none can spill, not each call is worth one.
     pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.since > 0 && self.known + self.since + more > self.most
+        let least = if self.may_spill() { 1 } else { self.grain() };
+        self.since >= least && self.known + self.since + more > self.most
     }
 
-    pub(crate) fn set_known(&mut self, keywords: usize) {
-        (self.known, self.since) = (keywords.next_multiple_of((self.most / GRAIN_PART).max(1)), 0);
+    /// Whether so many more may come, once no checkpoint must come before them: tables hold them, or may spill.
+    pub(crate) fn hold(&self, more: usize) -> Result<(), Refused> {
+        let holds = self.may_spill() || self.known + self.since + more <= self.most;
+        if holds { Ok(()) } else { Err(Refused::Keywords { spilled_max: self.spilled_max }) }
+    }
+
+    pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Spilled>) {
+        (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
+        let spilled = spilled.map_or(0, |spilled| spilled.records());
+        self.room = self.spilled_max.saturating_sub(spilled) as usize;
+    }
+
+    fn grain(&self) -> usize {
+        (self.most / GRAIN_PART).max(1)
+    }
+
+    /// Whether there is room for enough: no less than a grain leaves then, however keywords were rounded.
+    fn may_spill(&self) -> bool {
+        self.room >= 2 * self.grain()
     }
 
     /// How many keywords stay, if some must leave now; `again` is whether tables are full and some left before: then it is not put off
     /// until nearly every call needs a checkpoint, each of which copies what is spilled.
     pub(crate) fn stay(&self, again: bool) -> Option<usize> {
         let quarters = if again { 2 } else { 3 };
-        (self.known > self.most / 4 * quarters).then_some(self.most / STAY_PART)
+        let spills = self.known > self.most / 4 * quarters && self.may_spill();
+        spills.then_some((self.most / STAY_PART).max(self.known.saturating_sub(self.room)))
     }
 
     /// Entries of a round of compaction: it fits what data leaves of the budget, and tables take its keywords.
@@ -232,6 +263,8 @@ struct Reading {
     asked: u32,
     read: u32,
     searches: Vec<Asked>,
+    /// Bytes that were counted for searches whose clients are gone: what they look for stays until the end.
+    gone: usize,
     found: Found,
     gathered: Option<Gathered>,
 }
@@ -252,11 +285,14 @@ impl Readings {
 
     /// Lets go of a client's searches; bytes that were counted for them.
     pub(crate) fn forget(&mut self, connection: ConnectionId) -> usize {
-        let searches =
-            self.under_way.iter_mut().map(|reading| &mut reading.searches).chain([&mut self.waiting]);
-        let gone = searches
-            .flat_map(|searches| searches.extract_if(.., |asked| asked.client.connection == connection));
-        gone.map(|asked| asked.reserved).sum()
+        let gone = |searches: &mut Vec<Asked>| -> usize {
+            let gone = searches.extract_if(.., |asked| asked.client.connection == connection);
+            gone.map(|asked| asked.reserved).sum()
+        };
+        if let Some(reading) = &mut self.under_way {
+            reading.gone += gone(&mut reading.searches);
+        }
+        gone(&mut self.waiting)
     }
 }
 
@@ -296,7 +332,7 @@ impl Iee {
         let searches = std::mem::take(&mut readings.waiting);
         let gathered = readings.round.take();
         let (asked, read) = (pieces.first, pieces.first);
-        readings.under_way = Some(Reading { pieces, asked, read, searches, found, gathered });
+        readings.under_way = Some(Reading { pieces, asked, read, searches, gone: 0, found, gathered });
         self.read_on();
     }
 
@@ -312,6 +348,7 @@ impl Iee {
             self.readings.under_way = Some(reading);
             return;
         }
+        self.budget.release(reading.gone);
         for Asked { client, search, groups, reserved } in reading.searches {
             self.budget.release(reserved);
             if let Err(refused) = self.begin_search(client, search, groups, &reading.found) {
@@ -396,12 +433,12 @@ mod tests {
 
     #[test]
     fn what_was_spilled_once_is_spilled_again_when_tables_are_full_by_half() {
-        let mut fill = Fill::new(usize::MAX, 80);
-        fill.set_known(55);
+        let mut fill = Fill::new(usize::MAX, 80, u64::MAX);
+        fill.set_known(55, None);
         assert_eq!((fill.stay(false), fill.stay(true)), (None, Some(20)));
-        fill.set_known(40);
+        fill.set_known(40, None);
         assert_eq!((fill.stay(false), fill.stay(true)), (None, None));
-        fill.set_known(65);
+        fill.set_known(65, None);
         assert_eq!((fill.stay(false), fill.stay(true)), (Some(20), Some(20)));
     }
 }

@@ -5,8 +5,8 @@ use arras_iee::Fault;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming};
 use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Setting, Settings};
-use arras_schemes::bisen::query::{Filter, MalformedWhy, Padding, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::query::{Filter, Malformed, MalformedWhy, Padding, Ranking, Search, Step};
+use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -359,4 +359,43 @@ fn what_does_not_fit_is_refused_with_what_it_takes() {
     let (needed, budget) = refused.expect("16 MiB are full");
     assert!(needed > budget);
     assert!(found(&mut host, ada, search(collection)).unwrap().len() == 1000);
+}
+
+/// Requests of clients that are gone take no room from others, however long what is under way takes.
+#[test]
+fn what_waits_of_a_client_that_is_gone_takes_no_room() {
+    let (mut host, ada, collection) = world(1);
+    let bob = host.connect(2, ADMINISTRATOR);
+    host.lie = Some(Box::new(|incoming| match incoming {
+        Incoming::Done(_) => Vec::new(),
+        other => vec![other],
+    }));
+    let call = || {
+        let mut update = Update::new(collection);
+        let slot = update.document(DocumentAction::NewPublished, DocumentName([9; 16]), Facts::default());
+        let slot = slot.unwrap();
+        (0..PAIRS_MAX / 8).for_each(|_| update.occurrences(slot, KeywordHash([1; 16]), &[0]).unwrap());
+        Request::Update(update)
+    };
+    // It is under way for as long as the host says nothing.
+    assert_eq!(host.try_call(ada, call()), Ok(None));
+    for number in 3..20 {
+        let client = host.connect(number, ADMINISTRATOR);
+        assert_eq!(host.try_call(client, call()), Ok(None), "{number}");
+        host.say(Incoming::Disconnected(client));
+        host.run().unwrap();
+    }
+    assert_eq!(host.try_call(bob, call()), Ok(None));
+}
+
+#[test]
+fn a_keyword_that_is_listed_twice_is_refused() {
+    let (mut host, ada, collection) = world(10);
+    let mut twice = search(collection);
+    twice.keywords = vec![twice.keywords[0]; 2];
+    twice.formula = vec![Step::Keyword(0), Step::Keyword(1), Step::And];
+    let refused = Malformed { step: 3, why: MalformedWhy::Keyword };
+    host.gets.clear();
+    assert_eq!(host.search(ada, twice).unwrap_err(), Refused::Formula(refused));
+    assert!(host.gets.is_empty());
 }

@@ -67,6 +67,11 @@ impl Host {
         Self { iee: host.iee.with_counters(counters_max), ..host }
     }
 
+    /// One that keeps no more than so many records beside them.
+    pub(crate) fn with_spilled(self, spilled_max: u64) -> Self {
+        Self { iee: self.iee.with_spilled(spilled_max), ..self }
+    }
+
     pub(crate) fn with_memory(disk: Disk, memory_bytes: u64) -> Self {
         let mut host = Self {
             iee: Iee::new(Key::take_from(&mut [7; 32]), Channels::Plain),

@@ -185,6 +185,65 @@ fn calls_of_known_keywords_do_not_each_need_a_checkpoint() {
     assert!(made > 0 && made * COUNTERS / 2 <= 60 * 2, "{made}");
 }
 
+/// A host that fills its tables with documents of two new words each, until no more may be spilled; how many there are.
+fn until_refused(spilled_max: u64) -> (Host, ConnectionId, u32) {
+    let mut host = Host::with_counters(Disk::default(), COUNTERS).with_spilled(spilled_max).start();
+    let ada = host.connect(1, ADMINISTRATOR);
+    host.create(ada, "mail", 0);
+    for number in 0..200 {
+        let words = [word(2 * number + 1), word(2 * number + 2)];
+        match host.call(ada, document(&words, [number as u8; 16])) {
+            Reply::Updated => {}
+            refused => {
+                assert_eq!(refused, Reply::Refused(Refused::Keywords { spilled_max }));
+                return (host, ada, number);
+            }
+        }
+    }
+    panic!("all were taken");
+}
+
+#[test]
+fn no_more_is_spilled_than_may_be() {
+    // A piece may be; or nothing.
+    for (spilled_max, pieces) in [(16_384 + 1, 1), (0, 0)] {
+        let (mut host, ada, documents) = until_refused(spilled_max);
+        assert!(documents as usize * 2 <= COUNTERS * (1 + pieces), "{documents}");
+        assert_eq!(
+            host.call(ada, document(&[word(1), word(999)], [201; 16])),
+            Reply::Refused(Refused::Keywords { spilled_max })
+        );
+        for again in [false, true] {
+            if again {
+                host = Host::with_counters(host.disk, COUNTERS).with_spilled(spilled_max).start();
+                host.connect(1, ADMINISTRATOR);
+            }
+            for number in 0..documents {
+                host.shape.clear();
+                assert_eq!(found(&mut host, ada, word(2 * number + 1)), Ok(1), "{number}");
+                assert_eq!(host.shape.iter().filter(|(kind, _)| kind == "Load").count(), pieces);
+            }
+            assert_eq!(found(&mut host, ada, word(2 * documents + 1)), Ok(0));
+        }
+        // With another limit it goes on.
+        let mut host = Host::with_counters(host.disk, COUNTERS).start();
+        let ada = host.connect(1, ADMINISTRATOR);
+        assert_eq!(host.call(ada, document(&[word(999)], [202; 16])), Reply::Updated);
+    }
+}
+
+#[test]
+fn where_nothing_may_be_spilled_known_keywords_do_not_each_need_a_checkpoint() {
+    let (mut host, ada, _) = until_refused(0);
+    host.shape.clear();
+    for number in 0..20 {
+        let reply = host.call(ada, document(&[word(1), word(2)], [210 + number; 16]));
+        assert!(matches!(reply, Reply::Updated | Reply::Refused(Refused::Keywords { .. })), "{reply:?}");
+    }
+    let made = host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
+    assert!(made <= 20 / (COUNTERS / 8), "{made}");
+}
+
 /// Tables that have outgrown the budget of another launch.
 #[test]
 fn less_memory_than_before_is_made_do_with() {
@@ -340,9 +399,9 @@ impl Twin {
                     keywords.push(words[uniform(words.len() as u128 - 1, &mut self.draw) as usize]);
                 }
                 // Of words that nobody has there are more or less, and perhaps the same as before.
-                for _ in 0..uniform(3, &mut self.draw) {
+                for number in 0..uniform(3, &mut self.draw) as u32 {
                     let known = uniform(1, &mut self.draw) == 0;
-                    keywords.push(if known { word(7) } else { KeywordHash(self.fresh()) });
+                    keywords.push(if known { word(7 + number) } else { KeywordHash(self.fresh()) });
                 }
                 shuffle(&mut keywords, &mut self.draw);
                 if !keywords.is_empty() {

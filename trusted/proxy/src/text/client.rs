@@ -180,7 +180,7 @@ fn failure(failure: Failure) -> ServiceError {
     let fault = match &failure {
         Failure::Unreachable(Unreachable(why)) => return unreachable(why),
         Failure::Refused(Refused::Busy) => return unreachable(&failure),
-        Failure::Refused(Refused::Memory { .. }) => Fault::MemoryExceeded,
+        Failure::Refused(Refused::Memory { .. } | Refused::Keywords { .. }) => Fault::MemoryExceeded,
         Failure::Refused(Refused::Storage(_)) => Fault::Corruption,
         Failure::Refused(_) | Failure::Reply | Failure::Profile(_) => Fault::Peer,
     };

@@ -232,6 +232,11 @@ pub enum Refused {
         /// What there is at most.
         budget: u64,
     },
+    /// The enclave's memory does not hold the counters of so many keywords, and no more of them may be kept beside it.
+    Keywords {
+        /// How many records may be kept beside it.
+        spilled_max: u64,
+    },
     /// Too much is under way: to be asked again later.
     Busy,
     /// The storage answered with something that the enclave did not store there, or not: an attack, or a loss of data.

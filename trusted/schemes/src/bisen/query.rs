@@ -2,6 +2,7 @@
 
 use super::KeywordHash;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// Most different keywords in a search.
 pub const KEYWORDS_MAX: usize = 256;
@@ -155,7 +156,7 @@ pub enum MalformedWhy {
     Operand,
     /// The formula ends with several operands, or none.
     End,
-    /// A keyword that is not in the list.
+    /// A keyword that is not in the list, or is there twice.
     Keyword,
     /// A phrase that is too long, too short, or whose first distance is not 0.
     Phrase,
@@ -195,6 +196,10 @@ impl Search {
         let fit = self.filters.iter().all(|filter| self.holds(filter));
         if !(bounded && fit && self.padding.is_bounded()) {
             return Err(end(MalformedWhy::Bound));
+        }
+        let mut listed = HashSet::new();
+        if !self.keywords.iter().all(|keyword| listed.insert(keyword.0)) {
+            return Err(end(MalformedWhy::Keyword));
         }
         let (mut waiting, mut depth) = (0_usize, 0);
         for (step, at) in self.formula.iter().zip(0_u32..) {

@@ -28,6 +28,10 @@ impl Display for Refused {
                 )
             }
             Self::Busy => f.write_str("the enclave has too much under way"),
+            Self::Keywords { spilled_max } => write!(
+                f,
+                "the enclave's memory does not hold so many keywords, and no more than {spilled_max} may be kept beside it"
+            ),
             Self::Storage(how) => write!(f, "the storage is not to be trusted: {how}"),
         }
     }
@@ -63,7 +67,7 @@ impl Display for Malformed {
         let why = match self.why {
             MalformedWhy::Operand => "lacks an operand",
             MalformedWhy::End => "is its end, where it has not come to one result",
-            MalformedWhy::Keyword => "names a keyword that is not listed",
+            MalformedWhy::Keyword => "names a keyword that is not listed, or lists one twice",
             MalformedWhy::Phrase => {
                 "is a phrase of no word, of too many, or that does not begin with its first"
             }
