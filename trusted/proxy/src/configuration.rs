@@ -73,22 +73,20 @@ pub struct Search {
 }
 
 impl Search {
-    /// A host at an address, by a plain channel.
+    /// A host at an address, by a channel of this directory of certificates and this policy, or a plain one.
     ///
     /// # Errors
-    /// [`ConfigurationError`] if this build has no text indexes.
-    pub fn at(host: &str) -> Result<Self, ConfigurationError> {
+    /// [`ConfigurationError`] if it is neither or both, or this build has no text indexes.
+    pub fn at(
+        host: &str,
+        (certificates, policy): (Option<PathBuf>, Option<PathBuf>),
+        plain_channel: bool,
+    ) -> Result<Self, ConfigurationError> {
         let host = host.to_owned();
-        let search = Self {
-            host,
-            identity: default_identity(),
-            certificates: None,
-            policy: None,
-            plain_channel: true,
-        };
-        match cfg!(feature = "search") {
-            true => Ok(search),
-            false => Err(ConfigurationError { path: "--search".into(), what: NO_SEARCH.to_owned() }),
+        let search = Self { host, identity: default_identity(), certificates, policy, plain_channel };
+        match search.mistake() {
+            None => Ok(search),
+            Some(what) => Err(ConfigurationError { path: "--search".into(), what: what.to_owned() }),
         }
     }
 

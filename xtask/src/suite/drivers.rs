@@ -64,6 +64,7 @@ fn start_arras(context: &Context, name: &str, search: &str) -> Result<Server, St
     }
     let mut command = Command::new(context.root.join("target/debug/arras"));
     command.arg("dev").arg("--data-dir").arg(&data).args(["--listen", "127.0.0.1:0", "--search", search]);
+    command.arg("--search-plain-channel");
     // Else it would build the server once more, by itself.
     command.env_remove("CARGO");
     let mut server =

@@ -209,6 +209,15 @@ pub struct DevArguments {
     /// Where a host of boolean search runs, which text indexes need.
     #[arg(long, value_name = "HOST:PORT")]
     pub search: Option<String>,
+    /// Directory with ca.pem, administrator.pem and administrator.key (`arras search certify`), for the channel to the enclave.
+    #[arg(long, value_name = "DIR", requires = "search")]
+    pub search_certificates: Option<PathBuf>,
+    /// Which enclaves are spoken to: a release policy.
+    #[arg(long, value_name = "FILE.toml", requires = "search")]
+    pub search_policy: Option<PathBuf>,
+    /// In place of certificates and policy: speak to whatever answers, over a channel that the host reads.
+    #[arg(long, requires = "search")]
+    pub search_plain_channel: bool,
     /// Have the server write down everything it sees, as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub transcript: Option<PathBuf>,
