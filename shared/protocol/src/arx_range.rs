@@ -101,6 +101,48 @@ impl Circuit {
     }
 }
 
+/// A [`Transition`] as it lies in the bytes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct TransitionRef<'b> {
+    /// [`Transition::child`].
+    pub child: CircuitNonce,
+    /// [`Transition::rows`].
+    pub rows: &'b [u8],
+}
+
+/// A [`Circuit`] as it lies in the bytes that [`crate::codec::encode`] made of it: most of it is read once, where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct CircuitRef<'b> {
+    /// [`Circuit::nonce`].
+    pub nonce: CircuitNonce,
+    /// [`Circuit::right_select`].
+    pub right_select: bool,
+    /// [`Circuit::carry`].
+    pub carry: [u8; 16],
+    /// [`Circuit::gates`].
+    pub gates: &'b [u8],
+    /// [`Circuit::left`].
+    #[serde(borrow)]
+    pub left: Option<TransitionRef<'b>>,
+    /// [`Circuit::right`].
+    pub right: Option<TransitionRef<'b>>,
+    /// [`Circuit::tag`].
+    pub tag: [u8; 16],
+}
+
+impl CircuitRef<'_> {
+    /// What the circuit leads to.
+    #[must_use]
+    pub fn links(&self) -> Links {
+        Links {
+            nonce: self.nonce,
+            left: self.left.as_ref().map(|transition| transition.child),
+            right: self.right.as_ref().map(|transition| transition.child),
+            tag: self.tag,
+        }
+    }
+}
+
 /// Structure of a tree node: durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeNode {
@@ -395,4 +437,40 @@ impl Protocol for ArxRange {
     const NAME: &'static str = "arx_range";
     type Request = Request;
     type Response = Response;
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::codec;
+
+    #[test]
+    fn a_circuit_is_read_where_it_lies_as_it_is_decoded() {
+        let rows = |byte: u8| Blob(vec![byte; 2048]);
+        let transition = |byte| Transition { child: CircuitNonce([byte; 16]), rows: rows(byte) };
+        for (left, right) in [(None, None), (Some(1), None), (None, Some(2)), (Some(3), Some(4))] {
+            let circuit = Circuit {
+                nonce: CircuitNonce([7; 16]),
+                right_select: left.is_some(),
+                carry: [8; 16],
+                gates: Blob((0..4096_u32).map(|gate| gate.to_le_bytes()[0]).collect()),
+                left: left.map(transition),
+                right: right.map(transition),
+                tag: [9; 16],
+            };
+            let encoded = codec::encode(&circuit);
+            let found: CircuitRef<'_> =
+                codec::decode_borrowed(&encoded, codec::EXPANSION).expect("a circuit");
+            assert_eq!(found.links(), circuit.links());
+            assert_eq!((found.nonce, found.right_select), (circuit.nonce, circuit.right_select));
+            assert_eq!((found.carry, found.gates), (circuit.carry, circuit.gates.as_slice()));
+            for (found, expected) in [(found.left, &circuit.left), (found.right, &circuit.right)] {
+                let expected = expected.as_ref().map(|expected| (expected.child, expected.rows.as_slice()));
+                assert_eq!(found.map(|found| (found.child, found.rows)), expected);
+            }
+            let cut = encoded.get(..encoded.len() - 1).expect("it is not empty");
+            assert!(codec::decode_borrowed::<CircuitRef<'_>>(cut, codec::EXPANSION).is_err());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! How changes come into the log and the memtable, and into the engine.
 
 use super::filters::{Filters, Known};
-use super::memtable::Layer;
+use super::memtable::{Layer, bytes_of};
 use super::merging::merge_in_background;
 use super::places::{self, definition};
 use super::recovering::{self, Origin};
@@ -11,6 +11,7 @@ use crate::staged::{Changes, Engine};
 use crate::{Durability, Read, StorageError, Table};
 use bytes::Bytes;
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, WriteTransaction};
+use std::sync::atomic::Ordering;
 
 impl Embedded {
     /// Commits in memory, and in the log if that is to be durable; or in the engine's file if it is too much for the
@@ -44,6 +45,8 @@ impl Embedded {
                 return log.append(next, changes).map_err(redb::Error::Io);
             }
             log.note(next, changes);
+            let bytes = changes.values().flatten().map(|(key, value)| bytes_of(key, value.as_ref())).sum();
+            opened.relaxed_bytes.fetch_add(bytes, Ordering::AcqRel);
             Ok(())
         })?;
         let mut below = None;

@@ -54,7 +54,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bytes_of(key: &[u8], value: Option<&Bytes>) -> usize {
+/// Bytes that a version takes up, about.
+pub(super) fn bytes_of(key: &[u8], value: Option<&Bytes>) -> usize {
     ENTRY_BYTES + key.len() + value.map_or(0, Bytes::len)
 }
 
@@ -70,6 +71,11 @@ impl Layer {
 
     fn tables_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<Table, Entries>> {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that it takes up, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
     }
 
     fn get(&self, table: Table, key: &[u8], sequence: Sequence) -> Option<Option<Bytes>> {
@@ -158,13 +164,13 @@ impl Memtable {
 
     /// Bytes that the active layer takes up, about.
     pub(super) fn active_bytes(&self) -> usize {
-        self.shown().active.bytes.load(Ordering::Acquire)
+        self.shown().active.bytes()
     }
 
     /// True if the engine has everything.
     pub(super) fn is_empty(&self) -> bool {
         let shown = self.shown();
-        shown.frozen.is_none() && shown.active.bytes.load(Ordering::Acquire) == 0
+        shown.frozen.is_none() && shown.active.bytes() == 0
     }
 
     /// Opens a view of what is committed, and with it, by `begin`, one of the engine: of a state with all that is in no
@@ -174,7 +180,7 @@ impl Memtable {
         let shown = self.shown();
         let below = begin()?;
         let frozen = shown.frozen.as_ref().map(|(layer, _)| layer);
-        let is_used = |layer: &&Arc<Layer>| layer.bytes.load(Ordering::Acquire) > 0;
+        let is_used = |layer: &&Arc<Layer>| layer.bytes() > 0;
         let layers: SmallVec<[Arc<Layer>; 2]> =
             [&shown.active].into_iter().chain(frozen).filter(is_used).cloned().collect();
         if !layers.is_empty() {

@@ -41,6 +41,7 @@ impl Opened {
         self.merge_frozen()?;
         let next = settled.log.start_anew();
         self.memtable.freeze(next);
+        self.relaxed_bytes.store(0, Ordering::Release);
         self.write(next, Durability::Durable)?;
         settled.log.started(next);
         Ok(())
@@ -53,7 +54,8 @@ impl Opened {
         self.merge_frozen()
     }
 
-    /// Has the engine have what is committed now: durably, so that the log's records of it are free, if those are many.
+    /// Has the engine have what is committed now: durably, so that the log's records of it are free, if those are many or
+    /// relaxed commits changed much.
     fn merge(&self) -> Result<(), redb::Error> {
         let _merging = self.merging();
         // What is left of an attempt that failed.
@@ -63,7 +65,14 @@ impl Opened {
             let Some(log) = self.log() else { return Ok(()) };
             let (mark, place) = log.reached();
             self.memtable.freeze(mark);
-            (log.held() >= self.limits.log_bytes / 3).then_some((mark, place))
+            let relaxed_bytes = self.relaxed_bytes.load(Ordering::Acquire);
+            let is_durable =
+                log.held() >= self.limits.log_bytes / 3 || relaxed_bytes >= self.limits.relaxed_bytes;
+            if is_durable {
+                // What commits change from now on is not written yet.
+                self.relaxed_bytes.store(0, Ordering::Release);
+            }
+            is_durable.then_some((mark, place))
         };
         let Some((mark, place)) = released else { return self.merge_frozen() };
         self.write(mark, Durability::Durable)?;

@@ -13,7 +13,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, T
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What to do if the file is right and its sums are another one's.
@@ -44,6 +44,8 @@ pub(super) struct Opened {
     pub(super) filters: Arc<Filters>,
     /// What was read from it.
     pub(super) values: Arc<Values>,
+    /// Bytes that relaxed commits changed since the engine was last to write its pages to the file.
+    pub(super) relaxed_bytes: AtomicUsize,
     /// Held by who moves that to the engine; taken before the log.
     pub(super) merging: Mutex<()>,
     pub(super) limits: LogLimits,
@@ -203,6 +205,7 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>) -> Result<Opened, Sto
         memtable: Arc::default(),
         filters: Arc::default(),
         values: Arc::default(),
+        relaxed_bytes: AtomicUsize::new(0),
         merging: Mutex::new(()),
         limits: LogLimits::default(),
     })

@@ -2,7 +2,8 @@
 //!
 //! Finding a value takes the engine several pages, a search in each, and the value's checksum: several times as long as
 //! all that is done with it then. What is read again and again is therefore kept here as it was handed out, in memory
-//! that is bounded.
+//! that is bounded: what is read for the second time since it was put. Much is read once (a circuit is evaluated, and
+//! made anew), and to keep that would cost more than it saves.
 //!
 //! *States.* An entry is of the engine's state that it was read from, and of every later one until its key is put or
 //! removed. [`Values::change`] surrounds a commit to the engine, after which the entries of changed keys are dropped.
@@ -30,6 +31,9 @@ const ENTRY_BYTES: usize = 128;
 
 /// Places in the order of eviction that may be out of date, besides as many as there are entries.
 const STALE_MAX: usize = 256;
+
+/// How many hashes of keys that were read once a part remembers.
+const SEEN: usize = 1 << 14;
 
 /// A state of the engine: how often it was changed, twice.
 pub(super) type State = u64;
@@ -79,9 +83,27 @@ struct Shard {
     /// In which order they may have to go (the clock: one that was used meanwhile goes to the end instead).
     order: VecDeque<u64>,
     bytes: usize,
+    /// Hashes of what was read once, each in the place that it names itself.
+    seen: Vec<u64>,
 }
 
 impl Shard {
+    /// Notes that a key was read; true if it had been noted before.
+    fn note_read(&mut self, hash: u64) -> bool {
+        if self.seen.is_empty() {
+            self.seen.resize(SEEN, 0);
+        }
+        let Some(seen) = self.seen.get_mut(hash as usize % SEEN) else { return false };
+        std::mem::replace(seen, hash) == hash
+    }
+
+    /// A key has another value now, which has not been read yet.
+    fn forget_read(&mut self, hash: u64) {
+        if let Some(seen) = self.seen.get_mut(hash as usize % SEEN).filter(|seen| **seen == hash) {
+            *seen = 0;
+        }
+    }
+
     fn remove(&mut self, hash: u64) {
         if let Some(entry) = self.entries.remove(&hash) {
             self.bytes -= entry.bytes();
@@ -140,6 +162,7 @@ impl Change<'_> {
     pub(super) fn drop_value(&self, table: &str, key: &[u8]) {
         let (hash, mut shard) = self.0.shard(table, key);
         shard.remove(hash);
+        shard.forget_read(hash);
     }
 }
 
@@ -186,14 +209,14 @@ impl Values {
         Some(entry.value.clone())
     }
 
-    /// Keeps what was read from a state, if that is still the engine's.
+    /// Keeps what was read from a state, if that is still the engine's, and it was read before.
     pub(super) fn keep(&self, table: &'static str, key: &[u8], value: &Bytes, state: State) {
         if value.len() > VALUE_BYTES_MAX {
             return;
         }
         let (hash, mut shard) = self.shard(table, key);
         // Under the lock: what is kept before the state changes is dropped with it, if it is to be.
-        if self.state.load(Ordering::SeqCst) != state {
+        if self.state.load(Ordering::SeqCst) != state || !shard.note_read(hash) {
             return;
         }
         let entry = Entry {
@@ -220,15 +243,33 @@ mod tests {
         values.begin(|| ()).1.unwrap()
     }
 
+    /// Reads a value twice.
+    fn keep(values: &Values, table: &'static str, key: &[u8], value: &Bytes, state: State) {
+        values.keep(table, key, value, state);
+        values.keep(table, key, value, state);
+    }
+
+    #[test]
+    fn what_is_read_once_is_not_kept() {
+        let values = Values::default();
+        values.keep("t", b"a", &bytes(1), 0);
+        assert_eq!(values.get("t", b"a", 0), None);
+        values.keep("t", b"a", &bytes(1), 0);
+        assert_eq!(values.get("t", b"a", 0), Some(bytes(1)));
+        values.change().drop_value("t", b"a");
+        values.keep("t", b"a", &bytes(2), 2);
+        assert_eq!(values.get("t", b"a", 2), None, "once since it was put");
+    }
+
     #[test]
     fn a_value_is_of_the_state_it_was_read_from_until_it_is_changed() {
         let values = Values::default();
         let first = state(&values);
-        values.keep("t", b"a", &bytes(1), first);
-        values.keep("t", b"b", &bytes(2), first);
+        keep(&values, "t", b"a", &bytes(1), first);
+        keep(&values, "t", b"b", &bytes(2), first);
         let change = values.change();
         assert_eq!(values.begin(|| ()).1, None, "between two states");
-        values.keep("t", b"c", &bytes(3), first);
+        keep(&values, "t", b"c", &bytes(3), first);
         change.drop_value("t", b"a");
         drop(change);
         let second = state(&values);
@@ -242,8 +283,8 @@ mod tests {
             );
             assert_eq!(values.get("u", b"b", state), None);
         }
-        values.keep("t", b"a", &bytes(4), second);
-        values.keep("t", b"b", &bytes(5), first);
+        keep(&values, "t", b"a", &bytes(4), second);
+        keep(&values, "t", b"b", &bytes(5), first);
         assert_eq!(values.get("t", b"a", first), None, "not in the earlier state");
         assert_eq!(values.get("t", b"a", second), Some(bytes(4)));
         assert_eq!(values.get("t", b"b", second), Some(bytes(2)), "what an earlier state has says nothing");
@@ -261,7 +302,7 @@ mod tests {
     fn memory_is_bounded_and_what_is_used_stays() {
         let values = Values::within(SHARDS * 20 * (ENTRY_BYTES + 16));
         for number in 0..20_000_u64 {
-            values.keep("t", &number.to_be_bytes(), &bytes(number), 0);
+            keep(&values, "t", &number.to_be_bytes(), &bytes(number), 0);
             if number % 50 == 0 {
                 assert_eq!(values.get("t", &number.to_be_bytes(), 0), Some(bytes(number)));
             }
@@ -275,7 +316,7 @@ mod tests {
             assert!(shard.bytes <= values.bytes / SHARDS);
             assert!(shard.order.len() <= 2 * shard.entries.len() + STALE_MAX);
         }
-        values.keep("t", b"long", &Bytes::from(vec![0; VALUE_BYTES_MAX + 1]), 0);
+        keep(&values, "t", b"long", &Bytes::from(vec![0; VALUE_BYTES_MAX + 1]), 0);
         assert_eq!(values.get("t", b"long", 0), None);
     }
 
@@ -283,7 +324,7 @@ mod tests {
     fn what_comes_and_goes_leaves_nothing_in_the_order() {
         let values = Values::default();
         for number in 0..10_000_u64 {
-            values.keep("t", b"a", &bytes(number), 2 * number);
+            keep(&values, "t", b"a", &bytes(number), 2 * number);
             let change = values.change();
             change.drop_value("t", b"a");
         }

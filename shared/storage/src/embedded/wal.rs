@@ -41,6 +41,10 @@ pub(crate) struct LogLimits {
     pub(crate) pending_bytes: usize,
     /// The memtable takes up more: it is merged. A commit waits while it takes up twice as much.
     pub(crate) memtable_bytes: usize,
+    /// Relaxed commits changed more since the engine last wrote its pages to the file: it writes them when it takes the
+    /// next ones. Until then they are in its cache, and when that is full, who reads a page that is not there has to
+    /// write one first. (Durable commits fill the log, which has pages written sooner.)
+    pub(crate) relaxed_bytes: usize,
     /// Absent keys that are looked for in a table before it is given a filter, at least.
     pub(crate) absent_min: u64,
 }
@@ -51,6 +55,7 @@ impl Default for LogLimits {
             log_bytes: LOG_BYTES,
             pending_bytes: 4 << 20,
             memtable_bytes: 32 << 20,
+            relaxed_bytes: super::CACHE_BYTES / 8,
             absent_min: ABSENT_MIN,
         }
     }

@@ -191,7 +191,13 @@ proptest! {
     /// What is committed is merged into the engine all the time, and the log starts over.
     #[test]
     fn embedded_that_merges_all_the_time_follows_the_model(transactions in transactions()) {
-        let limits = LogLimits { log_bytes: 64 << 10, pending_bytes: 8 << 10, memtable_bytes: 300, absent_min: 1 };
+        let limits = LogLimits {
+            log_bytes: 64 << 10,
+            pending_bytes: 8 << 10,
+            memtable_bytes: 300,
+            relaxed_bytes: 1000,
+            absent_min: 1,
+        };
         let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);
         run(disk.open().unwrap(), |store| { drop(store); disk.open().unwrap() }, transactions);
     }

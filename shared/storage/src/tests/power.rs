@@ -8,7 +8,7 @@ use redb::StorageBackend;
 use super::history;
 use crate::embedded::LogLimits;
 use crate::embedded::checked::Medium;
-use crate::{Durability, Embedded, StorageError};
+use crate::{Durability, Embedded, Read, Storage, StorageError, Table, Write};
 
 const SECTOR: usize = 512;
 
@@ -202,8 +202,13 @@ pub(super) struct Disk {
 }
 
 /// A log that starts over all the time.
-pub(super) const NARROW: LogLimits =
-    LogLimits { log_bytes: 256 << 10, pending_bytes: 24 << 10, memtable_bytes: 32 << 10, absent_min: 1 };
+pub(super) const NARROW: LogLimits = LogLimits {
+    log_bytes: 256 << 10,
+    pending_bytes: 24 << 10,
+    memtable_bytes: 32 << 10,
+    relaxed_bytes: 80 << 10,
+    absent_min: 1,
+};
 
 impl Disk {
     pub(super) fn holding(images: Images) -> Self {
@@ -266,6 +271,24 @@ fn relaxed_commits_wait_for_no_device_and_durable_ones_do() {
         }
     }
     assert!(relaxed > 80, "the file grew in most commits");
+}
+
+#[test]
+fn what_many_relaxed_commits_changed_is_written() {
+    let limits = LogLimits { relaxed_bytes: 20 << 10, ..LogLimits::default() };
+    let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);
+    let store = disk.open().unwrap();
+    let merge = |number: u8| {
+        let mut writer = store.write().unwrap();
+        writer.put(Table("t"), &[number], &[number; 8 << 10]).unwrap();
+        writer.commit(Durability::Relaxed).unwrap();
+        store.merge();
+        let left = Disk::holding(disk.after_power_loss(|| false)).with(limits).open().unwrap();
+        let reader = left.read().unwrap();
+        (0..=number).filter(|of| reader.contains(Table("t"), &[*of]).unwrap()).count()
+    };
+    // Of three times 8 KiB.
+    assert_eq!([0, 1, 2, 3, 4, 5].map(merge), [0, 0, 3, 3, 3, 6]);
 }
 
 /// Power goes at a random change to the device, in the middle of a commit as well as between commits.

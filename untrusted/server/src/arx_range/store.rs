@@ -1,9 +1,10 @@
 //! Where an index's parts are stored: fixed-width names, postcard values.
 
 use crate::keyspace::{borrow, key, prefix_range};
-use arras_protocol::arx_range::{Bucket, Circuit, FoundBucket, Side, TreeNode};
+use arras_protocol::arx_range::{Bucket, CircuitRef, FoundBucket, Side, TreeNode};
 use arras_protocol::{Blob, IndexId, NodeId, Refusal, codec};
 use arras_storage::{Direction, Read, StorageError, Table, Write};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ pub(super) const NODES: Table = Table("arx_range_nodes");
 /// Index id and node id to [`Bucket`]; the same with the first [`ADDED_NAME_BYTES`] of them to sealed entries that
 /// were added to it since.
 pub(super) const BUCKETS: Table = Table("arx_range_buckets");
-/// Index id, node id and side to [`Circuit`].
+/// Index id, node id and side to a [`Circuit`](arras_protocol::arx_range::Circuit).
 pub(super) const CIRCUITS: Table = Table("arx_range_circuits");
 
 /// How many of the first bytes of added entries are their name: their nonce.
@@ -87,6 +88,11 @@ pub(super) fn save<T: Serialize>(
     writer.put(table, name, &codec::encode(value)).map_err(storage)
 }
 
+/// What a stored circuit holds, where it lies: it is several kilobytes, and a walk needs each of them once.
+pub(super) fn parse_circuit(stored: &[u8]) -> Result<CircuitRef<'_>, Refusal> {
+    codec::decode_borrowed(stored, codec::EXPANSION).map_err(|_| damaged(CIRCUITS.0))
+}
+
 /// An index as one snapshot shows it.
 pub(super) struct View<'a, R> {
     /// The snapshot.
@@ -135,8 +141,8 @@ impl<'a, R: Read> View<'a, R> {
         Ok(bucket.transpose()?.map(|bucket| FoundBucket { node, bucket, added }))
     }
 
-    /// A circuit.
-    pub(super) fn circuit(&self, node: NodeId, side: Side) -> Result<Option<Circuit>, Refusal> {
-        load(self.reader, CIRCUITS, &circuit_key(self.index, node, side))
+    /// A circuit, for [`parse_circuit`].
+    pub(super) fn circuit(&self, node: NodeId, side: Side) -> Result<Option<Bytes>, Refusal> {
+        self.reader.get(CIRCUITS, &circuit_key(self.index, node, side)).map_err(storage)
     }
 }

@@ -1,11 +1,12 @@
 //! Walks: input labels in at the root, a bucket out at the end, nothing learnt but the way.
 
-use super::store::{View, damaged};
+use super::store::{View, damaged, parse_circuit};
 use arras_primitives::Block;
 use arras_primitives::garble::{self, Evaluation};
-use arras_protocol::arx_range::{Bound, Circuit, CircuitNonce, PathStep, Side, TreeNode, Walk};
+use arras_protocol::arx_range::{Bound, CircuitNonce, CircuitRef, PathStep, Side, TreeNode, Walk};
 use arras_protocol::{NodeId, Refusal};
 use arras_storage::Read;
+use bytes::Bytes;
 
 /// Deepest walk. A treap of 2^40 nodes is about a hundred deep; what is deeper runs in circles.
 const DEPTH_MAX: usize = 4096;
@@ -31,11 +32,8 @@ struct Walker<'a> {
     walk: &'a Walk,
 }
 
-/// What a walker stands before: the node's structure and circuit.
-struct Stand {
-    record: TreeNode,
-    circuit: Circuit,
-}
+/// What a walker stands before: the node's structure, and its circuit as it is stored.
+type Stand = (TreeNode, Bytes);
 
 /// Finds where bounds lead, walking side by side.
 pub(super) fn find<R: Read>(view: &View<'_, R>, bounds: &[&Bound]) -> Result<Vec<End>, Refusal> {
@@ -62,22 +60,31 @@ fn step<R: Read>(
     walkers: &mut Vec<(usize, Walker<'_>)>,
     ends: &mut [Option<End>],
 ) -> Result<(), Refusal> {
-    let stands =
-        walkers.iter().map(|(_, walker)| walker.stand(view)).collect::<Result<Vec<Stand>, Refusal>>()?;
+    let (records, stored) = walkers
+        .iter()
+        .map(|(_, walker)| walker.stand(view))
+        .collect::<Result<(Vec<TreeNode>, Vec<Bytes>), Refusal>>()?;
+    let circuits = walkers
+        .iter()
+        .zip(&stored)
+        .map(|((_, walker), stored)| walker.expected(parse_circuit(stored)?))
+        .collect::<Result<Vec<CircuitRef<'_>>, Refusal>>()?;
     let evaluations: Vec<Evaluation<'_>> = walkers
         .iter()
-        .zip(&stands)
-        .map(|((_, walker), stand)| Evaluation {
+        .zip(&circuits)
+        .map(|((_, walker), circuit)| Evaluation {
             nonce: walker.nonce.0,
             labels: &walker.labels,
-            carry: stand.circuit.carry,
-            gates: stand.circuit.gates.as_slice(),
+            carry: circuit.carry,
+            gates: circuit.gates,
         })
         .collect();
     let outcomes = garble::evaluate(&evaluations).map_err(|_| damaged("a circuit's gates"))?;
     let mut going = Vec::with_capacity(walkers.len());
-    for (((position, mut walker), stand), outcome) in walkers.drain(..).zip(stands).zip(outcomes) {
-        if walker.go(view, stand, &outcome)? {
+    for ((((position, mut walker), record), circuit), outcome) in
+        walkers.drain(..).zip(records).zip(circuits).zip(outcomes)
+    {
+        if walker.go(view, record, &circuit, &outcome)? {
             going.push((position, walker));
         } else if let Some(end) = ends.get_mut(position) {
             *end = Some(End { bucket: walker.bucket, path: walker.path });
@@ -105,7 +112,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// Reads the node the walker has come to. Its circuit must be the one the labels are for.
+    /// Reads the node the walker has come to.
     fn stand<R: Read>(&self, view: &View<'_, R>) -> Result<Stand, Refusal> {
         if self.path.len() >= DEPTH_MAX {
             return Err(damaged("a walk that does not end"));
@@ -116,19 +123,31 @@ impl<'a> Walker<'a> {
             None => return Err(damaged("a child is missing")),
         };
         match view.circuit(self.node, self.side)? {
-            Some(circuit) if circuit.nonce == self.nonce => Ok(Stand { record, circuit }),
-            _ => Err(Refusal::Stale { node: self.node }),
+            Some(circuit) => Ok((record, circuit)),
+            None => Err(Refusal::Stale { node: self.node }),
         }
     }
 
+    /// A node's circuit, which must be the one the labels are for.
+    fn expected<'c>(&self, circuit: CircuitRef<'c>) -> Result<CircuitRef<'c>, Refusal> {
+        if circuit.nonce == self.nonce { Ok(circuit) } else { Err(Refusal::Stale { node: self.node }) }
+    }
+
     /// Goes where the outcome says; false at the end.
-    fn go<R: Read>(&mut self, view: &View<'_, R>, stand: Stand, outcome: &Block) -> Result<bool, Refusal> {
-        let Stand { record, circuit } = stand;
+    fn go<R: Read>(
+        &mut self,
+        view: &View<'_, R>,
+        record: TreeNode,
+        circuit: &CircuitRef<'_>,
+        outcome: &Block,
+    ) -> Result<bool, Refusal> {
         let went_right = garble::select_bit(outcome) == circuit.right_select;
         let links = Some(circuit.links());
         let other = |side| match self.both_sides {
-            true => Ok::<_, Refusal>(view.circuit(self.node, side)?.map(|circuit| circuit.links())),
-            false => Ok(None),
+            true => {
+                view.circuit(self.node, side)?.map(|stored| Ok(parse_circuit(&stored)?.links())).transpose()
+            }
+            false => Ok::<_, Refusal>(None),
         };
         let (lower, upper) = match self.side {
             Side::Lower => (links, other(Side::Upper)?),
@@ -144,9 +163,8 @@ impl<'a> Walker<'a> {
         self.path.push(PathStep { node: self.node, record, went_right, lower, upper });
         match (child, transition) {
             (Some(child), Some(transition)) => {
-                self.labels =
-                    garble::open_transition(&self.nonce.0, outcome, transition.rows.as_slice(), &self.labels)
-                        .map_err(|_| damaged("a circuit's transition"))?;
+                self.labels = garble::open_transition(&self.nonce.0, outcome, transition.rows, &self.labels)
+                    .map_err(|_| damaged("a circuit's transition"))?;
                 self.node = child;
                 self.nonce = transition.child;
                 Ok(true)
