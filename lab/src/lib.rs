@@ -18,6 +18,7 @@ pub mod plain_store;
 pub mod plots;
 pub mod private_cassandra;
 pub mod private_redis;
+pub mod private_tpm;
 pub mod protocols;
 pub mod queries;
 pub mod run;

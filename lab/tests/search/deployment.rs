@@ -52,17 +52,25 @@ impl Deployment {
         self.begin(host)
     }
 
-    fn begin(&self, host: Command) -> (Process, String) {
+    pub(crate) fn begin(&self, host: Command) -> (Process, String) {
         Process::start(host, &self.folder.path().join("log"))
     }
 
-    fn host(&self, enclave_arguments: &[&str]) -> Command {
+    /// A host that vouches for the enclave by a development root.
+    pub(crate) fn host(&self, enclave_arguments: &[&str]) -> Command {
+        let mut host = self.unvouched(enclave_arguments);
+        host.arg("--development-root").arg(self.folder.path().join("root"));
+        host.arg("--authority").arg(self.folder.path().join("ca.pem"));
+        host
+    }
+
+    /// A host that is yet to be told who vouches for the enclave.
+    pub(crate) fn unvouched(&self, enclave_arguments: &[&str]) -> Command {
         let folder = self.folder.path();
         let mut host = command("arras-host", "info");
         let enclave = executable("arras-enclave");
         host.args(["--listen", "127.0.0.1:0", "--administrator", "ada", "--data-dir"])
             .arg(folder.join("data"));
-        host.arg("--authority").arg(folder.join("ca.pem")).arg("--development-root").arg(folder.join("root"));
         host.args(enclave_arguments.iter().map(|argument| format!("--enclave-argument={argument}")));
         host.args(["--enclave-argument=--sealing-key", "--enclave-argument"]).arg(folder.join("sealing-key"));
         host.args(["--measurement", &written(&measure(&enclave).unwrap())]).arg("--enclave").arg(enclave);

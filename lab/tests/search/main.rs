@@ -16,3 +16,4 @@ mod process;
 mod serve;
 mod spilled;
 mod storage;
+mod tpm;

@@ -82,7 +82,9 @@ pub struct NoAttester;
 
 impl Attester for NoAttester {
     fn attest(&self, _question: &Question) -> io::Result<Evidence> {
-        Err(io::Error::other("the enclave asks for evidence, and the host was given no --development-root"))
+        Err(io::Error::other(
+            "the enclave asks for evidence, and the host was given neither --development-root nor --tpm-key",
+        ))
     }
 }
 

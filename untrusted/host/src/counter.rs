@@ -20,6 +20,16 @@ pub trait Counter: Send + Sync + 'static {
     fn raise(&self, from: u64, to: u64) -> io::Result<u64>;
 }
 
+impl<C: Counter + ?Sized> Counter for Box<C> {
+    fn read(&self) -> io::Result<u64> {
+        (**self).read()
+    }
+
+    fn raise(&self, from: u64, to: u64) -> io::Result<u64> {
+        (**self).raise(from, to)
+    }
+}
+
 /// A file in the place of a counter in hardware. It protects against nobody who may write files here: set back together with
 /// the store, the enclave cannot tell. For trials, and where the machine's administrator is trusted with that.
 pub struct FileCounter {
@@ -41,7 +51,12 @@ impl Counter for FileCounter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             text => text?,
         };
-        text.trim().parse().map_err(|_| io::Error::other(format!("{}: not a number", self.path.display())))
+        text.trim().parse().map_err(|_| {
+            io::Error::other(format!(
+                "{}: not a number; or the counter is in a TPM, and --tpm-counter is to say where",
+                self.path.display()
+            ))
+        })
     }
 
     fn raise(&self, from: u64, to: u64) -> io::Result<u64> {

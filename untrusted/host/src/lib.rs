@@ -16,6 +16,7 @@ pub mod enclave;
 pub mod host;
 pub mod seen;
 pub mod store;
+pub mod tpm;
 
 mod clients;
 mod room;

@@ -12,6 +12,7 @@ use arras_host::store::cassandra::{CassandraStore, Ring};
 #[cfg(feature = "redis")]
 use arras_host::store::redis::{self, RedisStore};
 use arras_host::store::{EmbeddedStore, MemoryStore, Store, StoreError};
+use arras_host::tpm::{TpmCounter, TpmQuotes};
 use arras_storage::private::make_directory;
 use clap::{Args, Parser};
 use std::ffi::OsString;
@@ -53,12 +54,10 @@ struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "administrator")]
     administrator: String,
     /// The administrator's authority (PEM), whose certificates clients have; an enclave stays with that of its first start.
-    #[arg(long, value_name = "FILE", requires = "development_root")]
+    #[arg(long, value_name = "FILE", requires = "voucher")]
     authority: Option<PathBuf>,
-    /// Vouch for the enclave by a key in this file, made if there is none, its public key beside it in FILE.public. It protects against
-    /// nobody who has this machine.
-    #[arg(long, value_name = "FILE")]
-    development_root: Option<PathBuf>,
+    #[command(flatten)]
+    vouching: Vouching,
     /// Stop at the end of standard input, too: with whoever started the host. To each line `seen` there, a line on standard output
     /// answers with counts of what the host has seen.
     #[arg(long)]
@@ -66,6 +65,22 @@ struct Arguments {
     /// Most connections at a time; one more waits.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections_max)]
     connections: usize,
+}
+
+/// Who vouches for the enclave.
+#[derive(Args)]
+struct Vouching {
+    /// Vouch for the enclave by a key in this file, made if there is none, its public key beside it in FILE.public. It protects against
+    /// nobody who has this machine.
+    #[arg(long, value_name = "FILE", group = "voucher")]
+    development_root: Option<PathBuf>,
+    /// Vouch for this machine, and what it measured, by quotes of its TPM under this key: a persistent handle, or a context's file. Needs
+    /// `tpm2-tools`; `TPM2TOOLS_TCTI` says where the TPM is.
+    #[arg(long, value_name = "KEY", group = "voucher", requires = "tpm_registers")]
+    tpm_key: Option<String>,
+    /// The registers of the quotes: `sha256:0,1,2,7`.
+    #[arg(long, value_name = "LIST", requires = "tpm_key")]
+    tpm_registers: Option<String>,
 }
 
 /// Where sealed entries and state are kept.
@@ -78,6 +93,9 @@ struct Storage {
     /// In memory, gone with the process.
     #[arg(long, conflicts_with_all = ["data_dir"])]
     memory: bool,
+    /// The counter in an index of this machine's TPM, made if it is not there, which a restored disk does not set back.
+    #[arg(long, value_name = "INDEX", requires = "data_dir", value_parser = index)]
+    tpm_counter: Option<u32>,
     /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas); the counter in a file of `--data-dir`.
     #[cfg(feature = "redis")]
     #[arg(long, value_name = "URL", value_delimiter = ',', requires = "data_dir")]
@@ -101,6 +119,12 @@ fn measurement(text: &str) -> Result<Measurement, String> {
     let bytes: Option<Vec<u8>> = (0..32).map(|place| byte(2 * place)).collect();
     let bytes = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
     bytes.ok_or_else(|| "64 hexadecimal digits are expected".into())
+}
+
+fn index(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let index = number.filter(|number| (0x0100_0000..0x0200_0000).contains(number));
+    index.ok_or_else(|| "an index of a TPM is expected, as in 0x1500020".into())
 }
 
 /// Why the host does not run: one line a person can act on.
@@ -160,8 +184,17 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let failed = |what: String| Failure::Data { path: directory.clone(), what };
     make_directory(&directory).map_err(|error| failed(error.to_string()))?;
-    warn!("the monotonic counter is a file: who can write to this machine's disk can set it back unnoticed");
-    let counter = FileCounter::new(&directory);
+    let counter: Box<dyn Counter> = match arguments.storage.tpm_counter {
+        Some(index) => {
+            Box::new(TpmCounter::open(&directory, index).map_err(|error| failed(error.to_string()))?)
+        }
+        None => {
+            warn!(
+                "the monotonic counter is a file: who can write to this machine's disk can set it back unnoticed"
+            );
+            Box::new(FileCounter::new(&directory))
+        }
+    };
     #[cfg(feature = "redis")]
     if !arguments.storage.redis.is_empty() {
         let store = RedisStore::connect(&arguments.storage.redis, redis::PATIENCE).await?;
@@ -188,6 +221,19 @@ fn answer(seen: &Seen) {
     }
 }
 
+/// Who vouches for the enclave.
+fn attester(vouching: &Vouching, measured: Measurement) -> Result<Arc<dyn Attester>, Failure> {
+    if let (Some(key), Some(registers)) = (&vouching.tpm_key, &vouching.tpm_registers) {
+        return Ok(Arc::new(TpmQuotes::new(key.clone(), registers.clone())));
+    }
+    let Some(path) = &vouching.development_root else { return Ok(Arc::new(NoAttester)) };
+    warn!(
+        "the enclave is vouched for by a development root: this protects against nobody who has this machine"
+    );
+    let at = |error: io::Error| Failure::Data { path: path.clone(), what: error.to_string() };
+    Ok(Arc::new(DevelopmentRoot::open(path, measured).map_err(at)?))
+}
+
 async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) -> Result<(), Failure> {
     let address = arguments.listen;
     let listening = async {
@@ -199,16 +245,7 @@ async fn start<S: Store, C: Counter>(arguments: Arguments, kept: Keeping<S, C>) 
     let expected = arguments.measurement.as_ref();
     let enclave = Enclave::start(&arguments.enclave, &arguments.enclave_argument, expected)?;
     info!(measurement = written(&measured), "the enclave is started");
-    let attester: Arc<dyn Attester> = match &arguments.development_root {
-        Some(path) => {
-            warn!(
-                "the enclave is vouched for by a development root: this protects against nobody who has this machine"
-            );
-            let at = |error: io::Error| Failure::Data { path: path.clone(), what: error.to_string() };
-            Arc::new(DevelopmentRoot::open(path, measured).map_err(at)?)
-        }
-        None => Arc::new(NoAttester),
-    };
+    let attester = attester(&arguments.vouching, measured)?;
     let launch = Launch {
         memory_bytes: arguments.enclave_memory.saturating_mul(1 << 20),
         administrator: arguments.administrator,

@@ -84,7 +84,7 @@ const STEPS: [Step; 14] = [
     Step {
         name: "tests",
         what: "unit, property, integration and documentation tests",
-        needs: &[tools::POSTGRES, tools::REDIS, tools::JDK, tools::MAVEN],
+        needs: &[tools::POSTGRES, tools::REDIS, tools::TPM, tools::JDK, tools::MAVEN],
         run: cargo::tests,
     },
     Step {

@@ -50,6 +50,13 @@ pub(super) const REDIS: Tool = Tool {
     packages: &["redis-server", "redis-tools"],
 };
 
+/// A TPM in software, and what asks it.
+pub(super) const TPM: Tool = Tool {
+    name: "a TPM in software",
+    probe: &["sh", "-c", "swtpm --version && tpm2_quote --version"],
+    packages: &["swtpm", "tpm2-tools"],
+};
+
 const PYTHON: Tool = Tool {
     name: "Python 3 with venv",
     probe: &["python3", "-c", "import venv, ensurepip"],
