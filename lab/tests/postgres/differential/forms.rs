@@ -63,7 +63,7 @@ pub(super) fn nested(choices: &mut Choices, schema: &RandomSchema) -> String {
     let column = choices.one(&one.columns);
     let name = &column.name;
     let (inner, outer) = (condition(choices, other, 1), condition(choices, one, 1));
-    match choices.below(4) {
+    match choices.below(5) {
         0 => format!(
             "SELECT id, {name} FROM {} WHERE id IN (SELECT id FROM {} WHERE {inner})",
             one.name, other.name
@@ -75,6 +75,12 @@ pub(super) fn nested(choices: &mut Choices, schema: &RandomSchema) -> String {
         2 => format!(
             "SELECT a.id FROM {} a WHERE EXISTS (SELECT 1 FROM {} b WHERE b.id = a.id AND {inner})",
             one.name, other.name
+        ),
+        3 => format!(
+            "SELECT id, {name} FROM {} JOIN (SELECT id AS place FROM {}) o ON place = id WHERE {} AND {outer}",
+            one.name,
+            other.name,
+            condition(choices, one, 0)
         ),
         _ => format!(
             "SELECT s.* FROM (SELECT id, {name} FROM {} WHERE {outer} ORDER BY id LIMIT 5) s",
