@@ -12,6 +12,9 @@ use crate::{Durability, Embedded};
 const DIRECTORY: &str = "ARRAS_CRASH_DIRECTORY";
 const KILLS: u64 = 25;
 
+/// Most of them, where many show nothing.
+const KILLS_MAX: u64 = 20 * KILLS;
+
 /// Commits until killed and says which commits were acknowledged.
 #[test]
 #[ignore = "the child process of acknowledged_commits_survive_kills"]
@@ -30,7 +33,11 @@ fn writes_until_killed() {
 fn acknowledged_commits_survive_kills() {
     let directory = tempfile::tempdir().unwrap();
     let (mut last, mut lost) = (0, 0);
-    for kill in 0..KILLS {
+    for kill in 0..KILLS_MAX {
+        // On a busy machine every kill may come right after a durable commit: then the test has shown nothing yet.
+        if kill >= KILLS && lost > 0 && last > KILLS {
+            break;
+        }
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "tests::crash::writes_until_killed", "--ignored", "--nocapture"])
             .env(DIRECTORY, directory.path())
