@@ -8,6 +8,7 @@ pub mod mope;
 pub mod plans;
 pub mod postgres;
 mod primitives;
+mod processor;
 mod schemes;
 pub mod service;
 mod timer;

@@ -6,11 +6,11 @@
 //! load goes into rewriting stored encodings (the paper's section VIII, its figure 13) is what PostgreSQL itself says of the
 //! function that does it.
 
+mod tpcc;
+
 use super::installation::{Process, ServiceError};
 use crate::private_postgres::{Options, PostgresError, PrivatePostgres};
-use crate::tpcc::driver::{Run, Until, run as run_tpcc};
-use crate::tpcc::schema::{AS_IN_PLAINTEXT, SENSITIVE};
-use crate::tpcc::{Scale, TpccError, load};
+use crate::tpcc::TpccError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,9 +20,6 @@ use tokio_postgres::{Client, NoTls};
 
 /// Connections of TPC-C and of `pgbench`.
 const TERMINALS: u32 = 8;
-
-/// A tenth of the specification's warehouse.
-const SCALE: Scale = Scale { warehouses: 2, items: 10_000, customers: 300, orders: 300 };
 
 /// One column with an order beside a plain key.
 const INSERTED: &str = r#"
@@ -56,6 +53,9 @@ pub enum PostgresBenchError {
     /// A transaction failed.
     #[error(transparent)]
     Tpcc(#[from] TpccError),
+    /// What a process has taken of the processor is not known.
+    #[error("the processor time of a process: {0}")]
+    Processor(#[from] std::io::Error),
     /// A statement failed.
     #[error("a statement failed: {0}")]
     Statement(#[from] tokio_postgres::Error),
@@ -143,7 +143,7 @@ pub fn run(bench: &PostgresBench, tell: &dyn Fn(&str)) -> Result<Vec<Figure>, Po
         let settings = [("track_functions", "all"), ("max_connections", "200")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let server = PrivatePostgres::start_with(&Options { settings, ..Options::default() })?;
-        let mut figures = tpcc(bench, &server, tell).await?;
+        let mut figures = tpcc::measured(bench, &server, tell).await?;
         figures.extend(insertions(bench, &server, tell).await?);
         figures.extend(pgbench(bench, &server, tell).await?);
         Ok(figures)
@@ -156,67 +156,6 @@ async fn make_databases(server: &PrivatePostgres, names: &[&str]) -> Result<(), 
         admin.batch_execute(&format!("CREATE DATABASE {name}")).await?;
     }
     Ok(())
-}
-
-async fn tpcc(
-    bench: &PostgresBench,
-    server: &PrivatePostgres,
-    tell: &dyn Fn(&str),
-) -> Result<Vec<Figure>, PostgresBenchError> {
-    make_databases(server, &["tpcc_plain", "tpcc_encrypted"]).await?;
-    let plain = Proxy::start(&bench.directory, server, "tpcc_plain", "")?;
-    let encrypted = Proxy::start(&bench.directory, server, "tpcc_encrypted", SENSITIVE)?;
-    for proxy in [&plain, &encrypted] {
-        let began = Instant::now();
-        load(&connect(&proxy.uri()).await?, SCALE, 1).await?;
-        tell(&format!("{}: loaded in {:.1} s", proxy.database, began.elapsed().as_secs_f64()));
-    }
-    connect(&server.uri(encrypted.database)).await?.batch_execute(AS_IN_PLAINTEXT).await?;
-    for proxy in [&plain, &encrypted] {
-        // As autovacuum does within minutes. Without statistics both sides look for a customer's number by the index of last names,
-        // and read all of a district: 115 pages in plaintext, 301 encrypted, in place of three.
-        connect(&server.uri(proxy.database)).await?.batch_execute("ANALYZE").await?;
-    }
-    let before = rewriting(server, encrypted.database).await?;
-    let (mut rates, mut took) = ([Vec::new(), Vec::new()], 0.0);
-    for round in 0..bench.rounds {
-        for (proxy, rates) in [&plain, &encrypted].into_iter().zip(&mut rates) {
-            let of_round = Run {
-                scale: SCALE,
-                terminals: TERMINALS,
-                until: Until::Elapsed(bench.time),
-                seed: round as u64,
-            };
-            let uri = proxy.uri();
-            let done = run_tpcc(of_round, || async {
-                connect(&uri).await.map_err(|source| TpccError::Database { doing: "connecting", source })
-            });
-            let done = done.await?;
-            tell(&format!(
-                "{}: {:.0} transactions a second, {} again",
-                proxy.database,
-                done.throughput(),
-                done.conflicts
-            ));
-            rates.push(done.throughput());
-            if std::ptr::eq(proxy, &raw const encrypted) {
-                took += done.elapsed.as_secs_f64() * 1000.0;
-            }
-        }
-    }
-    let spent = rewriting(server, encrypted.database).await? - before;
-    let [plain, encrypted] = rates.map(median);
-    Ok(vec![
-        figure("TPC-C, plaintext through the proxy", "transactions/s", plain, ""),
-        figure("TPC-C, encrypted", "transactions/s", encrypted, ""),
-        figure(
-            "TPC-C, encrypted against plaintext, both through the proxy",
-            "ratio",
-            encrypted / plain,
-            "at least 0.75",
-        ),
-        figure("TPC-C, of the time for rewriting encodings", "%", 100.0 * spent / took, "at most 3"),
-    ])
 }
 
 /// One client that inserts, a row a statement; rows a second.

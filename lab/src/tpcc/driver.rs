@@ -33,6 +33,8 @@ pub enum Until {
 pub struct Done {
     /// Transactions that were committed, by kind.
     pub committed: BTreeMap<&'static str, u64>,
+    /// How long those took together, by kind.
+    pub took: BTreeMap<&'static str, Duration>,
     /// New-Orders rolled back because of an unused item.
     pub rolled_back: u64,
     /// Transactions that met another one and were run again.
@@ -48,9 +50,22 @@ impl Done {
         self.committed.values().sum::<u64>() as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// Milliseconds of a transaction of each kind, in the mean.
+    #[must_use]
+    pub fn mean_ms(&self) -> BTreeMap<&'static str, f64> {
+        let of = |(kind, took): (&&'static str, &Duration)| {
+            let count = self.committed.get(kind).copied().unwrap_or(0).max(1);
+            (*kind, took.as_secs_f64() * 1000.0 / count as f64)
+        };
+        self.took.iter().map(of).collect()
+    }
+
     fn add(&mut self, other: Self) {
         for (kind, count) in other.committed {
             *self.committed.entry(kind).or_default() += count;
+        }
+        for (kind, took) in other.took {
+            *self.took.entry(kind).or_default() += took;
         }
         self.rolled_back += other.rolled_back;
         self.conflicts += other.conflicts;
@@ -110,8 +125,12 @@ async fn one(mut terminal: Terminal, until: Until, started: Instant) -> Result<D
             return Ok(done);
         }
         count += 1;
+        let began = Instant::now();
         match terminal.run().await? {
-            (kind, Outcome::Committed) => *done.committed.entry(name(kind)).or_default() += 1,
+            (kind, Outcome::Committed) => {
+                *done.committed.entry(name(kind)).or_default() += 1;
+                *done.took.entry(name(kind)).or_default() += began.elapsed();
+            }
             (_, Outcome::RolledBack) => done.rolled_back += 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{BisenError, failed};
 use crate::bench::installation::Process;
+use crate::bench::processor::taken;
 use crate::private_cassandra::PrivateCassandra;
 use crate::private_redis::PrivateRedis;
 use arras_schemes::bisen::message::{Opened, Reply, Request};
@@ -10,14 +11,13 @@ use arras_search::link::Link;
 use arras_search::profile::Profile;
 use arras_search::service::{Collection, SearchService, ServiceError, Unreachable};
 use nix::errno::Errno;
-use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use std::fs;
 use std::net::TcpStream;
 use std::ops::Sub;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// Who may make collections.
@@ -199,12 +199,6 @@ impl System {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() << 10)
     }
-}
-
-/// Seconds of the processor that a process has taken, its ended threads' with it.
-fn taken(process: Pid) -> Result<f64, Errno> {
-    let clock: ClockId = clock_getcpuclockid(process)?;
-    Ok(Duration::from(clock_gettime(clock)?).as_secs_f64())
 }
 
 /// The process that a process has started.
