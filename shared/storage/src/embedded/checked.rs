@@ -30,6 +30,8 @@ pub(super) struct State {
     learning: AtomicBool,
     /// A write or a sync failed: what the file holds is not known.
     failed: AtomicBool,
+    /// Nothing comes to the file any more.
+    closed_to_writes: AtomicBool,
     /// Reads that met a damaged block.
     damaged_reads: AtomicU64,
     /// The first damaged block.
@@ -47,6 +49,20 @@ impl State {
         self.learning.store(false, Ordering::Release);
     }
 
+    /// Has the engine take a step that is not whole before others, all of which are to come to the file or none: unless
+    /// [`InPart::finish`] is called, no write or sync succeeds from then on.
+    pub(super) fn in_part(&self) -> InPart<'_> {
+        InPart(Some(self))
+    }
+
+    /// Refuses if nothing comes to the file any more.
+    fn check_writes(&self) -> io::Result<()> {
+        match self.closed_to_writes.load(Ordering::Acquire) {
+            true => Err(io::Error::other("what is committed came into the engine in part only")),
+            false => Ok(()),
+        }
+    }
+
     /// Number of reads that met a damaged block, and a description of the first one.
     pub(super) fn damage(&self) -> Option<String> {
         let reads = self.damaged_reads.load(Ordering::Acquire);
@@ -60,6 +76,24 @@ impl State {
     fn note_damage(&self, block: u64) {
         locked(&self.first_damaged).get_or_insert(block);
         self.damaged_reads.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// While the engine has a part of what must come to the file wholly or not at all.
+pub(super) struct InPart<'s>(Option<&'s State>);
+
+impl InPart<'_> {
+    /// It has all of it.
+    pub(super) fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for InPart<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.0 {
+            state.closed_to_writes.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -275,6 +309,7 @@ impl StorageBackend for Checked {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut in_part = locked(&self.state.changing);
         *in_part = None;
+        self.failing(self.state.check_writes())?;
         self.failing(self.file.set_len(len))?;
         self.len.store(len, Ordering::Release);
         self.state.sums.resize(len);
@@ -282,11 +317,13 @@ impl StorageBackend for Checked {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.failing(self.state.check_writes())?;
         self.failing(self.file.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut in_part = locked(&self.state.changing);
+        self.failing(self.state.check_writes())?;
         // The file grows with what is written past its end.
         self.len.fetch_max(offset + data.len() as u64, Ordering::AcqRel);
         if !is_aligned(offset, data.len()) {

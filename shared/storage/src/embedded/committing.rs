@@ -1,7 +1,7 @@
 //! How changes come into the log and the memtable, and into the engine.
 
 use super::filters::{Filters, Known};
-use super::memtable::{Layer, bytes_of};
+use super::memtable::{Layer, Newest, Share, bytes_of};
 use super::merging::merge_in_background;
 use super::places::{self, definition};
 use super::recovering::{self, Origin};
@@ -12,6 +12,9 @@ use crate::{Durability, Read, StorageError, Table};
 use bytes::Bytes;
 use redb::{ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, WriteTransaction};
 use std::sync::atomic::Ordering;
+
+/// Fewer keys are not worth a thread.
+const KEYS_FOR_THREAD: usize = if cfg!(test) { 4 } else { 1000 };
 
 impl Embedded {
     /// Commits in memory, and in the log if that is to be durable; or in the engine's file if it is too much for the
@@ -176,8 +179,8 @@ pub(super) fn commit_all(
 pub(super) enum Source<'s> {
     /// A transaction's changes.
     Changes(&'s Changes),
-    /// The newest of a layer of the memtable.
-    Layer(&'s Layer),
+    /// The newest of a share of a layer of the memtable.
+    Layer(&'s Layer, Share),
 }
 
 impl Source<'_> {
@@ -189,13 +192,11 @@ impl Source<'_> {
                     changes.keys().for_each(|key| name(*table, key));
                 }
             }
-            Self::Layer(layer) => {
-                let of_table = |table, changes: &mut dyn Iterator<Item = (&[u8], Option<&Bytes>)>| {
-                    changes.for_each(|(key, _)| name(table, key));
-                    Ok::<(), std::convert::Infallible>(())
-                };
-                let Ok(()) = layer.merge_into(of_table);
-            }
+            Self::Layer(layer, share) => layer.with_share(share, |tables| {
+                for (table, newest) in tables {
+                    newest.iter().for_each(|(key, _)| name(*table, key));
+                }
+            }),
         }
     }
 }
@@ -214,13 +215,40 @@ fn put_all(
     for source in sources {
         match source {
             Source::Changes(changes) => put_changes(&transaction, &opened.filters, changes)?,
-            Source::Layer(layer) => {
-                layer
-                    .merge_into(|table, changes| put_table(&transaction, &opened.filters, table, changes))?;
+            Source::Layer(layer, share) => {
+                layer.with_share(*share, |tables| put_tables(&transaction, &opened.filters, tables))?;
             }
         }
     }
     Ok(transaction)
+}
+
+/// Puts what a layer has of these tables: of the one that changed most on this thread, of the others on one beside it if
+/// they are worth it. (The engine lets each table of a transaction be changed by a thread of its own.)
+fn put_tables(
+    transaction: &WriteTransaction,
+    filters: &Filters,
+    tables: &[(Table, Newest<'_>)],
+) -> Result<(), redb::Error> {
+    let put = |tables: &[(Table, Newest<'_>)]| {
+        let put = |(table, newest): &(Table, Newest<'_>)| {
+            put_table(transaction, filters, *table, &mut newest.iter())
+        };
+        tables.iter().try_for_each(put)
+    };
+    let largest = tables.iter().max_by_key(|(_, newest)| newest.keys());
+    let Some(largest) = largest.map(|(table, _)| places::engine_name(*table)) else { return Ok(()) };
+    let is_of_largest = |(table, _): &(Table, Newest<'_>)| places::engine_name(*table) == largest;
+    let (largest, others): (Vec<_>, Vec<_>) = tables.iter().copied().partition(is_of_largest);
+    if others.iter().map(|(_, newest)| newest.keys()).sum::<usize>() < KEYS_FOR_THREAD {
+        return put(tables);
+    }
+    std::thread::scope(|threads| {
+        let builder = std::thread::Builder::new().name("arras-merge-2".into());
+        let Ok(beside) = builder.spawn_scoped(threads, || put(&others)) else { return put(tables) };
+        put(&largest)?;
+        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Puts all of `changes`.

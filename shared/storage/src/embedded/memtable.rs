@@ -16,7 +16,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -48,6 +48,42 @@ type Entries = BTreeMap<Key, Versions>;
 pub(super) struct Layer {
     tables: RwLock<BTreeMap<Table, Entries>>,
     bytes: AtomicUsize,
+}
+
+/// A part of a layer's keys: of the `of` parts of each table, of about the same size and in key order, the one with this
+/// number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) number: usize,
+    pub(super) of: usize,
+}
+
+/// The newest versions of a share of a table's keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newest<'l> {
+    entries: &'l Entries,
+    share: Share,
+}
+
+impl<'l> Newest<'l> {
+    /// Which of the entries, counted in key order.
+    fn places(&self) -> Range<usize> {
+        let bound = |number: usize| self.entries.len() * number / self.share.of.max(1);
+        bound(self.share.number)..bound(self.share.number + 1)
+    }
+
+    /// How many keys these are.
+    pub(super) fn keys(&self) -> usize {
+        self.places().len()
+    }
+
+    /// Keys and values, none where a key was removed, in key order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'l [u8], Option<&'l Bytes>)> + use<'l> {
+        let places = self.places();
+        let entries = self.entries.iter().skip(places.start).take(places.len());
+        entries
+            .filter_map(|(key, versions)| versions.last().map(|(_, value)| (key.as_slice(), value.as_ref())))
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,18 +119,17 @@ impl Layer {
         visible(tables.get(&table)?.get(key)?, sequence).cloned()
     }
 
-    /// Hands each table and the newest version of its keys, in order, to `merge`.
-    pub(super) fn merge_into<E>(
-        &self,
-        mut merge: impl FnMut(Table, &mut dyn Iterator<Item = (&[u8], Option<&Bytes>)>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for (table, entries) in &*self.tables() {
-            let mut entries = entries.iter().filter_map(|(key, versions)| {
-                versions.last().map(|(_, value)| (key.as_slice(), value.as_ref()))
-            });
-            merge(*table, &mut entries)?;
-        }
-        Ok(())
+    /// Hands a share of every table that has some of it to `take`.
+    pub(super) fn with_share<T>(&self, share: Share, take: impl FnOnce(&[(Table, Newest<'_>)]) -> T) -> T {
+        let tables = self.tables();
+        let newest = tables.iter().map(|(table, entries)| (*table, Newest { entries, share }));
+        let newest: Vec<_> = newest.filter(|(_, newest)| !newest.places().is_empty()).collect();
+        take(&newest)
+    }
+
+    /// How many keys it has.
+    pub(super) fn keys(&self) -> usize {
+        self.tables().values().map(BTreeMap::len).sum()
     }
 
     /// Adds a version; those that nobody sees who sees at least `oldest` are dropped.

@@ -1,11 +1,12 @@
 //! How what is committed comes from the memtable into the engine.
 
 use super::committing::{Source, commit_all};
+use super::memtable::Share;
 use super::opening::Opened;
 use super::recovering::{Origin, Recovering};
+use super::sums::BLOCK_BYTES;
 use super::wal::{Mark, WriteAheadLog};
 use crate::{Changes, Durability, StorageError};
-use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use tracing::error;
@@ -90,14 +91,28 @@ impl Opened {
     }
 
     /// Commits the frozen layer, if there is one, in the engine, whose state then says `mark`.
+    ///
+    /// The engine keeps the pages that a transaction has changed in half of its cache. Of one that changes more it writes
+    /// pages to the file before they are done, and at the commit reads and writes each of them once more. So it is given
+    /// the layer in shares; none is durable before the last one, which has the mark.
     fn write(&self, mark: Mark, durability: Durability) -> Result<(), redb::Error> {
         let mut marked = Changes::new();
         mark.mark(&mut marked);
-        let frozen = self.memtable.frozen();
-        let layer = frozen.as_ref().map(|(layer, _)| Source::Layer(layer));
-        let sources: SmallVec<[Source<'_>; 2]> =
-            layer.into_iter().chain([Source::Changes(&marked)]).collect();
-        commit_all(self, &sources, durability)?;
+        let marked = Source::Changes(&marked);
+        let Some((layer, _)) = self.memtable.frozen() else {
+            return commit_all(self, &[marked], durability);
+        };
+        let of = (layer.bytes() + layer.keys() * BLOCK_BYTES).div_ceil(self.limits.share_bytes.max(1));
+        let of = of.clamp(1, layer.keys().max(1));
+        // A share by itself is what no commit has left.
+        let in_part = (of > 1).then(|| self.state.in_part());
+        for number in 0..of - 1 {
+            commit_all(self, &[Source::Layer(&layer, Share { number, of })], Durability::Relaxed)?;
+        }
+        commit_all(self, &[Source::Layer(&layer, Share { number: of - 1, of }), marked], durability)?;
+        if let Some(in_part) = in_part {
+            in_part.finish();
+        }
         self.memtable.merged();
         Ok(())
     }
@@ -127,5 +142,82 @@ pub(super) fn merge_in_background(engine: &Arc<Recovering>) {
     if begun.is_err() {
         // The next commit tries again.
         engine.is_merging.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::checked::InPart;
+    use super::*;
+    use crate::{Embedded, Read, Storage, Table, Write};
+
+    const TABLE: Table = Table("t");
+    const KEYS: u8 = 100;
+
+    fn put_all(store: &Embedded, value: u8, durability: Durability) {
+        let mut writer = store.write().unwrap();
+        (0..KEYS).for_each(|key| writer.put(TABLE, &[key], &[value]).unwrap());
+        writer.commit(durability).unwrap();
+    }
+
+    fn values(store: &Embedded) -> Vec<u8> {
+        let reader = store.read().unwrap();
+        (0..KEYS).map(|key| reader.get(TABLE, &[key]).unwrap().unwrap()[0]).collect()
+    }
+
+    /// What a store has after one share of two came into the engine, which then contradicts itself, and an opening.
+    fn after_one_share(ends: impl FnOnce(InPart<'_>)) -> Vec<u8> {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Embedded::open(directory.path()).unwrap();
+        put_all(&store, 1, Durability::Durable);
+        store.checkpoint().unwrap();
+        put_all(&store, 2, Durability::Relaxed);
+        let take_one = |opened: &Opened, _| {
+            opened.memtable.freeze(opened.log().unwrap().reached().0);
+            let (layer, _) = opened.memtable.frozen().unwrap();
+            let in_part = opened.state.in_part();
+            let share = Source::Layer(&layer, Share { number: 0, of: 2 });
+            commit_all(opened, &[share], Durability::Relaxed).unwrap();
+            ends(in_part);
+            Ok(())
+        };
+        store.engine.with(take_one).unwrap();
+        assert_eq!(values(&store), [2; KEYS as usize], "what is not in the engine is in memory");
+        store.engine.broken.store(true, Ordering::Release);
+        drop(store);
+        values(&Embedded::open(directory.path()).unwrap())
+    }
+
+    #[test]
+    fn a_share_whose_others_failed_does_not_reach_the_file() {
+        assert_eq!(after_one_share(|in_part| drop(in_part)), [1; KEYS as usize]);
+        // The engine would have written it when it was closed.
+        let mixed = after_one_share(|in_part| in_part.finish());
+        assert!(mixed.contains(&1) && mixed.contains(&2));
+    }
+
+    #[test]
+    fn a_layer_of_many_shares_comes_into_the_engine_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Embedded::open(directory.path()).unwrap();
+        let changes: Vec<(u32, Vec<u8>)> = (0..40_000_u32).map(|key| (key, vec![key as u8; 20])).collect();
+        let mut writer = store.write().unwrap();
+        for (key, value) in &changes {
+            let table = Table(["one", "two", "each_write.three"][*key as usize % 3]);
+            writer.put(table, &key.to_be_bytes(), value).unwrap();
+        }
+        writer.commit(Durability::Durable).unwrap();
+        store.checkpoint().unwrap();
+        let is_empty = |opened: &Opened, _| Ok(opened.memtable.is_empty());
+        assert!(store.engine.with(is_empty).unwrap());
+        let mut store = store;
+        let counts = store.verify().unwrap();
+        assert_eq!(counts.get("one"), Some(&13_334));
+        let reader = store.read().unwrap();
+        for (key, value) in &changes {
+            let table = Table(["one", "two", "each_write.three"][*key as usize % 3]);
+            assert_eq!(reader.get(table, &key.to_be_bytes()).unwrap().as_deref(), Some(value.as_slice()));
+        }
     }
 }

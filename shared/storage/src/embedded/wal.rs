@@ -45,6 +45,8 @@ pub(crate) struct LogLimits {
     /// next ones. Until then they are in its cache, and when that is full, who reads a page that is not there has to
     /// write one first. (Durable commits fill the log, which has pages written sooner.)
     pub(crate) relaxed_bytes: usize,
+    /// Of what the engine is given in one transaction, pages and values take up more, about: it takes it in several.
+    pub(crate) share_bytes: usize,
     /// Absent keys that are looked for in a table before it is given a filter, at least.
     pub(crate) absent_min: u64,
 }
@@ -56,6 +58,7 @@ impl Default for LogLimits {
             pending_bytes: 4 << 20,
             memtable_bytes: 32 << 20,
             relaxed_bytes: super::CACHE_BYTES / 8,
+            share_bytes: super::CACHE_BYTES / 4,
             absent_min: ABSENT_MIN,
         }
     }

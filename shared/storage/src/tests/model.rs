@@ -196,6 +196,7 @@ proptest! {
             pending_bytes: 8 << 10,
             memtable_bytes: 300,
             relaxed_bytes: 1000,
+            share_bytes: 10_000,
             absent_min: 1,
         };
         let disk = Disk::holding(Images { file: empty_image(), log: Some(Vec::new()) }).with(limits);

@@ -207,6 +207,7 @@ pub(super) const NARROW: LogLimits = LogLimits {
     pending_bytes: 24 << 10,
     memtable_bytes: 32 << 10,
     relaxed_bytes: 80 << 10,
+    share_bytes: 64 << 10,
     absent_min: 1,
 };
 
