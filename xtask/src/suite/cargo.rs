@@ -99,6 +99,7 @@ pub(super) fn tests(context: &Context) -> Result<Outcome, String> {
     if !built.success {
         return Ok(Outcome::one(false).note(built.tail(40)));
     }
+    context.ahead.begin();
     let mut tests = command(context, &["test", "--workspace", "--no-fail-fast"]);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) * THREADS_PER_CORE;
     tests.env("RUST_TEST_THREADS", threads.to_string());

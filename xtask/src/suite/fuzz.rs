@@ -57,16 +57,30 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn run_targets(context: &Context, names: &[String]) -> Result<Outcome, String> {
-    let Some(host) = host() else {
-        return Err("rustc does not say its host".into());
-    };
-    let folder = context.root.join("target/fuzz");
+/// Has the targets built while an earlier step runs.
+pub(super) fn build_ahead(context: &Context) {
+    // Without a host the step says so.
+    if let Ok(host) = host() {
+        context.ahead.plan(context, &build(context, &host), "fuzz-build-ahead");
+    }
+}
+
+fn folder(context: &Context) -> PathBuf {
+    context.root.join("target/fuzz")
+}
+
+fn build(context: &Context, host: &str) -> Command {
     let arguments =
-        ["build", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target", &host, "--target-dir"];
+        ["build", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target", host, "--target-dir"];
     let mut build = cargo::command(context, &arguments);
-    build.arg(&folder).env("RUSTFLAGS", INSTRUMENTATION);
-    let built = process::finish(&mut build, &context.log("fuzz-build"))?;
+    build.arg(folder(context)).env("RUSTFLAGS", INSTRUMENTATION);
+    build
+}
+
+fn run_targets(context: &Context, names: &[String]) -> Result<Outcome, String> {
+    context.ahead.wait();
+    let host = host()?;
+    let built = process::finish(&mut build(context, &host), &context.log("fuzz-build"))?;
     if !built.success {
         return Ok(Outcome::one(false).note(built.tail(40)));
     }
@@ -74,7 +88,7 @@ fn run_targets(context: &Context, names: &[String]) -> Result<Outcome, String> {
     let share = TOTAL_SECONDS * workers as u64 / names.len().max(1) as u64;
     let seconds = context.fuzz_seconds.min(share.max(1));
     println!("    {} targets, {seconds} s each, {workers} at a time", names.len());
-    let binaries = folder.join(&host).join("debug");
+    let binaries = folder(context).join(&host).join("debug");
     let waiting = Mutex::new(names.iter());
     let total = Mutex::new(Outcome::default());
     std::thread::scope(|scope| {
@@ -97,10 +111,11 @@ fn next<'a>(waiting: &Mutex<std::slice::Iter<'a, String>>) -> Option<&'a String>
     waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
 }
 
-fn host() -> Option<String> {
-    let output = Command::new("rustc").arg("-vV").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc does not say its host".into())
 }
 
 /// Writes the target's seeds, then fuzzes it.

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test there is, in steps, with one summary.
 
+mod ahead;
 mod cargo;
 mod drivers;
 pub mod fuzz;
@@ -51,6 +52,7 @@ pub struct Context {
     pub scratch: PathBuf,
     /// Seconds each fuzz target runs.
     pub fuzz_seconds: u64,
+    ahead: ahead::Ahead,
 }
 
 impl Context {
@@ -58,7 +60,12 @@ impl Context {
     #[must_use]
     pub fn new(fuzz_seconds: u64) -> Self {
         let root = crate::metadata::root();
-        Self { scratch: root.join("target").join("xtask"), root, fuzz_seconds }
+        Self {
+            scratch: root.join("target").join("xtask"),
+            root,
+            fuzz_seconds,
+            ahead: ahead::Ahead::default(),
+        }
     }
 
     fn log(&self, name: &str) -> PathBuf {
@@ -158,6 +165,9 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<bool, 
     };
     let steps: Vec<&Step> = STEPS.iter().filter(chosen).collect();
     let missing = tools::install(steps.iter().flat_map(|step| step.needs));
+    if steps.iter().any(|step| step.name == "fuzz") && !missing.contains_key(tools::CXX.name) {
+        fuzz::build_ahead(context);
+    }
     let mut results = Vec::new();
     for (offset, step) in steps.iter().enumerate() {
         println!("\n==> {} ({} of {}): {}", step.name, offset + 1, steps.len(), step.what);
