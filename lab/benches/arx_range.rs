@@ -19,6 +19,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// That of the executables.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const INDEX: IndexId = IndexId([1; 8]);
 const TABLES: [&str; 5] =
     ["arx_range_heads", "arx_range_top", "arx_range_nodes", "arx_range_buckets", "arx_range_circuits"];
