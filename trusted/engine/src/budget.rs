@@ -89,9 +89,10 @@ impl Share {
         self.bytes = left;
     }
 
-    /// Whether it may be kept while nobody asks for what it is for.
+    /// Whether it may be kept while nobody asks for what it is for: reading documents again costs less than memory that
+    /// idle cursors keep from others.
     pub(super) fn may_rest(&self) -> bool {
-        self.held.bytes.load(Ordering::SeqCst) <= self.held.limit / 2
+        self.held.bytes.load(Ordering::SeqCst) <= self.held.limit / 4
     }
 }
 
