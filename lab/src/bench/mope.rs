@@ -193,9 +193,8 @@ mod tests {
         let counts = ["8", "9", "10", "11", "12", "storage"].map(|figure| of(figure, "").len());
         assert_eq!(counts, [15, 10, 11, 10, 25, 8], "{lines:#?}");
         assert!(lines.iter().all(|line| line.ours.is_finite() || line.what == "the paper's BCLO"));
-        assert!(
-            ["8", "9", "10", "11"].iter().all(|figure| of(figure, "mOPE").iter().all(|rate| *rate > 0.0))
-        );
+        assert!(["8", "9", "10"].iter().all(|figure| of(figure, "mOPE").iter().all(|rate| *rate > 0.0)));
+        assert!(of("11", "").iter().all(|rate| *rate > 0.0), "{lines:#?}");
         assert_eq!(of("12", "our tree, random, mean"), [0.0]);
         let paths = of("12", "4-way tree, random, mean");
         assert!(paths[0] > 2.0 && paths[1] < paths[0], "{paths:?}");

@@ -8,30 +8,33 @@ use tokio::task::JoinSet;
 
 /// Milliseconds there and back.
 const ROUND_TRIPS: [u64; 5] = [0, 1, 5, 20, 50];
-/// Values of the tree before.
+/// Values of the tree before, and for one caller at most.
 const BEFORE: usize = 10_000;
 /// How long one caller goes on.
 const TIME: Duration = Duration::from_millis(400);
 
 /// Figure 11.
 pub(super) async fn measure(bench: &MopeBench, lines: &mut Lines<'_>) -> Result<(), MopeError> {
+    let before = BEFORE.min(bench.values);
     for round_trip in ROUND_TRIPS {
         let near = Keeper::default();
         let tree = open(near.clone(), 8, false)?;
-        tree.encode(&Order::Random.values(BEFORE.min(bench.values), 8, bench.seed)).await?;
+        tree.encode(&Order::Random.values(before, 8, bench.seed)).await?;
         let tree = Arc::new(open(near.at(Duration::from_millis(round_trip)), 8, false)?);
-        let mut values = Order::Random.values(BEFORE + bench.callers * 2, 8, bench.seed + 1).into_iter();
+        let mut values = Order::Random.values(before + bench.callers * 2, 8, bench.seed + 1);
+        let of_many = values.split_off(before);
         let (start, mut count) = (Instant::now(), 0);
-        while start.elapsed() < TIME
-            && let Some(value) = values.by_ref().take(BEFORE).next()
-        {
+        for value in values {
+            if start.elapsed() >= TIME {
+                break;
+            }
             tree.encode(&[value]).await?;
             count += 1;
         }
         let at = format!("{round_trip} ms");
         let one = f64::from(count) / start.elapsed().as_secs_f64();
         lines.add("one caller", &at, one, "values/s", "falls with it");
-        let rate = many(&tree, values.take(bench.callers * 2).collect(), bench.callers).await?;
+        let rate = many(&tree, of_many, bench.callers).await?;
         lines.add(format!("{} callers at once", bench.callers), &at, rate, "values/s", "stays high");
     }
     Ok(())
