@@ -38,6 +38,13 @@ fn an_order_that_a_build_is_asked_for_is_run_by_its_name() {
     }
 }
 
+/// A write to an index of mOPE is in doubt, the head is asked for, and then the write is completed.
+#[test]
+fn an_inspection_goes_by_the_head_that_the_tree_has_now() {
+    let outcome = run(&Plan::new(20_261_124_115_112), None, false);
+    assert_eq!(outcome.wrong, None);
+}
+
 #[test]
 fn a_defect_is_found_and_its_run_is_shortened() {
     let mutation = Some(Mutation::IntentStruckEarly);

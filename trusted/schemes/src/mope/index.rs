@@ -421,7 +421,8 @@ impl<C: Channel<Mope> + 'static> RangeSearch for Index<C> {
         Box::pin(async move {
             let found = self.all((0, self.width.greatest()), Order::Ascending, None).await?;
             let distinct = found.chunk_by(|one, next| one.0 == next.0).count() as u64;
-            let values = self.tree.acknowledged().map_or(0, |head| head.values);
+            // What is known of the head may be older than a write that was completed meanwhile.
+            let values = self.tree.ask(Vec::new()).await?.0.values;
             let agrees = match self.kind {
                 // Values stay in the tree when their entries go.
                 Kind::Mope => distinct <= values,

@@ -402,7 +402,7 @@ impl<S: TreeStore> Tree<S> {
     }
 
     /// The state that the tree is in now, its root and some nodes.
-    async fn ask(&self, mut nodes: Vec<Node>) -> Result<(Head, HashMap<Node, Blob>), IndexError> {
+    pub(super) async fn ask(&self, mut nodes: Vec<Node>) -> Result<(Head, HashMap<Node, Blob>), IndexError> {
         nodes.truncate(self.nodes_per_fetch());
         // What must be newer than this was acknowledged before it was asked for.
         let (known, doubts) = {
