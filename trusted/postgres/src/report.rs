@@ -6,7 +6,7 @@ mod tests;
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::schema::Schema;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
-use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN};
+use arras_protocol::leakage::sql::{BCLO_TERM, EQUALITY_TERM, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -75,17 +75,7 @@ impl ColumnReport {
             });
         }
         if let Some(order) = column.order {
-            let (protocol, leakage) = match order {
-                Order::Mope => ("mOPE", MOPE),
-                Order::Stope => ("stOPE", STOPE),
-            };
-            terms.push(Term {
-                name: format!("{name}{ORDER_SUFFIX}"),
-                kind: "bigint",
-                holds: format!("the value's label in the column's {protocol} tree; labels change"),
-                serves: "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
-                leakage,
-            });
+            terms.push(order_term(format!("{name}{ORDER_SUFFIX}"), column, order));
         }
         Self { label: column.label.clone(), kind: column.kind.name(), terms }
     }
@@ -99,6 +89,24 @@ impl ColumnReport {
     fn attacks(&self) -> BTreeSet<&'static str> {
         self.terms.iter().flat_map(|term| term.leakage.attacks).copied().collect()
     }
+}
+
+/// The term of a column's order.
+fn order_term(name: String, column: &Encryption, order: Order) -> Term {
+    let label = |tree: &str| format!("the value's label in the column's {tree} tree; labels change");
+    let (holds, leakage) = match order {
+        Order::Mope => (label("mOPE"), MOPE),
+        Order::Stope => (label("stOPE"), STOPE),
+        Order::Bclo => {
+            let bytes = 2 * column.order_width().bytes();
+            (
+                format!("a BCLO ciphertext of {bytes} bytes, in the order of the values; it never changes"),
+                BCLO_TERM,
+            )
+        }
+    };
+    let serves = "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows";
+    Term { name, kind: order.kind(), holds, serves, leakage }
 }
 
 /// The report as text for a terminal.

@@ -136,10 +136,10 @@ impl RandomSchema {
                 if column.is_unique {
                     operations.push("unique");
                 }
-                let order = if column.operations == Operations::Order && number % 2 == 0 {
-                    ", order = \"stope\""
-                } else {
-                    ""
+                let order = match (column.operations, number % 4) {
+                    (Operations::Order, 0) => ", order = \"stope\"",
+                    (Operations::Order, 1 | 3) => ", order = \"bclo\"",
+                    (_, _) => "",
                 };
                 let id = (of << 8) + number;
                 let _ = writeln!(

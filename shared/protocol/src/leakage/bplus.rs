@@ -26,6 +26,8 @@ pub(super) const SORTING: &str =
     "nkw_sorting: the order of a dense column is its values (snapshot attacker who knows the domain)";
 pub(super) const CUMULATIVE: &str =
     "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
+pub(super) const BCLO: &str =
+    "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)";
 const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
 
@@ -51,7 +53,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
+        BCLO,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

@@ -4,8 +4,8 @@
 //! written, and which rows lie in the columns that are not encrypted; who watches sees which rows a statement returns or
 //! changes, and the statement, but for its constants. The values below leave that out where a term does not add to it.
 
-use super::bplus::FREQUENCY;
-use super::{Leakage, Pattern};
+use super::bplus::{BCLO, CUMULATIVE, FREQUENCY, SORTING};
+use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
 /// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
 pub const SEALED_COLUMN: Leakage =
@@ -18,4 +18,23 @@ pub const EQUALITY_TERM: Leakage = Leakage {
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern],
     update: &[Pattern::SearchPattern],
     attacks: &[FREQUENCY],
+};
+
+/// A ciphertext of BCLO: a function of the value. Constants that are compared with go as such ciphertexts, too.
+pub const BCLO_TERM: Leakage = Leakage {
+    protocol: "bclo_term",
+    snapshot: &[Pattern::Size, Pattern::Frequency, Pattern::Order, Pattern::HighBits],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::HighBits],
+    update: &[Pattern::SearchPattern, Pattern::HighBits],
+    attacks: &[
+        FREQUENCY,
+        SORTING,
+        CUMULATIVE,
+        BCLO,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
+    ],
 };

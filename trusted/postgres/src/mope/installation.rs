@@ -5,7 +5,8 @@ use super::installed::differing;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 2] = [include_str!("sql/tables.sql"), include_str!("sql/keys.sql")];
+pub(super) const STEPS: [&str; 3] =
+    [include_str!("sql/tables.sql"), include_str!("sql/keys.sql"), include_str!("sql/bclo.sql")];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
 /// Two proxies that start at the same time install one after the other.

@@ -160,7 +160,7 @@ impl Analysis<'_> {
         for term in encryption.terms().filter(|term| *term == Term::Order || !unique) {
             beside.after.push(index_of_term(table, name, encryption, term));
         }
-        if encryption.order.is_some() {
+        if encryption.labels().is_some() {
             beside.after.push(labels_in("mope_store_in", table, name, encryption));
         }
     }
@@ -205,7 +205,7 @@ impl Analysis<'_> {
         pieces.extend(self.default_clause(default.as_ref(), Form::Sealed(encryption.clone()))?);
         for term in encryption.terms() {
             let constraints = if term == Term::Equality { terms.as_str() } else { "" };
-            let kind = term.kind();
+            let kind = term.kind(encryption);
             let column = quoted(&format!("{name}{}", term.suffix()));
             pieces.push(Piece::Text(format!("{separator}{column} {kind}{null}{constraints}")));
             if adds {
@@ -523,7 +523,7 @@ impl Analysis<'_> {
                     match find(identifier) {
                         Some((name, encryption)) => {
                             self.drop_column(identifier, &name, &encryption, *if_exists);
-                            if encryption.order.is_some() {
+                            if encryption.labels().is_some() {
                                 beside.before.push(labels_in("mope_forget", table, &name, &encryption));
                             }
                         }

@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, cast_agrees};
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Side, Source, Value};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) enum Term {
     /// Equality terms.
     Equality,
-    /// Order labels.
+    /// Labels or ciphertexts of the column's order.
     Order,
 }
 
@@ -26,10 +26,10 @@ impl Term {
     }
 
     /// The type of its column.
-    pub(crate) fn kind(self) -> &'static str {
+    pub(crate) fn kind(self, encryption: &Encryption) -> &'static str {
         match self {
             Self::Equality => "bytea",
-            Self::Order => "bigint",
+            Self::Order => encryption.order.unwrap_or_default().kind(),
         }
     }
 
@@ -62,22 +62,24 @@ impl Encryption {
 }
 
 /// What the database calls to find the label of a stored ciphertext.
-pub(super) fn label_of(order: Order) -> &'static str {
-    match order {
-        Order::Mope | Order::Stope => "arras.mope_order",
-    }
-}
-
+const LABEL_OF: &str = "arras.mope_order";
 /// What the database calls to find what labels are compared with.
-fn bound_of(order: Order) -> &'static str {
-    match order {
-        Order::Mope | Order::Stope => "arras.mope_bound",
+const BOUND_OF: &str = "arras.mope_bound";
+
+/// What is stored of a term of order, a ciphertext or an expression of one: the label that the database has for it, or itself.
+pub(super) fn stored_order(encryption: &Encryption, ciphertext: &str) -> String {
+    if encryption.labels().is_none() {
+        return ciphertext.to_owned();
     }
+    format!("{LABEL_OF}('{}'::bigint, {ciphertext})", i64::from_be_bytes(encryption.id))
 }
 
 /// A value's place in a text, as it stands there in its form.
 pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
     let call = |function: &str, encryption: &Encryption| {
+        if encryption.labels().is_none() {
+            return vec![Piece::Value(index)];
+        }
         let id = i64::from_be_bytes(encryption.id);
         vec![
             Piece::Text(format!("{function}('{id}'::bigint, ")),
@@ -93,8 +95,8 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         | Form::EqualityArray(_)
         // Each member is one's that is taken out.
         | Form::OrderArray(_) => vec![Piece::Value(index)],
-        Form::Order(encryption) => call(label_of(encryption.order.unwrap_or_default()), encryption),
-        Form::Bound(encryption, _) => call(bound_of(encryption.order.unwrap_or_default()), encryption),
+        Form::Order(encryption) => call(LABEL_OF, encryption),
+        Form::Bound(encryption, _) => call(BOUND_OF, encryption),
     }
 }
 
@@ -139,7 +141,12 @@ impl Analysis<'_> {
     /// The same where nothing beside it says its type: NULL alone would be a text.
     pub(super) fn typed_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let is_null = constant.source == Source::Constant(None);
-        let untyped = is_null && matches!(form, Form::Sealed(_) | Form::Equality(_));
+        let untyped = is_null
+            && match &form {
+                Form::Sealed(_) | Form::Equality(_) => true,
+                Form::Order(encryption) => encryption.order_is_ciphertext(),
+                _ => false,
+            };
         let mut pieces = self.value_pieces(constant, form)?;
         pieces.extend(untyped.then(|| Piece::Text("::bytea".into())));
         Ok(pieces)

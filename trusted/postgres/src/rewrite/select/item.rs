@@ -348,6 +348,7 @@ impl Analysis<'_> {
             ("min" | "max", Mode::Term(Term::Order, with)) if with.encryption.id == encryption.id => {
                 self.need(&reference, &reader, Some(Term::Order))?;
                 self.replace_with_term(&reference, Term::Order);
+                self.name_extreme(function, &encryption);
                 What::Term
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {

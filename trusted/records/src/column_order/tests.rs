@@ -1,0 +1,45 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+const ID: [u8; 8] = [7; 8];
+
+fn root(number: u8) -> Key {
+    Key::take_from(&mut [number; 32])
+}
+
+fn order(scheme: TermScheme, key_bytes: usize, number: u8) -> Option<ColumnOrder> {
+    ColumnOrder::new(scheme, key_bytes, &root(number), &ID)
+}
+
+#[test]
+fn keys_have_the_columns_length() {
+    for (made, other) in [(4, 8), (8, 4), (1, 2)] {
+        let Some(order) = order(TermScheme::Bclo, made, 1) else { continue };
+        assert!(order.stored(&vec![0; made]).is_ok());
+        assert!(order.stored(&vec![0; other]).is_err() && order.compared(&vec![0; other]).is_err());
+        assert!(!order.is_of(&[], &vec![0; other]));
+    }
+    assert!(order(TermScheme::Bclo, 9, 1).is_none() && order(TermScheme::Bclo, 0, 1).is_none());
+}
+
+#[cfg(feature = "bclo")]
+#[test]
+fn ciphertexts_of_bclo_are_in_the_order_of_the_keys_under_one_root_and_id() {
+    let numbers: [u64; 6] = [0, 1, 255, 256, 1 << 40, u64::MAX];
+    let order_8 = order(TermScheme::Bclo, 8, 1).unwrap();
+    let terms: Vec<Vec<u8>> = numbers.iter().map(|n| order_8.stored(&n.to_be_bytes()).unwrap()).collect();
+    assert!(terms.is_sorted_by(|one, two| one < two) && terms.iter().all(|term| term.len() == 16));
+    for (number, term) in numbers.iter().zip(&terms) {
+        assert_eq!(*term, order_8.compared(&number.to_be_bytes()).unwrap());
+        assert!(order_8.is_of(term, &number.to_be_bytes()));
+        assert!(!order_8.is_of(term, &(number ^ 1).to_be_bytes()));
+    }
+    let other = order(TermScheme::Bclo, 8, 2).unwrap();
+    assert_ne!(other.stored(&[0; 8]).unwrap(), terms[0]);
+    let elsewhere = ColumnOrder::new(TermScheme::Bclo, 8, &root(1), &[8; 8]).unwrap();
+    assert_ne!(elsewhere.stored(&[0; 8]).unwrap(), terms[0]);
+    let order_4 = order(TermScheme::Bclo, 4, 1).unwrap();
+    assert!(order_4.stored(&[0, 0, 1, 0]).unwrap() < order_4.stored(&[0, 0, 1, 1]).unwrap());
+    assert_eq!(order_4.stored(&[0; 4]).unwrap().len(), 8);
+}
