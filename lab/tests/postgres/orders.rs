@@ -2,6 +2,7 @@
 //! tables then hold, and what is refused.
 
 mod bclo;
+mod clww;
 
 use crate::dev::Dev;
 use crate::encrypted::rows;

@@ -6,7 +6,7 @@ mod tests;
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::schema::Schema;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
-use arras_protocol::leakage::sql::{BCLO_TERM, EQUALITY_TERM, SEALED_COLUMN};
+use arras_protocol::leakage::sql::{BCLO_TERM, CLWW_TERM, EQUALITY_TERM, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -104,8 +104,18 @@ fn order_term(name: String, column: &Encryption, order: Order) -> Term {
                 BCLO_TERM,
             )
         }
+        Order::Clww => {
+            let bytes = 2 * column.order_width().bytes();
+            (
+                format!("a CLWW ciphertext of {bytes} bytes, which a function compares; it never changes"),
+                CLWW_TERM,
+            )
+        }
     };
-    let serves = "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows";
+    let serves = match order {
+        Order::Mope | Order::Stope | Order::Bclo => "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
+        Order::Clww => "<, <=, >, >=, BETWEEN, MIN, MAX, row by row; no ORDER BY, no index but for =",
+    };
     Term { name, kind: order.kind(), holds, serves, leakage }
 }
 

@@ -15,6 +15,7 @@ use arras_primitives::prg::Prg;
 use arras_protocol::ore::Width;
 #[cfg(feature = "bclo")]
 use arras_schemes::ore::bclo::Bclo;
+use arras_schemes::ore::clww::Clww;
 use arras_schemes::ore::{EncryptFailed, End, OrderScheme};
 use arras_service::columns::OrderTerms;
 use arras_service::{Fault, ServiceError};
@@ -24,6 +25,8 @@ use arras_service::{Fault, ServiceError};
 pub enum TermScheme {
     /// Ciphertexts in the order of the values. Only where this crate is built with it.
     Bclo,
+    /// Ciphertexts that a function compares.
+    Clww,
 }
 
 /// Makes the terms of one column's order.
@@ -68,6 +71,7 @@ impl ColumnOrder {
             TermScheme::Bclo => Cipher::One(Box::new(Bclo::new(&column, width))),
             #[cfg(not(feature = "bclo"))]
             TermScheme::Bclo => return None,
+            TermScheme::Clww => Cipher::One(Box::new(Clww::new(&column, width))),
         };
         Some(Self { key_bytes, cipher })
     }

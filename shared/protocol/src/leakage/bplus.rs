@@ -28,6 +28,8 @@ pub(super) const CUMULATIVE: &str =
     "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
 pub(super) const BCLO: &str =
     "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)";
+pub(super) const CLWW: &str =
+    "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)";
 const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
 
@@ -105,7 +107,7 @@ pub const BPLUS_CLWW: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)",
+        CLWW,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

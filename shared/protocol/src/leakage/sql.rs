@@ -4,7 +4,7 @@
 //! written, and which rows lie in the columns that are not encrypted; who watches sees which rows a statement returns or
 //! changes, and the statement, but for its constants. The values below leave that out where a term does not add to it.
 
-use super::bplus::{BCLO, CUMULATIVE, FREQUENCY, SORTING};
+use super::bplus::{BCLO, CLWW, CUMULATIVE, FREQUENCY, SORTING};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
 /// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
@@ -31,6 +31,25 @@ pub const BCLO_TERM: Leakage = Leakage {
         SORTING,
         CUMULATIVE,
         BCLO,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
+    ],
+};
+
+/// A ciphertext of CLWW: a function of the value. Constants that are compared with go as such ciphertexts, too.
+pub const CLWW_TERM: Leakage = Leakage {
+    protocol: "clww_term",
+    snapshot: &[Pattern::Size, Pattern::Frequency, Pattern::Order, Pattern::DifferingBit],
+    search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::DifferingBit],
+    update: &[Pattern::SearchPattern, Pattern::DifferingBit],
+    attacks: &[
+        FREQUENCY,
+        SORTING,
+        CUMULATIVE,
+        CLWW,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

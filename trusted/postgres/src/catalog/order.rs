@@ -14,6 +14,8 @@ pub enum Order {
     Stope,
     /// An order-preserving function: ciphertexts in the order of the values, as bytes.
     Bclo,
+    /// Order-revealing encryption: ciphertexts that a function compares.
+    Clww,
 }
 
 /// Longest order key, in bytes, of which schemes make a ciphertext without a tree.
@@ -27,6 +29,7 @@ impl Order {
             Self::Mope => "mope",
             Self::Stope => "stope",
             Self::Bclo => "bclo",
+            Self::Clww => "clww",
         }
     }
 
@@ -37,6 +40,7 @@ impl Order {
         match self {
             Self::Mope | Self::Stope => "bigint",
             Self::Bclo => "arras.bclo",
+            Self::Clww => "arras.clww",
         }
     }
 
@@ -46,7 +50,33 @@ impl Order {
         match self {
             Self::Mope => Some(Protocol::Mope),
             Self::Stope => Some(Protocol::Stope),
-            Self::Bclo => None,
+            Self::Bclo | Self::Clww => None,
+        }
+    }
+
+    /// Are the terms sorted as the values are, so that PostgreSQL's own operators order them? None of a scheme whose terms a
+    /// function compares is: to sort by that function takes an operator class, which only a superuser makes.
+    #[must_use]
+    pub fn sorts(self) -> bool {
+        self.compared_by().is_none()
+    }
+
+    /// The function that compares a term with what [`arras_service::columns::OrderTerms::compared`] gives, if PostgreSQL's
+    /// operators do not. Beside it is one of the same name with `_between` for `_compare`.
+    #[must_use]
+    pub fn compared_by(self) -> Option<&'static str> {
+        match self {
+            Self::Mope | Self::Stope | Self::Bclo => None,
+            Self::Clww => Some("arras.clww_compare"),
+        }
+    }
+
+    /// The aggregates of the sealed value whose term is least, and greatest, where a function compares terms with one another.
+    #[must_use]
+    pub fn extremes(self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::Mope | Self::Stope | Self::Bclo => None,
+            Self::Clww => Some(["arras.clww_least", "arras.clww_greatest"]),
         }
     }
 }

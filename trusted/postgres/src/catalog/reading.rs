@@ -23,8 +23,12 @@ const SHOWN: (&str, &str) = ("arras", "shown_column");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
-const TERM_TYPES: [(&str, &str); 3] =
-    [(EQUALITY_SUFFIX, "bytea"), (ORDER_SUFFIX, "bigint"), (ORDER_SUFFIX, "arras.bclo")];
+const TERM_TYPES: [(&str, &str); 4] = [
+    (EQUALITY_SUFFIX, "bytea"),
+    (ORDER_SUFFIX, "bigint"),
+    (ORDER_SUFFIX, "arras.bclo"),
+    (ORDER_SUFFIX, "arras.clww"),
+];
 
 /// A column as it is stored.
 struct Stored {

@@ -65,6 +65,9 @@ impl Analysis<'_> {
         let reference = self.reference(argument, scope)?;
         if let Some(reference) = &reference {
             self.understand_name(&function.name);
+            if let Some(order) = reference.encryption.order.filter(|order| !order.sorts()) {
+                return Err(self.unsorted(reference, &format!("{name}() beside other values"), order));
+            }
             self.name_extreme(function, &reference.encryption);
             if let Some(filter) = &function.filter {
                 self.expression(filter, scope, "FILTER")?;

@@ -157,7 +157,10 @@ impl Analysis<'_> {
         unique: bool,
         beside: &mut Beside,
     ) {
-        for term in encryption.terms().filter(|term| *term == Term::Order || !unique) {
+        for term in encryption
+            .terms()
+            .filter(|term| encryption.is_found_by(*term) && (*term == Term::Order || !unique))
+        {
             beside.after.push(index_of_term(table, name, encryption, term));
         }
         if encryption.labels().is_some() {
@@ -429,8 +432,12 @@ impl Analysis<'_> {
     /// By what an index finds a column: uniqueness by equality, else by order where there is one.
     fn term_of_index(&self, reference: &Reference, index: &CreateIndex) -> Result<Term, SqlError> {
         let hashed = matches!(index.using, Some(IndexType::Hash));
-        let ordered = reference.encryption.order.is_some() && !index.unique && !hashed;
-        let wanted = if ordered { Some(Term::Order) } else { Some(Term::Equality) };
+        let sorts = reference.encryption.order.is_some_and(Order::sorts);
+        let wanted = match (index.unique, sorts && !hashed) {
+            (true, _) => Some(Term::Equality),
+            (false, true) => Some(Term::Order),
+            (false, false) => None,
+        };
         self.need(reference, "an index", wanted)
     }
 

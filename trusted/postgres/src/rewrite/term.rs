@@ -2,7 +2,7 @@
 
 use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, Written, cast_agrees};
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Side, Source, Value};
@@ -55,6 +55,14 @@ impl Encryption {
         }
     }
 
+    /// Are values found by an index of the term? One that a function compares serves equality only, where nothing else does.
+    pub(super) fn is_found_by(&self, term: Term) -> bool {
+        match (term, self.order) {
+            (Term::Equality, _) | (Term::Order, None) => true,
+            (Term::Order, Some(order)) => order.sorts() || self.equal_by() == Some(Term::Order),
+        }
+    }
+
     /// The terms that are stored beside the sealed value.
     pub(crate) fn terms(&self) -> impl Iterator<Item = Term> {
         [Term::Equality, Term::Order].into_iter().filter(|term| self.has(*term))
@@ -101,8 +109,37 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
 }
 
 impl Analysis<'_> {
-    /// The term of a reference, or why there is none.
+    /// That terms which a function compares are not sorted by.
+    pub(super) fn unsorted(&self, reference: &Reference, reader: &str, order: Order) -> SqlError {
+        let (label, name) = (&reference.encryption.label, order.name());
+        let message = format!(
+            "column {label} is encrypted with order = \"{name}\", whose ciphertexts are compared and not sorted: {reader} needs \
+             another"
+        );
+        let hint = format!(
+            "Sort in the application, or add a column with order = \"mope\" to the schema file and copy the values of {label}."
+        );
+        self.unsupported(reference.tokens.end.saturating_sub(1), message, &hint)
+    }
+
+    /// The term of a reference by which values are sorted, or found equal, or why there is none.
     pub(super) fn need(
+        &self,
+        reference: &Reference,
+        reader: &str,
+        term: Option<Term>,
+    ) -> Result<Term, SqlError> {
+        let found = self.need_compared(reference, reader, term)?;
+        match reference.encryption.order {
+            Some(order) if term == Some(Term::Order) && !order.sorts() => {
+                Err(self.unsorted(reference, reader, order))
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    /// The same of a term that need not be sorted by.
+    pub(super) fn need_compared(
         &self,
         reference: &Reference,
         reader: &str,

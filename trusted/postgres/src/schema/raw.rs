@@ -51,6 +51,7 @@ enum OrderName {
     Mope,
     Stope,
     Bclo,
+    Clww,
 }
 
 /// A mistake and the bytes of the text it is in.
@@ -254,6 +255,7 @@ fn order_named(name: &Spanned<OrderName>) -> Result<Order, Mistake> {
     match name.as_ref() {
         OrderName::Mope => Ok(Order::Mope),
         OrderName::Stope => Ok(Order::Stope),
+        OrderName::Clww => Ok(Order::Clww),
         OrderName::Bclo if cfg!(feature = "bclo") => Ok(Order::Bclo),
         OrderName::Bclo => mistake(
             name.span(),

@@ -68,6 +68,7 @@ pub(crate) struct KeyedColumns {
 fn order_terms(column: &Encryption, order: Order, root: &Key) -> Result<ColumnOrder, IndexError> {
     let scheme = match order {
         Order::Bclo => TermScheme::Bclo,
+        Order::Clww => TermScheme::Clww,
         Order::Mope | Order::Stope => return Err(IndexError::Caller("labels are no ciphertexts")),
     };
     ColumnOrder::new(scheme, column.order_key_bytes(), root, &column.id)

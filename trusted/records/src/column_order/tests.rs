@@ -15,12 +15,13 @@ fn order(scheme: TermScheme, key_bytes: usize, number: u8) -> Option<ColumnOrder
 #[test]
 fn keys_have_the_columns_length() {
     for (made, other) in [(4, 8), (8, 4), (1, 2)] {
-        let Some(order) = order(TermScheme::Bclo, made, 1) else { continue };
+        let order = order(TermScheme::Clww, made, 1).unwrap();
         assert!(order.stored(&vec![0; made]).is_ok());
         assert!(order.stored(&vec![0; other]).is_err() && order.compared(&vec![0; other]).is_err());
         assert!(!order.is_of(&[], &vec![0; other]));
     }
-    assert!(order(TermScheme::Bclo, 9, 1).is_none() && order(TermScheme::Bclo, 0, 1).is_none());
+    assert!(order(TermScheme::Clww, 9, 1).is_none() && order(TermScheme::Clww, 0, 1).is_none());
+    assert_eq!(order(TermScheme::Bclo, 8, 1).is_some(), cfg!(feature = "bclo"));
 }
 
 #[cfg(feature = "bclo")]
@@ -42,4 +43,20 @@ fn ciphertexts_of_bclo_are_in_the_order_of_the_keys_under_one_root_and_id() {
     let order_4 = order(TermScheme::Bclo, 4, 1).unwrap();
     assert!(order_4.stored(&[0, 0, 1, 0]).unwrap() < order_4.stored(&[0, 0, 1, 1]).unwrap());
     assert_eq!(order_4.stored(&[0; 4]).unwrap().len(), 8);
+}
+
+#[test]
+fn ciphertexts_of_clww_compare_as_the_keys_do() {
+    use arras_protocol::ore::clww::{Trits, compare};
+    let order = order(TermScheme::Clww, 8, 1).unwrap();
+    let trits = |term: &[u8]| Trits::from_bytes(Width::Bits64, term).unwrap();
+    let numbers: [u64; 5] = [0, 1, 2, 1 << 63, u64::MAX];
+    for one in numbers {
+        let stored = order.stored(&one.to_be_bytes()).unwrap();
+        for other in numbers {
+            let compared = order.compared(&other.to_be_bytes()).unwrap();
+            assert_eq!(compare(trits(&stored), trits(&compared)), Ok(one.cmp(&other)));
+            assert_eq!(order.is_of(&stored, &other.to_be_bytes()), one == other);
+        }
+    }
 }

@@ -492,16 +492,6 @@ BEGIN
     END LOOP;
 END $$;
 
--- The least and the greatest of ciphertexts that are in the order of their values. PostgreSQL has none of bytea before 18.
-CREATE OR REPLACE FUNCTION arras.bytes_smaller(one bytea, other bytea) RETURNS bytea
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$ BEGIN RETURN LEAST(one, other); END $$;
-CREATE OR REPLACE FUNCTION arras.bytes_larger(one bytea, other bytea) RETURNS bytea
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$ BEGIN RETURN GREATEST(one, other); END $$;
-CREATE OR REPLACE AGGREGATE arras.bytes_min(bytea) (SFUNC = arras.bytes_smaller, STYPE = bytea,
-    COMBINEFUNC = arras.bytes_smaller, SORTOP = OPERATOR(pg_catalog.<), PARALLEL = SAFE);
-CREATE OR REPLACE AGGREGATE arras.bytes_max(bytea) (SFUNC = arras.bytes_larger, STYPE = bytea,
-    COMBINEFUNC = arras.bytes_larger, SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE);
-
 -- Applications may ask for labels and hold them, and compare; all else is the proxy's.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
@@ -511,5 +501,7 @@ GRANT EXECUTE ON FUNCTION arras.mope_lock(bigint), arras.mope_order(bigint, byte
     arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
     arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),
     arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name),
-    arras.bytes_smaller(bytea, bytea), arras.bytes_larger(bytea, bytea), arras.bytes_min(bytea), arras.bytes_max(bytea)
-    TO PUBLIC;
+    arras.bytes_smaller(bytea, bytea), arras.bytes_larger(bytea, bytea), arras.bytes_min(bytea), arras.bytes_max(bytea),
+    arras.clww_compare(bytea, bytea), arras.clww_between(bytea, bytea, bytea), arras.clww_lesser(bytea[], bytea, bytea),
+    arras.clww_greater(bytea[], bytea, bytea), arras.sealed_of(bytea[]), arras.clww_least(bytea, bytea),
+    arras.clww_greatest(bytea, bytea) TO PUBLIC;

@@ -282,7 +282,7 @@ impl Analysis<'_> {
                 if !fits {
                     return Err(self.no_common_key(with, &encryption, "a comparison"));
                 }
-                self.need(reference, "a comparison", Some(term))?;
+                self.need_compared(reference, "a comparison", Some(term))?;
                 self.replace_with_term(reference, term);
                 Ok(What::Term)
             }
@@ -352,16 +352,20 @@ impl Analysis<'_> {
                 What::Term
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
-                self.need(&reference, &reader, Some(Term::Order))?;
+                self.need_compared(&reference, &reader, Some(Term::Order))?;
                 self.keep(&reference);
-                let direction = if name == "min" { "ASC" } else { "DESC" };
-                let order =
-                    format!(" ORDER BY {} {direction} NULLS LAST", self.term_text(&reference, Term::Order));
+                let term = self.term_text(&reference, Term::Order);
+                let (added, aggregate, after) = match (encryption.order.and_then(Order::extremes), name) {
+                    (None, "min") => (format!(" ORDER BY {term} ASC NULLS LAST"), "(array_agg", ")[1]"),
+                    (None, _) => (format!(" ORDER BY {term} DESC NULLS LAST"), "(array_agg", ")[1]"),
+                    (Some([least, _]), "min") => (format!(", {term}"), least, ""),
+                    (Some([_, greatest]), _) => (format!(", {term}"), greatest, ""),
+                };
                 // Behind the argument with its parentheses: before that of the call.
                 let close =
                     self.lexemes.after_parentheses(at + 1).map_or(reference.tokens.end, |end| end - 1);
-                self.edits.insert(self.lexemes.bytes(close).start, order);
-                self.rename_aggregate(function, at, "(array_agg", ")[1]", alias.is_none().then_some(name))?;
+                self.edits.insert(self.lexemes.bytes(close).start, added);
+                self.rename_aggregate(function, at, aggregate, after, alias.is_none().then_some(name))?;
                 What::Sealed(of_function(&encryption, ColumnType::Text), false)
             }
             ("sum" | "avg", Mode::Top) if plain => {
