@@ -3,6 +3,7 @@
 
 mod bclo;
 mod clww;
+mod lewi_wu;
 
 use crate::dev::Dev;
 use crate::encrypted::rows;

@@ -30,10 +30,11 @@ notes = { id = "2b9df01c55a3e783", type = "jsonb" }
 ratio = { id = "2b9df01c55a3e784", type = "double precision", operations = ["order"] }
 size = { id = "2b9df01c55a3e785", type = "bigint", operations = ["order"], order = "bclo" }
 depth = { id = "2b9df01c55a3e786", type = "bigint", operations = ["order"], order = "clww" }
+height = { id = "2b9df01c55a3e787", type = "bigint", operations = ["order"], order = "lewi_wu" }
 "#;
 
 const CREATE: &str = "CREATE TABLE t (id int PRIMARY KEY, name text, code varchar(30) UNIQUE, amount int, price numeric(12,2), free numeric, \
-                      day date, word text, flag boolean, photo bytea, notes jsonb, ratio double precision, size bigint, depth bigint, plain int)";
+                      day date, word text, flag boolean, photo bytea, notes jsonb, ratio double precision, size bigint, depth bigint, height bigint, plain int)";
 
 /// Values that no row has are taken out of their order after a minute or so by the clock: on a slow machine within the workload, and not at the
 /// same place of both. Here none is ever found.
@@ -95,7 +96,7 @@ impl World {
     /// A row's values, of these places.
     fn row(self, id: usize, of: &[usize; 10]) -> String {
         format!(
-            "({id}, '{}', '{}', {}, {}, {}, '{}', '{}', {}, '\\x{}', '{}', {}, {}, {}, {id})",
+            "({id}, '{}', '{}', {}, {}, {}, '{}', '{}', {}, '\\x{}', '{}', {}, {}, {}, {}, {id})",
             self.name(of[0] % 7),
             self.name(id),
             self.amount(of[2] * 2),
@@ -109,6 +110,7 @@ impl World {
             self.ratio(of[9] * 2),
             self.amount(of[4] * 2),
             self.amount(of[5] * 2),
+            self.amount(of[6] * 2),
         )
     }
 }
@@ -124,7 +126,7 @@ fn places(choices: &mut Choices) -> [usize; 10] {
 fn condition(world: World, choices: &mut Choices) -> String {
     let of = choices.below(2 * PLACES);
     let more = of + choices.below(20);
-    match choices.below(11) {
+    match choices.below(12) {
         0 => format!("name = '{}'", world.name(of % 7)),
         1 => format!("name IN ('{}', '{}', '{}')", world.name(of % 7), world.name(more % 9), world.name(3)),
         2 => format!("amount BETWEEN {} AND {}", world.amount(of), world.amount(more)),
@@ -135,6 +137,7 @@ fn condition(world: World, choices: &mut Choices) -> String {
         7 => format!("ratio <= {} OR amount = {}", world.ratio(of), world.amount(more)),
         8 => format!("size > {} AND size <= {}", world.amount(of), world.amount(more)),
         9 => format!("depth > {} AND depth NOT BETWEEN {0} AND {}", world.amount(of), world.amount(more)),
+        10 => format!("height >= {} AND height <> {}", world.amount(of), world.amount(more)),
         _ => format!("amount IN ({}, {}) OR code IS NULL", world.amount(more), world.amount(of)),
     }
 }

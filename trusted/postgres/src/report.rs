@@ -6,12 +6,15 @@ mod tests;
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::schema::Schema;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
-use arras_protocol::leakage::sql::{BCLO_TERM, CLWW_TERM, EQUALITY_TERM, SEALED_COLUMN};
+use arras_protocol::leakage::sql::{BCLO_TERM, CLWW_TERM, EQUALITY_TERM, LEWI_WU_TERM, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
+use arras_protocol::ore::lewi_wu;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use textwrap::Options;
 
+/// Bits of a block of Lewi-Wu's in SQL columns.
+const LEWI_WU_BLOCK_BITS: u8 = 4;
 /// Columns of the text.
 const COLUMNS: usize = 100;
 /// Columns before the text of a line.
@@ -104,6 +107,15 @@ fn order_term(name: String, column: &Encryption, order: Order) -> Term {
                 BCLO_TERM,
             )
         }
+        Order::LewiWu => {
+            let bytes = lewi_wu::right_bytes(column.order_width(), LEWI_WU_BLOCK_BITS).unwrap_or_default();
+            (
+                format!(
+                    "a right ciphertext of Lewi-Wu of {bytes} bytes, random by itself; a function compares it"
+                ),
+                LEWI_WU_TERM,
+            )
+        }
         Order::Clww => {
             let bytes = 2 * column.order_width().bytes();
             (
@@ -114,6 +126,9 @@ fn order_term(name: String, column: &Encryption, order: Order) -> Term {
     };
     let serves = match order {
         Order::Mope | Order::Stope | Order::Bclo => "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
+        Order::LewiWu => {
+            "=, <>, <, <=, >, >=, BETWEEN with constants, row by row; no ORDER BY, no MIN, no index"
+        }
         Order::Clww => "<, <=, >, >=, BETWEEN, MIN, MAX, row by row; no ORDER BY, no index but for =",
     };
     Term { name, kind: order.kind(), holds, serves, leakage }

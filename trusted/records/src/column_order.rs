@@ -16,9 +16,12 @@ use arras_protocol::ore::Width;
 #[cfg(feature = "bclo")]
 use arras_schemes::ore::bclo::Bclo;
 use arras_schemes::ore::clww::Clww;
+use arras_schemes::ore::lewi_wu::{BlockBits, LewiWu, SlotHash};
 use arras_schemes::ore::{EncryptFailed, End, OrderScheme};
+use arras_schemes::random::SYSTEM;
 use arras_service::columns::OrderTerms;
 use arras_service::{Fault, ServiceError};
+use rand::Rng;
 
 /// A scheme of such terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,9 @@ pub enum TermScheme {
     Bclo,
     /// Ciphertexts that a function compares.
     Clww,
+    /// Stored ciphertexts that are random by themselves, and others that a function compares them with: blocks of 4 bits, slots
+    /// masked by SHA-256, which a database computes.
+    LewiWu,
 }
 
 /// Makes the terms of one column's order.
@@ -40,12 +46,15 @@ pub struct ColumnOrder {
 enum Cipher {
     /// A value has one ciphertext, which is stored and compared with.
     One(Box<dyn OrderScheme>),
+    /// What is stored is drawn anew for each row; what it is compared with is a function of the value.
+    Sides(LewiWu),
 }
 
 impl std::fmt::Debug for Cipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::One(scheme) => write!(f, "Cipher({:?})", scheme.scheme()),
+            Self::Sides(scheme) => write!(f, "Cipher({:?})", scheme.scheme()),
         }
     }
 }
@@ -53,6 +62,13 @@ impl std::fmt::Debug for Cipher {
 /// A generator for what draws nothing.
 fn unused() -> Prg {
     Prg::new(&[0; 16])
+}
+
+/// A generator for one ciphertext.
+fn drawn() -> Prg {
+    let mut seed = [0; 16];
+    SYSTEM.rng().fill_bytes(&mut seed);
+    Prg::new(&seed)
 }
 
 impl ColumnOrder {
@@ -72,6 +88,9 @@ impl ColumnOrder {
             #[cfg(not(feature = "bclo"))]
             TermScheme::Bclo => return None,
             TermScheme::Clww => Cipher::One(Box::new(Clww::new(&column, width))),
+            TermScheme::LewiWu => {
+                Cipher::Sides(LewiWu::with_hash(&column, width, BlockBits::Four, SlotHash::Sha256))
+            }
         };
         Some(Self { key_bytes, cipher })
     }
@@ -97,6 +116,11 @@ impl OrderTerms for ColumnOrder {
         let number = self.number(key)?;
         match &self.cipher {
             Cipher::One(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
+            Cipher::Sides(scheme) => {
+                let mut right = vec![0; scheme.right_bytes()];
+                scheme.encrypt_right(number, &mut drawn(), &mut right).map_err(outside)?;
+                Ok(right)
+            }
         }
     }
 
@@ -104,6 +128,7 @@ impl OrderTerms for ColumnOrder {
         let number = self.number(key)?;
         match &self.cipher {
             Cipher::One(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
+            Cipher::Sides(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
         }
     }
 
@@ -113,6 +138,7 @@ impl OrderTerms for ColumnOrder {
             Cipher::One(scheme) => {
                 scheme.bound(number, End::Lower, &mut unused()).is_ok_and(|own| own == stored)
             }
+            Cipher::Sides(scheme) => scheme.decrypt_right(stored).is_ok_and(|own| own == number),
         }
     }
 }

@@ -169,6 +169,7 @@ impl Table {
                     Operations::Order,
                     Operations::Order,
                     Operations::Compared("clww"),
+                    Operations::Compared("lewi_wu"),
                 ]);
                 // Two values have no order worth a tree; texts are ordered by the database's collation, which no term has.
                 let operations = match (ty.name, drawn) {

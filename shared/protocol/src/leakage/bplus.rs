@@ -30,7 +30,9 @@ pub(super) const BCLO: &str =
     "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)";
 pub(super) const CLWW: &str =
     "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)";
-const BINOMIAL: &str =
+pub(super) const LEWI_WU: &str =
+    "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)";
+pub(super) const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
 
 /// The B+ tree over BCLO.
@@ -147,16 +149,7 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
         Pattern::DifferingBlock,
     ],
     update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::Frequency, Pattern::DifferingBlock],
-    attacks: &[
-        SORTING,
-        BINOMIAL,
-        "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)",
-        KKNO_ACCESS,
-        KKNO_VOLUME,
-        LMP_ORDER,
-        LMP_RANK,
-        LMP_AUXILIARY,
-    ],
+    attacks: &[SORTING, BINOMIAL, LEWI_WU, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };
 
 /// The B+ tree of the values: the baseline of cost, without security.

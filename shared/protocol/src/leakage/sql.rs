@@ -4,7 +4,7 @@
 //! written, and which rows lie in the columns that are not encrypted; who watches sees which rows a statement returns or
 //! changes, and the statement, but for its constants. The values below leave that out where a term does not add to it.
 
-use super::bplus::{BCLO, CLWW, CUMULATIVE, FREQUENCY, SORTING};
+use super::bplus::{BCLO, BINOMIAL, CLWW, CUMULATIVE, FREQUENCY, LEWI_WU, SORTING};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
 /// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
@@ -56,4 +56,21 @@ pub const CLWW_TERM: Leakage = Leakage {
         LMP_RANK,
         LMP_AUXILIARY,
     ],
+};
+
+/// A right ciphertext of Lewi-Wu, which shows nothing by itself, and the left ones of constants, which are a function of the value
+/// and are compared with all that is stored. A write compares nothing.
+pub const LEWI_WU_TERM: Leakage = Leakage {
+    protocol: "lewi_wu_term",
+    snapshot: &[Pattern::Size],
+    search: &[
+        Pattern::Volume,
+        Pattern::AccessPattern,
+        Pattern::SearchPattern,
+        Pattern::Frequency,
+        Pattern::Order,
+        Pattern::DifferingBlock,
+    ],
+    update: &[],
+    attacks: &[SORTING, BINOMIAL, LEWI_WU, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
 };

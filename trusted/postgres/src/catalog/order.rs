@@ -16,6 +16,8 @@ pub enum Order {
     Bclo,
     /// Order-revealing encryption: ciphertexts that a function compares.
     Clww,
+    /// The same of two sides: what is stored is random by itself, and only compared with what a constant is sent as.
+    LewiWu,
 }
 
 /// Longest order key, in bytes, of which schemes make a ciphertext without a tree.
@@ -30,6 +32,7 @@ impl Order {
             Self::Stope => "stope",
             Self::Bclo => "bclo",
             Self::Clww => "clww",
+            Self::LewiWu => "lewi_wu",
         }
     }
 
@@ -41,6 +44,7 @@ impl Order {
             Self::Mope | Self::Stope => "bigint",
             Self::Bclo => "arras.bclo",
             Self::Clww => "arras.clww",
+            Self::LewiWu => "arras.lewi_wu",
         }
     }
 
@@ -50,7 +54,7 @@ impl Order {
         match self {
             Self::Mope => Some(Protocol::Mope),
             Self::Stope => Some(Protocol::Stope),
-            Self::Bclo | Self::Clww => None,
+            Self::Bclo | Self::Clww | Self::LewiWu => None,
         }
     }
 
@@ -68,6 +72,7 @@ impl Order {
         match self {
             Self::Mope | Self::Stope | Self::Bclo => None,
             Self::Clww => Some("arras.clww_compare"),
+            Self::LewiWu => Some("arras.lewi_wu_compare"),
         }
     }
 
@@ -75,8 +80,18 @@ impl Order {
     #[must_use]
     pub fn extremes(self) -> Option<[&'static str; 2]> {
         match self {
-            Self::Mope | Self::Stope | Self::Bclo => None,
+            Self::Mope | Self::Stope | Self::Bclo | Self::LewiWu => None,
             Self::Clww => Some(["arras.clww_least", "arras.clww_greatest"]),
+        }
+    }
+
+    /// Have equal values one term? Then values are found equal, and grouped, by it; and a function that compares terms compares
+    /// any two.
+    #[must_use]
+    pub fn is_deterministic(self) -> bool {
+        match self {
+            Self::Mope | Self::Stope | Self::Bclo | Self::Clww => true,
+            Self::LewiWu => false,
         }
     }
 }

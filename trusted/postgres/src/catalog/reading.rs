@@ -23,11 +23,12 @@ const SHOWN: (&str, &str) = ("arras", "shown_column");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
-const TERM_TYPES: [(&str, &str); 4] = [
+const TERM_TYPES: [(&str, &str); 5] = [
     (EQUALITY_SUFFIX, "bytea"),
     (ORDER_SUFFIX, "bigint"),
     (ORDER_SUFFIX, "arras.bclo"),
     (ORDER_SUFFIX, "arras.clww"),
+    (ORDER_SUFFIX, "arras.lewi_wu"),
 ];
 
 /// A column as it is stored.

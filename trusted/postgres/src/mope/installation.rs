@@ -5,11 +5,12 @@ use super::installed::differing;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 4] = [
+pub(super) const STEPS: [&str; 5] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/bclo.sql"),
     include_str!("sql/clww.sql"),
+    include_str!("sql/lewi_wu.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str =

@@ -106,6 +106,11 @@ impl Analysis<'_> {
         match (self.operand(left, scope, reader)?, self.operand(right, scope, reader)?) {
             (Operand::Column(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Column(column)) => {
+                let order = column.encryption.order.filter(|order| !order.is_deterministic());
+                if let (None, Some(_), true) = (column.encryption.equality, order, is_operator(reader)) {
+                    // No term is shared by equal values: the function says which are.
+                    return self.ordered(&column, &value, Side::Equal, reader);
+                }
                 let term = self.need(&column, reader, None)?;
                 self.replace_with_term(&column, term);
                 self.replace_constant(&value, Self::equal_form(&column.encryption, term))
@@ -176,6 +181,11 @@ impl Analysis<'_> {
         wanted: Term,
         reader: &str,
     ) -> Result<(), SqlError> {
+        if let (Term::Order, Some(order)) =
+            (wanted, left.encryption.order.filter(|order| !order.is_deterministic()))
+        {
+            return Err(self.unsorted(left, &format!("{reader} beside another column"), order));
+        }
         let term = common_term(&left.encryption, &right.encryption, wanted);
         let Some(term) = term else { return Err(self.no_common_key(left, &right.encryption, reader)) };
         for column in [left, right] {
@@ -383,6 +393,11 @@ impl Analysis<'_> {
     }
 }
 
+/// Is it an operator that is NULL where an operand is, and no `IS DISTINCT FROM`?
+fn is_operator(reader: &str) -> bool {
+    reader.starts_with("operator ")
+}
+
 /// The query that an expression is.
 pub(super) fn subquery(expression: &Expr) -> Option<&Query> {
     match expression {
@@ -397,7 +412,10 @@ pub(super) fn common_term(left: &Encryption, right: &Encryption, wanted: Term) -
     let one_column = left.id == right.id;
     match wanted {
         Term::Equality if left.equality.is_some() && left.equality == right.equality => Some(Term::Equality),
-        // Labels are of one column's tree.
-        Term::Equality | Term::Order => (one_column && left.order.is_some()).then_some(Term::Order),
+        // Terms of order are of one column's tree, or key.
+        Term::Equality | Term::Order => {
+            let compares = left.order.is_some_and(Order::is_deterministic);
+            (one_column && compares).then_some(Term::Order)
+        }
     }
 }

@@ -43,9 +43,10 @@ impl Term {
 }
 
 impl Encryption {
-    /// The term by which equal values are found: a label if there is nothing else, as the same values share one.
+    /// The term by which equal values are found: that of the order if there is nothing else and the same values share one.
     pub(super) fn equal_by(&self) -> Option<Term> {
-        self.equality.map(|_| Term::Equality).or(self.order.map(|_| Term::Order))
+        let ordered = self.order.filter(|order| order.is_deterministic());
+        self.equality.map(|_| Term::Equality).or(ordered.map(|_| Term::Order))
     }
 
     pub(super) fn has(&self, term: Term) -> bool {
@@ -53,6 +54,12 @@ impl Encryption {
             Term::Equality => self.equality.is_some(),
             Term::Order => self.order.is_some(),
         }
+    }
+
+    /// The terms that equal values share, and groups are made by.
+    pub(super) fn shared_terms(&self) -> impl Iterator<Item = Term> {
+        let random = self.order.is_some_and(|order| !order.is_deterministic());
+        self.terms().filter(move |term| *term == Term::Equality || !random)
     }
 
     /// Are values found by an index of the term? One that a function compares serves equality only, where nothing else does.

@@ -52,6 +52,7 @@ enum OrderName {
     Stope,
     Bclo,
     Clww,
+    LewiWu,
 }
 
 /// A mistake and the bytes of the text it is in.
@@ -256,6 +257,7 @@ fn order_named(name: &Spanned<OrderName>) -> Result<Order, Mistake> {
         OrderName::Mope => Ok(Order::Mope),
         OrderName::Stope => Ok(Order::Stope),
         OrderName::Clww => Ok(Order::Clww),
+        OrderName::LewiWu => Ok(Order::LewiWu),
         OrderName::Bclo if cfg!(feature = "bclo") => Ok(Order::Bclo),
         OrderName::Bclo => mistake(
             name.span(),

@@ -69,6 +69,7 @@ fn order_terms(column: &Encryption, order: Order, root: &Key) -> Result<ColumnOr
     let scheme = match order {
         Order::Bclo => TermScheme::Bclo,
         Order::Clww => TermScheme::Clww,
+        Order::LewiWu => TermScheme::LewiWu,
         Order::Mope | Order::Stope => return Err(IndexError::Caller("labels are no ciphertexts")),
     };
     ColumnOrder::new(scheme, column.order_key_bytes(), root, &column.id)

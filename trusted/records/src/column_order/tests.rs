@@ -60,3 +60,40 @@ fn ciphertexts_of_clww_compare_as_the_keys_do() {
         }
     }
 }
+
+/// What the database computes of a stored ciphertext of Lewi-Wu and one to compare with.
+fn compare_sides(stored: &[u8], compared: &[u8]) -> std::cmp::Ordering {
+    use arras_protocol::ore::lewi_wu::{LEFT_BLOCK_BYTES, NONCE_BYTES, sha256_trit};
+    let (nonce, trits) = stored.split_at(NONCE_BYTES);
+    for (block, left) in compared.chunks(LEFT_BLOCK_BYTES).enumerate() {
+        let slot = usize::from(left[16]);
+        let trit = trits[4 * block + slot / 4] >> (2 * (slot % 4)) & 3;
+        let mask = sha256_trit(&arras_primitives::hash::sha256(&[&left[..16], nonce]));
+        match (trit + 3 - mask) % 3 {
+            1 => return std::cmp::Ordering::Greater,
+            2 => return std::cmp::Ordering::Less,
+            _ => {}
+        }
+    }
+    std::cmp::Ordering::Equal
+}
+
+#[test]
+fn ciphertexts_of_lewi_wu_are_random_and_compare_as_the_keys_do() {
+    for bytes in [4, 8] {
+        let order = order(TermScheme::LewiWu, bytes, 1).unwrap();
+        let numbers: [u64; 6] = [0, 1, 15, 16, 1 << 31, u32::MAX.into()];
+        let key = |number: u64| number.to_be_bytes()[8 - bytes..].to_vec();
+        for one in numbers {
+            let stored = order.stored(&key(one)).unwrap();
+            assert_eq!(stored.len(), 16 + 8 * bytes);
+            assert_ne!(stored, order.stored(&key(one)).unwrap(), "each is drawn anew");
+            for other in numbers {
+                let compared = order.compared(&key(other)).unwrap();
+                assert_eq!(compared.len(), 34 * bytes);
+                assert_eq!(compare_sides(&stored, &compared), one.cmp(&other), "{one} {other}");
+                assert_eq!(order.is_of(&stored, &key(other)), one == other);
+            }
+        }
+    }
+}

@@ -72,3 +72,47 @@ CREATE OR REPLACE AGGREGATE arras.clww_least(bytea, bytea) (SFUNC = arras.clww_l
 CREATE OR REPLACE AGGREGATE arras.clww_greatest(bytea, bytea) (SFUNC = arras.clww_greater, STYPE = bytea[],
     FINALFUNC = arras.sealed_of, PARALLEL = SAFE);
 
+-- A right ciphertext of Lewi-Wu and a left one, of blocks of 4 bits: -1, 0, 1 where the stored value is less, equal, greater. Of each
+-- block the left one has the hash's input, 16 bytes, and the slot; the right one 16 trits of two bits, the first lowest, behind
+-- 16 bytes of a nonce: at the slot, how the left value's block compares with its own (0 equal, 1 less, 2 greater), plus the hash.
+CREATE OR REPLACE FUNCTION arras.lewi_wu_compare(stored bytea, compared bytea) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    nonce CONSTANT bytea := pg_catalog.substr(stored, 1, 16);
+    slot integer;
+    trit integer;
+    mask integer;
+BEGIN
+    IF pg_catalog.octet_length(stored) - 16
+        <> pg_catalog.octet_length(compared) / 17 * 4 THEN
+        RAISE EXCEPTION 'ciphertexts of an order are of different lengths' USING ERRCODE = 'data_corrupted';
+    END IF;
+    FOR block IN 0 .. pg_catalog.octet_length(compared) / 17 - 1 LOOP
+        slot := pg_catalog.get_byte(compared, 17 * block + 16);
+        trit := (pg_catalog.get_byte(stored, 16 + 4 * block
+            + slot / 4)
+            >> (2 * (slot % 4))) & 3;
+        mask := (('x' || pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
+            pg_catalog.substr(compared, 17 * block + 1, 16) || nonce), 1, 7),
+            'hex'))::bit(56)::bigint % 3)::integer;
+        trit := (trit + 3 - mask) % 3;
+        IF trit = 1 THEN
+            RETURN 1;
+        ELSIF trit = 2 THEN
+            RETURN -1;
+        END IF;
+    END LOOP;
+    RETURN 0;
+END $$;
+
+-- As arras.clww_between.
+CREATE OR REPLACE FUNCTION arras.lewi_wu_between(stored bytea, low bytea, high bytea) RETURNS integer
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    above CONSTANT integer := arras.lewi_wu_compare(stored, low);
+    below CONSTANT integer := arras.lewi_wu_compare(stored, high);
+BEGIN
+    RETURN CASE WHEN above < 0 THEN -1 WHEN below > 0 THEN 1
+        WHEN above IS NULL OR below IS NULL THEN NULL ELSE 0 END;
+END $$;
+

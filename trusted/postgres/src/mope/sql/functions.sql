@@ -504,4 +504,5 @@ GRANT EXECUTE ON FUNCTION arras.mope_lock(bigint), arras.mope_order(bigint, byte
     arras.bytes_smaller(bytea, bytea), arras.bytes_larger(bytea, bytea), arras.bytes_min(bytea), arras.bytes_max(bytea),
     arras.clww_compare(bytea, bytea), arras.clww_between(bytea, bytea, bytea), arras.clww_lesser(bytea[], bytea, bytea),
     arras.clww_greater(bytea[], bytea, bytea), arras.sealed_of(bytea[]), arras.clww_least(bytea, bytea),
-    arras.clww_greatest(bytea, bytea) TO PUBLIC;
+    arras.clww_greatest(bytea, bytea), arras.lewi_wu_compare(bytea, bytea), arras.lewi_wu_between(bytea, bytea, bytea)
+    TO PUBLIC;

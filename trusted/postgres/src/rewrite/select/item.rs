@@ -353,6 +353,9 @@ impl Analysis<'_> {
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need_compared(&reference, &reader, Some(Term::Order))?;
+                if let Some(order) = encryption.order.filter(|order| !order.is_deterministic()) {
+                    return Err(self.unsorted(&reference, &reader, order));
+                }
                 self.keep(&reference);
                 let term = self.term_text(&reference, Term::Order);
                 let (added, aggregate, after) = match (encryption.order.and_then(Order::extremes), name) {

@@ -70,3 +70,41 @@ fn what_a_function_compares_is_not_sorted() {
     let outcome = outcome("SELECT id FROM readings WHERE level < (SELECT max(level) FROM readings)");
     assert!(outcome.starts_with("0A000 31: ") && outcome.contains("not sorted"), "{outcome}");
 }
+
+#[test]
+fn what_is_stored_at_random_is_compared_with_constants_alone() {
+    check(&[
+        (
+            "SELECT id FROM readings WHERE depth = 5 OR depth <> $1 OR depth BETWEEN 1 AND 2",
+            "SELECT id FROM readings WHERE arras.lewi_wu_compare(\"depth$ord\", ‹Equal 5›) = 0 OR \
+             arras.lewi_wu_compare(\"depth$ord\", ‹Equal $1›) <> 0 OR arras.lewi_wu_between(\"depth$ord\", \
+             ‹GreaterOrEqual 1›, ‹LessOrEqual 2›) BETWEEN 0 AND 0",
+        ),
+        (
+            "SELECT rank FROM readings WHERE rank = 5 AND rank < 9 GROUP BY rank",
+            "SELECT (array_agg(rank))[1] AS \"rank\" FROM readings WHERE \"rank$eq\" = ‹eq 5› AND \
+             arras.lewi_wu_compare(\"rank$ord\", ‹Less 9›) < 0 GROUP BY \"rank$eq\" => readings.rank",
+        ),
+    ]);
+    let depth: &[&str] = &["column readings.depth"];
+    check_refused(&[
+        ("SELECT id FROM readings ORDER BY depth", "depth", &["\"lewi_wu\"", "not sorted"]),
+        ("SELECT min(depth) FROM readings", "depth", &["\"lewi_wu\"", "not sorted"]),
+        ("SELECT id FROM readings GROUP BY id, depth", "depth", depth),
+        ("SELECT DISTINCT depth FROM readings", "depth", depth),
+        ("SELECT id FROM readings WHERE depth IN (1, 2)", "depth", depth),
+        ("SELECT id FROM readings WHERE depth IS DISTINCT FROM 1", "depth", depth),
+    ]);
+    for statement in [
+        "SELECT a.id FROM readings a JOIN readings b ON a.depth < b.depth",
+        "SELECT a.id FROM readings a JOIN readings b ON a.depth = b.depth",
+        "SELECT id FROM readings WHERE depth IN (SELECT depth FROM readings)",
+        "CREATE INDEX ON readings (depth)",
+    ] {
+        let outcome = outcome(statement);
+        assert!(
+            outcome.starts_with("0A000 ") && outcome.contains("readings.depth"),
+            "{statement}: {outcome}"
+        );
+    }
+}
