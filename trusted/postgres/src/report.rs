@@ -3,18 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
 use crate::schema::Schema;
-use arras_protocol::leakage::mope::{MOPE, STOPE};
-use arras_protocol::leakage::sql::{BCLO_TERM, CLWW_TERM, EQUALITY_TERM, LEWI_WU_TERM, SEALED_COLUMN};
+use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
-use arras_protocol::ore::lewi_wu;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use textwrap::Options;
 
-/// Bits of a block of Lewi-Wu's in SQL columns.
-const LEWI_WU_BLOCK_BITS: u8 = 4;
 /// Columns of the text.
 const COLUMNS: usize = 100;
 /// Columns before the text of a line.
@@ -78,7 +74,13 @@ impl ColumnReport {
             });
         }
         if let Some(order) = column.order {
-            terms.push(order_term(format!("{name}{ORDER_SUFFIX}"), column, order));
+            terms.push(Term {
+                name: format!("{name}{ORDER_SUFFIX}"),
+                kind: order.kind(),
+                holds: order.holds(column),
+                serves: order.serves(),
+                leakage: order.leakage(),
+            });
         }
         Self { label: column.label.clone(), kind: column.kind.name(), terms }
     }
@@ -92,46 +94,6 @@ impl ColumnReport {
     fn attacks(&self) -> BTreeSet<&'static str> {
         self.terms.iter().flat_map(|term| term.leakage.attacks).copied().collect()
     }
-}
-
-/// The term of a column's order.
-fn order_term(name: String, column: &Encryption, order: Order) -> Term {
-    let label = |tree: &str| format!("the value's label in the column's {tree} tree; labels change");
-    let (holds, leakage) = match order {
-        Order::Mope => (label("mOPE"), MOPE),
-        Order::Stope => (label("stOPE"), STOPE),
-        Order::Bclo => {
-            let bytes = 2 * column.order_width().bytes();
-            (
-                format!("a BCLO ciphertext of {bytes} bytes, in the order of the values; it never changes"),
-                BCLO_TERM,
-            )
-        }
-        Order::LewiWu => {
-            let bytes = lewi_wu::right_bytes(column.order_width(), LEWI_WU_BLOCK_BITS).unwrap_or_default();
-            (
-                format!(
-                    "a right ciphertext of Lewi-Wu of {bytes} bytes, random by itself; a function compares it"
-                ),
-                LEWI_WU_TERM,
-            )
-        }
-        Order::Clww => {
-            let bytes = 2 * column.order_width().bytes();
-            (
-                format!("a CLWW ciphertext of {bytes} bytes, which a function compares; it never changes"),
-                CLWW_TERM,
-            )
-        }
-    };
-    let serves = match order {
-        Order::Mope | Order::Stope | Order::Bclo => "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
-        Order::LewiWu => {
-            "=, <>, <, <=, >, >=, BETWEEN with constants, row by row; no ORDER BY, no MIN, no index"
-        }
-        Order::Clww => "<, <=, >, >=, BETWEEN, MIN, MAX, row by row; no ORDER BY, no index but for =",
-    };
-    Term { name, kind: order.kind(), holds, serves, leakage }
 }
 
 /// The report as text for a terminal.

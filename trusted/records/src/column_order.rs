@@ -35,6 +35,19 @@ pub enum TermScheme {
     LewiWu,
 }
 
+impl TermScheme {
+    /// The scheme of a name, as schema files have it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "bclo" => Some(Self::Bclo),
+            "clww" => Some(Self::Clww),
+            "lewi_wu" => Some(Self::LewiWu),
+            _ => None,
+        }
+    }
+}
+
 /// Makes the terms of one column's order.
 #[derive(Debug)]
 pub struct ColumnOrder {

@@ -26,11 +26,11 @@ pub(super) const SORTING: &str =
     "nkw_sorting: the order of a dense column is its values (snapshot attacker who knows the domain)";
 pub(super) const CUMULATIVE: &str =
     "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
-pub(super) const BCLO: &str =
+pub(super) const BY_HIGH_BITS: &str =
     "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)";
-pub(super) const CLWW: &str =
+pub(super) const BY_DIFFERING_BIT: &str =
     "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)";
-pub(super) const LEWI_WU: &str =
+pub(super) const BY_DIFFERING_BLOCK: &str =
     "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)";
 pub(super) const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
@@ -57,7 +57,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        BCLO,
+        BY_HIGH_BITS,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -109,7 +109,7 @@ pub const BPLUS_CLWW: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        CLWW,
+        BY_DIFFERING_BIT,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

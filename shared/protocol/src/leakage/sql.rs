@@ -4,7 +4,9 @@
 //! written, and which rows lie in the columns that are not encrypted; who watches sees which rows a statement returns or
 //! changes, and the statement, but for its constants. The values below leave that out where a term does not add to it.
 
-use super::bplus::{BCLO, BINOMIAL, CLWW, CUMULATIVE, FREQUENCY, LEWI_WU, SORTING};
+use super::bplus::{
+    BINOMIAL, BY_DIFFERING_BIT, BY_DIFFERING_BLOCK, BY_HIGH_BITS, CUMULATIVE, FREQUENCY, SORTING,
+};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
 /// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
@@ -20,9 +22,9 @@ pub const EQUALITY_TERM: Leakage = Leakage {
     attacks: &[FREQUENCY],
 };
 
-/// A ciphertext of BCLO: a function of the value. Constants that are compared with go as such ciphertexts, too.
-pub const BCLO_TERM: Leakage = Leakage {
-    protocol: "bclo_term",
+/// A ciphertext that sorts as the value does, and is a function of it. Constants that are compared with go as such ciphertexts, too.
+pub const SORTED_TERM: Leakage = Leakage {
+    protocol: "sorted_term",
     snapshot: &[Pattern::Size, Pattern::Frequency, Pattern::Order, Pattern::HighBits],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::HighBits],
     update: &[Pattern::SearchPattern, Pattern::HighBits],
@@ -30,7 +32,7 @@ pub const BCLO_TERM: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        BCLO,
+        BY_HIGH_BITS,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -39,9 +41,10 @@ pub const BCLO_TERM: Leakage = Leakage {
     ],
 };
 
-/// A ciphertext of CLWW: a function of the value. Constants that are compared with go as such ciphertexts, too.
-pub const CLWW_TERM: Leakage = Leakage {
-    protocol: "clww_term",
+/// A ciphertext that a function compares bit by bit, and is a function of the value. Constants that are compared with go as such
+/// ciphertexts, too.
+pub const COMPARED_TERM: Leakage = Leakage {
+    protocol: "compared_term",
     snapshot: &[Pattern::Size, Pattern::Frequency, Pattern::Order, Pattern::DifferingBit],
     search: &[Pattern::Volume, Pattern::AccessPattern, Pattern::SearchPattern, Pattern::DifferingBit],
     update: &[Pattern::SearchPattern, Pattern::DifferingBit],
@@ -49,7 +52,7 @@ pub const CLWW_TERM: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        CLWW,
+        BY_DIFFERING_BIT,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -58,10 +61,10 @@ pub const CLWW_TERM: Leakage = Leakage {
     ],
 };
 
-/// A right ciphertext of Lewi-Wu, which shows nothing by itself, and the left ones of constants, which are a function of the value
-/// and are compared with all that is stored. A write compares nothing.
-pub const LEWI_WU_TERM: Leakage = Leakage {
-    protocol: "lewi_wu_term",
+/// The one side of a comparison, which shows nothing by itself. Constants go as the other side, which is a function of the value and
+/// is compared with all that is stored. A write compares nothing.
+pub const SIDED_TERM: Leakage = Leakage {
+    protocol: "sided_term",
     snapshot: &[Pattern::Size],
     search: &[
         Pattern::Volume,
@@ -72,5 +75,14 @@ pub const LEWI_WU_TERM: Leakage = Leakage {
         Pattern::DifferingBlock,
     ],
     update: &[],
-    attacks: &[SORTING, BINOMIAL, LEWI_WU, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
+    attacks: &[
+        SORTING,
+        BINOMIAL,
+        BY_DIFFERING_BLOCK,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
+    ],
 };

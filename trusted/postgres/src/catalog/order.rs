@@ -2,7 +2,10 @@
 
 use super::Encryption;
 use crate::mope::Protocol;
-use arras_protocol::ore::Width;
+use arras_protocol::leakage::Leakage;
+use arras_protocol::leakage::mope::{MOPE, STOPE};
+use arras_protocol::leakage::sql::{COMPARED_TERM, SIDED_TERM, SORTED_TERM};
+use arras_protocol::ore::{self, Width};
 
 /// The scheme of a column's terms of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +26,13 @@ pub enum Order {
 /// Longest order key, in bytes, of which schemes make a ciphertext without a tree.
 pub(crate) const CIPHERTEXT_KEY_BYTES: usize = 8;
 
+/// Bits of a block, where what is stored and what it is compared with are two sides.
+const BLOCK_BITS: u8 = 4;
+
 impl Order {
+    /// All there are.
+    pub const ALL: [Self; 5] = [Self::Mope, Self::Stope, Self::Bclo, Self::Clww, Self::LewiWu];
+
     /// As the schema file has it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -92,6 +101,59 @@ impl Order {
         match self {
             Self::Mope | Self::Stope | Self::Bclo | Self::Clww => true,
             Self::LewiWu => false,
+        }
+    }
+
+    /// The feature of the build that this program lacks for the order; none if it has it.
+    #[must_use]
+    pub fn left_out(self) -> Option<&'static str> {
+        (self == Self::Bclo && cfg!(not(feature = "bclo"))).then_some("bclo")
+    }
+
+    /// What a column of terms holds, in words.
+    #[must_use]
+    pub fn holds(self, column: &Encryption) -> String {
+        let width = column.order_width();
+        let label = |tree: &str| format!("the value's label in the column's {tree} tree; labels change");
+        match self {
+            Self::Mope => label("mOPE"),
+            Self::Stope => label("stOPE"),
+            Self::Bclo => format!(
+                "a BCLO ciphertext of {} bytes, in the order of the values; it never changes",
+                ore::bclo::bytes(width)
+            ),
+            Self::Clww => format!(
+                "a CLWW ciphertext of {} bytes, which a function compares; it never changes",
+                ore::clww::bytes(width)
+            ),
+            Self::LewiWu => format!(
+                "a right ciphertext of Lewi-Wu of {} bytes, random by itself; a function compares it",
+                ore::lewi_wu::right_bytes(width, BLOCK_BITS).unwrap_or_default()
+            ),
+        }
+    }
+
+    /// What works by the terms, in words.
+    #[must_use]
+    pub fn serves(self) -> &'static str {
+        match self {
+            Self::Mope | Self::Stope | Self::Bclo => "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
+            Self::Clww => "<, <=, >, >=, BETWEEN, MIN, MAX, row by row; no ORDER BY, no index but for =",
+            Self::LewiWu => {
+                "=, <>, <, <=, >, >=, BETWEEN with constants, row by row; no ORDER BY, no MIN, no index"
+            }
+        }
+    }
+
+    /// What the terms show.
+    #[must_use]
+    pub fn leakage(self) -> Leakage {
+        match self {
+            Self::Mope => MOPE,
+            Self::Stope => STOPE,
+            Self::Bclo => SORTED_TERM,
+            Self::Clww => COMPARED_TERM,
+            Self::LewiWu => SIDED_TERM,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The catalogue as it is read from the database, and whether what is declared fits what is there.
 
-use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Table};
+use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Order, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::schema::Schema;
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ const SHOWN: (&str, &str) = ("arras", "shown_column");
 
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
-const TERM_TYPES: [(&str, &str); 5] = [
-    (EQUALITY_SUFFIX, "bytea"),
-    (ORDER_SUFFIX, "bigint"),
-    (ORDER_SUFFIX, "arras.bclo"),
-    (ORDER_SUFFIX, "arras.clww"),
-    (ORDER_SUFFIX, "arras.lewi_wu"),
-];
+const EQUALITY_TYPE: &str = "bytea";
+
+/// The types of terms, by suffix.
+fn term_types() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let orders = Order::ALL.iter().map(|order| (ORDER_SUFFIX, order.kind()));
+    std::iter::once((EQUALITY_SUFFIX, EQUALITY_TYPE)).chain(orders)
+}
 
 /// A column as it is stored.
 struct Stored {
@@ -84,9 +84,9 @@ fn logical(
     let declared = |name: &str| schema.column(in_schema, table, name).cloned();
     let mut found = Vec::new();
     for Stored { name, kind, default } in columns {
-        let of_kind = TERM_TYPES.iter().filter(|(_, of)| of == kind);
-        let term = of_kind
-            .filter_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, *suffix, *kind)))
+        let term = term_types()
+            .filter(|(_, of)| of == kind)
+            .filter_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, suffix, kind)))
             .find(|(base, ..)| kind_of(base) == Some(SEALED_TYPE));
         if let Some((base, suffix, term_kind)) = term {
             let Some(encryption) = declared(base) else {

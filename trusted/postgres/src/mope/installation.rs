@@ -8,9 +8,9 @@ use tokio_postgres::{Client, Error};
 pub(super) const STEPS: [&str; 5] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
-    include_str!("sql/bclo.sql"),
-    include_str!("sql/clww.sql"),
-    include_str!("sql/lewi_wu.sql"),
+    include_str!("sql/sorted_terms.sql"),
+    include_str!("sql/compared_terms.sql"),
+    include_str!("sql/sided_terms.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str =

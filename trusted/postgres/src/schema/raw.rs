@@ -31,7 +31,7 @@ struct RawColumn {
     kind: Spanned<String>,
     #[serde(default)]
     operations: Vec<Spanned<Operation>>,
-    order: Option<Spanned<OrderName>>,
+    order: Option<Spanned<String>>,
     join: Option<Spanned<String>>,
     max_bytes: Option<Spanned<u16>>,
 }
@@ -43,16 +43,6 @@ enum Operation {
     Unique,
     Order,
     Sum,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum OrderName {
-    Mope,
-    Stope,
-    Bclo,
-    Clww,
-    LewiWu,
 }
 
 /// A mistake and the bytes of the text it is in.
@@ -252,16 +242,18 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
 }
 
 /// The order of a name, if this program has it.
-fn order_named(name: &Spanned<OrderName>) -> Result<Order, Mistake> {
-    match name.as_ref() {
-        OrderName::Mope => Ok(Order::Mope),
-        OrderName::Stope => Ok(Order::Stope),
-        OrderName::Clww => Ok(Order::Clww),
-        OrderName::LewiWu => Ok(Order::LewiWu),
-        OrderName::Bclo if cfg!(feature = "bclo") => Ok(Order::Bclo),
-        OrderName::Bclo => mistake(
+fn order_named(name: &Spanned<String>) -> Result<Order, Mistake> {
+    let Some(order) = Order::ALL.into_iter().find(|order| order.name() == name.as_ref()) else {
+        let names = Order::ALL.map(|order| format!("\"{}\"", order.name())).join(", ");
+        return mistake(name.span(), format!("'{}' is no order; there are {names}", name.as_ref()));
+    };
+    match order.left_out() {
+        None => Ok(order),
+        Some(feature) => mistake(
             name.span(),
-            "this program was built without BCLO: build it with --features bclo, or write order = \"mope\"",
+            format!(
+                "this program was built without \"{feature}\": build it with --features {feature}, or write order = \"mope\""
+            ),
         ),
     }
 }

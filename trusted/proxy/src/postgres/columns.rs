@@ -66,13 +66,8 @@ pub(crate) struct KeyedColumns {
 
 /// What makes the ciphertexts of a column's order.
 fn order_terms(column: &Encryption, order: Order, root: &Key) -> Result<ColumnOrder, IndexError> {
-    let scheme = match order {
-        Order::Bclo => TermScheme::Bclo,
-        Order::Clww => TermScheme::Clww,
-        Order::LewiWu => TermScheme::LewiWu,
-        Order::Mope | Order::Stope => return Err(IndexError::Caller("labels are no ciphertexts")),
-    };
-    ColumnOrder::new(scheme, column.order_key_bytes(), root, &column.id)
+    TermScheme::named(order.name())
+        .and_then(|scheme| ColumnOrder::new(scheme, column.order_key_bytes(), root, &column.id))
         .ok_or(IndexError::Caller("a column's order is of a scheme that this program does not have"))
 }
 
