@@ -60,7 +60,7 @@ enum Cipher {
     /// A value has one ciphertext, which is stored and compared with.
     One(Box<dyn OrderScheme>),
     /// What is stored is drawn anew for each row; what it is compared with is a function of the value.
-    Sides(LewiWu),
+    Sides(Box<LewiWu>),
 }
 
 impl std::fmt::Debug for Cipher {
@@ -102,17 +102,17 @@ impl ColumnOrder {
             TermScheme::Bclo => return None,
             TermScheme::Clww => Cipher::One(Box::new(Clww::new(&column, width))),
             TermScheme::LewiWu => {
-                Cipher::Sides(LewiWu::with_hash(&column, width, BlockBits::Four, SlotHash::Sha256))
+                Cipher::Sides(Box::new(LewiWu::with_hash(&column, width, BlockBits::Four, SlotHash::Sha256)))
             }
         };
         Some(Self { key_bytes, cipher })
     }
 
-    fn number(&self, key: &[u8]) -> Result<u64, ServiceError> {
-        if key.len() != self.key_bytes {
+    fn number(&self, sortable: &[u8]) -> Result<u64, ServiceError> {
+        if sortable.len() != self.key_bytes {
             return Err(internal("an order key is not of its column's length"));
         }
-        Ok(key.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Ok(sortable.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 }
 
@@ -125,8 +125,8 @@ fn outside(error: EncryptFailed) -> ServiceError {
 }
 
 impl OrderTerms for ColumnOrder {
-    fn stored(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError> {
-        let number = self.number(key)?;
+    fn stored(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let number = self.number(sortable)?;
         match &self.cipher {
             Cipher::One(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
             Cipher::Sides(scheme) => {
@@ -137,16 +137,16 @@ impl OrderTerms for ColumnOrder {
         }
     }
 
-    fn compared(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError> {
-        let number = self.number(key)?;
+    fn compared(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        let number = self.number(sortable)?;
         match &self.cipher {
             Cipher::One(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
             Cipher::Sides(scheme) => scheme.bound(number, End::Lower, &mut unused()).map_err(outside),
         }
     }
 
-    fn is_of(&self, stored: &[u8], key: &[u8]) -> bool {
-        let Ok(number) = self.number(key) else { return false };
+    fn is_of(&self, stored: &[u8], sortable: &[u8]) -> bool {
+        let Ok(number) = self.number(sortable) else { return false };
         match &self.cipher {
             Cipher::One(scheme) => {
                 scheme.bound(number, End::Lower, &mut unused()).is_ok_and(|own| own == stored)

@@ -84,17 +84,17 @@ pub trait OrderTerms: Send + Sync {
     ///
     /// # Errors
     /// [`ServiceError`] if the key is not of the column's length.
-    fn stored(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError>;
+    fn stored(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError>;
 
     /// What stored ciphertexts are compared with, to be told on which side of an order key they are. The key need not be
     /// stored.
     ///
     /// # Errors
     /// [`ServiceError`] if the key is not of the column's length.
-    fn compared(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError>;
+    fn compared(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError>;
 
     /// Is it a stored ciphertext of that order key?
-    fn is_of(&self, stored: &[u8], key: &[u8]) -> bool;
+    fn is_of(&self, stored: &[u8], sortable: &[u8]) -> bool;
 }
 
 /// Opens the keys of columns.

@@ -89,6 +89,12 @@ async fn columns_compared_by_clww_answer_as_plain_ones_do() {
         }
     }
     assert!(found > 250, "{found} rows were compared");
+}
+
+#[tokio::test]
+async fn rows_are_changed_by_comparisons_and_the_doctor_knows_ciphertexts_by_their_values() {
+    let pair = Pair::start(SCHEMA, CREATE).await;
+    pair.same(ROWS).await;
     pair.same("UPDATE readings SET level = level + 5 WHERE level BETWEEN -5 AND 100 RETURNING id, level")
         .await;
     pair.same("DELETE FROM readings WHERE level >= 2147483647 RETURNING id").await;

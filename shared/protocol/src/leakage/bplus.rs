@@ -149,7 +149,16 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
         Pattern::DifferingBlock,
     ],
     update: &[Pattern::AccessPattern, Pattern::SearchPattern, Pattern::Frequency, Pattern::DifferingBlock],
-    attacks: &[SORTING, BINOMIAL, LEWI_WU, KKNO_ACCESS, KKNO_VOLUME, LMP_ORDER, LMP_RANK, LMP_AUXILIARY],
+    attacks: &[
+        SORTING,
+        BINOMIAL,
+        BY_DIFFERING_BLOCK,
+        KKNO_ACCESS,
+        KKNO_VOLUME,
+        LMP_ORDER,
+        LMP_RANK,
+        LMP_AUXILIARY,
+    ],
 };
 
 /// The B+ tree of the values: the baseline of cost, without security.

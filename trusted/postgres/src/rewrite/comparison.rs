@@ -187,7 +187,12 @@ impl Analysis<'_> {
             return Err(self.unsorted(left, &format!("{reader} beside another column"), order));
         }
         let term = common_term(&left.encryption, &right.encryption, wanted);
-        let Some(term) = term else { return Err(self.no_common_key(left, &right.encryption, reader)) };
+        let Some(term) = term else {
+            return Err(match left.encryption.id == right.encryption.id {
+                true => self.undeclared(left, reader, wanted.operation()),
+                false => self.no_common_key(left, &right.encryption, reader),
+            });
+        };
         for column in [left, right] {
             self.need_compared(column, reader, Some(term))?;
         }

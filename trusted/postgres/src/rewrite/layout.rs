@@ -7,7 +7,7 @@ use super::constant::Constant;
 use super::constraint::{by_bytes, identifier_of, last_identifier, name_of_constraint};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Rewritten, hexadecimal};

@@ -354,7 +354,7 @@ impl LewiWu {
         match self.hash {
             SlotHash::FixedKeyAes => trit::hash_each(nonce, images, trits),
             SlotHash::Sha256 => {
-                for (trit, image) in trits.iter_mut().zip(images) {
+                for (trit, image) in trits.iter_mut().zip(&*images) {
                     *trit = sha256_trit(&sha256(&[image, nonce]));
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Fold, Piece};
@@ -358,12 +358,7 @@ impl Analysis<'_> {
                 }
                 self.keep(&reference);
                 let term = self.term_text(&reference, Term::Order);
-                let (added, aggregate, after) = match (encryption.order.and_then(Order::extremes), name) {
-                    (None, "min") => (format!(" ORDER BY {term} ASC NULLS LAST"), "(array_agg", ")[1]"),
-                    (None, _) => (format!(" ORDER BY {term} DESC NULLS LAST"), "(array_agg", ")[1]"),
-                    (Some([least, _]), "min") => (format!(", {term}"), least, ""),
-                    (Some([_, greatest]), _) => (format!(", {term}"), greatest, ""),
-                };
+                let (added, aggregate, after) = extreme_call(&encryption, name, &term);
                 // Behind the argument with its parentheses: before that of the call.
                 let close =
                     self.lexemes.after_parentheses(at + 1).map_or(reference.tokens.end, |end| end - 1);
@@ -431,5 +426,16 @@ impl Analysis<'_> {
             end = self.lexemes.after_parentheses(end + 1).unwrap_or(end + 2);
         }
         Some(end)
+    }
+}
+
+/// How the sealed value that is first by its term is found, for `min`, or last: what is added to the argument, what the function
+/// becomes, what follows it.
+fn extreme_call(encryption: &Encryption, name: &str, term: &str) -> (String, &'static str, &'static str) {
+    match (encryption.order.and_then(Order::extremes), name) {
+        (None, "min") => (format!(" ORDER BY {term} ASC NULLS LAST"), "(array_agg", ")[1]"),
+        (None, _) => (format!(" ORDER BY {term} DESC NULLS LAST"), "(array_agg", ")[1]"),
+        (Some([least, _]), "min") => (format!(", {term}"), least, ""),
+        (Some([_, greatest]), _) => (format!(", {term}"), greatest, ""),
     }
 }
