@@ -21,6 +21,7 @@ use super::catalog::{IndexRecord, TextRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::local::{Change, LocalError};
+use super::mutations::Mutation;
 use super::{STATE, Shared, error};
 use arras_documents::filter::Filter;
 use arras_documents::text::{TextCondition, TextMatch};
@@ -66,14 +67,18 @@ pub trait TextService: fmt::Debug + Send + Sync {
     /// is right.
     fn expect(&self, entries: u64);
 
-    /// How many entries it has acknowledged, at least.
+    /// The service is about to have fewer entries than it acknowledged: whatever it has is right, until [`Self::remove`] has
+    /// returned.
+    fn lessen(&self);
+
+    /// How many entries it has acknowledged, or was found to have.
     fn acknowledged(&self) -> u64;
 
     /// Returns if the service can be reached, and has what it acknowledged.
     fn ready(&self) -> Answer<'_, ()>;
 
-    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has told
-    /// it not to expect any.
+    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has
+    /// called [`Self::lessen`].
     fn remove(&self, id: TextIndexId) -> Answer<'_, ()>;
 }
 
@@ -155,6 +160,9 @@ pub(super) fn refuse_without_collection(filter: &Filter) -> Result<(), ServiceEr
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Has the service expect what it acknowledged, as it is recorded.
     pub(super) fn expect_text(&self) -> Result<(), LocalError> {
+        if self.settings.mutations.has(Mutation::TextSetbackNotNoticed) {
+            return Ok(());
+        }
         if let Some(service) = &self.settings.text {
             service.expect(self.local.get(STATE, ENTRIES)?.unwrap_or(0));
         }
@@ -248,6 +256,12 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.record_entries(Vec::new(), Durability::Durable)
     }
 
+    /// Nothing that the service is about to remove is missed.
+    fn lessen_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+        service.lessen();
+        self.record_entries(Vec::new(), Durability::Durable)
+    }
+
     /// Records changes together with how many entries the service has acknowledged. One at a time, so that the last record is of
     /// the last count.
     fn record_entries(&self, mut changes: Vec<Change>, durability: Durability) -> Result<(), ServiceError> {
@@ -264,7 +278,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for id in removed {
             let Some(service) = &self.settings.text else { return Ok(()) };
             service.ready().await?;
-            self.forget_entries(&**service)?;
+            self.lessen_entries(&**service)?;
             service.remove(id).await?;
             self.record_entries(Vec::new(), Durability::Durable)?;
             self.local.remove_as_named(UNTOLD, &id).map_err(error::local)?;
