@@ -117,6 +117,7 @@ impl BenchArguments {
             service_pairs: 300_000,
             texts: "/usr/share/doc".into(),
             own_services: false,
+            plain: false,
             json: false,
             before: None,
             rounds: 3,

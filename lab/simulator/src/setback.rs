@@ -83,7 +83,7 @@ impl World {
         let written = Writing::Insert(vec![Item { id: 999, u: 999, a: 1, b: 1, v: 1, t }]);
         let proxy = self.proxy().await?;
         let asked = self.ask(0, &Action::Write(written), &proxy).await;
-        asked.map_err(|_| "a write fails though all is well".into())
+        asked.map_err(|why| format!("a write fails though all is well: {why:?}"))
     }
 
     /// The enclave of a machine that was set back ends by itself.

@@ -483,6 +483,7 @@ impl StartError {
 }
 
 /// Why an application has no right answer.
+#[derive(Debug)]
 pub(crate) enum Answer {
     /// It has a wrong one.
     Wrong(String),

@@ -271,10 +271,26 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.apply(&changes, durability).map_err(error::local)
     }
 
+    /// The indexes that are dropped. What was to be dropped and is there, as the server refused it, is struck.
+    async fn removed_texts(&self) -> Result<Vec<TextIndexId>, ServiceError> {
+        let _no_drop_under_way = self.definitions.lock().await;
+        let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
+        let collections = self.all_collections();
+        let indexes = collections.iter().flat_map(|collection| collection.indexes().to_vec());
+        let living: BTreeSet<TextIndexId> =
+            indexes.filter_map(|index| index.text.as_ref().map(|text| text.id)).collect();
+        let (living, dropped): (Vec<_>, Vec<_>) = removed.into_iter().partition(|id| living.contains(id));
+        let struck: Vec<Change> = living.iter().map(|id| self.local.unset(REMOVED, id)).collect();
+        if !struck.is_empty() {
+            self.local.apply(&struck, Durability::Durable).map_err(error::local)?;
+        }
+        Ok(dropped)
+    }
+
     /// Removes the entries of dropped indexes.
     async fn sweep_once(&self) -> Result<(), ServiceError> {
         let _one_at_a_time = self.sweeping.lock().await;
-        let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
+        let removed = self.removed_texts().await?;
         for id in removed {
             let Some(service) = &self.settings.text else { return Ok(()) };
             service.ready().await?;

@@ -48,6 +48,15 @@ struct Expected {
     lessens: bool,
     /// Changes when what it must have becomes less: what was said before says nothing any more.
     generation: u64,
+    /// Changes when the enclave says what it has: an update that was under way then may be in that.
+    said: u64,
+}
+
+impl Expected {
+    /// What it must have, whatever was said before.
+    fn anew(&mut self, entries: u64, lessens: bool) {
+        *self = Self { entries, lessens, generation: self.generation + 1, said: self.said + 1 };
+    }
 }
 
 fn locked(expected: &Mutex<Expected>) -> MutexGuard<'_, Expected> {
@@ -88,13 +97,11 @@ impl Client {
     }
 
     pub(super) fn expect(&self, entries: u64) {
-        let mut expected = locked(&self.expected);
-        *expected = Expected { entries, lessens: false, generation: expected.generation + 1 };
+        locked(&self.expected).anew(entries, false);
     }
 
     pub(super) fn lessen(&self) {
-        let mut expected = locked(&self.expected);
-        *expected = Expected { entries: 0, lessens: true, generation: expected.generation + 1 };
+        locked(&self.expected).anew(0, true);
     }
 
     pub(super) fn acknowledged(&self) -> u64 {
@@ -151,30 +158,35 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, ServiceError> {
-        let generation = locked(&self.expected).generation;
+        // What is acknowledged while this connection comes about may not be in what is said on it.
+        let (generation, before) = {
+            let expected = locked(&self.expected);
+            (expected.generation, expected.entries)
+        };
         let mut talk = self.host.begin().await?;
         let opened = open(&mut *talk).await?;
-        self.compare(opened.entries, generation)?;
+        self.compare(opened.entries, generation, before)?;
         Ok(Connection { talk, opened, expected: Arc::clone(&self.expected) })
     }
 
-    /// Whether the enclave has what it must. What it has beyond (updates whose acknowledgement was lost, with the proxy or
-    /// on the way) it must have from now on, too.
-    fn compare(&self, entries: u64, generation: u64) -> Result<(), ServiceError> {
+    /// Whether the enclave has what it must have had `before`. What it has beyond (updates whose acknowledgement was lost, with the
+    /// proxy or on the way) it must have from now on, too.
+    fn compare(&self, entries: u64, generation: u64, before: u64) -> Result<(), ServiceError> {
         let mut expected = locked(&self.expected);
         if expected.generation != generation {
             // It was said before, or while, it became less: the next connection compares.
             return Ok(());
         }
-        if entries < expected.entries {
+        if entries < before {
             let message = format!(
-                "its enclave was set back: it has {entries} entries of {} that it had; drop all text indexes and create them again",
-                expected.entries
+                "its enclave was set back: it has {entries} entries of {before} that it had; drop all text indexes and create them \
+                 again"
             );
             return Err(ServiceError::new(Fault::Corruption, message));
         }
         if !expected.lessens {
-            expected.entries = entries;
+            expected.entries = expected.entries.max(entries);
+            expected.said += 1;
         }
         Ok(())
     }
@@ -226,9 +238,13 @@ impl Connection {
     /// Carries an update out, durably.
     async fn update(&mut self, update: Update) -> Result<(), ServiceError> {
         let pairs = update.pair_count() as u64;
+        let said = locked(&self.expected).said;
         match self.ask(Request::Update(update)).await? {
             Reply::Updated => {
-                locked(&self.expected).entries += pairs;
+                let mut expected = locked(&self.expected);
+                if expected.said == said {
+                    expected.entries += pairs;
+                }
                 Ok(())
             }
             _ => Err(failure(Failure::Reply)),
@@ -306,9 +322,7 @@ impl Connection {
         }
         // What it has by now it is not to lose.
         if let Reply::Opened(opened) = self.ask(Request::Open { name: COLLECTION.to_owned() }).await? {
-            let mut expected = locked(&self.expected);
-            let generation = expected.generation + 1;
-            *expected = Expected { entries: opened.entries, lessens: false, generation };
+            locked(&self.expected).anew(opened.entries, false);
         }
         Ok(())
     }

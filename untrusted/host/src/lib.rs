@@ -18,6 +18,7 @@ pub mod counter;
 pub mod enclave;
 #[cfg(feature = "process")]
 pub mod host;
+#[cfg(feature = "process")]
 pub mod seen;
 pub mod store;
 #[cfg(feature = "process")]
