@@ -1,5 +1,8 @@
 //! How much memory is in use.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 /// Part of the memory that is for what one step computes and then lets go: one in so many.
 const SCRATCH_PART: usize = 8;
 
@@ -7,17 +10,38 @@ const SCRATCH_PART: usize = 8;
 const KEPT_EIGHTHS: usize = 6;
 
 /// Bytes in use of those that there are. What is counted is what grows with data or requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budget {
     total: usize,
-    used: usize,
+    used: Cell<usize>,
     /// Bytes of `used` that are data.
-    kept: usize,
+    kept: Cell<usize>,
+}
+
+/// Bytes that are counted for as long as this is there.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved {
+    budget: Rc<Budget>,
+    bytes: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.budget.used.update(|used| used.saturating_sub(self.bytes));
+    }
+}
+
+impl Reserved {
+    /// Counts some of them as data.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.budget.kept.update(|kept| kept.saturating_add(bytes));
+    }
 }
 
 impl Budget {
-    pub(crate) fn new(total: usize) -> Self {
-        Self { total: total - total / SCRATCH_PART, used: 0, kept: 0 }
+    pub(crate) fn new(total: usize) -> Rc<Self> {
+        Rc::new(Self { total: total - total / SCRATCH_PART, ..Self::default() })
     }
 
     /// What one step may take beside everything that is counted.
@@ -26,20 +50,19 @@ impl Budget {
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.total.saturating_sub(self.used)
+        self.total.saturating_sub(self.used.get())
     }
 
-    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.free();
-        if fits {
-            self.used += bytes;
-        }
-        fits
+    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Option<Reserved> {
+        (bytes <= self.free()).then(|| {
+            self.used.update(|used| used + bytes);
+            Reserved { budget: Rc::clone(self), bytes }
+        })
     }
 
     /// How much more data there may be.
     pub(crate) fn free_for_data(&self) -> usize {
-        self.for_data().saturating_sub(self.kept)
+        self.for_data().saturating_sub(self.kept.get())
     }
 
     /// How much data there may be in all.
@@ -48,28 +71,19 @@ impl Budget {
     }
 
     /// Lets go of data.
-    pub(crate) fn drop_data(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_sub(bytes);
-        self.release(bytes);
-    }
-
-    /// Counts what was reserved as data.
-    pub(crate) fn keep(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_add(bytes);
+    pub(crate) fn drop_data(&self, bytes: usize) {
+        self.kept.update(|kept| kept.saturating_sub(bytes));
+        self.used.update(|used| used.saturating_sub(bytes));
     }
 
     /// Counts data that is there already.
-    pub(crate) fn take(&mut self, bytes: usize) {
-        self.used = self.used.saturating_add(bytes);
-        self.keep(bytes);
+    pub(crate) fn take(&self, bytes: usize) {
+        self.kept.update(|kept| kept.saturating_add(bytes));
+        self.used.update(|used| used.saturating_add(bytes));
     }
 
     /// What one request can have once all others have ended.
     pub(crate) fn most(&self) -> usize {
-        self.total.saturating_sub(self.kept)
-    }
-
-    pub(crate) fn release(&mut self, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
+        self.total.saturating_sub(self.kept.get())
     }
 }

@@ -1,47 +1,54 @@
 //! A search's formula and filters, once all entries are there.
 
 use crate::bitmap::Bitmap;
+use crate::budget::Reserved;
 use crate::documents::Documents;
 use crate::fetch::Fetch;
 use crate::policy::sees;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
 use arras_schemes::bisen::update::Operation;
 
 /// What a search is evaluated on.
-pub(crate) struct Ground<'a> {
-    pub(crate) search: &'a Search,
-    pub(crate) fetch: &'a Fetch,
-    pub(crate) documents: &'a Documents,
+pub(crate) struct Ground {
+    pub(crate) search: Search,
+    pub(crate) groups: Groups,
+    pub(crate) plan: Plan,
+    pub(crate) padding: Padding,
+    pub(crate) fetch: Fetch,
     /// The documents that were published when the search began.
-    pub(crate) snapshot: &'a Bitmap,
+    pub(crate) snapshot: Bitmap,
     /// Numbers at that time.
     pub(crate) bound: usize,
-    pub(crate) groups: &'a Groups,
     /// Bytes that one step may take and let go.
     pub(crate) scratch: usize,
+    pub(crate) _reserved: Reserved,
 }
 
 /// A formula half evaluated.
-#[derive(Default)]
 pub(crate) struct Evaluation {
-    step: usize,
     waiting: Vec<Bitmap>,
     /// Of keywords that were looked at: in how many published documents they occur.
-    pub(crate) frequencies: Vec<Option<u32>>,
+    frequencies: Vec<u32>,
 }
 
 impl Evaluation {
     pub(crate) fn new(keywords: usize) -> Self {
-        Self { step: 0, waiting: Vec::new(), frequencies: vec![None; keywords] }
+        Self { waiting: Vec::new(), frequencies: vec![0; keywords] }
     }
 
-    /// One step; the result after the last.
-    pub(crate) fn step(&mut self, ground: &Ground<'_>) -> Result<Option<Bitmap>, Refused> {
-        let Some(step) = ground.search.formula.get(self.step) else {
-            return Ok(Some(self.waiting.pop().unwrap_or_default()));
-        };
-        self.step += 1;
+    pub(crate) fn frequency(&self, keyword: usize) -> u32 {
+        self.frequencies.get(keyword).copied().unwrap_or(0)
+    }
+
+    /// What is left behind the last step: published then and now, visible to the client, and as the filters say.
+    pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Bitmap {
+        let mut found = self.waiting.pop().unwrap_or_default();
+        filter(ground, documents, &mut found);
+        found
+    }
+
+    pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
         match step {
             Step::Keyword(keyword) => {
                 let set = self.keyword(ground, usize::from(*keyword));
@@ -55,7 +62,7 @@ impl Evaluation {
             Step::Not => {
                 if let Some(set) = self.waiting.last_mut() {
                     set.complement();
-                    set.and(ground.snapshot);
+                    set.and(&ground.snapshot);
                 }
             }
             Step::And | Step::Or => {
@@ -64,11 +71,11 @@ impl Evaluation {
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// The documents in which a keyword occurs: the last operation of each decides.
-    fn keyword(&mut self, ground: &Ground<'_>, keyword: usize) -> Bitmap {
+    fn keyword(&mut self, ground: &Ground, keyword: usize) -> Bitmap {
         let mut set = Bitmap::empty(ground.bound);
         for (operation, number) in ground.fetch.oldest_first(keyword) {
             match operation {
@@ -78,13 +85,13 @@ impl Evaluation {
             }
         }
         if let Some(frequency) = self.frequencies.get_mut(keyword) {
-            *frequency = Some(set.count_common(ground.snapshot));
+            *frequency = set.count_common(&ground.snapshot);
         }
         set
     }
 
     /// The documents in which words stand at these distances.
-    fn phrase(&mut self, ground: &Ground<'_>, words: &[(u16, u16)]) -> Result<Bitmap, Refused> {
+    fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Bitmap, Refused> {
         let mut candidates = ground.snapshot.clone();
         for (keyword, _) in words {
             candidates.and(&self.keyword(ground, usize::from(*keyword)));
@@ -106,7 +113,7 @@ impl Evaluation {
 
 /// Where a phrase would begin whose word at this distance is this keyword: number of the document and position, in one number.
 fn positions(
-    ground: &Ground<'_>,
+    ground: &Ground,
     keyword: usize,
     distance: u16,
     candidates: &Bitmap,
@@ -141,13 +148,11 @@ fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
     one.iter().copied().filter(within).collect()
 }
 
-/// What is left of a formula's result: published then and now, visible to the client, and as the filters say.
-pub(crate) fn filter(ground: &Ground<'_>, found: &mut Bitmap) {
-    let documents = ground.documents;
-    found.and(ground.snapshot);
+fn filter(ground: &Ground, documents: &Documents, found: &mut Bitmap) {
+    found.and(&ground.snapshot);
     found.and(documents.published());
-    if *ground.groups != Groups::All {
-        found.retain(|number| sees(ground.groups, documents.group(number)));
+    if ground.groups != Groups::All {
+        found.retain(|number| sees(&ground.groups, documents.group(number)));
     }
     for filter in &ground.search.filters {
         match filter {
@@ -167,7 +172,7 @@ pub(crate) fn filter(ground: &Ground<'_>, found: &mut Bitmap) {
 }
 
 /// The documents in which a keyword occurs at least so often.
-fn frequent(ground: &Ground<'_>, keyword: usize, at_least: u32) -> Bitmap {
+fn frequent(ground: &Ground, keyword: usize, at_least: u32) -> Bitmap {
     if at_least == 0 {
         return ground.snapshot.clone();
     }

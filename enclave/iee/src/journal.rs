@@ -126,6 +126,8 @@ pub(crate) struct Journal {
     pub(crate) counter: u64,
     /// Bytes of records since the last checkpoint.
     pub(crate) since_checkpoint: usize,
+    /// Bytes of the last checkpoint that this run wrote.
+    pub(crate) checkpoint_bytes: usize,
 }
 
 /// How a log and the counter stand to each other.
@@ -140,7 +142,7 @@ impl Journal {
     pub(crate) fn new(root: &Key) -> Self {
         let place = Place { number: 0, runs: 0, link: [0; OVERHEAD_BYTES] };
         let sealer = Sealer::new(root, b"log", STEP_BYTES);
-        Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0 }
+        Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0, checkpoint_bytes: 0 }
     }
 
     /// Goes on behind a checkpoint.

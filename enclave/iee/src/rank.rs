@@ -1,6 +1,7 @@
 //! Scores, and the best of them.
 
 use crate::bitmap::{Bitmap, Ranks};
+use crate::documents::Documents;
 use crate::evaluate::Ground;
 use arras_schemes::bisen::query::Ranking;
 use std::cmp::Reverse;
@@ -34,10 +35,9 @@ impl Scores {
     }
 
     /// Adds what a keyword contributes that occurs in `frequency` of the published documents.
-    pub(crate) fn add(&mut self, ground: &Ground<'_>, keyword: usize, frequency: u32) {
+    pub(crate) fn add(&mut self, ground: &Ground, of: &Documents, keyword: usize, frequency: u32) {
         let documents = ground.snapshot.count().max(1) as f32;
-        let average =
-            ground.documents.total_length() as f32 / ground.documents.published_count().max(1) as f32;
+        let average = of.total_length() as f32 / of.published_count().max(1) as f32;
         let frequency = frequency as f32;
         let okapi = match ground.search.ranking {
             Ranking::None => return,
@@ -53,7 +53,7 @@ impl Scores {
             let Some(rank) = self.found.rank(number) else { continue };
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
-                let length = ground.documents.length(number) as f32 / average.max(1.0);
+                let length = of.length(number) as f32 / average.max(1.0);
                 times * (SATURATION + 1.0)
                     / (times + SATURATION * (1.0 - NORMALISATION + NORMALISATION * length))
             } else {
