@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::journal::{Change, Standing};
 use crate::server::{Core, Enclave};
 use arras_protocol::iee::{Outgoing, StateName};
+use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
 
 impl Enclave {
@@ -67,16 +68,14 @@ impl Core {
     /// Carries out a change that was finished when the next one was logged.
     fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
         self.fill.since += change.as_ref().map_or(0, Change::keywords);
-        match change {
-            Some(Change::Update(update)) => {
-                let collection =
-                    self.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
-                let staged = collection.stage(&update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
-                collection.publish(&update, &staged);
-            }
-            Some(change) => self.state.apply(&self.root, &change),
-            None => {}
-        }
+        let Some(change) = change else { return Ok(()) };
+        let Some(update) = change.update() else {
+            self.state.apply(&self.root, &change);
+            return Ok(());
+        };
+        let collection = self.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
+        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
+        collection.publish(update, &staged);
         Ok(())
     }
 
@@ -85,7 +84,7 @@ impl Core {
     fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
         let (mut growth, mut unfinished) = (0, None);
         match last {
-            Some(Change::Update(update)) => {
+            Some(Change::Asked(Request::Update(update))) => {
                 let collection = self.state.collection(update.collection).map_err(|_| Fault::StateAltered)?;
                 growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
                 self.fill.since += update.pair_count();

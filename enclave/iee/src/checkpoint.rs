@@ -219,8 +219,7 @@ impl State {
     fn rest(&self, generation: u32) -> Piece {
         let described = |collection: &Collection| {
             let spilled = collection.table.spilled + collection.table.leaving();
-            let described = (collection.name.clone(), collection.settings.clone(), collection.salt);
-            (described, spilled.to_le_bytes())
+            ((collection.name.clone(), collection.settings.clone()), spilled.to_le_bytes())
         };
         Piece::Rest {
             collections: self.collections.iter().map(described).collect(),
@@ -321,7 +320,6 @@ mod tests {
     use super::*;
     use crate::{Channels, Iee};
     use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
-    use arras_schemes::bisen::Salt;
     use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
 
@@ -330,8 +328,8 @@ mod tests {
         let mut state = State::default();
         for number in 0..2 {
             let settings = Settings { fields: 4, padding: Padding::None, profile: Blob::default() };
-            let described = (format!("{number}"), settings, Salt([1; 16]));
-            let mut collection = Collection::new(root, number, described, 0);
+            let described = (format!("{number}"), settings);
+            let mut collection = Collection::new(root, number as usize, described, 0);
             for keyword in 0..40_000_u32 {
                 let mut stem = [7; 16];
                 stem[12..].copy_from_slice(&keyword.to_le_bytes());

@@ -15,14 +15,14 @@ use arras_schemes::bisen::{KeywordHash, Salt};
 /// Most entries of a collection, so that counters of 32 bits hold.
 const ENTRIES_MAX: u64 = u32::MAX as u64;
 
-/// Name, settings and salt.
-pub(crate) type Described = (String, Settings, Salt);
+/// Name and settings.
+pub(crate) type Described = (String, Settings);
 
 /// A collection.
 pub(crate) struct Collection {
     pub(crate) name: String,
     pub(crate) settings: Settings,
-    pub(crate) salt: Salt,
+    salt: Salt,
     pub(crate) keys: EntryKeys,
     pub(crate) table: Table,
     pub(crate) documents: Documents,
@@ -72,8 +72,9 @@ pub(crate) fn puts(
 
 impl Collection {
     /// An empty one; what comes into its table is of this generation.
-    pub(crate) fn new(root: &Key, number: u32, described: Described, generation: u32) -> Self {
-        let (name, settings, salt) = described;
+    pub(crate) fn new(root: &Key, number: usize, (name, settings): Described, generation: u32) -> Self {
+        let number = number as u32;
+        let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
         let documents = Documents::new(usize::from(settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
         Self { name, settings, salt, keys, table, documents }

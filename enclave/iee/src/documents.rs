@@ -1,10 +1,18 @@
 //! The documents of a collection: their names, facts, and which of them searches see.
 
-use crate::bitmap::Bitmap;
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
+use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
+
+/// A set of numbers of documents below a bound.
+pub(crate) type Set = FixedBitSet;
+
+/// Bytes of a set below this bound.
+pub(crate) fn set_bytes(bound: usize) -> usize {
+    bound.div_ceil(128) * 16
+}
 
 /// Most versions: numbers have 30 bits in an entry.
 pub(crate) const NUMBERS_MAX: usize = 1 << 30;
@@ -43,8 +51,8 @@ pub(crate) struct Documents {
     lengths: Vec<u32>,
     visibility: Vec<u32>,
     fields: Vec<i64>,
-    published: Bitmap,
-    retired: Bitmap,
+    published: Set,
+    retired: Set,
     by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
     total_length: u64,
@@ -60,7 +68,7 @@ impl Documents {
         self.names.len()
     }
 
-    pub(crate) fn published(&self) -> &Bitmap {
+    pub(crate) fn published(&self) -> &Set {
         &self.published
     }
 
@@ -73,7 +81,7 @@ impl Documents {
     }
 
     pub(crate) fn is_retired(&self, number: u32) -> bool {
-        self.retired.has(number)
+        self.retired.contains(number as usize)
     }
 
     pub(crate) fn name(&self, number: u32) -> Option<DocumentName> {
@@ -202,27 +210,27 @@ impl Documents {
 
     fn set_draft(&mut self, name: DocumentName, number: u32) {
         if let Some(before) = self.drafts.insert(name, number) {
-            self.retired.insert(before);
+            self.retired.insert(before as usize);
         }
     }
 
     fn drop_draft(&mut self, name: &DocumentName) {
         if let Some(before) = self.drafts.remove(name) {
-            self.retired.insert(before);
+            self.retired.insert(before as usize);
         }
     }
 
     fn publish(&mut self, name: DocumentName, number: u32) {
         self.unpublish(&name);
         self.by_name.insert(name, number);
-        self.published.insert(number);
+        self.published.insert(number as usize);
         self.total_length += u64::from(self.length(number));
     }
 
     fn unpublish(&mut self, name: &DocumentName) {
         if let Some(before) = self.by_name.remove(name) {
-            self.published.remove(before);
-            self.retired.insert(before);
+            self.published.remove(before as usize);
+            self.retired.insert(before as usize);
             self.total_length -= u64::from(self.length(before));
         }
     }
@@ -234,9 +242,9 @@ impl Documents {
         for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
             *value = self.field(number, field as u8);
         }
-        let standing = if self.published.has(number) {
+        let standing = if self.published.contains(number as usize) {
             Standing::Published
-        } else if self.retired.has(number) {
+        } else if self.retired.contains(number as usize) {
             Standing::Retired
         } else {
             Standing::Draft
@@ -251,7 +259,7 @@ impl Documents {
         match standing {
             Standing::Draft => self.set_draft(name, number),
             Standing::Published => self.publish(name, number),
-            Standing::Retired => self.retired.insert(number),
+            Standing::Retired => self.retired.insert(number as usize),
         }
     }
 }

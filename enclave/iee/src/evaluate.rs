@@ -1,8 +1,7 @@
 //! A search's formula and filters, once all entries are there.
 
-use crate::bitmap::Bitmap;
 use crate::budget::Reserved;
-use crate::documents::Documents;
+use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
 use crate::policy::sees;
 use arras_schemes::bisen::message::{Groups, Refused};
@@ -17,7 +16,7 @@ pub(crate) struct Ground {
     pub(crate) padding: Padding,
     pub(crate) fetch: Fetch,
     /// The documents that were published when the search began.
-    pub(crate) snapshot: Bitmap,
+    pub(crate) snapshot: Set,
     /// Numbers at that time.
     pub(crate) bound: usize,
     /// Bytes that one step may take and let go.
@@ -27,7 +26,7 @@ pub(crate) struct Ground {
 
 /// A formula half evaluated.
 pub(crate) struct Evaluation {
-    waiting: Vec<Bitmap>,
+    waiting: Vec<Set>,
     /// Of keywords that were looked at: in how many published documents they occur.
     frequencies: Vec<u32>,
 }
@@ -42,7 +41,7 @@ impl Evaluation {
     }
 
     /// What is left behind the last step: published then and now, visible to the client, and as the filters say.
-    pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Bitmap {
+    pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Set {
         let mut found = self.waiting.pop().unwrap_or_default();
         filter(ground, documents, &mut found);
         found
@@ -61,13 +60,13 @@ impl Evaluation {
             Step::All => self.waiting.push(ground.snapshot.clone()),
             Step::Not => {
                 if let Some(set) = self.waiting.last_mut() {
-                    set.complement();
-                    set.and(&ground.snapshot);
+                    set.toggle_range(..);
+                    set.intersect_with(&ground.snapshot);
                 }
             }
             Step::And | Step::Or => {
                 if let (Some(second), Some(first)) = (self.waiting.pop(), self.waiting.last_mut()) {
-                    if *step == Step::And { first.and(&second) } else { first.or(&second) }
+                    if *step == Step::And { first.intersect_with(&second) } else { first.union_with(&second) }
                 }
             }
         }
@@ -75,26 +74,26 @@ impl Evaluation {
     }
 
     /// The documents in which a keyword occurs: the last operation of each decides.
-    fn keyword(&mut self, ground: &Ground, keyword: usize) -> Bitmap {
-        let mut set = Bitmap::empty(ground.bound);
+    fn keyword(&mut self, ground: &Ground, keyword: usize) -> Set {
+        let mut set = Set::with_capacity(ground.bound);
         for (operation, number) in ground.fetch.oldest_first(keyword) {
             match operation {
-                Operation::Add => set.insert(number),
+                Operation::Add => set.insert(number as usize),
                 Operation::Continue => {}
-                Operation::Delete => set.remove(number),
+                Operation::Delete => set.remove(number as usize),
             }
         }
         if let Some(frequency) = self.frequencies.get_mut(keyword) {
-            *frequency = set.count_common(&ground.snapshot);
+            *frequency = set.intersection_count(&ground.snapshot) as u32;
         }
         set
     }
 
     /// The documents in which words stand at these distances.
-    fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Bitmap, Refused> {
+    fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Set, Refused> {
         let mut candidates = ground.snapshot.clone();
         for (keyword, _) in words {
-            candidates.and(&self.keyword(ground, usize::from(*keyword)));
+            candidates.intersect_with(&self.keyword(ground, usize::from(*keyword)));
         }
         let mut starts: Option<Vec<u64>> = None;
         for (keyword, distance) in words {
@@ -105,30 +104,25 @@ impl Evaluation {
                 Some(starts) => common(&starts, &places),
             });
         }
-        let mut set = Bitmap::empty(ground.bound);
-        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as u32));
+        let mut set = Set::with_capacity(ground.bound);
+        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as usize));
         Ok(set)
     }
 }
 
 /// Where a phrase would begin whose word at this distance is this keyword: number of the document and position, in one number.
-fn positions(
-    ground: &Ground,
-    keyword: usize,
-    distance: u16,
-    candidates: &Bitmap,
-) -> Result<Vec<u64>, Refused> {
+fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -> Result<Vec<u64>, Refused> {
     // Two such lists are there at once, and may have doubled.
     let most = ground.scratch / (4 * size_of::<u64>());
-    let (mut places, mut closed) = (Vec::new(), Bitmap::empty(ground.bound));
+    let (mut places, mut closed) = (Vec::new(), Set::with_capacity(ground.bound));
     for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-        if !candidates.has(number) || closed.has(number) {
+        if !candidates.contains(number as usize) || closed.contains(number as usize) {
             continue;
         }
         let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
         places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
         if operation != Operation::Continue {
-            closed.insert(number);
+            closed.insert(number as usize);
         }
         if places.len() > most {
             let needed = places.len() as u64 * 64;
@@ -148,38 +142,45 @@ fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
     one.iter().copied().filter(within).collect()
 }
 
-fn filter(ground: &Ground, documents: &Documents, found: &mut Bitmap) {
-    found.and(&ground.snapshot);
-    found.and(documents.published());
+/// Leaves the numbers that are to be kept.
+fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
+    let mut kept = Set::with_capacity(set.len());
+    kept.extend(set.ones().filter(|number| keep(*number as u32)));
+    *set = kept;
+}
+
+fn filter(ground: &Ground, documents: &Documents, found: &mut Set) {
+    found.intersect_with(&ground.snapshot);
+    found.intersect_with(documents.published());
     if ground.groups != Groups::All {
-        found.retain(|number| sees(&ground.groups, documents.group(number)));
+        retain(found, |number| sees(&ground.groups, documents.group(number)));
     }
     for filter in &ground.search.filters {
         match filter {
             Filter::Frequency { keyword, at_least } => {
-                found.and(&frequent(ground, usize::from(*keyword), *at_least));
+                found.intersect_with(&frequent(ground, usize::from(*keyword), *at_least));
             }
             Filter::Equals { field, value } => {
-                found.retain(|number| documents.field(number, *field) == *value);
+                retain(found, |number| documents.field(number, *field) == *value);
             }
             Filter::Range { field, from, until } => {
-                found.retain(|number| (*from..=*until).contains(&documents.field(number, *field)));
+                retain(found, |number| (*from..=*until).contains(&documents.field(number, *field)));
             }
-            Filter::Visibility(group) => found.retain(|number| documents.group(number) == *group),
-            Filter::Length(least) => found.retain(|number| documents.length(number) >= *least),
+            Filter::Visibility(group) => retain(found, |number| documents.group(number) == *group),
+            Filter::Length(least) => retain(found, |number| documents.length(number) >= *least),
         }
     }
 }
 
 /// The documents in which a keyword occurs at least so often.
-fn frequent(ground: &Ground, keyword: usize, at_least: u32) -> Bitmap {
+fn frequent(ground: &Ground, keyword: usize, at_least: u32) -> Set {
     if at_least == 0 {
         return ground.snapshot.clone();
     }
-    let mut set = Bitmap::empty(ground.bound);
+    let mut set = Set::with_capacity(ground.bound);
     for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
         if metadata.frequency() >= at_least {
-            set.insert(number);
+            set.insert(number as usize);
         }
     }
     set

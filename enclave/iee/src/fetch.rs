@@ -1,6 +1,6 @@
 //! All entries of some keywords, in one random order over all of them.
 
-use crate::bitmap::Bitmap;
+use crate::documents::Set;
 use crate::keys::EntryKeys;
 use crate::server::Enclave;
 use crate::table::Counted;
@@ -197,9 +197,9 @@ impl Fetch {
 
     /// The documents, of numbers below a bound, whose last operation on a word is an addition, with its metadata.
     pub(crate) fn current(&self, word: usize, bound: usize) -> impl Iterator<Item = (u32, Metadata)> {
-        let mut closed = Bitmap::empty(bound);
+        let mut closed = Set::with_capacity(bound);
         let last = move |(operation, number, metadata): (Operation, u32, Metadata)| {
-            let is_last = operation != Operation::Continue && closed.enter(number);
+            let is_last = operation != Operation::Continue && !closed.put(number as usize);
             (is_last && operation == Operation::Add).then_some((number, metadata))
         };
         self.newest_first(word).filter_map(last)

@@ -11,9 +11,7 @@ use arras_keys::Key;
 use arras_primitives::Block;
 use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
-use arras_protocol::Blob;
-use arras_schemes::bisen::Salt;
-use arras_schemes::bisen::message::{Rights, Settings};
+use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
 use serde::{Deserialize, Serialize};
 
@@ -35,30 +33,11 @@ const NUMBER_BITS: u32 = 40;
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
     /// A run began, with this administrator: what a former run left unfinished behind this is void.
-    Start {
-        administrator: String,
-        authority: [u8; 32],
-        generation: u32,
-    },
+    Start { administrator: String, authority: [u8; 32], generation: u32 },
     /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
     Generation(u32),
-    Create {
-        name: String,
-        settings: Settings,
-        salt: Salt,
-    },
-    Update(Update),
-    Grant {
-        identity: String,
-        collection: String,
-        rights: Rights,
-    },
-    Revoke {
-        identity: String,
-    },
-    RevokeCertificate {
-        serial: Blob,
-    },
+    /// What a client asked: an update, a collection, rights.
+    Asked(Request),
     /// An epoch number is used up.
     Epoch,
     /// Keywords' entries are now so many (little endian: numbers of one length), of this epoch.
@@ -76,18 +55,20 @@ impl Change {
     pub(crate) fn generation(&self) -> Option<u32> {
         match self {
             Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
-            Self::Create { .. } | Self::Update(_) | Self::Grant { .. } | Self::Revoke { .. } => None,
-            Self::RevokeCertificate { .. } | Self::Epoch | Self::Compacted { .. } => None,
+            Self::Asked(_) | Self::Epoch | Self::Compacted { .. } => None,
         }
+    }
+
+    /// The update that it is, if it is one.
+    pub(crate) fn update(&self) -> Option<&Update> {
+        if let Self::Asked(Request::Update(update)) = self { Some(update) } else { None }
     }
 
     /// Keywords by which the tables may have grown with it.
     pub(crate) fn keywords(&self) -> usize {
         match self {
-            Self::Update(update) => update.pair_count(),
             Self::Compacted { keywords, .. } => round_keywords(keywords.len()),
-            Self::Start { .. } | Self::Generation(_) | Self::Create { .. } | Self::Grant { .. } => 0,
-            Self::Revoke { .. } | Self::RevokeCertificate { .. } | Self::Epoch => 0,
+            other => other.update().map_or(0, Update::pair_count),
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::server::{Client, Core, Enclave};
 use crate::state::{COLLECTION_BYTES, COLLECTIONS_MAX};
 use arras_protocol::Blob;
 use arras_protocol::iee::{Outgoing, StateName};
-use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::{Refused, Reply, Request, Setting};
 use arras_schemes::bisen::update::Update;
 
@@ -52,6 +51,7 @@ impl From<Fault> for Stopped {
 impl Core {
     pub(crate) fn queue(&mut self, client: Client, request: Request) -> Result<(), Refused> {
         let reserved = self.make_room(match &request {
+            Request::Update(update) if update.check().is_err() => return Err(Refused::Update),
             Request::Update(update) => update.pair_count() * STAGED_BYTES + update.document_count() * 128,
             Request::Compact { .. } => 0,
             _ => 16 * 1024,
@@ -76,24 +76,50 @@ impl Core {
         self.jobs.pop_front().map(Next::Job)
     }
 
-    fn admit(&mut self, update: &Update) -> Result<(), Refused> {
-        self.fill.hold(update.pair_count())?;
-        let growth = self.state.collection(update.collection)?.admit(update)?;
-        self.make_room_for_data(growth, 0)?;
-        self.fill.since += update.pair_count();
-        Ok(())
+    /// Whether a change can be carried out, before anything is logged of it; a reply if there is nothing to do.
+    fn admit(&mut self, request: &Request) -> Result<Option<Reply>, Refused> {
+        match request {
+            Request::Update(update) => {
+                self.fill.hold(update.pair_count())?;
+                let growth = self.state.collection(update.collection)?.admit(update)?;
+                self.make_room_for_data(growth, 0)?;
+                self.fill.since += update.pair_count();
+            }
+            Request::Create { name, settings } => {
+                if let Some(number) = self.state.named(name) {
+                    let same = self.state.collection(number)?.settings == *settings;
+                    return if same { self.state.open(name).map(Some) } else { Err(Refused::OtherSettings) };
+                }
+                if self.state.collections.len() >= COLLECTIONS_MAX {
+                    return Err(Refused::Bound(Setting::Number));
+                }
+            }
+            Request::Grant { rights, .. } => self.state.policy.has_room(rights)?,
+            Request::RevokeCertificate { .. } => self.state.policy.may_revoke()?,
+            Request::Revoke { .. } => {}
+            Request::Compact { .. } | Request::Open { .. } | Request::Search(_) => {
+                return Err(Refused::NotAllowed);
+            }
+            Request::More { .. } | Request::Close { .. } => return Err(Refused::NotAllowed),
+        }
+        Ok(None)
     }
 
-    /// Has a collection opened that is there, if its settings are these.
-    fn open_same(&self, request: &Request) -> Result<Option<Reply>, Refused> {
-        let Request::Create { name, settings } = request else { return Ok(None) };
-        let Some(number) = self.state.named(name) else {
-            let has_room = self.state.collections.len() < COLLECTIONS_MAX;
-            return if has_room { Ok(None) } else { Err(Refused::Bound(Setting::Number)) };
-        };
-        let collection = self.state.collection(number)?;
-        let same = collection.settings == *settings;
-        if same { Ok(Some(Reply::Opened(collection.opened(number)))) } else { Err(Refused::OtherSettings) }
+    /// What follows from a change that is there for good.
+    fn changed(&mut self, request: Request) -> Result<Reply, Refused> {
+        match request {
+            Request::Create { name, .. } => {
+                self.budget.take(COLLECTION_BYTES);
+                return self.state.open(&name);
+            }
+            Request::Grant { identity, .. } => self.give_up_results_of(&identity),
+            Request::Revoke { identity } => self.dismiss(|client| client.name == identity),
+            Request::RevokeCertificate { serial } => self.dismiss(|client| client.serial == serial.0),
+            Request::Update(_) => return Ok(Reply::Updated),
+            Request::Compact { .. } | Request::Open { .. } | Request::Search(_) => {}
+            Request::More { .. } | Request::Close { .. } => {}
+        }
+        Ok(Reply::Done)
     }
 }
 
@@ -127,51 +153,19 @@ impl Enclave {
     }
 
     async fn change(&self, request: Request) -> Result<Reply, Stopped> {
-        if let Some(reply) = self.core().open_same(&request)? {
+        if let Request::Compact { collection, from } = request {
+            return self.compact(collection, from.unwrap_or(0)).await;
+        }
+        if let Some(reply) = self.core().admit(&request)? {
             return Ok(reply);
         }
-        match request {
-            Request::Update(update) => {
-                self.core().admit(&update)?;
-                let change = Change::Update(update);
-                self.log(&change).await?;
-                if let Change::Update(update) = change {
-                    self.store(&update).await?;
-                }
-                Ok(Reply::Updated)
-            }
-            Request::Create { name, settings } => {
-                let mut salt = [0; 16];
-                self.core().prg.fill(&mut salt);
-                self.log(&Change::Create { name, settings, salt: Salt(salt) }).await?;
-                let core = self.core();
-                core.budget.take(COLLECTION_BYTES);
-                let number = core.state.collections.len() as u32 - 1;
-                Ok(Reply::Opened(core.state.collection(number)?.opened(number)))
-            }
-            Request::Grant { identity, collection, rights } => {
-                self.core().state.policy.has_room(&rights)?;
-                let change = Change::Grant { identity: identity.clone(), collection, rights };
-                self.log(&change).await?;
-                self.core().give_up_results_of(&identity);
-                Ok(Reply::Done)
-            }
-            Request::Revoke { identity } => {
-                self.log(&Change::Revoke { identity: identity.clone() }).await?;
-                self.core().dismiss(|client| client.name == identity);
-                Ok(Reply::Done)
-            }
-            Request::RevokeCertificate { serial } => {
-                self.core().state.policy.may_revoke()?;
-                self.log(&Change::RevokeCertificate { serial: serial.clone() }).await?;
-                self.core().dismiss(|client| client.serial == serial.as_slice());
-                Ok(Reply::Done)
-            }
-            Request::Compact { collection, from } => self.compact(collection, from.unwrap_or(0)).await,
-            Request::Open { .. } | Request::Search(_) | Request::More { .. } | Request::Close { .. } => {
-                Err(Refused::NotAllowed.into())
-            }
+        let change = Change::Asked(request);
+        self.log(&change).await?;
+        if let Some(update) = change.update() {
+            self.store(update).await?;
         }
+        let Change::Asked(request) = change else { return Ok(Reply::Done) };
+        Ok(self.core().changed(request)?)
     }
 
     /// Logs a change, and carries it out if it is no update. Nobody can take it back any more.

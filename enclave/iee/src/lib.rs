@@ -20,7 +20,6 @@
 //! does not fit is refused.
 #![forbid(unsafe_code)]
 
-mod bitmap;
 mod boot;
 mod budget;
 mod channel;

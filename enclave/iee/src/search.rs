@@ -1,6 +1,6 @@
 //! A search under way: entries are fetched, then the formula is evaluated in pieces.
 
-use crate::bitmap::Bitmap;
+use crate::documents::set_bytes;
 use crate::evaluate::{Evaluation, Ground};
 use crate::fetch::Fetch;
 use crate::policy::may_search;
@@ -48,7 +48,7 @@ impl Core {
         let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
         let bound = collection.documents.bound();
         // The snapshot, what waits, and what one step makes beside it.
-        let sets = (plan.depth + 3) * Bitmap::bytes_for(bound);
+        let sets = (plan.depth + 3) * set_bytes(bound);
         let beside = sets + runs * RUN_BYTES + held(&search, &groups);
         let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
@@ -101,11 +101,14 @@ impl Enclave {
         }
         self.work(&mut left, sets).await;
         let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
-        let (matches, most) = (found.count(), most(ground.padding, search.top));
+        let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
-            return Ok(((found.numbers().take(most).collect(), Vec::new()), matches));
+            return Ok((
+                (found.ones().map(|number| number as u32).take(most).collect(), Vec::new()),
+                matches,
+            ));
         }
-        let bytes = Scores::bytes_for(matches as usize, ground.bound);
+        let bytes = Scores::bytes_for(ground.bound);
         let _reserved = {
             let budget = &self.core().budget;
             let refused = Refused::Memory { needed: bytes as u64, budget: budget.free() as u64 };

@@ -247,11 +247,10 @@ impl Enclave {
     }
 
     fn serve(&self, client: Client, request: Request) {
-        let mut core = self.core();
-        let reply = match core.check(client, &request).and_then(|()| core.request(client, request)) {
-            Ok(Served::Now(reply)) => reply,
-            Ok(Served::Queued) => return,
-            Ok(Served::Search(search)) => {
+        let core = &mut *self.core();
+        let served = request.check_bounds().and_then(|()| core.permit(client, &request));
+        let reply = match (served, request) {
+            (Ok(()), Request::Search(search)) => {
                 let enclave = self.clone();
                 return core.tasks.spawn(Some(client.connection), async move {
                     let reply = enclave.search(client, search).await.unwrap_or_else(Reply::Refused);
@@ -259,18 +258,15 @@ impl Enclave {
                     Ok(())
                 });
             }
-            Err(refused) => Reply::Refused(refused),
+            (Ok(()), request) => {
+                core.request(client, request).unwrap_or_else(|refused| Some(Reply::Refused(refused)))
+            }
+            (Err(refused), _) => Some(Reply::Refused(refused)),
         };
-        core.answer(client, reply);
+        if let Some(reply) = reply {
+            core.answer(client, reply);
+        }
     }
-}
-
-/// How a request is served.
-enum Served {
-    Now(Reply),
-    /// Behind other changes.
-    Queued,
-    Search(arras_schemes::bisen::query::Search),
 }
 
 impl Core {
@@ -431,41 +427,20 @@ impl Core {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    fn check(&self, client: Client, request: &Request) -> Result<(), Refused> {
-        request.check_bounds()?;
-        self.permit(client, request)
-    }
-
-    fn request(&mut self, client: Client, request: Request) -> Result<Served, Refused> {
-        let reply = match request {
-            Request::Open { name } => {
-                let number = self.state.named(&name).ok_or(Refused::NotAllowed)?;
-                Reply::Opened(self.state.collection(number)?.opened(number))
-            }
-            Request::Search(search) => return Ok(Served::Search(search)),
+    /// The reply to a request, unless it waits for others.
+    fn request(&mut self, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
+        match request {
+            Request::Open { name } => self.state.open(&name).map(Some),
             Request::More { cursor } => {
                 let page = self.results.more(cursor, client.connection, &self.state);
-                Reply::Found(page.ok_or(Refused::Cursor)?)
+                page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
             }
             Request::Close { cursor } => {
                 self.results.close(cursor, client.connection);
-                Reply::Done
+                Ok(Some(Reply::Done))
             }
-            Request::Update(ref update) => {
-                update.check().map_err(|_| Refused::Update)?;
-                self.queue(client, request)?;
-                return Ok(Served::Queued);
-            }
-            Request::Compact { .. }
-            | Request::Create { .. }
-            | Request::Grant { .. }
-            | Request::Revoke { .. }
-            | Request::RevokeCertificate { .. } => {
-                self.queue(client, request)?;
-                return Ok(Served::Queued);
-            }
-        };
-        Ok(Served::Now(reply))
+            request => self.queue(client, request).map(|()| None),
+        }
     }
 
     /// Makes room, if need be by giving up results that nobody has taken for the longest time.

@@ -5,7 +5,7 @@ use crate::journal::Change;
 use crate::policy::Policy;
 use crate::spill::Spilled;
 use arras_keys::Key;
-use arras_schemes::bisen::message::Refused;
+use arras_schemes::bisen::message::{Refused, Reply, Request};
 
 /// Most collections.
 pub(crate) const COLLECTIONS_MAX: usize = 64;
@@ -29,6 +29,11 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
         self.collections.iter().position(|collection| collection.name == name).map(|at| at as u32)
+    }
+
+    pub(crate) fn open(&self, name: &str) -> Result<Reply, Refused> {
+        let number = self.named(name).ok_or(Refused::NotAllowed)?;
+        Ok(Reply::Opened(self.collection(number)?.opened(number)))
     }
 
     pub(crate) fn collection(&self, number: u32) -> Result<&Collection, Refused> {
@@ -61,15 +66,17 @@ impl State {
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
             Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
-            Change::Update(_) | Change::Generation(_) => {}
-            Change::Create { name, settings, salt } => {
-                let number = self.collections.len() as u32;
-                let described = (name.clone(), settings.clone(), *salt);
-                self.collections.push(Collection::new(root, number, described, self.generation));
+            Change::Asked(Request::Create { name, settings }) => {
+                let described = (name.clone(), settings.clone());
+                self.collections.push(Collection::new(
+                    root,
+                    self.collections.len(),
+                    described,
+                    self.generation,
+                ));
             }
-            Change::Grant { identity, collection, rights } => self.policy.grant(identity, collection, rights),
-            Change::Revoke { identity } => self.policy.revoke(identity),
-            Change::RevokeCertificate { serial } => self.policy.revoke_certificate(serial.as_slice()),
+            Change::Asked(request) => self.policy.apply(request),
+            Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
             Change::Compacted { collection, epoch, spilled, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
