@@ -30,14 +30,14 @@ impl Enclave {
 
     async fn load_checkpoint(&self) -> Result<(), Fault> {
         let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
-        let head = self.core().pieces.open_head(&sealed)?;
+        let head = self.core().pieces.open_head(sealed.as_slice())?;
         for piece in 0..head.loaded {
             let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
             let core = &mut *self.core();
-            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), &sealed)?;
+            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
         }
         let core = &mut *self.core();
-        core.state.spilled = head.spilled();
+        core.state.spilled = head.if_spilled();
         core.fill.set_known(core.state.keywords(), core.state.spilled);
         core.journal.resume(head.place);
         Ok(())
@@ -50,7 +50,7 @@ impl Enclave {
             let name = StateName::Log(self.core().journal.place.number + 1);
             let Some(sealed) = self.load(name).await else { return Ok(last) };
             let core = &mut *self.core();
-            let change = core.journal.open(&sealed)?;
+            let change = core.journal.open(sealed.as_slice())?;
             // Counters were spilled behind the checkpoint that the host gave.
             if change.generation().is_some_and(|said| said != core.state.generation) {
                 return Err(Fault::StateSetBack);

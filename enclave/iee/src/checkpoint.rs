@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::journal::{Change, Place};
 use crate::sealer::Sealer;
 use crate::server::Enclave;
-use crate::spill::{RECORD_BYTES, Record, Spilled, mark};
+use crate::spill::{RECORD_BYTES, Record, mark};
 use crate::state::State;
 use crate::table::{SEGMENTS, Slot};
 use arras_keys::Key;
@@ -19,6 +19,7 @@ use arras_protocol::{Blob, codec};
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::update::{FACTS_BYTES, Facts};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Most records in a piece.
 pub(crate) const PIECE_RECORDS: usize = 16_384;
@@ -35,7 +36,7 @@ const VERSION_BYTES: usize = 16 + FACTS_BYTES + 1;
 pub(crate) type CheckpointId = [u8; 16];
 
 /// Which checkpoint is the newest.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
@@ -46,9 +47,14 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn spilled(&self) -> Option<Spilled> {
-        let Self { place, pieces: until, loaded: first, id } = *self;
-        (first < until).then_some(Spilled { number: place.number, id, first, until })
+    /// Pieces of what is spilled.
+    pub(crate) fn spilled(&self) -> Range<u32> {
+        self.loaded..self.pieces
+    }
+
+    /// Itself, if there are any.
+    pub(crate) fn if_spilled(&self) -> Option<Self> {
+        Some(*self).filter(|head| !head.spilled().is_empty())
     }
 
     pub(crate) fn name(&self, piece: u32) -> StateName {
@@ -134,8 +140,8 @@ impl Pieces {
     }
 
     /// The records of a piece of what is spilled.
-    pub(crate) fn spilled(&self, of: &Spilled, piece: u32, sealed: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
-        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?)? {
+    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<u8>, Fault> {
+        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
             Piece::Spilled(Blob(records)) => Ok(records),
             Piece::Rest { .. } | Piece::Keywords(_) | Piece::Versions { .. } => Err(Fault::StateAltered),
         }
@@ -196,12 +202,12 @@ impl Writer<'_> {
     }
 
     /// Takes over what was spilled before, piece by piece, without what is void by now.
-    async fn copy(&mut self, old: Spilled) -> Result<(), Fault> {
-        for piece in old.first..old.until {
+    async fn copy(&mut self, old: Head) -> Result<(), Fault> {
+        for piece in old.spilled() {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
                 let core = self.enclave.core();
-                for record in Record::all(&core.pieces.spilled(&old, piece, sealed.as_deref())?) {
+                for record in Record::all(&core.pieces.spilled(&old, piece, sealed)?) {
                     let collection = core.state.collection(u32::from(record.collection));
                     if !collection.map_err(|_| Fault::StateAltered)?.table.is_whole(&record.stem) {
                         self.records.extend(record.bytes());
@@ -298,7 +304,7 @@ impl Enclave {
             let core = &mut *self.core();
             core.readings.is_settling = false;
             let is_new = generation != core.state.generation;
-            core.state.spilled = head.spilled();
+            core.state.spilled = head.if_spilled();
             if is_new {
                 let before = core.state.bytes();
                 core.state.begin_generation(generation);

@@ -91,7 +91,7 @@ impl Collection {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.documents.bytes()
+        self.table.bytes() + self.documents.bytes_for(self.documents.bound())
     }
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
@@ -112,7 +112,7 @@ impl Collection {
         if self.table.entries() + update.pair_count() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(self.table.growth_for(&self.stems(update)) + self.documents.growth_for(new))
+        Ok(self.table.growth_for(&self.stems(update)) + self.documents.bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.

@@ -26,7 +26,7 @@ pub(crate) const ROUND: u64 = 1 << 16;
 /// The keywords of a round of the segments that were gathered, and where the next one begins.
 pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Counted>, Option<u64>) {
     let (mut keywords, mut entries) = (Vec::new(), 0);
-    for segment in gathered.segments() {
+    for segment in gathered.range.clone() {
         if entries >= gathered.most {
             return (keywords, Some(segment as u64));
         }
@@ -41,7 +41,7 @@ pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Co
             keywords.push(keyword);
         }
     }
-    let next = gathered.segments().end;
+    let next = gathered.range.end;
     (keywords, (next < SEGMENTS).then_some(next as u64))
 }
 
@@ -54,28 +54,22 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
         .saturating_add(keywords.len() * 128 + runs * 32)
 }
 
-/// What a round writes: puts of what is left, once all entries are there, and what keywords have then.
-struct Rewritten {
-    puts: Vec<Vec<u8>>,
-    counts: Vec<(Block, [u8; 4])>,
-    /// Entries of each that only what is spilled says.
-    spilled: Vec<u32>,
-    /// How many entries there are.
-    left: u64,
-}
+/// Of a keyword: what it has afterwards, and how many entries before only what is spilled says.
+type Counts = Vec<((Block, [u8; 4]), u32)>;
 
-fn rewrite(fetch: &Fetch, epoch: u32, collection: &Collection, prg: &mut Prg) -> Rewritten {
+/// Puts of what is left, once all entries are there; what keywords have then, and all together.
+fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts, u64) {
     let (mut places, mut blocks, mut counts) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, word) in fetch.words().iter().enumerate() {
-        let kept = keep(fetch, at, |number| !collection.documents.is_retired(number));
+    for (at, word) in fetch.words.iter().enumerate() {
+        let kept = keep(fetch, at, |number| !of.documents.is_retired(number));
         for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
             places.push(EntryKeys::place(&word.stem, epoch, counter));
             blocks.push(payload(*operation, *number, &metadata.0));
         }
-        counts.push((word.stem, (kept.len() as u32).to_le_bytes()));
+        counts.push(((word.stem, (kept.len() as u32).to_le_bytes()), word.spilled));
     }
-    let (spilled, left) = (fetch.words().iter().map(|word| word.spilled).collect(), places.len() as u64);
-    Rewritten { puts: puts(&collection.keys, places, blocks, prg), counts, spilled, left }
+    let left = places.len() as u64;
+    (puts(&of.keys, places, blocks, prg), counts, left)
 }
 
 /// What still says something, newest first: the last addition of each document with its continuations.
@@ -149,16 +143,15 @@ impl Enclave {
     ) -> Result<Reply, Stopped> {
         self.log(&Change::Epoch).await?;
         self.fetch(&mut fetch, number).await.map_err(Refused::Storage)?;
-        let (epoch, rewritten) = {
+        let (epoch, (puts, counts, left)) = {
             let core = &mut *self.core();
             let epoch = core.state.epochs;
             (epoch, rewrite(&fetch, epoch, core.state.collection(number)?, &mut core.prg))
         };
-        let Rewritten { puts, counts, spilled, left } = rewritten;
         self.put(puts).await;
-        for (keywords, spilled) in counts.chunks(COUNTED_MAX).zip(spilled.chunks(COUNTED_MAX)) {
-            let spilled = spilled.iter().copied().map(u64::from).sum::<u64>().to_le_bytes();
-            let keywords = keywords.to_vec();
+        for counts in counts.chunks(COUNTED_MAX) {
+            let (keywords, spilled): (Vec<_>, Vec<u32>) = counts.iter().copied().unzip();
+            let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
             self.log(&Change::Compacted { collection: number, epoch, spilled, keywords }).await?;
         }
         let read = fetch.entries() as u64;

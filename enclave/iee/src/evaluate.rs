@@ -151,7 +151,7 @@ fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
 
 fn filter(ground: &Ground, documents: &Documents, found: &mut Set) {
     found.intersect_with(&ground.snapshot);
-    found.intersect_with(documents.published());
+    found.intersect_with(&documents.published);
     if ground.groups != Groups::All {
         retain(found, |number| sees(&ground.groups, documents.group(number)));
     }

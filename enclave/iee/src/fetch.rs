@@ -111,7 +111,7 @@ impl Arrived {
 
 /// Entries on their way.
 pub(crate) struct Fetch {
-    words: Vec<Word>,
+    pub(crate) words: Vec<Word>,
     order: Order,
     arrived: Arrived,
 }
@@ -171,10 +171,6 @@ impl Fetch {
     /// How many entries there are.
     pub(crate) fn entries(&self) -> usize {
         self.arrived.heads.len()
-    }
-
-    pub(crate) fn words(&self) -> &[Word] {
-        &self.words
     }
 
     fn range(&self, word: usize) -> std::ops::Range<usize> {

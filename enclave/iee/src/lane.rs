@@ -31,20 +31,17 @@ enum Next {
 }
 
 /// Why a change is not carried out.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Stopped {
+    #[error("refused")]
     Refused(Refused),
-    Fault(Fault),
+    #[error(transparent)]
+    Fault(#[from] Fault),
 }
 
 impl From<Refused> for Stopped {
     fn from(refused: Refused) -> Self {
         Self::Refused(refused)
-    }
-}
-
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
     }
 }
 

@@ -35,7 +35,7 @@ impl Scores {
     /// Adds what a keyword contributes that occurs in `frequency` of the published documents.
     pub(crate) fn add(&mut self, ground: &Ground, of: &Documents, keyword: usize, frequency: u32) {
         let documents = ground.snapshot.count_ones(..).max(1) as f32;
-        let average = of.total_length() as f32 / of.published_count().max(1) as f32;
+        let average = of.total_length as f32 / of.published_count().max(1) as f32;
         let frequency = frequency as f32;
         let okapi = match ground.search.ranking {
             Ranking::None => return,

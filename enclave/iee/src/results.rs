@@ -81,7 +81,7 @@ impl Cursor {
         self.taken = self.numbers.len().min(from + slots);
         let hit = |at: usize| {
             let number =
-                *self.numbers.get(at).filter(|number| documents.published().contains(**number as usize))?;
+                *self.numbers.get(at).filter(|number| documents.published.contains(**number as usize))?;
             Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
         };
         let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();

@@ -9,7 +9,7 @@ use crate::results::{Best, Cursor, most, stricter};
 use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
 use arras_schemes::bisen::message::{Groups, Refused, Reply};
-use arras_schemes::bisen::query::{Filter, Ranking, Search, Step, TOP_MAX};
+use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, Step, TOP_MAX};
 
 /// Entries and words of sets that one piece works on, about.
 const PIECE: usize = 1 << 20;
@@ -27,8 +27,13 @@ fn held(search: &Search, groups: &Groups) -> usize {
 
 impl Core {
     /// Begins: what was found of its keywords among what is spilled counts with the table, as it is now.
-    fn plan(&mut self, search: Search, groups: Groups, found: &Found) -> Result<Ground, Refused> {
-        let plan = search.check().map_err(Refused::Formula)?;
+    fn begin_search(
+        &mut self,
+        search: Search,
+        plan: Plan,
+        groups: Groups,
+        found: &Found,
+    ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
         let (mut counted, fields) = (false, collection.settings.fields);
         for filter in &search.filters {
@@ -40,7 +45,8 @@ impl Core {
                 Filter::Equals { .. } | Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
             }
         }
-        let with_metadata = counted || search.ranking != Ranking::None || plan.in_phrase.contains(&true);
+        let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
+        let with_metadata = counted || search.ranking != Ranking::None || in_phrase;
         let keywords = search.keywords.iter();
         let keywords: Vec<Counted> =
             keywords.map(|keyword| collection.table.counted(collection.stem(keyword), found)).collect();
@@ -56,7 +62,7 @@ impl Core {
         }
         let padding = stricter(search.padding, collection.settings.padding);
         let reserved = self.make_room(bytes)?;
-        let snapshot = self.state.collection(search.collection)?.documents.published().clone();
+        let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) = (Fetch::new(keywords.into_iter(), with_metadata), self.budget.scratch());
         Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, _reserved: reserved })
     }
@@ -80,9 +86,9 @@ impl Enclave {
     /// A search, to its first page.
     pub(crate) async fn search(&self, client: Client, search: Search) -> Result<Reply, Refused> {
         let groups = self.core().rights(client, search.collection)?.groups;
-        search.check().map_err(Refused::Formula)?;
+        let plan = search.check().map_err(Refused::Formula)?;
         let found = self.look_up(&search, held(&search, &groups)).await?;
-        let mut ground = self.core().plan(search, groups, &found)?;
+        let mut ground = self.core().begin_search(search, plan, groups, &found)?;
         drop(found);
         self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
         let (best, matches) = self.evaluate(&ground).await?;
@@ -115,7 +121,7 @@ impl Enclave {
             budget.reserve(bytes).ok_or(refused)?
         };
         let mut scores = Scores::new(found);
-        for (keyword, word) in ground.fetch.words().iter().enumerate() {
+        for (keyword, word) in ground.fetch.words.iter().enumerate() {
             if ground.plan.ranked.get(keyword) == Some(&true) {
                 self.work(&mut left, sets + word.count as usize).await;
                 let core = self.core();

@@ -8,7 +8,7 @@
 //! meanwhile share the next reading.
 
 use crate::budget::Reserved;
-use crate::checkpoint::{CheckpointId, PIECE_RECORDS};
+use crate::checkpoint::{Head, PIECE_RECORDS};
 use crate::compact::ROUND;
 use crate::fault::Fault;
 use crate::journal::round_keywords;
@@ -17,7 +17,6 @@ use crate::state::State;
 use crate::table::{Found, SEGMENTS, Table, segment_of};
 use crate::tasks::in_flights;
 use arras_primitives::Block;
-use arras_protocol::iee::StateName;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
 use std::cell::Cell;
@@ -45,27 +44,6 @@ const ROUND_PART: usize = 16;
 
 /// Records that a round of compaction can hold, however small the tables are.
 const RECORDS_MIN: usize = 1024;
-
-/// Where they lie.
-#[derive(Clone, Copy)]
-pub(crate) struct Spilled {
-    /// Of the checkpoint.
-    pub(crate) number: u64,
-    pub(crate) id: CheckpointId,
-    pub(crate) first: u32,
-    pub(crate) until: u32,
-}
-
-impl Spilled {
-    pub(crate) fn name(&self, piece: u32) -> StateName {
-        StateName::Checkpoint { generation: self.number, piece }
-    }
-
-    /// How many records there are, at most: what the host knows of it.
-    fn records(&self) -> u64 {
-        u64::from(self.until - self.first) * PIECE_RECORDS as u64
-    }
-}
 
 /// A keyword's entries under one epoch.
 pub(crate) struct Record {
@@ -127,9 +105,10 @@ impl Fill {
         if holds { Ok(()) } else { Err(Refused::Keywords { spilled_max: self.spilled_max }) }
     }
 
-    pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Spilled>) {
+    pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        let spilled = spilled.map_or(0, |spilled| spilled.records());
+        // At most: what the host knows of it.
+        let spilled = spilled.map_or(0, |head| head.spilled().len() as u64 * PIECE_RECORDS as u64);
         self.room = self.spilled_max.saturating_sub(spilled) as usize;
     }
 
@@ -179,7 +158,7 @@ pub(crate) fn mark(state: &mut State, stay: usize) {
 /// What a round of compaction finds of a collection, by segments.
 pub(crate) struct Gathered {
     collection: u32,
-    range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// Entries of which there are enough: later segments are the next round's.
     pub(crate) most: u64,
     entries: u64,
@@ -235,10 +214,6 @@ impl Gathered {
     /// Bytes that its first segment would take, if that is more.
     pub(crate) fn beyond(&self) -> Option<usize> {
         (self.records > self.records_max()).then_some(self.records * FOUND_BYTES)
-    }
-
-    pub(crate) fn segments(&self) -> Range<usize> {
-        self.range.clone()
     }
 
     pub(crate) fn take(&mut self, segment: usize) -> Found {
@@ -334,12 +309,12 @@ impl Enclave {
     }
 
     async fn read(&self, found: &mut Found, round: &mut Option<Gathered>) -> Result<(), Fault> {
-        let Some(spilled) = self.core().state.spilled else { return Ok(()) };
-        let mut pieces = spilled.first..spilled.until;
-        let ask = || pieces.next().map(|piece| (piece, self.load(spilled.name(piece))));
-        let take = |piece, sealed: Option<Vec<u8>>| {
+        let Some(head) = self.core().state.spilled else { return Ok(()) };
+        let mut pieces = head.spilled();
+        let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
+        let take = |piece, sealed| {
             let core = self.core();
-            for record in Record::all(&core.pieces.spilled(&spilled, piece, sealed.as_deref())?) {
+            for record in Record::all(&core.pieces.spilled(&head, piece, sealed)?) {
                 if let Some(runs) = found.get_mut(&record.stem) {
                     runs.push((record.epoch, record.count));
                 }
@@ -375,14 +350,14 @@ mod tests {
         for segment in 0..4 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
         }
-        assert_eq!((gathered.segments(), gathered.entries, gathered.beyond()), (0..2, 999, None));
+        assert_eq!((gathered.range.clone(), gathered.entries, gathered.beyond()), (0..2, 999, None));
         // The first segment has more than a round can hold.
         for keyword in 500..3000 {
             gathered.add(&record(0, keyword), &table);
             let held: usize = gathered.found.values().map(|(.., found)| found.len()).sum();
             assert!(held * FOUND_BYTES <= gathered.bytes(), "{keyword}");
         }
-        assert_eq!((gathered.segments(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
+        assert_eq!((gathered.range.clone(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the log's records change.
 
+use crate::checkpoint::Head;
 use crate::collection::Collection;
 use crate::journal::Change;
 use crate::policy::Policy;
-use crate::spill::Spilled;
 use arras_keys::Key;
 use arras_schemes::bisen::message::{Refused, Reply, Request};
 
@@ -22,8 +22,8 @@ pub(crate) struct State {
     pub(crate) epochs: u32,
     /// The epoch of the last spill: that of keywords that come into a table.
     pub(crate) generation: u32,
-    /// Counters that are not in tables, if any.
-    pub(crate) spilled: Option<Spilled>,
+    /// The checkpoint with counters that are not in tables, if there are any.
+    pub(crate) spilled: Option<Head>,
 }
 
 impl State {

@@ -172,15 +172,11 @@ impl Enclave {
         })
     }
 
-    pub(crate) fn load(&self, name: StateName) -> impl Future<Output = Option<Vec<u8>>> {
+    pub(crate) fn load(&self, name: StateName) -> impl Future<Output = Option<Blob>> {
         self.ask(
             move |ask| Outgoing::Load { ask, name },
             |answer| {
-                if let Incoming::Loaded { state, .. } = answer {
-                    Some(state.map(|state| state.0))
-                } else {
-                    None
-                }
+                if let Incoming::Loaded { state, .. } = answer { Some(state) } else { None }
             },
         )
     }

@@ -156,24 +156,18 @@ impl Facts {
     #[must_use]
     pub fn bytes(&self) -> [u8; FACTS_BYTES] {
         let mut bytes = [0; FACTS_BYTES];
-        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.visibility.to_le_bytes());
-        for (place, field) in bytes[8..].chunks_exact_mut(8).zip(self.fields) {
-            place.copy_from_slice(&field.to_le_bytes());
-        }
+        let numbers = u64::from(self.visibility) << 32 | u64::from(self.length);
+        bytes[..8].copy_from_slice(&numbers.to_le_bytes());
+        bytes[8..].copy_from_slice(self.fields.map(i64::to_le_bytes).as_flattened());
         bytes
     }
 
     /// From bytes.
     #[must_use]
     pub fn of_bytes(bytes: &[u8; FACTS_BYTES]) -> Self {
-        let [a, b, c, d, e, f, g, h, ref rest @ ..] = *bytes;
-        let mut fields = [0; FIELDS_MAX];
-        for (field, number) in fields.iter_mut().zip(rest.as_chunks::<8>().0) {
-            *field = i64::from_le_bytes(*number);
-        }
-        let (length, visibility) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        Self { length, visibility, fields }
+        let numbers = |place| i64::from_le_bytes(bytes.as_chunks::<8>().0[place]);
+        let (length, visibility) = (numbers(0) as u32, (numbers(0) >> 32) as u32);
+        Self { length, visibility, fields: std::array::from_fn(|field| numbers(field + 1)) }
     }
 }
 
