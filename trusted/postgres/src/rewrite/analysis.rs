@@ -126,7 +126,7 @@ impl<'a> Analysis<'a> {
         }
         self.names.extend(relation.name.clone());
         for column in relation.encrypted() {
-            let labelled = column.encryption.as_ref().filter(|encryption| encryption.order.is_some());
+            let labelled = column.encryption.as_ref().filter(|encryption| encryption.labels().is_some());
             self.ordered.extend(labelled.map(|encryption| encryption.id));
             let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
             self.names.insert(column.name.clone());
