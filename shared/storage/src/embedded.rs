@@ -62,10 +62,6 @@ const SET_BACK: &str =
 /// Bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
 
-/// Memory for pages read and for pages not yet written, in bytes. The engine's own default, 1 GiB, is too much for
-/// a process that shares its machine with the application.
-const CACHE_BYTES: usize = 256 << 20;
-
 /// A durable store in one file of a directory.
 ///
 /// A commit goes to a table in memory. A relaxed one ends there; a durable one is first appended, with the relaxed
@@ -92,15 +88,30 @@ pub struct Embedded {
 }
 
 impl Embedded {
+    /// Memory for pages read and for pages not yet written, in bytes, unless the opener says another. The engine's own
+    /// default, 1 GiB, is too much for a process that shares its machine with the application.
+    pub const CACHE_BYTES: usize = 256 << 20;
+
+    /// [`Self::open_with_cache`] of [`Self::CACHE_BYTES`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open(directory: &Path) -> Result<Self, StorageError> {
+        Self::open_with_cache(directory, Self::CACHE_BYTES)
+    }
+
     /// Opens the store in `directory`, which is made if it does not exist, and closed to other users of the machine.
     ///
     /// After an unclean end this reads the whole file once and checks it.
+    ///
+    /// The engine has `cache_bytes` for pages; what is committed waits for it in memory, in up to three eighths as much
+    /// beside them: the more comes together, the fewer pages are written for it.
     ///
     /// # Errors
     /// [`StorageError::InUse`] while another store has the directory open, in this process or another;
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
-    pub fn open(directory: &Path) -> Result<Self, StorageError> {
+    pub fn open_with_cache(directory: &Path, cache_bytes: usize) -> Result<Self, StorageError> {
         private::close_directory(
             directory,
             &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED, LOG, RUNNING, "running.json.new"],
@@ -112,7 +123,7 @@ impl Embedded {
         if !path.try_exists().map_err(|error| environment(&error))? {
             create(directory, &path)?;
         }
-        Self::over(Source::Directory(directory.to_path_buf()), Some(lock))
+        Self::over(Source::Directory(directory.to_path_buf(), cache_bytes), Some(lock))
     }
 
     fn over(source: Source, lock: Option<File>) -> Result<Self, StorageError> {
@@ -261,7 +272,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), StorageError> {
         .create_new(true)
         .open(&unfinished)
         .map_err(|error| environment(&error))?;
-    contained(|| opening::builder().create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
+    contained(|| Database::create(&unfinished).map(drop).map_err(|error| opened(&error)))?;
     std::fs::rename(&unfinished, path).map_err(|error| environment(&error))?;
     // The file's entry in the directory, and the directory's own.
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -11,6 +11,13 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
 /// Least [`Configuration::memory`], in MiB: with less, hardly anything would be worked on at a time.
 pub const MEMORY_MIN: usize = 16;
 
+/// [`Configuration::cache`] unless told otherwise, in MiB. With half of it, searches beside the merging of what was
+/// written a moment ago find their pages gone, and each merge writes as many pages for half of the values.
+pub const CACHE_DEFAULT: usize = 512;
+
+/// Least [`Configuration::cache`], in MiB.
+pub const CACHE_MIN: usize = 16;
+
 /// The command line.
 #[derive(Debug, Default, Parser)]
 #[command(
@@ -27,7 +34,7 @@ pub const MEMORY_MIN: usize = 16;
         /etc/arras/server\n\n\
         Configuration file (all optional, flags win):\n  data_dir = \"/var/lib/arras\"\n  \
         listen = \"0.0.0.0:7411\"\n  certificates = \"/etc/arras/server\"\n  connections_max = 64\n  memory = 256\n  \
-        log_format = \"json\"\n\n\
+        cache = 512\n  log_format = \"json\"\n\n\
         Log: to standard error; RUST_LOG sets the level (error, warn, info, debug). Neither names nor values \
         of the data are ever logged.\n\n\
         Certificates are read again when their files change (looked at every 10 s) and at SIGHUP; connections that \
@@ -72,6 +79,11 @@ pub struct Arguments {
     /// Most connections of proxies at a time; one more takes the place of the one unused for longest [default: 64]
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
+
+    /// MiB of memory for the pages of the database's file; what was written a moment ago takes up to three eighths as much
+    /// beside them. At least 16 [default: 512]
+    #[arg(long, value_name = "MIB")]
+    pub cache: Option<usize>,
 
     /// MiB that requests, what is applied of them, and replies may hold beside the store's cache; what finds no room waits
     /// for its turn. At least 16 [default: 256]
@@ -133,6 +145,7 @@ struct File {
     #[serde(rename = "key")]
     private: Option<PathBuf>,
     connections_max: Option<usize>,
+    cache: Option<usize>,
     memory: Option<usize>,
     log_format: Option<LogFormat>,
 }
@@ -148,6 +161,8 @@ pub struct Configuration {
     pub certificates: CertificatePaths,
     /// Most connections at a time; the listener's own limit if `None`.
     pub connections_max: Option<usize>,
+    /// Memory for the pages of the database's file, in MiB.
+    pub cache: usize,
     /// What requests and replies may hold in memory, in MiB; the listener's own limit if `None`.
     pub memory: Option<usize>,
     /// Form of the log.
@@ -180,6 +195,9 @@ pub enum ConfigurationError {
     /// Too small a budget.
     #[error("memory is {0}: at least {MEMORY_MIN} (MiB) are needed")]
     LittleMemory(usize),
+    /// Too small a cache.
+    #[error("cache is {0}: at least {CACHE_MIN} (MiB) are needed")]
+    LittleCache(usize),
     /// Certificates were given in both ways.
     #[error("certificates are given twice: name either a directory or ca, cert and key")]
     Twice,
@@ -209,8 +227,13 @@ impl Configuration {
         if let Some(little) = memory.filter(|memory| *memory < MEMORY_MIN) {
             return Err(ConfigurationError::LittleMemory(little));
         }
+        let cache = arguments.cache.or(file.cache).unwrap_or(CACHE_DEFAULT);
+        if cache < CACHE_MIN {
+            return Err(ConfigurationError::LittleCache(cache));
+        }
         Ok(Self {
             connections_max,
+            cache,
             memory,
             data_dir: arguments
                 .data_dir

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
 fn run(configuration: Configuration) -> Result<(), Failure> {
     start_log(configuration.log_format);
     let tls = tls::reloading(&configuration.certificates)?;
-    let backend = open(&configuration.data_dir)?;
+    let backend = open(&configuration.data_dir, configuration.cache)?;
     if configuration.scrub_rate > 0 {
         let bytes_per_second = configuration.scrub_rate.saturating_mul(1 << 20);
         backend.store().scrub_in_background(ScrubPace { bytes_per_second, ..ScrubPace::default() });
@@ -167,13 +167,13 @@ fn describe(error: StorageError) -> String {
 }
 
 /// Opens the data directory and counts this start.
-fn open(path: &Path) -> Result<Backend<Embedded>, Failure> {
+fn open(path: &Path, cache: usize) -> Result<Backend<Embedded>, Failure> {
     let failed = |what: String| Failure::Data { path: path.to_path_buf(), what };
     let mut fresh_name = [0; 16];
     getrandom::fill(&mut fresh_name).map_err(|error| failed(error.to_string()))?;
     let began = Instant::now();
     let store = loop {
-        match Embedded::open(path) {
+        match Embedded::open_with_cache(path, cache.saturating_mul(1 << 20)) {
             Err(StorageError::InUse) if began.elapsed() < GIVEN_UP => std::thread::sleep(GIVEN_UP / 50),
             opened => break opened,
         }

@@ -48,6 +48,11 @@ impl Opened {
         Ok(())
     }
 
+    /// Bytes that settling has to move to the engine or write to its file, about.
+    pub(super) fn unsettled_bytes(&self, log: &WriteAheadLog) -> u64 {
+        log.held() + (self.memtable.active_bytes() + self.relaxed_bytes.load(Ordering::Acquire)) as u64
+    }
+
     /// Has the engine have everything, in memory.
     pub(super) fn merge_all(&self, settled: &mut Settled<'_>) -> Result<(), redb::Error> {
         self.merge_frozen()?;
@@ -55,9 +60,9 @@ impl Opened {
         self.merge_frozen()
     }
 
-    /// Has the engine have what is committed now: durably, so that the log's records of it are free, if those are many or
-    /// relaxed commits changed much.
-    fn merge(&self) -> Result<(), redb::Error> {
+    /// Has the engine have what is committed now: durably, so that the log's records of it are free, if that is asked for,
+    /// if those are many, and if relaxed commits changed much.
+    fn merge(&self, wanted: Durability) -> Result<(), redb::Error> {
         let _merging = self.merging();
         // What is left of an attempt that failed.
         self.merge_frozen()?;
@@ -67,8 +72,9 @@ impl Opened {
             let (mark, place) = log.reached();
             self.memtable.freeze(mark);
             let relaxed_bytes = self.relaxed_bytes.load(Ordering::Acquire);
-            let is_durable =
-                log.held() >= self.limits.log_bytes / 3 || relaxed_bytes >= self.limits.relaxed_bytes;
+            let is_durable = wanted == Durability::Durable
+                || log.held() >= self.limits.log_bytes / 3
+                || relaxed_bytes >= self.limits.relaxed_bytes;
             if is_durable {
                 // What commits change from now on is not written yet.
                 self.relaxed_bytes.store(0, Ordering::Release);
@@ -121,7 +127,12 @@ impl Opened {
 impl Recovering {
     /// Merges now, or waits for who does.
     pub(super) fn merge(&self, opened: &Opened, origin: &Origin) -> Result<(), StorageError> {
-        self.guarded_write(origin, || opened.merge())
+        self.guarded_write(origin, || opened.merge(Durability::Relaxed))
+    }
+
+    /// Has the engine make durable what is committed now, while commits go on.
+    pub(super) fn merge_durably(&self, opened: &Opened, origin: &Origin) -> Result<(), StorageError> {
+        self.guarded_write(origin, || opened.merge(Durability::Durable))
     }
 }
 

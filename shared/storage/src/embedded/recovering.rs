@@ -25,11 +25,10 @@ const RESERVE_SHARE: u64 = 16;
 /// Pages that one changed key may have the engine write anew, in bytes.
 const PAGES_BYTES: u64 = 16 << 10;
 
-/// Free bytes below which durable commits are the engine's own, and meet the end of the room one by one: above it the
-/// engine can write all that it holds in memory while the log has it, even where its file doubles.
-const AMPLE_BYTES: u64 = 4 * (super::CACHE_BYTES as u64 + LOG_BYTES);
 /// Without a write for so long, the engine's file takes what the log holds.
 const LOG_REST: Duration = Duration::from_secs(2);
+/// More than this is not moved to the engine's file while commits wait.
+const SETTLED_BYTES: u64 = 256 << 10;
 
 /// What a look at the whole file found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,10 +189,13 @@ impl Recovering {
         });
     }
 
-    /// True if there is room for all that the engine may have in memory, and for the log.
+    /// True if there is room for all that the engine may have in memory, and for the log, even where the engine's file
+    /// doubles. Where there is less, durable commits are the engine's own, and meet the end of the room one by one.
     pub(super) fn has_ample_room(&self) -> bool {
-        let Some(system) = self.source.directory().map(rustix::fs::statvfs) else { return true };
-        system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= AMPLE_BYTES)
+        let Some((directory, cache_bytes)) = self.source.directory() else { return true };
+        let ample = 4 * (cache_bytes as u64 + LOG_BYTES);
+        let system = rustix::fs::statvfs(directory);
+        system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
     }
 
     /// Takes notice of an engine's error: after a failure of the device that opening is over.
@@ -272,7 +274,7 @@ impl Recovering {
     /// Refuses a commit for which the device has no room, before the engine meets that.
     pub(super) fn check_room(&self, changes: &Changes, durability: Durability) -> Result<(), StorageError> {
         self.check_pause()?;
-        let Some(directory) = self.source.directory() else {
+        let Some((directory, _)) = self.source.directory() else {
             return Ok(());
         };
         if durability == Durability::Relaxed && self.trouble().told.is_none() {
@@ -408,6 +410,16 @@ impl Recovering {
                 return Clearing::NotYet;
             }
             let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
+            if opened.unsettled_bytes(&settled.log) > SETTLED_BYTES {
+                drop(settled);
+                // While commits go on, which later wait for what came meanwhile only.
+                if self.merge_durably(opened, &origin).is_ok() {
+                    return Clearing::NotYet;
+                }
+                // Who writes next is told.
+                self.is_waiting_for_rest.store(false, Ordering::Release);
+                return Clearing::Over;
+            }
             let cleared = self.guarded_write(&origin, || {
                 opened.settle(&mut settled)?;
                 settled.log.clear_some().map_err(redb::Error::Io)
@@ -484,7 +496,12 @@ fn room(changes: &Changes) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::LogLimits;
+    use super::super::checked::{Medium, Plain};
     use super::*;
+    use crate::{Storage, Table, Write};
+    use std::io;
+    use std::sync::OnceLock;
 
     #[test]
     fn what_must_be_opened_again_is_not_ready_and_says_so_without_waiting() {
@@ -503,5 +520,68 @@ mod tests {
         assert!(engine.is_ready(), "it was opened again");
         engine.close();
         assert!(!engine.is_ready());
+    }
+
+    /// A file that notes how much is written to it while nobody can commit.
+    #[derive(Debug)]
+    struct Watched {
+        file: Plain,
+        engine: OnceLock<Weak<Recovering>>,
+        held_up: AtomicU64,
+    }
+
+    impl redb::StorageBackend for Watched {
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.file.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.file.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            let engine = self.engine.get().and_then(Weak::upgrade);
+            let waits = |opened: &Opened, _| opened.log.as_ref().is_some_and(|log| log.try_lock().is_err());
+            if engine.and_then(|engine| engine.with_current(waits)) == Some(true) {
+                self.held_up.fetch_add(data.len() as u64, Ordering::Relaxed);
+            }
+            self.file.write(offset, data)
+        }
+    }
+
+    impl Medium for Watched {
+        fn forget_cached(&self) -> io::Result<()> {
+            self.file.forget_cached()
+        }
+    }
+
+    /// Two seconds after the last durable commit, too: relaxed ones may go on.
+    #[test]
+    fn commits_do_not_wait_while_the_file_takes_what_the_log_holds() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        drop(redb::Database::create(file.path()).unwrap());
+        let log = Arc::new(Plain(tempfile::tempfile().unwrap()));
+        let file = Plain(file.into_file());
+        let watched = Arc::new(Watched { file, engine: OnceLock::new(), held_up: AtomicU64::new(0) });
+        let device = Arc::clone(&watched) as Arc<dyn Medium>;
+        let source = Source::Device(device, Some((log, LogLimits::default())));
+        let store = crate::Embedded::over(source, None).unwrap();
+        watched.engine.set(Arc::downgrade(&store.engine)).unwrap();
+        let mut writer = store.write().unwrap();
+        for key in 0..4000_u32 {
+            writer.put(Table("t"), &key.to_be_bytes(), &[key as u8; 1000]).unwrap();
+        }
+        writer.commit(Durability::Durable).unwrap();
+        let is_clear =
+            |opened: &Opened, _| Ok(opened.log().unwrap().is_clear() && opened.memtable.is_empty());
+        while !store.engine.with(is_clear).unwrap() {
+            std::thread::sleep(NAP / 10);
+        }
+        let held_up = watched.held_up.load(Ordering::Relaxed);
+        assert!(held_up < SETTLED_BYTES, "{held_up} bytes of 4 MB were written while commits waited");
     }
 }

@@ -51,16 +51,24 @@ pub(crate) struct LogLimits {
     pub(crate) absent_min: u64,
 }
 
-impl Default for LogLimits {
-    fn default() -> Self {
+impl LogLimits {
+    /// Those of an engine that has `cache_bytes` for its pages.
+    pub(crate) const fn beside_cache(cache_bytes: usize) -> Self {
         Self {
             log_bytes: LOG_BYTES,
             pending_bytes: 4 << 20,
-            memtable_bytes: 32 << 20,
-            relaxed_bytes: super::CACHE_BYTES / 8,
-            share_bytes: super::CACHE_BYTES / 4,
+            memtable_bytes: cache_bytes / 8,
+            relaxed_bytes: cache_bytes / 8,
+            share_bytes: cache_bytes / 4,
             absent_min: ABSENT_MIN,
         }
+    }
+}
+
+#[cfg(test)]
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self::beside_cache(super::Embedded::CACHE_BYTES)
     }
 }
 

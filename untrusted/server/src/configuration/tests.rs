@@ -73,3 +73,17 @@ fn the_budget_for_memory_is_in_mebibytes_and_not_too_small() {
     assert_eq!(parsed(&["--config", path]).unwrap().memory, Some(64));
     assert_eq!(parsed(&["--config", path, "--memory", "32"]).unwrap().memory, Some(32));
 }
+
+#[test]
+fn the_stores_cache_is_in_mebibytes_and_not_too_small() {
+    let flags = |cache| ["--data-dir", "d", "--certificates", "c", "--cache", cache];
+    assert_eq!(parsed(&flags("16")).unwrap().cache, 16);
+    assert!(matches!(parsed(&flags("15")), Err(ConfigurationError::LittleCache(15))));
+    assert_eq!(parsed(&["--data-dir", "d", "--certificates", "c"]).unwrap().cache, CACHE_DEFAULT);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server.toml");
+    std::fs::write(&path, "data_dir = 'd'\ncertificates = 'c'\ncache = 64\n").unwrap();
+    let path = path.to_str().unwrap();
+    assert_eq!(parsed(&["--config", path]).unwrap().cache, 64);
+    assert_eq!(parsed(&["--config", path, "--cache", "32"]).unwrap().cache, 32);
+}
