@@ -196,11 +196,15 @@ async fn what_is_no_ciphertext_of_the_value_is_found_and_another_scheme_is_refus
             "id = 3: a term is there and no sealed value",
         ),
     ] {
-        direct.batch_execute(&format!("CREATE TABLE kept AS TABLE t; {damage}")).await.unwrap();
+        direct
+            .batch_execute(&format!(
+                "CREATE TABLE kept AS SELECT id, \"level$ord\"::bytea AS term FROM t; {damage}"
+            ))
+            .await
+            .unwrap();
         let (well, said) = proxy.doctor(&server, "postgres", true);
         assert!(!well && said.contains(word), "{damage}: {said}");
-        let back =
-            "UPDATE t SET \"level$ord\" = k.\"level$ord\" FROM kept k WHERE k.id = t.id; DROP TABLE kept";
+        let back = "UPDATE t SET \"level$ord\" = k.term FROM kept k WHERE k.id = t.id; DROP TABLE kept";
         direct.batch_execute(back).await.unwrap();
     }
     // A table says by which scheme its terms were made.
