@@ -18,7 +18,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_server::configuration::CACHE_DEFAULT;
 use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
-use arras_storage::{Embedded, Memory, Storage};
+use arras_storage::{Embedded, Memory, Sizes, Storage};
 use bson::{Document, doc};
 use clap::Parser;
 use std::error::Error;
@@ -162,7 +162,10 @@ async fn create_index<S: Storage, C: ServerChannel>(
 
 async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> Result<(), Box<dyn Error>> {
     let store = folder.join("server");
-    let server = Arc::new(Backend::open(Embedded::open_with_cache(&store, CACHE_DEFAULT << 20)?, [1; 16])?);
+    let server = Arc::new(Backend::open(
+        Embedded::open_with(&store, Sizes::of_server(CACHE_DEFAULT << 20))?,
+        [1; 16],
+    )?);
     let channel = Arc::new(Counting::new(Direct::new(server)));
     let tally = channel.tally();
     let mut settings = Settings::default();

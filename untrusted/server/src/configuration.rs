@@ -80,7 +80,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
 
-    /// MiB of memory for the pages of the database's file; what was written a moment ago takes up to three eighths as much
+    /// MiB of memory for the pages of the database's file; what was written a moment ago takes up to nine sixteenths as much
     /// beside them. At least 16 [default: 512]
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,

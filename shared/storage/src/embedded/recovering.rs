@@ -4,7 +4,7 @@
 use super::checked::State;
 use super::opening::{Opened, Source};
 use super::sums::BLOCK_BYTES;
-use super::wal::LOG_BYTES;
+use super::wal::LogLimits;
 use super::{closed, contained};
 use crate::{Changes, Durability, StorageError};
 use std::ops::ControlFlow;
@@ -192,8 +192,8 @@ impl Recovering {
     /// True if there is room for all that the engine may have in memory, and for the log, even where the engine's file
     /// doubles. Where there is less, durable commits are the engine's own, and meet the end of the room one by one.
     pub(super) fn has_ample_room(&self) -> bool {
-        let Some((directory, cache_bytes)) = self.source.directory() else { return true };
-        let ample = 4 * (cache_bytes as u64 + LOG_BYTES);
+        let Source::Directory(directory, memory) = &self.source else { return true };
+        let ample = 4 * (memory.cache_bytes as u64 + LogLimits::with(*memory).log_bytes);
         let system = rustix::fs::statvfs(directory);
         system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
     }
@@ -274,7 +274,7 @@ impl Recovering {
     /// Refuses a commit for which the device has no room, before the engine meets that.
     pub(super) fn check_room(&self, changes: &Changes, durability: Durability) -> Result<(), StorageError> {
         self.check_pause()?;
-        let Some((directory, _)) = self.source.directory() else {
+        let Some(directory) = self.source.directory() else {
             return Ok(());
         };
         if durability == Durability::Relaxed && self.trouble().told.is_none() {
@@ -496,7 +496,6 @@ fn room(changes: &Changes) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::LogLimits;
     use super::super::checked::{Medium, Plain};
     use super::*;
     use crate::{Storage, Table, Write};

@@ -218,14 +218,15 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     if let (Some(entry), ColumnType::Json | ColumnType::Jsonb) = (raw.operations.first(), kind) {
         return mistake(entry.span(), format!("{} is stored only: it has no operations", kind.name()));
     }
+    let named = raw.order.as_ref().map(order_named).transpose()?;
     let order = match (has(Operation::Order), &raw.order) {
         (None, Some(name)) => {
             return mistake(name.span(), "an order without \"order\" among the operations");
         }
         (None, None) => None,
-        (Some(entry), name) => {
+        (Some(entry), _) => {
             check_order(kind, raw.max_bytes.as_ref(), entry.span())?;
-            Some(name.as_ref().map_or(Ok(Order::default()), order_named)?)
+            Some(named.unwrap_or_default())
         }
     };
     if let Some(entry) = has(Operation::Sum).filter(|_| !is_number(kind)) {
