@@ -79,6 +79,9 @@ pub struct BenchArguments {
     /// Of bisen: only the storage services that arras-host has in itself, not Redis and Cassandra.
     #[arg(long)]
     pub own_services: bool,
+    /// Of bisen: the same on a plain channel, too, and how the two compare.
+    #[arg(long)]
+    pub plain: bool,
     /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
     /// round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
@@ -114,6 +117,7 @@ impl BenchArguments {
             service_pairs: 300_000,
             texts: "/usr/share/doc".into(),
             own_services: false,
+            plain: false,
             json: false,
             before: None,
             rounds: 3,
