@@ -1,7 +1,7 @@
 //! How much memory is in use.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Part of the memory that is for what one step computes and then lets go: one in so many.
 const SCRATCH_PART: usize = 8;
@@ -13,35 +13,28 @@ const KEPT_EIGHTHS: usize = 6;
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     total: usize,
-    used: Cell<usize>,
-    /// Bytes of `used` that are data.
-    kept: Cell<usize>,
+    /// Bytes that are data.
+    kept: usize,
+    /// Bytes beside them.
+    reserved: Arc<AtomicUsize>,
 }
 
 /// Bytes that are counted for as long as this is there.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
-    budget: Rc<Budget>,
+    all: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.budget.used.update(|used| used.saturating_sub(self.bytes));
-    }
-}
-
-impl Reserved {
-    /// Counts some of them as data.
-    pub(crate) fn keep(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.budget.kept.update(|kept| kept.saturating_add(bytes));
+        self.all.fetch_sub(self.bytes, Relaxed);
     }
 }
 
 impl Budget {
-    pub(crate) fn new(total: usize) -> Rc<Self> {
-        Rc::new(Self { total: total - total / SCRATCH_PART, ..Self::default() })
+    pub(crate) fn new(total: usize) -> Self {
+        Self { total: total - total / SCRATCH_PART, ..Self::default() }
     }
 
     /// What one step may take beside everything that is counted.
@@ -50,19 +43,19 @@ impl Budget {
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.total.saturating_sub(self.used.get())
+        self.most().saturating_sub(self.reserved.load(Relaxed))
     }
 
-    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Option<Reserved> {
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
         (bytes <= self.free()).then(|| {
-            self.used.update(|used| used + bytes);
-            Reserved { budget: Rc::clone(self), bytes }
+            self.reserved.fetch_add(bytes, Relaxed);
+            Reserved { all: Arc::clone(&self.reserved), bytes }
         })
     }
 
     /// How much more data there may be.
     pub(crate) fn free_for_data(&self) -> usize {
-        self.for_data().saturating_sub(self.kept.get())
+        self.for_data().saturating_sub(self.kept)
     }
 
     /// How much data there may be in all.
@@ -71,19 +64,17 @@ impl Budget {
     }
 
     /// Lets go of data.
-    pub(crate) fn drop_data(&self, bytes: usize) {
-        self.kept.update(|kept| kept.saturating_sub(bytes));
-        self.used.update(|used| used.saturating_sub(bytes));
+    pub(crate) fn drop_data(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_sub(bytes);
     }
 
-    /// Counts data that is there already.
-    pub(crate) fn take(&self, bytes: usize) {
-        self.kept.update(|kept| kept.saturating_add(bytes));
-        self.used.update(|used| used.saturating_add(bytes));
+    /// Counts data.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_add(bytes);
     }
 
     /// What one request can have once all others have ended.
     pub(crate) fn most(&self) -> usize {
-        self.total.saturating_sub(self.kept.get())
+        self.total.saturating_sub(self.kept)
     }
 }

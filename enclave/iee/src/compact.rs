@@ -129,8 +129,9 @@ impl Enclave {
         let fetch = Fetch::new(keywords.into_iter(), true);
         let compacted = self.round(number, fetch, next, reserved).await;
         // Keywords came into the table one by one, which takes no more than all at once.
-        let core = self.core();
-        core.budget.drop_data(most.saturating_sub(core.table_bytes(number)));
+        let core = &mut *self.core();
+        let over = most.saturating_sub(core.table_bytes(number));
+        core.budget.drop_data(over);
         compacted
     }
 

@@ -19,9 +19,8 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
 use arras_schemes::bisen::channel::SECURITY_VERSION;
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
-use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Least memory that the enclave works with.
 const MEMORY_MIN: u64 = 16 << 20;
@@ -69,10 +68,10 @@ pub(crate) struct Core {
     /// The administrator that the launch named, and the hash of the authority.
     pub(crate) launched_by: Option<(String, [u8; 32])>,
     pub(crate) prg: Prg,
-    pub(crate) budget: Rc<Budget>,
+    pub(crate) budget: Budget,
     pub(crate) state: State,
     pub(crate) journal: Journal,
-    pub(crate) pieces: Rc<Pieces>,
+    pub(crate) pieces: Pieces,
     pub(crate) tasks: Tasks,
     /// Changes that wait for their turns.
     pub(crate) jobs: VecDeque<Job>,
@@ -92,7 +91,7 @@ pub(crate) struct Core {
 
 /// What tasks have in their hands: all that they share.
 #[derive(Clone)]
-pub(crate) struct Enclave(Rc<RefCell<Core>>);
+pub(crate) struct Enclave(Arc<Mutex<Core>>);
 
 /// The enclave.
 pub struct Iee {
@@ -120,14 +119,14 @@ impl Iee {
     pub fn new(root: Key, channels: Channels) -> Self {
         let core = Core {
             journal: Journal::new(&root),
-            pieces: Rc::new(Pieces::new(&root)),
+            pieces: Pieces::new(&root),
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
             identity: None,
             is_attesting: false,
             launched_by: None,
-            budget: Rc::default(),
+            budget: Budget::default(),
             state: State::default(),
             tasks: Tasks::default(),
             jobs: VecDeque::new(),
@@ -142,7 +141,7 @@ impl Iee {
             held: VecDeque::new(),
             held_bytes: 0,
         };
-        Self { enclave: Enclave(Rc::new(RefCell::new(core))), has_ended: false }
+        Self { enclave: Enclave(Arc::new(Mutex::new(core))), has_ended: false }
     }
 
     /// Holds no more keywords' counters in memory than this, though the launch's memory may have room for more: tests see to it so
@@ -180,8 +179,8 @@ impl Iee {
 }
 
 impl Enclave {
-    pub(crate) fn core(&self) -> RefMut<'_, Core> {
-        self.0.borrow_mut()
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, incoming: Incoming) -> Result<(), Fault> {
@@ -467,8 +466,8 @@ impl Core {
         if growth > budget {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
         }
-        let mut reserved = self.make_room(growth + beside)?;
-        reserved.keep(growth);
-        Ok(reserved)
+        drop(self.make_room(growth + beside)?);
+        self.budget.take(growth);
+        self.make_room(beside)
     }
 }

@@ -19,10 +19,9 @@ use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::{Rc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Bytes of a record: stem, count, epoch, collection.
 pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
@@ -225,7 +224,7 @@ impl Gathered {
 struct Asked {
     stems: Vec<Block>,
     _reserved: Reserved,
-    found: Cell<Option<Rc<Found>>>,
+    found: OnceLock<Arc<Found>>,
 }
 
 /// Readings of all that is spilled, one after the other.
@@ -248,11 +247,11 @@ impl Readings {
     }
 
     /// What the next one is for, if somebody waits for it.
-    fn next(&mut self) -> Option<(Vec<Rc<Asked>>, Option<Gathered>)> {
+    fn next(&mut self) -> Option<(Vec<Arc<Asked>>, Option<Gathered>)> {
         if self.is_settling {
             return None;
         }
-        let asked: Vec<Rc<Asked>> = self.waiting.drain(..).filter_map(|asked| asked.upgrade()).collect();
+        let asked: Vec<Arc<Asked>> = self.waiting.drain(..).filter_map(|asked| asked.upgrade()).collect();
         let round = self.round.take();
         self.is_reading = !asked.is_empty() || round.is_some();
         self.is_reading.then_some((asked, round))
@@ -261,20 +260,20 @@ impl Readings {
 
 impl Enclave {
     /// What is spilled of a search's keywords. It may change once that is dropped.
-    pub(crate) async fn look_up(&self, search: &Search, held: usize) -> Result<Rc<Found>, Refused> {
+    pub(crate) async fn look_up(&self, search: &Search, held: usize) -> Result<Arc<Found>, Refused> {
         let asked = {
             let core = &mut *self.core();
             let collection = core.state.collection(search.collection)?;
             if core.state.spilled.is_none() {
-                return Ok(Rc::default());
+                return Ok(Arc::default());
             }
             let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
             let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held)?;
-            let asked = Rc::new(Asked { stems, _reserved: reserved, found: Cell::default() });
-            core.readings.waiting.push(Rc::downgrade(&asked));
+            let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
+            core.readings.waiting.push(Arc::downgrade(&asked));
             asked
         };
-        Ok(self.until(|_| asked.found.take()).await)
+        Ok(self.until(|_| asked.found.get().cloned()).await)
     }
 
     /// What is spilled of the keywords of a round.
@@ -301,10 +300,10 @@ impl Enclave {
             let stems = asked.iter().flat_map(|asked| &asked.stems);
             let mut found = stems.map(|stem| (*stem, Vec::new())).collect();
             self.read(&mut found, &mut round).await?;
-            let found = Rc::new(found);
-            asked.iter().for_each(|asked| asked.found.set(Some(Rc::clone(&found))));
+            let found = Arc::new(found);
+            asked.iter().for_each(|asked| _ = asked.found.set(Arc::clone(&found)));
             let readings = &mut self.core().readings;
-            (readings.is_reading, readings.found, readings.gathered) = (false, Rc::downgrade(&found), round);
+            (readings.is_reading, readings.found, readings.gathered) = (false, Arc::downgrade(&found), round);
         }
     }
 

@@ -1,23 +1,23 @@
 //! What is under way, as tasks: straight code that waits for the host's answers and for one another.
 //!
-//! All run in one thread. Whenever the host says something, each is polled, in the order in which they began, until none goes on
-//! any more ([`Enclave::run`]). What they share is borrowed for as long as one step takes, never across an `await`.
+//! One goes on at a time. Whenever the host says something, each is polled, in the order in which they began, until none goes on
+//! any more ([`Enclave::run`]). What they share is locked for as long as one step takes, never across an
+//! `await`: tasks are `Send`, and what a lock gives is not.
 
 use crate::fault::Fault;
 use crate::server::{Core, Enclave};
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::{Context, Poll, Waker};
 
 /// Questions of one kind that a task has under way at once: one is answered while the other is worked on.
 pub(crate) const FLIGHTS_MAX: usize = 2;
 
-type Boxed = Pin<Box<dyn Future<Output = Result<(), Fault>>>>;
+type Boxed = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 struct Task {
     /// Nothing while it is polled.
@@ -28,7 +28,7 @@ struct Task {
 }
 
 /// What to do with an answer; [`Fault::Unasked`] if it is of another kind.
-type Taking = Box<dyn FnOnce(Incoming) -> Result<(), Fault>>;
+type Taking = Box<dyn FnOnce(Incoming) -> Result<(), Fault> + Send>;
 
 /// Tasks, and what they wait for.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(crate) struct Tasks {
     asks: HashMap<AskId, Taking>,
     next_ask: u64,
     /// Who waits for a turn to compute.
-    turns: VecDeque<Rc<Cell<Option<()>>>>,
+    turns: VecDeque<SyncSender<()>>,
     /// Whether the host was asked for the next turn.
     again: bool,
     out: Vec<Outgoing>,
@@ -51,7 +51,7 @@ impl Tasks {
     pub(crate) fn spawn(
         &mut self,
         connection: Option<ConnectionId>,
-        task: impl Future<Output = Result<(), Fault>> + 'static,
+        task: impl Future<Output = Result<(), Fault>> + Send + 'static,
     ) {
         self.tasks.insert(self.next, Task { future: Some(Box::pin(task)), connection, is_new: true });
         self.next += 1;
@@ -100,9 +100,8 @@ impl Tasks {
         if !std::mem::take(&mut self.again) {
             return Err(Fault::Unasked);
         }
-        if let Some(turn) = self.turns.pop_front() {
-            turn.set(Some(()));
-        }
+        // Who waited may be gone.
+        self.turns.pop_front().map(|turn| turn.send(()));
         Ok(())
     }
 
@@ -149,19 +148,18 @@ impl Enclave {
     }
 
     /// Asks the host at once; its answer is to be waited for.
-    fn ask<T: 'static>(
+    fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(AskId) -> Outgoing,
         read: fn(Incoming) -> Option<T>,
     ) -> impl Future<Output = T> {
         let tasks = &mut self.core().tasks;
-        let (ask, answer) = (AskId(tasks.next_ask), Rc::new(Cell::new(None)));
-        let place = Rc::clone(&answer);
+        let (ask, (tell, answer)) = (AskId(tasks.next_ask), sync_channel(1));
         tasks.next_ask += 1;
         tasks.out.push(question(ask));
-        let take = move |incoming| read(incoming).map(|read| place.set(Some(read))).ok_or(Fault::Unasked);
+        let take = move |incoming| read(incoming).map(|read| drop(tell.send(read))).ok_or(Fault::Unasked);
         tasks.asks.insert(ask, Box::new(take));
-        self.until(move |_| answer.take())
+        self.until(move |_| answer.try_recv().ok())
     }
 
     /// Sealed entries of labels.
@@ -206,9 +204,9 @@ impl Enclave {
 
     /// Waits until whatever else has arrived was taken.
     pub(crate) fn turn(&self) -> impl Future<Output = ()> {
-        let turn = Rc::new(Cell::new(None));
-        self.core().tasks.turns.push_back(Rc::clone(&turn));
-        self.until(move |_| turn.take())
+        let (tell, turn) = sync_channel(1);
+        self.core().tasks.turns.push_back(tell);
+        self.until(move |_| turn.try_recv().ok())
     }
 }
 

@@ -84,6 +84,7 @@ pub fn unframed(mut framed: Vec<u8>) -> Result<Vec<u8>, ChannelBroken> {
 /// One end of a channel without protection.
 #[derive(Debug, Default)]
 pub struct Plain {
+    #[cfg(feature = "bisen-client")]
     pub(super) greeting: Vec<u8>,
     pub(super) sent: u64,
     pub(super) received: u64,
