@@ -1,7 +1,7 @@
 //! The start: checkpoint, log, and whether they are the newest.
 
 use crate::fault::Fault;
-use crate::journal::{Change, Standing};
+use crate::journal::Change;
 use crate::server::{Core, Enclave};
 use arras_protocol::iee::{Outgoing, StateName};
 use arras_schemes::bisen::message::Request;
@@ -13,10 +13,9 @@ impl Enclave {
         self.core().journal.counter = counter;
         self.load_checkpoint().await?;
         let last = self.load_log().await?;
-        let standing = self.core().journal.compare()?;
-        match standing {
-            Standing::Even => {}
-            Standing::OneAhead => self.raise().await?,
+        let is_ahead = self.core().journal.is_ahead()?;
+        if is_ahead {
+            self.raise().await?;
         }
         // The log and the counter are where the other is: this run says that it begins.
         let (start, unfinished) = self.core().begin(last)?;
@@ -73,7 +72,7 @@ impl Core {
             self.state.apply(&self.root, &change);
             return Ok(());
         };
-        let collection = self.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
+        let collection = self.state.kept(update.collection)?;
         let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
         collection.publish(update, &staged);
         Ok(())
@@ -85,14 +84,14 @@ impl Core {
         let (mut growth, mut unfinished) = (0, None);
         match last {
             Some(Change::Asked(Request::Update(update))) => {
-                let collection = self.state.collection(update.collection).map_err(|_| Fault::StateAltered)?;
+                let collection = self.state.kept(update.collection)?;
                 growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
                 self.fill.since += update.pair_count();
                 unfinished = Some(update);
             }
             last => self.replay(last)?,
         }
-        self.budget.take(self.state.bytes() + growth);
+        self.budget.kept = self.state.bytes() + growth;
         let (administrator, authority) = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
         if !self.state.policy.is_for(&administrator, &authority) {
             return Err(Fault::Administrator);

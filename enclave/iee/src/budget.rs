@@ -13,8 +13,8 @@ const KEPT_EIGHTHS: usize = 6;
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     total: usize,
-    /// Bytes that are data.
-    kept: usize,
+    /// Bytes that are data, or are counted as such before it comes.
+    pub(crate) kept: usize,
     /// Bytes beside them.
     reserved: Arc<AtomicUsize>,
 }
@@ -61,16 +61,6 @@ impl Budget {
     /// How much data there may be in all.
     pub(crate) fn for_data(&self) -> usize {
         self.total / 8 * KEPT_EIGHTHS
-    }
-
-    /// Lets go of data.
-    pub(crate) fn drop_data(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_sub(bytes);
-    }
-
-    /// Counts data.
-    pub(crate) fn take(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_add(bytes);
     }
 
     /// What one request can have once all others have ended.

@@ -121,18 +121,16 @@ impl Pieces {
             Piece::Spilled(_) => return Err(Fault::StateAltered),
             Piece::Keywords(records) => {
                 for Record { stem, count, epoch, collection } in Record::all(records.as_slice()) {
-                    let collection =
-                        state.collection_mut(collection.into()).map_err(|_| Fault::StateAltered)?;
-                    collection.table.set(&stem, count, epoch, false);
+                    state.kept(collection.into())?.table.set(&stem, count, epoch, false);
                 }
             }
             Piece::Versions { collection, versions } => {
-                let collection = state.collection_mut(collection).map_err(|_| Fault::StateAltered)?;
+                let documents = &mut state.kept(collection)?.documents;
                 for version in versions.as_slice().as_chunks::<VERSION_BYTES>().0 {
                     let (name, rest) = version.split_first_chunk().ok_or(Fault::StateAltered)?;
                     let (facts, standing) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
                     let standing = Standing::of_code(standing.first().copied().unwrap_or_default());
-                    collection.documents.restore(DocumentName(*name), &Facts::of_bytes(facts), standing);
+                    documents.restore(DocumentName(*name), &Facts::of_bytes(facts), standing);
                 }
             }
         }
@@ -206,10 +204,9 @@ impl Writer<'_> {
         for piece in old.spilled() {
             let sealed = self.enclave.load(old.name(piece)).await;
             {
-                let core = self.enclave.core();
+                let mut core = self.enclave.core();
                 for record in Record::all(&core.pieces.spilled(&old, piece, sealed)?) {
-                    let collection = core.state.collection(u32::from(record.collection));
-                    if !collection.map_err(|_| Fault::StateAltered)?.table.is_whole(&record.stem) {
+                    if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
                         self.records.extend(record.bytes());
                     }
                 }
@@ -306,9 +303,8 @@ impl Enclave {
             let is_new = generation != core.state.generation;
             core.state.spilled = head.if_spilled();
             if is_new {
-                let before = core.state.bytes();
                 core.state.begin_generation(generation);
-                core.budget.drop_data(before.saturating_sub(core.state.bytes()));
+                core.budget.kept = core.state.bytes();
             }
             core.fill.set_known(core.state.keywords(), core.state.spilled);
             core.journal.checkpoint_bytes = bytes;

@@ -55,7 +55,7 @@ pub(crate) fn puts(
     let mut labels = places;
     keys.labels(&mut labels);
     let mut tags = vec![[0; 16]; labels.len()];
-    keys.seal(&labels, &mut blocks, &mut tags);
+    keys.entries.seal_each(&labels, &mut blocks, &mut tags);
     let mut order: Vec<u32> = (0..labels.len() as u32).collect();
     shuffle(&mut order, prg);
     let batch = |order: &[u32]| {

@@ -106,10 +106,6 @@ impl Core {
         }
         Ok((keywords, next, collection.table.growth_for(&new)))
     }
-
-    fn table_bytes(&self, number: u32) -> usize {
-        self.state.collection(number).map_or(0, |collection| collection.table.bytes())
-    }
 }
 
 impl Enclave {
@@ -120,18 +116,13 @@ impl Enclave {
         if keywords.is_empty() {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
         }
-        let (reserved, most) = {
-            let mut core = self.core();
-            let reserved = core.make_room_for_data(growth, bytes_for(&keywords))?;
-            core.fill.since += round_keywords(keywords.len());
-            (reserved, core.table_bytes(number) + growth)
-        };
+        let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
+        self.core().fill.since += round_keywords(keywords.len());
         let fetch = Fetch::new(keywords.into_iter(), true);
         let compacted = self.round(number, fetch, next, reserved).await;
         // Keywords came into the table one by one, which takes no more than all at once.
         let core = &mut *self.core();
-        let over = most.saturating_sub(core.table_bytes(number));
-        core.budget.drop_data(over);
+        core.budget.kept = core.state.bytes();
         compacted
     }
 

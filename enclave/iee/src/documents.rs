@@ -35,11 +35,7 @@ pub(crate) enum Standing {
 impl Standing {
     /// From its number as it is cast.
     pub(crate) fn of_code(code: u8) -> Self {
-        match code {
-            0 => Self::Draft,
-            1 => Self::Published,
-            _ => Self::Retired,
-        }
+        [Self::Draft, Self::Published].get(usize::from(code)).copied().unwrap_or(Self::Retired)
     }
 }
 

@@ -42,35 +42,39 @@ impl Evaluation {
 
     /// What is left behind the last step: published then and now, visible to the client, and as the filters say.
     pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Set {
-        let mut found = self.waiting.pop().unwrap_or_default();
+        let mut found = self.operand();
         filter(ground, documents, &mut found);
         found
     }
 
     pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
-        match step {
-            Step::Keyword(keyword) => {
-                let set = self.keyword(ground, usize::from(*keyword));
-                self.waiting.push(set);
-            }
-            Step::Phrase(words) => {
-                let set = self.phrase(ground, words)?;
-                self.waiting.push(set);
-            }
-            Step::All => self.waiting.push(ground.snapshot.clone()),
+        let set = match step {
+            Step::Keyword(keyword) => self.keyword(ground, usize::from(*keyword)),
+            Step::Phrase(words) => self.phrase(ground, words)?,
+            Step::All => ground.snapshot.clone(),
             Step::Not => {
-                if let Some(set) = self.waiting.last_mut() {
-                    set.toggle_range(..);
-                    set.intersect_with(&ground.snapshot);
-                }
+                let mut set = self.operand();
+                set.toggle_range(..);
+                set.intersect_with(&ground.snapshot);
+                set
             }
             Step::And | Step::Or => {
-                if let (Some(second), Some(first)) = (self.waiting.pop(), self.waiting.last_mut()) {
-                    if *step == Step::And { first.intersect_with(&second) } else { first.union_with(&second) }
+                let (second, mut first) = (self.operand(), self.operand());
+                if *step == Step::And {
+                    first.intersect_with(&second)
+                } else {
+                    first.union_with(&second)
                 }
+                first
             }
-        }
+        };
+        self.waiting.push(set);
         Ok(())
+    }
+
+    /// The last of those that wait: the formula was checked, so there is one.
+    fn operand(&mut self) -> Set {
+        self.waiting.pop().unwrap_or_default()
     }
 
     /// The documents in which a keyword occurs: the last operation of each decides.

@@ -87,7 +87,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// What the counter says when it has followed.
-    fn value(&self) -> u64 {
+    pub(crate) fn value(&self) -> u64 {
         self.runs << NUMBER_BITS | self.number
     }
 
@@ -111,13 +111,6 @@ pub(crate) struct Journal {
     pub(crate) checkpoint_bytes: usize,
 }
 
-/// How a log and the counter stand to each other.
-pub(crate) enum Standing {
-    Even,
-    /// The last record was saved, and a crash came before the counter was raised to it.
-    OneAhead,
-}
-
 impl Journal {
     /// An empty log.
     pub(crate) fn new(root: &Key) -> Self {
@@ -131,18 +124,11 @@ impl Journal {
         (self.place, self.before) = (place, place.value());
     }
 
-    /// What the counter is to be raised to.
-    pub(crate) fn value(&self) -> u64 {
-        self.place.value()
-    }
-
-    /// How the whole log stands to the counter as it was read.
-    pub(crate) fn compare(&self) -> Result<Standing, Fault> {
-        if self.counter == self.value() {
-            return Ok(Standing::Even);
-        }
-        if self.counter == self.before {
-            return Ok(Standing::OneAhead);
+    /// Whether the whole log is one ahead of the counter as it was read, and not even with it: the last record was saved, and a crash came
+    /// before the counter was raised to it.
+    pub(crate) fn is_ahead(&self) -> Result<bool, Fault> {
+        if [self.place.value(), self.before].contains(&self.counter) {
+            return Ok(self.counter != self.place.value());
         }
         let counted = self.counter & ((1 << NUMBER_BITS) - 1);
         Err(if self.place.number > counted { Fault::CounterSetBack } else { Fault::StateSetBack })
@@ -163,7 +149,7 @@ impl Journal {
     }
 
     fn advance(&mut self, change: &Change, sealed: &[u8]) {
-        self.before = self.value();
+        self.before = self.place.value();
         self.place.number += 1;
         self.place.runs += u64::from(matches!(change, Change::Start { .. }));
         let ends = sealed.first_chunk::<NONCE_BYTES>().zip(sealed.last_chunk::<TAG_BYTES>());

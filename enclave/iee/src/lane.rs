@@ -106,7 +106,7 @@ impl Core {
     fn changed(&mut self, request: Request) -> Result<Reply, Refused> {
         match request {
             Request::Create { name, .. } => {
-                self.budget.take(COLLECTION_BYTES);
+                self.budget.kept += COLLECTION_BYTES;
                 return self.state.open(&name);
             }
             Request::Grant { identity, .. } => self.give_up_results_of(&identity),
@@ -123,7 +123,7 @@ impl Core {
 impl Enclave {
     /// The start, and then changes for as long as the enclave runs.
     pub(crate) async fn change_all(self) -> Result<(), Fault> {
-        self.attest().await?;
+        self.clone().attest().await?;
         self.boot().await?;
         loop {
             let job = match self.until(Core::next).await {
@@ -183,7 +183,7 @@ impl Enclave {
     pub(crate) async fn raise(&self) -> Result<(), Fault> {
         let (from, to) = {
             let core = self.core();
-            (core.journal.counter, core.journal.value())
+            (core.journal.counter, core.journal.place.value())
         };
         let before = self.counter(|ask| Outgoing::RaiseCounter { ask, from, to }).await;
         if before != from {
@@ -198,12 +198,12 @@ impl Enclave {
         // It was admitted before it was logged.
         let mut staged = {
             let core = &mut *self.core();
-            let collection = core.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
+            let collection = core.state.kept(update.collection)?;
             collection.stage(update, &mut core.prg).map_err(|_| Fault::StateAltered)?
         };
         self.put(std::mem::take(&mut staged.puts)).await;
         let mut core = self.core();
-        let collection = core.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
+        let collection = core.state.kept(update.collection)?;
         collection.publish(update, &staged);
         Ok(())
     }

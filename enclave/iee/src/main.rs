@@ -12,7 +12,7 @@ use arras_keys::Key;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,13 +52,13 @@ fn sealing_key(path: &Path) -> io::Result<Key> {
     }
 }
 
-fn frame(input: &mut impl Read, body: &mut Vec<u8>) -> io::Result<bool> {
-    let mut length = [0; 4];
+fn frame(input: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
     // Between two frames the host may end the enclave.
-    if input.read(&mut length[..1])? == 0 {
+    if input.fill_buf()?.is_empty() {
         return Ok(false);
     }
-    input.read_exact(&mut length[1..])?;
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > FRAME_BYTES_MAX {
         return Err(io::Error::other(Fault::Malformed));

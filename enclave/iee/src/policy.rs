@@ -84,10 +84,7 @@ impl Policy {
 
 /// Whether rights cover a search.
 pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
-    let ranked = match search.ranking {
-        Ranking::None => false,
-        Ranking::TfIdf | Ranking::Bm25 => true,
-    };
+    let ranked = search.ranking != Ranking::None;
     let allowed = |filter: &Filter| match filter {
         Filter::Frequency { .. } | Filter::Length(_) => rights.rank,
         Filter::Equals { field, .. } | Filter::Range { field, .. } => {

@@ -50,23 +50,14 @@ pub(crate) fn most(padding: Padding, top: u32) -> usize {
 
 impl Cursor {
     pub(crate) fn new(
-        connection: ConnectionId,
-        collection: u32,
+        (connection, collection): (ConnectionId, u32),
         (numbers, scores): Best,
         matches: u32,
         padding: Padding,
     ) -> Self {
         let slots = padding.slots(numbers.len() as u32) as usize;
-        Self {
-            connection,
-            collection,
-            numbers,
-            scores,
-            taken: 0,
-            slots,
-            matches,
-            reserved: Reserved::default(),
-        }
+        let reserved = Reserved::default();
+        Self { connection, collection, numbers, scores, taken: 0, slots, matches, reserved }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -143,7 +134,7 @@ mod tests {
     #[test]
     fn what_waits_counts_even_if_nothing_was_found() {
         let cursor = |numbers| {
-            Cursor::new(ConnectionId(1), 0, (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
+            Cursor::new((ConnectionId(1), 0), (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
         };
         let (mut results, documents) = (Results::default(), Documents::new(0));
         let none = cursor(Vec::new());

@@ -75,7 +75,7 @@ impl Core {
             return Err(Refused::NotAllowed);
         }
         let of = (client.connection, ground.search.collection);
-        let cursor = Cursor::new(of.0, of.1, best, matches, ground.padding);
+        let cursor = Cursor::new(of, best, matches, ground.padding);
         let reserved = self.make_room(cursor.bytes())?;
         let documents = &self.state.collection(of.1)?.documents;
         Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))

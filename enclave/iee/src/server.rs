@@ -203,10 +203,12 @@ impl Enclave {
             }
             Incoming::Connected(connection) => core.connected(connection)?,
             Incoming::FromClient { connection, bytes } => {
-                let asked = core.heard(connection, bytes.as_slice());
-                drop(core);
-                if let Some((client, request)) = asked {
-                    self.serve(client, request);
+                if let Some((client, request)) = core.heard(connection, bytes.as_slice())
+                    && let Some(reply) = self
+                        .serve(&mut core, client, request)
+                        .unwrap_or_else(|refused| Some(Reply::Refused(refused)))
+                {
+                    core.answer(client, reply);
                 }
             }
             Incoming::Disconnected(connection) => core.forget(connection),
@@ -217,8 +219,7 @@ impl Enclave {
             | Incoming::Evidence { ask, .. } => core.tasks.answered(ask, incoming)?,
             Incoming::Time(seconds) => {
                 if core.tell_time(seconds) {
-                    let enclave = self.clone();
-                    core.tasks.spawn(None, async move { enclave.attest().await });
+                    core.tasks.spawn(None, self.clone().attest());
                 }
             }
             Incoming::Again => core.tasks.give_turn()?,
@@ -227,7 +228,7 @@ impl Enclave {
     }
 
     /// Has the identity attested, if there is one.
-    pub(crate) async fn attest(&self) -> Result<(), Fault> {
+    pub(crate) async fn attest(self) -> Result<(), Fault> {
         let (binding, debug) = {
             let mut core = self.core();
             let (Some(identity), Channels::Attested { debug }) = (&core.identity, core.channels) else {
@@ -245,25 +246,30 @@ impl Enclave {
         presented.ok_or(Fault::Unasked)?.map_err(|_| Fault::Malformed)
     }
 
-    fn serve(&self, client: Client, request: Request) {
-        let core = &mut *self.core();
-        let served = request.check_bounds().and_then(|()| core.permit(client, &request));
-        let reply = match (served, request) {
-            (Ok(()), Request::Search(search)) => {
+    /// The reply to a request, unless it waits for others.
+    fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
+        request.check_bounds()?;
+        core.permit(client, &request)?;
+        match request {
+            Request::Open { name } => core.state.open(&name).map(Some),
+            Request::Search(search) => {
                 let enclave = self.clone();
-                return core.tasks.spawn(Some(client.connection), async move {
+                core.tasks.spawn(Some(client.connection), async move {
                     let reply = enclave.search(client, search).await.unwrap_or_else(Reply::Refused);
                     enclave.core().answer(client, reply);
                     Ok(())
                 });
+                Ok(None)
             }
-            (Ok(()), request) => {
-                core.request(client, request).unwrap_or_else(|refused| Some(Reply::Refused(refused)))
+            Request::More { cursor } => {
+                let page = core.results.more(cursor, client.connection, &core.state);
+                page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
             }
-            (Err(refused), _) => Some(Reply::Refused(refused)),
-        };
-        if let Some(reply) = reply {
-            core.answer(client, reply);
+            Request::Close { cursor } => {
+                core.results.close(cursor, client.connection);
+                Ok(Some(Reply::Done))
+            }
+            request => core.queue(client, request).map(|()| None),
         }
     }
 }
@@ -426,22 +432,6 @@ impl Core {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    /// The reply to a request, unless it waits for others.
-    fn request(&mut self, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        match request {
-            Request::Open { name } => self.state.open(&name).map(Some),
-            Request::More { cursor } => {
-                let page = self.results.more(cursor, client.connection, &self.state);
-                page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
-            }
-            Request::Close { cursor } => {
-                self.results.close(cursor, client.connection);
-                Ok(Some(Reply::Done))
-            }
-            request => self.queue(client, request).map(|()| None),
-        }
-    }
-
     /// Makes room, if need be by giving up results that nobody has taken for the longest time.
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<Reserved, Refused> {
         loop {
@@ -467,7 +457,7 @@ impl Core {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
         }
         drop(self.make_room(growth + beside)?);
-        self.budget.take(growth);
+        self.budget.kept += growth;
         self.make_room(beside)
     }
 }

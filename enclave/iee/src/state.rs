@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Head;
 use crate::collection::Collection;
+use crate::fault::Fault;
 use crate::journal::Change;
 use crate::policy::Policy;
 use arras_keys::Key;
@@ -42,6 +43,11 @@ impl State {
 
     pub(crate) fn collection_mut(&mut self, number: u32) -> Result<&mut Collection, Refused> {
         self.collections.get_mut(number as usize).ok_or(Refused::NotAllowed)
+    }
+
+    /// One that a record or a piece of the sealed state names.
+    pub(crate) fn kept(&mut self, number: u32) -> Result<&mut Collection, Fault> {
+        self.collection_mut(number).map_err(|_| Fault::StateAltered)
     }
 
     pub(crate) fn bytes(&self) -> usize {

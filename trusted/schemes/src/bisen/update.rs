@@ -45,22 +45,13 @@ impl Operation {
     /// As two bits, none of them zero.
     #[must_use]
     pub fn code(self) -> u8 {
-        match self {
-            Self::Add => 1,
-            Self::Continue => 2,
-            Self::Delete => 3,
-        }
+        self as u8 + 1
     }
 
     /// From its code.
     #[must_use]
     pub fn of_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::Add),
-            2 => Some(Self::Continue),
-            3 => Some(Self::Delete),
-            _ => None,
-        }
+        [Self::Add, Self::Continue, Self::Delete].get(usize::from(code).checked_sub(1)?).copied()
     }
 }
 
@@ -187,24 +178,10 @@ pub struct DocumentChange {
 pub struct Update {
     /// The collection's number, from [`super::message::Opened`].
     pub collection: u32,
-    #[serde(with = "serde_bytes_of")]
+    #[serde(with = "serde_bytes")]
     pub(super) documents: Vec<u8>,
-    #[serde(with = "serde_bytes_of")]
+    #[serde(with = "serde_bytes")]
     pub(super) pairs: Vec<u8>,
-}
-
-/// Strings of bytes in one piece.
-mod serde_bytes_of {
-    use arras_protocol::Blob;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        Blob::deserialize(deserializer).map(|blob| blob.0)
-    }
 }
 
 impl std::fmt::Debug for Update {
