@@ -67,10 +67,10 @@ pub struct BenchArguments {
     /// Of mope: a Python that has the package `pyope`, to be measured in the same run.
     #[arg(long, value_name = "PYTHON")]
     pub pyope: Option<PathBuf>,
-    /// Of mope: changes of labels in a PostgreSQL of its own, too.
+    /// Of mope: figure 13 and changes of labels in a PostgreSQL of its own, too.
     #[arg(long)]
     pub postgres: bool,
-    /// Of mope: only figures whose names begin so: 8 to 12, storage, pauses.
+    /// Of mope: only figures whose names begin so: 8 to 13, storage, pauses.
     #[arg(long = "figure", value_name = "NAME")]
     pub figures: Vec<String>,
     /// Of bisen: pairs of keyword and document in the largest collection.

@@ -1,15 +1,18 @@
 //! The evaluation of the mOPE paper (Popa, Li and Zeldovich, S&P 2013, section X), on ours: its figures 8 to 12, storage,
-//! rounds, and what a change of labels comes to, in memory and in a PostgreSQL. Its figure 13 is of `bench postgres`.
+//! rounds, and what a change of labels comes to; and in a PostgreSQL of its own figure 13, and for how long changes of labels last.
 //!
 //! Beside each of our values stands what the paper's text says, where it says a number; absolute ones are of its machine (2009,
 //! one core, C++), ratios are to be compared. Ours are of one thread, client half and keeper in one process, encodings of 64 bits.
 
+mod database;
 mod keeper;
 mod latency;
 mod pauses;
 mod pyope;
+mod queries;
 mod rewrites;
 mod throughput;
+mod trace;
 
 use crate::private_postgres::PostgresError;
 use arras_keys::Key;
@@ -34,7 +37,7 @@ pub struct MopeBench {
     pub seed: u64,
     /// A Python that has the package `pyope`, to be measured in the same run.
     pub pyope: Option<PathBuf>,
-    /// Changes of labels in a PostgreSQL of its own, too.
+    /// What takes a PostgreSQL, too: one of its own.
     pub postgres: bool,
     /// Only figures whose names begin so; all if there are none.
     pub figures: Vec<String>,
@@ -149,6 +152,9 @@ pub fn run(bench: &MopeBench, tell: &dyn Fn(&str)) -> Result<Vec<Line>, MopeErro
         if lines.begin(bench, "storage, rounds") {
             throughput::storage(bench, &mut lines).await?;
         }
+        if bench.postgres && lines.begin(bench, "13, SQL queries") {
+            queries::measure(bench, &mut lines).await?;
+        }
         if bench.postgres && lines.begin(bench, "pauses in PostgreSQL") {
             pauses::measure(bench, &mut lines).await?;
         }
@@ -231,9 +237,19 @@ mod tests {
     fn pauses_are_measured_in_a_postgresql() {
         let lines = run(&MopeBench { postgres: true, figures: vec!["pauses".into()], ..small() }, &|_| {});
         let lines = lines.unwrap();
-        assert_eq!(lines.len(), 13, "{lines:#?}");
+        assert_eq!(lines.len(), 32, "{lines:#?}");
         let (changes, worst) = (lines[0].ours, lines[4].ours);
         assert!(changes > 0.0 && worst > 0.0, "{lines:#?}");
+    }
+
+    #[test]
+    fn queries_with_and_without_updates_are_measured_in_a_postgresql() {
+        let lines = run(&MopeBench { postgres: true, figures: vec!["13".into()], ..small() }, &|_| {});
+        let lines = lines.unwrap();
+        assert_eq!(lines.len(), 2 * 2 * 2 * 3, "{lines:#?}");
+        let rates: Vec<f64> =
+            lines.iter().filter(|line| line.unit == "queries/s").map(|line| line.ours).collect();
+        assert!(rates.len() == 16 && rates.iter().all(|rate| *rate > 0.0), "{lines:#?}");
     }
 
     #[test]

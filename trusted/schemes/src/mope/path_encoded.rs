@@ -18,11 +18,12 @@
 //! most it has thirteen, and no layout of digits that was simulated came below 4.9 rewrites there, as the moved parts alone
 //! are 4.2; with digits without gaps it is 11.9.
 //!
-//! *Out of bits.* A root that would come to a twelfth level has its tree's nodes joined first, a node's children at a time, each a
-//! change of its own with a summary of at most as many moves as there are grandchildren: until there is room. A tree that is full
-//! has 2^33 values.
+//! *Out of bits.* A root that would come to a twelfth level does not split. The lowest node on the way whose subtree has room, more
+//! than a quarter if there is such a one, has it laid out anew, with the new value in it: a change whose summary has as many moves
+//! as the subtree has keys at most. A tree that is full has 2^33 values, less one.
 
 mod change;
+mod repack;
 mod shape;
 
 use super::cipher::{Cipher, Form};
@@ -30,8 +31,9 @@ use super::{Place, Stored, TRIES_MAX};
 use crate::error::IndexError;
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::mope::{Fetch, Head, Label, Node, TreeStore};
+use arras_protocol::mope::{Fetch, Head, Label, Node, TreeChange, TreeStore};
 use change::Visit;
+use repack::Room;
 use shape::{LEVELS_MAX, MALFORMED, PathEntry, Shape, root_prefix, spelled};
 
 const TOO_FAST: IndexError = IndexError::Peer("a path-encoded tree changes faster than it can be read");
@@ -79,28 +81,25 @@ impl<S: TreeStore> PathTree<S> {
     /// [`IndexError`].
     pub async fn encode(&self, value: &[u8]) -> Result<Stored, IndexError> {
         let plain = self.cipher.plains(&[value])?;
-        let mut tries = 0;
-        while tries < TRIES_MAX {
+        for _ in 0..TRIES_MAX {
             let (head, walk) = self.walk(&plain).await?;
             let visits = match walk {
-                Walk::Moved => {
-                    tries += 1;
-                    continue;
-                }
+                Walk::Moved => continue,
                 Walk::Found(stored) => return Ok(stored),
                 Walk::Missing(visits) => visits,
             };
             let mut ciphertext = Vec::new();
             self.cipher.seal_each(std::iter::once(plain.as_slice()), &mut ciphertext);
-            let Some((change, label)) = change::insertion(&head, visits, &ciphertext, self.levels)? else {
-                // Each time there are fewer nodes, or others change the tree.
-                tries += usize::from(!self.rebalance().await?);
-                continue;
+            let made = if visits.len() == self.levels as usize && change::grows(&visits) {
+                self.repack(&head, visits, &ciphertext).await?
+            } else {
+                Some(change::insertion(&head, visits, &ciphertext)?)
             };
-            if self.store.commit(change).await? {
+            if let Some((change, label)) = made
+                && self.store.commit(change).await?
+            {
                 return Ok(Stored { ciphertext: Blob(ciphertext), label });
             }
-            tries += 1;
         }
         Err(TOO_FAST)
     }
@@ -204,27 +203,44 @@ impl<S: TreeStore> PathTree<S> {
         Ok((head, Walk::Missing(visits)))
     }
 
-    /// Joins the children of the first node, from the root down, that has room for their entries in fewer. False if the tree
-    /// has changed meanwhile.
-    async fn rebalance(&self) -> Result<bool, IndexError> {
-        let (head, root) = self.root().await?;
-        let mut level: Vec<Visit> = root.into_iter().filter(|root| root.shape.level > 0).collect();
-        while !level.is_empty() {
-            let mut lower = Vec::new();
-            for visit in level {
-                let all = 0..visit.shape.children.len();
-                let Some(below) = self.below(&head, &visit, all).await? else { return Ok(false) };
-                let sizes = below.iter().map(|child| child.shape.keys.len() + 1);
-                if change::fewer(sizes).is_none() {
-                    lower.extend(below.into_iter().filter(|child| child.shape.level > 0));
-                    continue;
-                }
-                let children = below.into_iter().map(|child| child.shape).collect();
-                return Ok(self.store.commit(change::join(&head, visit, children)?).await?);
+    /// A node and all below it, a round a node; none if the tree has changed since.
+    async fn subtree(&self, head: &Head, top: Visit) -> Result<Option<Vec<Visit>>, IndexError> {
+        let mut visits = vec![top];
+        let mut at = 0;
+        while let Some(visit) = visits.get(at) {
+            if visit.shape.level > 0 {
+                let Some(below) = self.below(head, visit, 0..visit.shape.children.len()).await? else {
+                    return Ok(None);
+                };
+                visits.extend(below);
             }
-            level = lower;
+            at += 1;
         }
-        Err(FULL)
+        Ok(Some(visits))
+    }
+
+    /// Enters a value where a walk has ended and no node on the way has room; none if the tree has changed since.
+    async fn repack(
+        &self,
+        head: &Head,
+        visits: Vec<Visit>,
+        ciphertext: &[u8],
+    ) -> Result<Option<(TreeChange, Label)>, IndexError> {
+        let before = |visit: &Visit| visit.shape.keys.get(visit.place.checked_sub(1)?)?.was;
+        let behind = visits.iter().filter_map(before).max();
+        let mut scarce = None;
+        for visit in visits.into_iter().rev() {
+            let top = (visit.node, visit.shape.level, visit.prefix);
+            let Some(below) = self.subtree(head, visit).await? else { return Ok(None) };
+            let keys = below.iter().map(|visit| visit.shape.keys.len()).sum();
+            match Room::of(top.1, keys) {
+                Room::Ample => return repack::repack(head, top, below, behind, ciphertext).map(Some),
+                Room::Scarce => scarce = scarce.or(Some((top, below))),
+                Room::Full => {}
+            }
+        }
+        let (top, below) = scarce.ok_or(FULL)?;
+        repack::repack(head, top, below, behind, ciphertext).map(Some)
     }
 }
 
@@ -234,7 +250,7 @@ mod tests {
     use super::*;
     use crate::mope::memory::MemoryStore;
     use crate::mope::tests::support::{bytes, key, run};
-    use arras_protocol::mope::{Fetched, Round, Summary, TreeChange};
+    use arras_protocol::mope::{Fetched, Round, Summary};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -125,10 +125,8 @@ fn sum_pieces(engine: Vaes512, key: &Block, before: u32, string: &[u8]) -> (Bloc
     while let Some(window) = rest.first_chunk::<{ (PIECE_FLIGHT - 1) * PIECES_BYTES + LINE }>() {
         let mut quads = [sum; PIECE_FLIGHT];
         for (at, quad) in quads.iter_mut().enumerate() {
-            let Some(line) = window[at * PIECES_BYTES..].first_chunk::<LINE>() else { continue };
-            // SAFETY: same size, all bit patterns valid.
-            let line = unsafe { std::mem::transmute::<[u8; LINE], __m512i>(*line) };
-            let pieces = _mm512_maskz_permutexvar_epi32(words, places, line);
+            let Some(line) = window[at * PIECES_BYTES..].as_chunks().0.first_chunk() else { continue };
+            let pieces = _mm512_maskz_permutexvar_epi32(words, places, load(line));
             *quad = _mm512_or_si512(pieces, _mm512_shuffle_epi8(numbers, big_endian));
             numbers = _mm512_add_epi32(numbers, next);
         }

@@ -1,8 +1,6 @@
 //! What entering a value, or making room, comes to: nodes, and where everything of them goes.
 
-use super::shape::{
-    CHILDREN_MAX, End, MALFORMED, PathChild, PathEntry, Shape, labels_below, root_prefix, spelled, spread,
-};
+use super::shape::{CHILDREN_MAX, End, MALFORMED, PathEntry, Shape, labels_below, root_prefix, spelled};
 use crate::error::IndexError;
 use arras_protocol::Blob;
 use arras_protocol::mope::{Head, Label, Move, Node, Summary, TreeChange};
@@ -24,14 +22,17 @@ fn end(visits: &[Visit]) -> Option<End> {
     visits.iter().all(|visit| visit.place == 0).then_some(End::First)
 }
 
-/// What entering a value comes to whose place a walk has found, and its encoding; none if that takes more levels than there
-/// may be.
+/// True if a value that is entered where a walk has ended makes the tree higher.
+pub(super) fn grows(visits: &[Visit]) -> bool {
+    !visits.is_empty() && visits.iter().all(|visit| visit.shape.keys.len() + 1 == CHILDREN_MAX)
+}
+
+/// What entering a value comes to whose place a walk has found, and its encoding.
 pub(super) fn insertion(
     head: &Head,
     mut visits: Vec<Visit>,
     ciphertext: &[u8],
-    levels: u32,
-) -> Result<Option<(TreeChange, Label)>, IndexError> {
+) -> Result<(TreeChange, Label), IndexError> {
     let end = end(&visits);
     let mut after = Head { version: head.version + 1, values: head.values + 1, ..*head };
     let mut shapes: BTreeMap<Node, Shape> = BTreeMap::new();
@@ -58,8 +59,6 @@ pub(super) fn insertion(
         if !visits.is_empty() {
             shapes.insert(other, half.shape);
             rising = Some((half.between, Some((other, left))));
-        } else if level + 1 == levels {
-            return Ok(None);
         } else {
             after.root = after.next;
             after.next += 1;
@@ -69,69 +68,26 @@ pub(super) fn insertion(
             top = (after.root, root_prefix(level + 1));
         }
     }
-    let mut paths = Paths { shapes: &shapes, moves: Vec::new(), entered: 0 };
+    let mut paths = Paths::new(&shapes);
     paths.compare(top.0, top.1)?;
-    let label = paths.entered;
-    let mut change = paths.change(head.version, after);
-    change.entered.push((Blob(ciphertext.to_vec()), label));
-    Ok(Some((change, label)))
-}
-
-/// Into how many nodes, two at least, siblings can be joined: none if not into fewer. Of each the keys and one are told,
-/// since between two leaves there is a key as between two children.
-pub(super) fn fewer(sizes: impl ExactSizeIterator<Item = usize>) -> Option<usize> {
-    let siblings = sizes.len();
-    let nodes = sizes.sum::<usize>().div_ceil(CHILDREN_MAX).max(2);
-    (nodes < siblings).then_some(nodes)
-}
-
-/// The children of a node as fewer ones. The entries are shared out evenly.
-pub(super) fn join(head: &Head, mut parent: Visit, children: Vec<Shape>) -> Result<TreeChange, IndexError> {
-    let sizes = children.iter().map(|child| child.keys.len() + 1);
-    let size: usize = sizes.clone().sum();
-    let nodes = fewer(sizes).unwrap_or(children.len());
-    let level = parent.shape.level - 1;
-    let (mut keys, mut below) = (Vec::new(), Vec::new());
-    let mut between = std::mem::take(&mut parent.shape.keys).into_iter();
-    for child in children {
-        keys.extend(child.keys);
-        keys.extend(between.next());
-        below.extend(child.children);
-    }
-    let (mut keys, mut below) = (keys.into_iter(), below.into_iter());
-    let old = std::mem::take(&mut parent.shape.children);
-    parent.shape.digits = spread(nodes, level + 1, None);
-    let mut shapes: BTreeMap<Node, Shape> = BTreeMap::new();
-    for (at, child) in (0..nodes).zip(&old) {
-        let size = (at + 1) * size / nodes - at * size / nodes;
-        let shape = Shape {
-            level,
-            keys: keys.by_ref().take(size - 1).collect(),
-            children: below.by_ref().take(size).collect(),
-            digits: spread(if level == 0 { size - 1 } else { size }, level, None),
-        };
-        parent.shape.keys.extend(keys.next());
-        parent.shape.children.push(PathChild { node: child.node, was: None });
-        shapes.insert(child.node, shape);
-    }
-    shapes.insert(parent.node, parent.shape);
-    let mut paths = Paths { shapes: &shapes, moves: Vec::new(), entered: 0 };
-    paths.compare(parent.node, parent.prefix)?;
-    let mut change = paths.change(head.version, Head { version: head.version + 1, ..*head });
-    change.nodes.extend(old.iter().skip(nodes).map(|child| (child.node, None)));
-    Ok(change)
+    Ok(paths.change(head.version, after, ciphertext))
 }
 
 /// Where everything of some nodes was and is.
-struct Paths<'a> {
+pub(super) struct Paths<'a> {
     shapes: &'a BTreeMap<Node, Shape>,
     moves: Vec<Move>,
     /// The new key's encoding.
     entered: Label,
 }
 
-impl Paths<'_> {
-    fn compare(&mut self, node: Node, prefix: Label) -> Result<(), IndexError> {
+impl<'a> Paths<'a> {
+    pub(super) fn new(shapes: &'a BTreeMap<Node, Shape>) -> Self {
+        Self { shapes, moves: Vec::new(), entered: 0 }
+    }
+
+    /// Finds what is elsewhere below a node, which is now under a path.
+    pub(super) fn compare(&mut self, node: Node, prefix: Label) -> Result<(), IndexError> {
         let shape = self.shapes.get(&node).ok_or(MALFORMED)?;
         for (at, key) in shape.keys.iter().enumerate() {
             let is = spelled(prefix, shape.level, shape.key_digit(at));
@@ -157,8 +113,8 @@ impl Paths<'_> {
         }
     }
 
-    /// Of nodes as they become; moves side by side by the same distance are one.
-    fn change(mut self, expected: u64, head: Head) -> TreeChange {
+    /// Of nodes as they become and a value that is entered, and its encoding. Moves side by side by the same distance are one.
+    pub(super) fn change(mut self, expected: u64, head: Head, ciphertext: &[u8]) -> (TreeChange, Label) {
         self.moves.sort_unstable_by_key(|step| step.low);
         let mut moves: Vec<Move> = Vec::with_capacity(self.moves.len());
         for step in self.moves {
@@ -174,6 +130,7 @@ impl Paths<'_> {
         }
         let summaries = if moves.is_empty() { Vec::new() } else { vec![Summary::Moves(moves)] };
         let nodes = self.shapes.iter().map(|(node, shape)| (*node, Some(Blob(shape.encode())))).collect();
-        TreeChange { expected, head, nodes, left: Vec::new(), summaries, entered: Vec::new() }
+        let entered = vec![(Blob(ciphertext.to_vec()), self.entered)];
+        (TreeChange { expected, head, nodes, left: Vec::new(), summaries, entered }, self.entered)
     }
 }
