@@ -252,16 +252,10 @@ pub(crate) fn stream_on(backend: Backend, seed: &Block, first: u128, output: &mu
 /// Blocks from which on a key schedule for four lanes is worth its while.
 const WIDE_MIN: usize = 128;
 
-/// The xor of the images, under `key`, of the pieces of 12 bytes that a string begins with, each behind its number, of which the
-/// first has `before` before it; and how many pieces that is of. None where the processor has no instructions for it.
-pub(crate) fn sum_pieces(key: &Block, before: u32, string: &[u8]) -> Option<(Block, usize)> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(engine) = x86::Vaes512::detect() {
-        return Some(engine.sum_pieces(key, before, string));
-    }
-    let _ = (key, before, string);
-    None
-}
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable::PieceSums;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::PieceSums;
 
 /// Replaces each block by its image under `key`, where this processor has a faster way than the `aes` crate's for so
 /// many; false if it has none, and nothing was done.

@@ -1,6 +1,6 @@
 //! Pseudorandom functions of AES-128: one block, many blocks, and strings (AES-CMAC, RFC 4493).
 
-use crate::lanes::{encrypt_wide, sum_pieces};
+use crate::lanes::encrypt_wide;
 use crate::meter::{Primitive, count};
 use crate::{BLOCK_BYTES, Block};
 use aes::Aes128Enc;
@@ -66,15 +66,6 @@ impl Prf {
         if !encrypt_wide(&self.material, blocks) {
             self.cipher.encrypt_blocks(Array::cast_slice_from_core_mut(blocks));
         }
-    }
-
-    /// The xor of the images of the pieces of 12 bytes that a string begins with, each behind its number, of which the first has
-    /// so many before it; and of how many pieces that is: none where it would not be faster than [`Prf::blocks`].
-    pub(crate) fn sum_pieces(&self, before: u32, string: &[u8]) -> (Block, usize) {
-        let (sum, pieces) = sum_pieces(&self.material, before, string).unwrap_or_default();
-        count(Primitive::Prf, pieces);
-        count(Primitive::AesBlock, pieces);
-        (sum, pieces)
     }
 
     /// AES-CMAC of a string of any length.

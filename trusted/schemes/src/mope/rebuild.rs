@@ -232,7 +232,7 @@ impl<S: TreeStore> Work<'_, S> {
     fn retag_up(
         &self,
         mut height: u8,
-        (path, node, tags): (Path, Node, &[(usize, Tag)]),
+        OnlyTags { path, node, tags }: OnlyTags<'_>,
         rebuilt: &mut Rebuilt,
     ) -> Result<(Node, Tag), IndexError> {
         let (mut path, mut node) = (path, node);
@@ -384,10 +384,18 @@ impl<S: TreeStore> Tree<S> {
     }
 }
 
-/// The one node of a level that changes, if nothing but tags of its children do.
-fn only_tags(level: &Level) -> Option<(Path, Node, &[(usize, Tag)])> {
+/// A level in which one node changes, and of that nothing but tags of children.
+struct OnlyTags<'a> {
+    path: Path,
+    node: Node,
+    tags: &'a [(usize, Tag)],
+}
+
+fn only_tags(level: &Level) -> Option<OnlyTags<'_>> {
     match level.first_key_value() {
-        Some((path, (node, Change::Tags(tags)))) if level.len() == 1 => Some((*path, *node, tags)),
+        Some((path, (node, Change::Tags(tags)))) if level.len() == 1 => {
+            Some(OnlyTags { path: *path, node: *node, tags })
+        }
         _ => None,
     }
 }

@@ -24,14 +24,6 @@ impl Vaes512 {
         unsafe { encrypt_all(self, key, blocks) }
     }
 
-    /// The xor of the images, under `key`, of pieces of 12 bytes behind their numbers, the first of which has `before` before
-    /// it; and of how many of them that is: whole steps, and such as have as much behind them as they are read with.
-    #[inline]
-    pub(in crate::lanes) fn sum_pieces(self, key: &Block, before: u32, string: &[u8]) -> (Block, usize) {
-        // SAFETY: `self` proves the instructions.
-        unsafe { sum_pieces(self, key, before, string) }
-    }
-
     /// Writes the images of `first`, `first + 1`, ... under `key`.
     ///
     /// # Panics
@@ -102,46 +94,6 @@ fn encrypt_few(engine: Vaes512, keys: &<Vaes512 as Engine>::Keys, blocks: &mut [
 
 /// Quads at a time of what is no whole step.
 const FEW: usize = 4;
-
-/// Quads of pieces in flight.
-const PIECE_FLIGHT: usize = 8;
-
-/// Bytes of the pieces of a quad.
-const PIECES_BYTES: usize = 12 * QUAD;
-
-#[target_feature(enable = "vaes,avx512f,avx512bw,avx512dq,avx512vl")]
-fn sum_pieces(engine: Vaes512, key: &Block, before: u32, string: &[u8]) -> (Block, usize) {
-    let keys = engine.expand([key; QUAD]);
-    // A lane is a number, and three words of the string.
-    let places = _mm512_set_epi32(11, 10, 9, 0, 8, 7, 6, 0, 5, 4, 3, 0, 2, 1, 0, 0);
-    let words = 0b1110_1110_1110_1110;
-    let big_endian =
-        load(&[[3, 2, 1, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80]; QUAD]);
-    let mut numbers =
-        load(&std::array::from_fn(|lane| u128::from(before.wrapping_add(lane as u32 + 1)).to_le_bytes()));
-    let next = load(&[(QUAD as u128).to_le_bytes(); QUAD]);
-    let mut sum = engine.splat(0);
-    let (mut steps, mut rest) = (0, string);
-    while let Some(window) = rest.first_chunk::<{ (PIECE_FLIGHT - 1) * PIECES_BYTES + LINE }>() {
-        let mut quads = [sum; PIECE_FLIGHT];
-        for (at, quad) in quads.iter_mut().enumerate() {
-            let Some(line) = window[at * PIECES_BYTES..].as_chunks().0.first_chunk() else { continue };
-            let pieces = _mm512_maskz_permutexvar_epi32(words, places, load(line));
-            *quad = _mm512_or_si512(pieces, _mm512_shuffle_epi8(numbers, big_endian));
-            numbers = _mm512_add_epi32(numbers, next);
-        }
-        for quad in engine.encrypt(&keys, quads) {
-            sum = engine.xor(sum, quad);
-        }
-        steps += 1;
-        rest = rest.get(PIECE_FLIGHT * PIECES_BYTES..).unwrap_or_default();
-    }
-    let [mut all, others @ ..] = store(sum);
-    for other in others {
-        all.iter_mut().zip(other).for_each(|(byte, other)| *byte ^= other);
-    }
-    (all, steps * PIECE_FLIGHT * QUAD)
-}
 
 #[target_feature(enable = "vaes,avx512f,avx512bw,avx512dq,avx512vl")]
 fn count_all(engine: Vaes512, key: &Block, first: u128, output: &mut [Block]) {
