@@ -30,7 +30,7 @@ enum Encodings {
 }
 
 enum Encoder {
-    Labels(Tree<TreeTables>),
+    Labels(Box<Tree<TreeTables>>),
     Paths(PathTree<TreeTables>),
 }
 
@@ -132,7 +132,7 @@ async fn encoder(
     if encodings == Encodings::Labels {
         let tree = open(tables, 8, true)?;
         let stored = tree.encode(values).await?;
-        return Ok((Encoder::Labels(tree), stored.into_iter().map(ciphertext).collect()));
+        return Ok((Encoder::Labels(Box::new(tree)), stored.into_iter().map(ciphertext).collect()));
     }
     let tree = PathTree::open(MemoryStore::default(), &key(), Form::Fixed(8))?;
     let mut ciphertexts = Vec::with_capacity(values.len());

@@ -15,7 +15,7 @@ pub(super) struct Query {
 pub(super) enum Trace {
     /// Each value is the next number.
     Sequential(u64),
-    Tpcc(Tpcc),
+    Tpcc(Box<Tpcc>),
 }
 
 /// The ordered values of New-Order (clause 2.4) and Payment (2.5), as often as in TPC-C's mix: for each line of an order the UPDATE
@@ -62,7 +62,7 @@ impl Tpcc {
 impl Trace {
     /// Of a warehouse with so many items.
     pub(super) fn tpcc(seed: u64, items: usize) -> Self {
-        Self::Tpcc(Tpcc::new(seed, items))
+        Self::Tpcc(Box::new(Tpcc::new(seed, items)))
     }
 
     /// Values of rows that are there before a query: of row 1, 2, ...
