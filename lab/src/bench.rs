@@ -67,6 +67,12 @@ pub struct BenchArguments {
     /// Of mope: a Python that has the package `pyope`, to be measured in the same run.
     #[arg(long, value_name = "PYTHON")]
     pub pyope: Option<PathBuf>,
+    /// Of mope: figure 13 and changes of labels in a PostgreSQL of its own, too.
+    #[arg(long)]
+    pub postgres: bool,
+    /// Of mope: only figures whose names begin so: 8 to 13, storage, pauses.
+    #[arg(long = "figure", value_name = "NAME")]
+    pub figures: Vec<String>,
     /// Of bisen: pairs of keyword and document in the largest collection.
     #[arg(long, default_value_t = 2_000_000)]
     pub pairs: u64,
@@ -113,6 +119,8 @@ impl BenchArguments {
             documents: 200_000,
             values: 100_000,
             pyope: None,
+            postgres: false,
+            figures: Vec::new(),
             pairs: 2_000_000,
             service_pairs: 300_000,
             texts: "/usr/share/doc".into(),
