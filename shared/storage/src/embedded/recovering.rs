@@ -192,10 +192,15 @@ impl Recovering {
     /// True if there is room for all that the engine may have in memory, and for the log, even where the engine's file
     /// doubles. Where there is less, durable commits are the engine's own, and meet the end of the room one by one.
     pub(super) fn has_ample_room(&self) -> bool {
-        let Source::Directory(directory, memory) = &self.source else { return true };
-        let ample = 4 * (memory.cache_bytes as u64 + LogLimits::with(*memory).log_bytes);
-        let system = rustix::fs::statvfs(directory);
-        system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
+        match &self.source {
+            Source::Directory(directory, sizes) => {
+                let ample = 4 * (sizes.cache_bytes as u64 + LogLimits::with(*sizes).log_bytes);
+                let system = rustix::fs::statvfs(directory);
+                system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
+            }
+            #[cfg(test)]
+            Source::Device(..) => true,
+        }
     }
 
     /// Takes notice of an engine's error: after a failure of the device that opening is over.
