@@ -162,10 +162,8 @@ async fn create_index<S: Storage, C: ServerChannel>(
 
 async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> Result<(), Box<dyn Error>> {
     let store = folder.join("server");
-    let server = Arc::new(Backend::open(
-        Embedded::open_with(&store, Sizes::of_server(CACHE_DEFAULT << 20))?,
-        [1; 16],
-    )?);
+    let server = Embedded::open_with(&store, Sizes::of_server(CACHE_DEFAULT << 20))?;
+    let server = Arc::new(Backend::open(server, [1; 16])?);
     let channel = Arc::new(Counting::new(Direct::new(server)));
     let tally = channel.tally();
     let mut settings = Settings::default();
