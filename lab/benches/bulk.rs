@@ -160,11 +160,15 @@ async fn create_index<S: Storage, C: ServerChannel>(
     Ok(())
 }
 
+/// The server's half, over a store as `arras-server` opens it.
+fn open_server(directory: &Path) -> Result<Arc<Backend<Embedded>>, Box<dyn Error>> {
+    let store = Embedded::open_with(directory, Sizes::of_server(CACHE_DEFAULT << 20))?;
+    Ok(Arc::new(Backend::open(store, [1; 16])?))
+}
+
 async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> Result<(), Box<dyn Error>> {
     let store = folder.join("server");
-    let server = Embedded::open_with(&store, Sizes::of_server(CACHE_DEFAULT << 20))?;
-    let server = Arc::new(Backend::open(server, [1; 16])?);
-    let channel = Arc::new(Counting::new(Direct::new(server)));
+    let channel = Arc::new(Counting::new(Direct::new(open_server(&store)?)));
     let tally = channel.tally();
     let mut settings = Settings::default();
     settings.range.bucket_factor = arguments.bucket_factor.unwrap_or(settings.range.bucket_factor);
