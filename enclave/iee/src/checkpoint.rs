@@ -110,12 +110,13 @@ impl Pieces {
     ) -> Result<(), Fault> {
         match self.0.open(&associated(id, piece), sealed)? {
             Piece::Rest { collections, policy, epochs, generation } => {
+                state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
+                let root = state.policy.root(root);
                 for ((described, spilled), number) in collections.into_iter().zip(0..) {
-                    let mut collection = Collection::new(root, number, described, generation);
+                    let mut collection = Collection::new(&root, number, described, generation);
                     collection.table.spilled = u64::from_le_bytes(spilled);
                     state.collections.push(collection);
                 }
-                state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
                 (state.epochs, state.generation) = (epochs, generation);
             }
             Piece::Spilled(_) => return Err(Fault::StateAltered),

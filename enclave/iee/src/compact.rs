@@ -113,12 +113,13 @@ impl Enclave {
     pub(crate) async fn compact(&self, number: u32, from: u64) -> Result<Reply, Stopped> {
         let gathered = self.gather(number, from).await?;
         let (keywords, next, growth) = self.core().choose(number, gathered)?;
+        let bound = self.core().state.collection(number)?.documents.bound();
         if keywords.is_empty() {
             return Ok(Reply::Compacted { next, read: 0, saved: 0 });
         }
         let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
         self.core().fill.since += round_keywords(keywords.len());
-        let fetch = Fetch::new(keywords.into_iter(), true);
+        let fetch = Fetch::new(keywords.into_iter(), true, bound);
         let compacted = self.round(number, fetch, next, reserved).await;
         // Keywords came into the table one by one, which takes no more than all at once.
         let core = &mut *self.core();

@@ -81,6 +81,8 @@ struct Arrived {
     heads: Vec<u32>,
     /// Of each, or of none.
     metadata: Vec<[u8; METADATA_BYTES]>,
+    /// Documents' numbers are below.
+    bound: usize,
 }
 
 impl Arrived {
@@ -100,7 +102,12 @@ impl Arrived {
         for (entry, block) in question.entries.iter().zip(&blocks) {
             let entry = *entry as usize;
             let (head, metadata) = block.split_at(4);
-            self.heads[entry] = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            let head = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            if operation(head).is_some_and(|(_, number)| number as usize >= self.bound) {
+                // Of another life of these keys.
+                return Err(Tampering::Altered);
+            }
+            self.heads[entry] = head;
             if let Some(place) = self.metadata.get_mut(entry) {
                 place.copy_from_slice(metadata);
             }
@@ -147,8 +154,8 @@ impl Fetch {
         all.saturating_add(FLIGHTS_MAX * FLIGHT_BYTES)
     }
 
-    /// Begins; the keywords have fewer than 2^32 entries together.
-    pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool) -> Self {
+    /// Begins, in a collection whose documents' numbers are below a bound; the keywords have fewer than 2^32 entries together.
+    pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool, bound: usize) -> Self {
         let (mut words, mut runs, mut total) = (Vec::new(), Vec::new(), 0);
         for Counted { stem, runs: counts, spilled } in keywords {
             let first = total;
@@ -160,7 +167,7 @@ impl Fetch {
         }
         let metadata = vec![[0; METADATA_BYTES]; if with_metadata { total as usize } else { 0 }];
         let order = Order { runs, entries: (0..total).collect(), drawn: 0 };
-        Self { words, order, arrived: Arrived { heads: vec![0; total as usize], metadata } }
+        Self { words, order, arrived: Arrived { heads: vec![0; total as usize], metadata, bound } }
     }
 
     /// The same entries once more, without what was fetched: for their removal.

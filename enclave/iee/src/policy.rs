@@ -1,5 +1,6 @@
 //! Who may do what.
 
+use arras_keys::Key;
 use arras_schemes::bisen::message::{Groups, Refused, Request, Rights, Setting};
 use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,12 @@ impl Policy {
     /// Whether a launch names those that the first one named.
     pub(crate) fn is_for(&self, administrator: &str, authority: &[u8; 32]) -> bool {
         self.administrator.is_empty() || (self.administrator == administrator && self.authority == *authority)
+    }
+
+    /// The root of the collections' keys: with another administrator or authority, whom a host may name where it denies the state
+    /// that names these, nothing of them can be had again.
+    pub(crate) fn root(&self, root: &Key) -> Key {
+        root.derive(&[b"bisen", b"owner", &self.authority, self.administrator.as_bytes()])
     }
 
     pub(crate) fn begin(&mut self, administrator: &str, authority: [u8; 32]) {

@@ -55,7 +55,8 @@ impl Core {
         let bound = collection.documents.bound();
         // The snapshot, what waits, and what one step makes beside it.
         let sets = (plan.depth + 3) * set_bytes(bound);
-        let beside = sets + runs * RUN_BYTES + held(&search, &groups);
+        let scores = if search.ranking == Ranking::None { 0 } else { Scores::bytes_for(bound) };
+        let beside = sets + scores + runs * RUN_BYTES + held(&search, &groups);
         let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
@@ -63,7 +64,8 @@ impl Core {
         let padding = stricter(search.padding, collection.settings.padding);
         let reserved = self.make_room(bytes)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
-        let (fetch, scratch) = (Fetch::new(keywords.into_iter(), with_metadata), self.budget.scratch());
+        let (fetch, scratch) =
+            (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
         Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, _reserved: reserved })
     }
 
@@ -114,12 +116,6 @@ impl Enclave {
                 matches,
             ));
         }
-        let bytes = Scores::bytes_for(ground.bound);
-        let _reserved = {
-            let budget = &self.core().budget;
-            let refused = Refused::Memory { needed: bytes as u64, budget: budget.free() as u64 };
-            budget.reserve(bytes).ok_or(refused)?
-        };
         let mut scores = Scores::new(found);
         for (keyword, word) in ground.fetch.words.iter().enumerate() {
             if ground.plan.ranked.get(keyword) == Some(&true) {

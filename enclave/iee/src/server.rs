@@ -434,20 +434,19 @@ impl Core {
 
     /// Makes room, if need be by giving up results that nobody has taken for the longest time.
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<Reserved, Refused> {
+        let most = self.budget.most();
+        if bytes > most {
+            return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
+        }
         loop {
             if let Some(reserved) = self.budget.reserve(bytes) {
                 return Ok(reserved);
             }
             if !self.results.close_oldest() {
-                break;
+                // What others have under way comes back.
+                return Err(Refused::Busy);
             }
         }
-        // What others have under way comes back.
-        let most = self.budget.most();
-        if bytes <= most {
-            return Err(Refused::Busy);
-        }
-        Err(Refused::Memory { needed: bytes as u64, budget: most as u64 })
     }
 
     /// Makes room for data, and for what is there beside it for a while.

@@ -270,6 +270,7 @@ impl Enclave {
             let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
             let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held)?;
             let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
+            core.readings.waiting.retain(|asked| asked.strong_count() > 0);
             core.readings.waiting.push(Arc::downgrade(&asked));
             asked
         };

@@ -75,7 +75,7 @@ impl State {
             Change::Asked(Request::Create { name, settings }) => {
                 let described = (name.clone(), settings.clone());
                 self.collections.push(Collection::new(
-                    root,
+                    &self.policy.root(root),
                     self.collections.len(),
                     described,
                     self.generation,

@@ -194,7 +194,7 @@ impl Recovering {
     pub(super) fn has_ample_room(&self) -> bool {
         match &self.source {
             Source::Directory(directory, sizes) => {
-                let ample = 4 * (sizes.cache_bytes as u64 + LogLimits::with(*sizes).log_bytes);
+                let ample = (sizes.cache_bytes as u64 + LogLimits::with(*sizes).log_bytes).saturating_mul(4);
                 let system = rustix::fs::statvfs(directory);
                 system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
             }
@@ -372,12 +372,11 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
         while rest(&waiting, NAP) {
             let Some(engine) = waiting.upgrade() else { return };
             // In steps, between which writers have their turn.
-            let cleared = loop {
-                match engine.clear_log() {
-                    Clearing::InPart => {}
-                    ended => break ended,
-                }
-            };
+            let (mut cleared, mut is_merged) = (Clearing::InPart, false);
+            while matches!(cleared, Clearing::Merged | Clearing::InPart) {
+                cleared = engine.clear_log(is_merged);
+                is_merged |= cleared == Clearing::Merged;
+            }
             if cleared == Clearing::Over {
                 return;
             }
@@ -394,6 +393,8 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
 enum Clearing {
     /// Something was written a moment ago.
     NotYet,
+    /// The engine has made durable what was committed before, and may now take the rest.
+    Merged,
     /// There is more to clear.
     InPart,
     /// It is done, or cannot be.
@@ -401,8 +402,9 @@ enum Clearing {
 }
 
 impl Recovering {
-    /// Clears some of the log if nothing was written for a while.
-    fn clear_log(&self) -> Clearing {
+    /// Clears some of the log if nothing was written for a while. Commits wait while the engine takes what is left, which is to be
+    /// little: much is merged before, once (`is_merged`), as relaxed commits may go on for ever.
+    fn clear_log(&self, is_merged: bool) -> Clearing {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let sound = current.as_ref().filter(|current| current.generation == self.setbacks());
         let found = sound.and_then(|current| Some((current, current.opened.settled()?)));
@@ -415,15 +417,9 @@ impl Recovering {
                 return Clearing::NotYet;
             }
             let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
-            if opened.unsettled_bytes(&settled.log) > SETTLED_BYTES {
+            if !is_merged && opened.unsettled_bytes(&settled.log) > SETTLED_BYTES {
                 drop(settled);
-                // While commits go on, which later wait for what came meanwhile only.
-                if self.merge_durably(opened, &origin).is_ok() {
-                    return Clearing::NotYet;
-                }
-                // Who writes next is told.
-                self.is_waiting_for_rest.store(false, Ordering::Release);
-                return Clearing::Over;
+                return self.merge_before_rest(opened, &origin);
             }
             let cleared = self.guarded_write(&origin, || {
                 opened.settle(&mut settled)?;
@@ -438,6 +434,22 @@ impl Recovering {
         // Before the lock is given up: a commit after it begins another thread.
         self.is_waiting_for_rest.store(false, Ordering::Release);
         Clearing::Over
+    }
+}
+
+impl Recovering {
+    /// While commits go on.
+    fn merge_before_rest(&self, opened: &Opened, origin: &Origin) -> Clearing {
+        match self.merge_durably(opened, origin) {
+            Ok(()) => Clearing::Merged,
+            Err(failure) => {
+                error!("the log cannot be taken into the store's file: {failure}");
+                // Nothing is committed meanwhile: a commit after it begins another thread.
+                let _log = opened.log();
+                self.is_waiting_for_rest.store(false, Ordering::Release);
+                Clearing::Over
+            }
+        }
     }
 }
 
@@ -524,6 +536,31 @@ mod tests {
         assert!(engine.is_ready(), "it was opened again");
         engine.close();
         assert!(!engine.is_ready());
+    }
+
+    /// As when each merge takes longer than relaxed commits take to change as much again.
+    #[test]
+    fn the_log_is_cleared_while_relaxed_commits_go_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = crate::Embedded::open(directory.path()).unwrap();
+        let engine = &store.engine;
+        // In place of the thread that an opening and each commit have begin.
+        while engine.is_waiting_for_rest.swap(true, Ordering::AcqRel) {
+            std::thread::sleep(NAP / 10);
+        }
+        let put = |durability| {
+            let mut writer = store.write().unwrap();
+            (0..1000_u32)
+                .for_each(|key| writer.put(Table("t"), &key.to_be_bytes(), &[key as u8; 1000]).unwrap());
+            writer.commit(durability).unwrap();
+        };
+        put(Durability::Durable);
+        while engine.clear_log(false) != Clearing::Merged {
+            std::thread::sleep(NAP / 10);
+        }
+        put(Durability::Relaxed);
+        while engine.clear_log(true) == Clearing::InPart {}
+        assert!(engine.with(|opened, _| Ok(opened.log().unwrap().is_clear())).unwrap());
     }
 
     /// A file that notes how much is written to it while nobody can commit.
