@@ -31,7 +31,7 @@ use arras_service::store::IndexRequest;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use bson::Document;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -251,7 +251,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Nothing that the service may have lost so far is missed.
-    fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+    pub(super) fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
         service.expect(0);
         self.record_entries(Vec::new(), Durability::Durable)
     }
@@ -275,12 +275,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn removed_texts(&self) -> Result<Vec<TextIndexId>, ServiceError> {
         let _no_drop_under_way = self.definitions.lock().await;
         let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
-        let collections = self.all_collections();
-        let indexes = collections.iter().flat_map(|collection| collection.indexes().to_vec());
-        let living: BTreeSet<TextIndexId> =
-            indexes.filter_map(|index| index.text.as_ref().map(|text| text.id)).collect();
-        let (living, dropped): (Vec<_>, Vec<_>) = removed.into_iter().partition(|id| living.contains(id));
-        let struck: Vec<Change> = living.iter().map(|id| self.local.unset(REMOVED, id)).collect();
+        // Of each index that is listed, whether the catalog's record lists it, too.
+        let mut living: BTreeMap<TextIndexId, bool> = BTreeMap::new();
+        for collection in self.all_collections() {
+            let is_recorded = !collection.unrecorded.load(Ordering::SeqCst);
+            let indexes = collection.indexes();
+            let texts = indexes.iter().filter_map(|index| index.text.as_ref());
+            living.extend(texts.map(|text| (text.id, is_recorded)));
+        }
+        let (listed, dropped): (Vec<_>, Vec<_>) = removed.into_iter().partition(|id| living.contains_key(id));
+        let recorded = listed.iter().filter(|id| living.get(*id) == Some(&true));
+        let struck: Vec<Change> = recorded.map(|id| self.local.unset(REMOVED, id)).collect();
         if !struck.is_empty() {
             self.local.apply(&struck, Durability::Durable).map_err(error::local)?;
         }

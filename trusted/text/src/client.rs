@@ -97,7 +97,12 @@ impl Client {
     }
 
     pub(super) fn expect(&self, entries: u64) {
-        locked(&self.expected).anew(entries, false);
+        let mut expected = locked(&self.expected);
+        // A removal that is under way says itself what it left.
+        match expected.lessens {
+            true => expected.anew(0, true),
+            false => expected.anew(entries, false),
+        }
     }
 
     pub(super) fn lessen(&self) {
@@ -240,15 +245,33 @@ impl Connection {
         let pairs = update.pair_count() as u64;
         let said = locked(&self.expected).said;
         match self.ask(Request::Update(update)).await? {
-            Reply::Updated => {
-                let mut expected = locked(&self.expected);
-                if expected.said == said {
-                    expected.entries += pairs;
-                }
-                Ok(())
-            }
+            Reply::Updated => self.count(pairs, said).await,
             _ => Err(failure(Failure::Reply)),
         }
+    }
+
+    /// Counts what was acknowledged to an update that began when what the enclave must have was `said`. If it was said anew
+    /// meanwhile, with or without the update, the enclave says what it has now.
+    async fn count(&mut self, pairs: u64, said: u64) -> Result<(), ServiceError> {
+        let generation = {
+            let mut expected = locked(&self.expected);
+            if expected.lessens {
+                return Ok(());
+            }
+            if expected.said == said {
+                expected.entries += pairs;
+                return Ok(());
+            }
+            expected.generation
+        };
+        if let Reply::Opened(opened) = self.ask(Request::Open { name: COLLECTION.to_owned() }).await? {
+            let mut expected = locked(&self.expected);
+            if expected.generation == generation && !expected.lessens {
+                expected.entries = expected.entries.max(opened.entries);
+                expected.said += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Carries updates out, one after the other, when they are there.

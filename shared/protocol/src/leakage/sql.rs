@@ -4,9 +4,7 @@
 //! written, and which rows lie in the columns that are not encrypted; who watches sees which rows a statement returns or
 //! changes, and the statement, but for its constants. The values below leave that out where a term does not add to it.
 
-use super::bplus::{
-    BINOMIAL, BY_DIFFERING_BIT, BY_DIFFERING_BLOCK, BY_HIGH_BITS, CUMULATIVE, FREQUENCY, SORTING,
-};
+use super::bplus::{BY_DIFFERING_BIT, BY_DIFFERING_BLOCK, BY_HIGH_BITS, CUMULATIVE, FREQUENCY, SORTING};
 use super::{KKNO_ACCESS, KKNO_VOLUME, LMP_AUXILIARY, LMP_ORDER, LMP_RANK, Leakage, Pattern};
 
 /// A sealed value alone: its length is what its type says, and lengths of texts are padded to steps.
@@ -61,7 +59,16 @@ pub const COMPARED_TERM: Leakage = Leakage {
     ],
 };
 
-/// The one side of a comparison, which shows nothing by itself. Constants go as the other side, which is a function of the value and
+const SORTING_BY_CONSTANTS: &str = "nkw_sorting: the order of a dense column is its values (persistent attacker who saw the constants and \
+     knows the domain)";
+const FREQUENCY_BY_CONSTANTS: &str = "nkw_frequency: frequency analysis (persistent attacker who saw the constants, with an auxiliary distribution)";
+const CUMULATIVE_BY_CONSTANTS: &str = "nkw_cumulative: assignment by order and frequency (persistent attacker who saw the constants, \
+     with an auxiliary distribution)";
+const BINOMIAL_BY_CONSTANTS: &str = "grubbs_binomial: likeliest value of each rank (persistent attacker who saw the constants, with an \
+     auxiliary distribution)";
+
+/// The one side of a comparison, which shows nothing by itself, but that rows are copies: those that one statement gave one constant, or
+/// that were copied with their terms, have the same bytes. Constants go as the other side, which is a function of the value and
 /// is compared with all that is stored. A write compares nothing.
 pub const SIDED_TERM: Leakage = Leakage {
     protocol: "sided_term",
@@ -76,8 +83,10 @@ pub const SIDED_TERM: Leakage = Leakage {
     ],
     update: &[],
     attacks: &[
-        SORTING,
-        BINOMIAL,
+        SORTING_BY_CONSTANTS,
+        FREQUENCY_BY_CONSTANTS,
+        CUMULATIVE_BY_CONSTANTS,
+        BINOMIAL_BY_CONSTANTS,
         BY_DIFFERING_BLOCK,
         KKNO_ACCESS,
         KKNO_VOLUME,

@@ -1,6 +1,6 @@
 -- How terms of an order that are ciphertexts are compared. Keyless, and of what they are given alone. They are called for each
--- row, so no setting of search_path is made: names of functions say their schema; they run with the caller's rights, and operators are
--- found as the caller's are.
+-- row, so no setting of search_path is made, and they run with the caller's rights: every function and every operator says its schema, as
+-- whoever may create in a schema on the caller's path could else have them run what is his.
 
 -- The least and the greatest of ciphertexts that are in the order of their values. PostgreSQL has none of bytea before 18.
 CREATE OR REPLACE FUNCTION arras.bytes_smaller(one bytea, other bytea) RETURNS bytea
@@ -17,21 +17,21 @@ CREATE OR REPLACE AGGREGATE arras.bytes_max(bytea) (SFUNC = arras.bytes_larger, 
 CREATE OR REPLACE FUNCTION arras.clww_compare(one bytea, other bytea) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
-    x CONSTANT bit varying := ('x' || pg_catalog.encode(one, 'hex'))::bit varying;
-    y CONSTANT bit varying := ('x' || pg_catalog.encode(other, 'hex'))::bit varying;
-    trits CONSTANT integer := pg_catalog.length(x) / 2;
-    differing CONSTANT bit varying := x # y;
+    x CONSTANT bit varying := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(one, 'hex'))::bit varying;
+    y CONSTANT bit varying := ('x' OPERATOR(pg_catalog.||) pg_catalog.encode(other, 'hex'))::bit varying;
+    trits CONSTANT integer := pg_catalog.length(x) OPERATOR(pg_catalog./) 2;
+    differing CONSTANT bit varying := x OPERATOR(pg_catalog.#) y;
     place CONSTANT integer := pg_catalog.position(pg_catalog.substring(differing, 1, trits)
-        | pg_catalog.substring(differing, trits + 1), B'1') - 1;
+        OPERATOR(pg_catalog.|) pg_catalog.substring(differing, trits OPERATOR(pg_catalog.+) 1), B'1') OPERATOR(pg_catalog.-) 1;
 BEGIN
-    IF place < 0 THEN
+    IF place OPERATOR(pg_catalog.<) 0 THEN
         RETURN 0;
     END IF;
     -- 2 * two + one is the trit.
-    IF (2 * pg_catalog.get_bit(x, place) + pg_catalog.get_bit(x, trits + place)
-        + 1) % 3
-        = (2 * pg_catalog.get_bit(y, place)
-        + pg_catalog.get_bit(y, trits + place)) THEN
+    IF (((2 OPERATOR(pg_catalog.*) pg_catalog.get_bit(x, place)) OPERATOR(pg_catalog.+) pg_catalog.get_bit(x, trits OPERATOR(pg_catalog.+) place))
+        OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.%) 3
+        OPERATOR(pg_catalog.=) ((2 OPERATOR(pg_catalog.*) pg_catalog.get_bit(y, place))
+        OPERATOR(pg_catalog.+) pg_catalog.get_bit(y, trits OPERATOR(pg_catalog.+) place)) THEN
         RETURN -1;
     END IF;
     RETURN 1;
@@ -44,7 +44,7 @@ DECLARE
     above CONSTANT integer := arras.clww_compare(one, low);
     below CONSTANT integer := arras.clww_compare(one, high);
 BEGIN
-    RETURN CASE WHEN above < 0 THEN -1 WHEN below > 0 THEN 1
+    RETURN CASE WHEN above OPERATOR(pg_catalog.<) 0 THEN -1 WHEN below OPERATOR(pg_catalog.>) 0 THEN 1
         WHEN above IS NULL OR below IS NULL THEN NULL ELSE 0 END;
 END $$;
 
@@ -52,7 +52,7 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.clww_lesser(state bytea[], sealed bytea, term bytea) RETURNS bytea[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    IF term IS NULL OR arras.clww_compare(term, state[1]) >= 0 THEN
+    IF term IS NULL OR arras.clww_compare(term, state[1]) OPERATOR(pg_catalog.>=) 0 THEN
         RETURN state;
     END IF;
     RETURN ARRAY[term, sealed];
@@ -60,7 +60,7 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.clww_greater(state bytea[], sealed bytea, term bytea) RETURNS bytea[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    IF term IS NULL OR arras.clww_compare(term, state[1]) <= 0 THEN
+    IF term IS NULL OR arras.clww_compare(term, state[1]) OPERATOR(pg_catalog.<=) 0 THEN
         RETURN state;
     END IF;
     RETURN ARRAY[term, sealed];
@@ -83,22 +83,22 @@ DECLARE
     trit integer;
     mask integer;
 BEGIN
-    IF pg_catalog.octet_length(stored) - 16
-        <> pg_catalog.octet_length(compared) / 17 * 4 THEN
+    IF pg_catalog.octet_length(stored) OPERATOR(pg_catalog.-) 16
+        OPERATOR(pg_catalog.<>) (pg_catalog.octet_length(compared) OPERATOR(pg_catalog./) 17 OPERATOR(pg_catalog.*) 4) THEN
         RAISE EXCEPTION 'ciphertexts of an order are of different lengths' USING ERRCODE = 'data_corrupted';
     END IF;
-    FOR block IN 0 .. pg_catalog.octet_length(compared) / 17 - 1 LOOP
-        slot := pg_catalog.get_byte(compared, 17 * block + 16);
-        trit := (pg_catalog.get_byte(stored, 16 + 4 * block
-            + slot / 4)
-            >> (2 * (slot % 4))) & 3;
-        mask := (('x' || pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
-            pg_catalog.substr(compared, 17 * block + 1, 16) || nonce), 1, 7),
-            'hex'))::bit(56)::bigint % 3)::integer;
-        trit := (trit + 3 - mask) % 3;
-        IF trit = 1 THEN
+    FOR block IN 0 .. (pg_catalog.octet_length(compared) OPERATOR(pg_catalog./) 17) OPERATOR(pg_catalog.-) 1 LOOP
+        slot := pg_catalog.get_byte(compared, (17 OPERATOR(pg_catalog.*) block) OPERATOR(pg_catalog.+) 16);
+        trit := (pg_catalog.get_byte(stored, (16 OPERATOR(pg_catalog.+) (4 OPERATOR(pg_catalog.*) block))
+            OPERATOR(pg_catalog.+) (slot OPERATOR(pg_catalog./) 4))
+            OPERATOR(pg_catalog.>>) (2 OPERATOR(pg_catalog.*) (slot OPERATOR(pg_catalog.%) 4))) OPERATOR(pg_catalog.&) 3;
+        mask := (('x' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
+            pg_catalog.substr(compared, (17 OPERATOR(pg_catalog.*) block) OPERATOR(pg_catalog.+) 1, 16) OPERATOR(pg_catalog.||) nonce), 1, 7),
+            'hex'))::bit(56)::bigint OPERATOR(pg_catalog.%) 3::bigint)::integer;
+        trit := ((trit OPERATOR(pg_catalog.+) 3) OPERATOR(pg_catalog.-) mask) OPERATOR(pg_catalog.%) 3;
+        IF trit OPERATOR(pg_catalog.=) 1 THEN
             RETURN 1;
-        ELSIF trit = 2 THEN
+        ELSIF trit OPERATOR(pg_catalog.=) 2 THEN
             RETURN -1;
         END IF;
     END LOOP;
@@ -112,7 +112,7 @@ DECLARE
     above CONSTANT integer := arras.lewi_wu_compare(stored, low);
     below CONSTANT integer := arras.lewi_wu_compare(stored, high);
 BEGIN
-    RETURN CASE WHEN above < 0 THEN -1 WHEN below > 0 THEN 1
+    RETURN CASE WHEN above OPERATOR(pg_catalog.<) 0 THEN -1 WHEN below OPERATOR(pg_catalog.>) 0 THEN 1
         WHEN above IS NULL OR below IS NULL THEN NULL ELSE 0 END;
 END $$;
 

@@ -309,7 +309,12 @@ impl Analysis<'_> {
                         .terms()
                         .map(|term| {
                             let shown = quoted(&format!("{name}{}", term.suffix()));
-                            format!(", {} AS {shown}", self.term_text(reference, term))
+                            let text = self.term_text(reference, term);
+                            // What is not grouped by: any of the group's says the same.
+                            if is_grouped && !encryption.shared_terms().any(|shared| shared == term) {
+                                return format!(", (array_agg({text}))[1] AS {shown}");
+                            }
+                            format!(", {text} AS {shown}")
                         })
                         .collect();
                     self.edits.insert(end, texts);
