@@ -80,7 +80,11 @@ fn what_is_stored_at_random_is_compared_with_constants_alone() {
              arras.lewi_wu_compare(\"depth$ord\", ‹Equal $1›) <> 0 OR arras.lewi_wu_between(\"depth$ord\", \
              ‹GreaterOrEqual 1›, ‹LessOrEqual 2›) BETWEEN 0 AND 0",
         ),
-        ("WITH x AS (SELECT rank FROM readings GROUP BY rank) SELECT rank FROM x", "?"),
+        (
+            "WITH x AS (SELECT rank FROM readings GROUP BY rank) SELECT rank FROM x",
+            "WITH x AS (SELECT (array_agg(rank))[1] AS \"rank\", \"rank$eq\" AS \"rank$eq\", (array_agg(\"rank$ord\"))[1] AS \
+             \"rank$ord\" FROM readings GROUP BY \"rank$eq\") SELECT rank FROM x => readings.rank",
+        ),
         (
             "SELECT rank FROM readings WHERE rank = 5 AND rank < 9 GROUP BY rank",
             "SELECT (array_agg(rank))[1] AS \"rank\" FROM readings WHERE \"rank$eq\" = ‹eq 5› AND \
