@@ -14,7 +14,7 @@ use arras_protocol::{Channel, ChannelError, IndexId, OperationId, Refusal, RowId
 use arras_schemes::arx_range::{ArxRange, ArxRangeParameters, Epochs, RangeEntry};
 use arras_server::arx_range::{answer, apply};
 use arras_server::configuration::CACHE_DEFAULT;
-use arras_storage::{Direction, Durability, Embedded, Read, Storage, StorageError, Table, Write as _};
+use arras_storage::{Direction, Durability, Embedded, Read, Sizes, Storage, StorageError, Table, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -102,7 +102,8 @@ async fn write(channel: &Direct, sequence: u64, steps: Vec<Step>) {
 }
 
 async fn measure(directory: &Path, bucket_factor: u64, values: usize) -> Measured {
-    let store = Embedded::open_with_cache(directory, CACHE_DEFAULT << 20).expect("a scratch directory");
+    let store =
+        Embedded::open_with(directory, Sizes::of_server(CACHE_DEFAULT << 20)).expect("a scratch directory");
     let channel = Arc::new(Direct { store, searches: Mutex::default() });
     let parameters =
         ArxRangeParameters { key_bytes: 12, bucket_factor, top_nodes: 1024, sums: 0, aggregates: false };

@@ -18,7 +18,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_server::configuration::CACHE_DEFAULT;
 use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
-use arras_storage::{Embedded, Memory, Storage};
+use arras_storage::{Embedded, Memory, Sizes, Storage};
 use bson::{Document, doc};
 use clap::Parser;
 use std::error::Error;
@@ -160,10 +160,15 @@ async fn create_index<S: Storage, C: ServerChannel>(
     Ok(())
 }
 
+/// The server's half, over a store as `arras-server` opens it.
+fn open_server(directory: &Path) -> Result<Arc<Backend<Embedded>>, Box<dyn Error>> {
+    let store = Embedded::open_with(directory, Sizes::of_server(CACHE_DEFAULT << 20))?;
+    Ok(Arc::new(Backend::open(store, [1; 16])?))
+}
+
 async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> Result<(), Box<dyn Error>> {
     let store = folder.join("server");
-    let server = Arc::new(Backend::open(Embedded::open_with_cache(&store, CACHE_DEFAULT << 20)?, [1; 16])?);
-    let channel = Arc::new(Counting::new(Direct::new(server)));
+    let channel = Arc::new(Counting::new(Direct::new(open_server(&store)?)));
     let tally = channel.tally();
     let mut settings = Settings::default();
     settings.range.bucket_factor = arguments.bucket_factor.unwrap_or(settings.range.bucket_factor);

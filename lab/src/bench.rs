@@ -67,6 +67,12 @@ pub struct BenchArguments {
     /// Of mope: a Python that has the package `pyope`, to be measured in the same run.
     #[arg(long, value_name = "PYTHON")]
     pub pyope: Option<PathBuf>,
+    /// Of mope: figure 13 and changes of labels in a PostgreSQL of its own, too.
+    #[arg(long)]
+    pub postgres: bool,
+    /// Of mope: only figures whose names begin so: 8 to 13, storage, pauses.
+    #[arg(long = "figure", value_name = "NAME")]
+    pub figures: Vec<String>,
     /// Of bisen: pairs of keyword and document in the largest collection.
     #[arg(long, default_value_t = 2_000_000)]
     pub pairs: u64,
@@ -79,6 +85,9 @@ pub struct BenchArguments {
     /// Of bisen: only the storage services that arras-host has in itself, not Redis and Cassandra.
     #[arg(long)]
     pub own_services: bool,
+    /// Of bisen: the same on a plain channel, too, and how the two compare.
+    #[arg(long)]
+    pub plain: bool,
     /// Milliseconds for each operation; of the service and of PostgreSQL, ten times that for each load in each
     /// round.
     #[arg(long, value_name = "MS", default_value_t = 300)]
@@ -110,10 +119,13 @@ impl BenchArguments {
             documents: 200_000,
             values: 100_000,
             pyope: None,
+            postgres: false,
+            figures: Vec::new(),
             pairs: 2_000_000,
             service_pairs: 300_000,
             texts: "/usr/share/doc".into(),
             own_services: false,
+            plain: false,
             json: false,
             before: None,
             rounds: 3,

@@ -1,144 +1,104 @@
 //! The start: checkpoint, log, and whether they are the newest.
 
-use crate::checkpoint::Head;
 use crate::fault::Fault;
-use crate::journal::{Change, Standing};
-use crate::server::{Iee, Waiting};
+use crate::journal::Change;
+use crate::server::{Core, Enclave};
 use arras_protocol::iee::{Outgoing, StateName};
+use arras_schemes::bisen::message::Request;
+use arras_schemes::bisen::update::Update;
 
-/// How far the start has come.
-pub(crate) enum Boot {
-    Unlaunched,
-    /// The counter is being read.
-    Counter,
-    /// The head is being loaded.
-    Head,
-    Piece {
-        head: Head,
-        piece: u32,
-    },
-    /// The next record of the log is being loaded; the last one that changes something, which may not be finished.
-    Log(Option<Change>),
-    /// The counter is being raised to the last record.
-    Behind(Option<Change>),
-    /// The run's own record is being logged, and the last update's entries stored again.
-    Starting,
-    Over,
+impl Enclave {
+    pub(crate) async fn boot(&self) -> Result<(), Fault> {
+        let counter = self.counter(Outgoing::ReadCounter).await;
+        self.core().journal.counter = counter;
+        self.load_checkpoint().await?;
+        let last = self.load_log().await?;
+        let is_ahead = self.core().journal.is_ahead()?;
+        if is_ahead {
+            self.raise().await?;
+        }
+        // The log and the counter are where the other is: this run says that it begins.
+        let (start, unfinished) = self.core().begin(last)?;
+        self.log(&start).await?;
+        if let Some(update) = unfinished {
+            self.store(&update).await?;
+        }
+        self.core().ready();
+        Ok(())
+    }
+
+    async fn load_checkpoint(&self) -> Result<(), Fault> {
+        let Some(sealed) = self.load(StateName::Head).await else { return Ok(()) };
+        let head = self.core().pieces.open_head(sealed.as_slice())?;
+        for piece in 0..head.loaded {
+            let sealed = self.load(head.name(piece)).await.ok_or(Fault::StateSetBack)?;
+            let core = &mut *self.core();
+            core.pieces.restore(&core.root, &mut core.state, (&head.id, piece), sealed.as_slice())?;
+        }
+        let core = &mut *self.core();
+        core.state.spilled = head.if_spilled();
+        core.fill.set_known(core.state.keywords(), core.state.spilled);
+        core.journal.resume(head.place);
+        Ok(())
+    }
+
+    /// Carries out what the log says, but for the last change, which may not be finished.
+    async fn load_log(&self) -> Result<Option<Change>, Fault> {
+        let mut last = None;
+        loop {
+            let name = StateName::Log(self.core().journal.place.number + 1);
+            let Some(sealed) = self.load(name).await else { return Ok(last) };
+            let core = &mut *self.core();
+            let change = core.journal.open(sealed.as_slice())?;
+            // Counters were spilled behind the checkpoint that the host gave.
+            if change.generation().is_some_and(|said| said != core.state.generation) {
+                return Err(Fault::StateSetBack);
+            }
+            match change {
+                // It says nothing of whether the change before it was finished.
+                start @ Change::Start { .. } => core.state.apply(&core.root, &start),
+                change => core.replay(last.replace(change))?,
+            }
+        }
+    }
 }
 
-impl Iee {
-    pub(crate) fn begin_boot(&mut self) {
-        self.boot = Boot::Counter;
-        self.ask(Waiting::Boot, Outgoing::ReadCounter);
-    }
-
-    fn load(&mut self, boot: Boot, name: StateName) {
-        self.boot = boot;
-        self.ask(Waiting::Boot, |ask| Outgoing::Load { ask, name });
-    }
-
-    pub(crate) fn counter_read(&mut self, counter: u64) -> Result<(), Fault> {
-        if !matches!(self.boot, Boot::Counter) {
-            return Err(Fault::Unasked);
-        }
-        self.journal.counter = counter;
-        self.load(Boot::Head, StateName::Head);
-        Ok(())
-    }
-
-    pub(crate) fn loaded(&mut self, state: Option<&[u8]>) -> Result<(), Fault> {
-        match (std::mem::replace(&mut self.boot, Boot::Starting), state) {
-            (Boot::Head, None) => self.next_record(None),
-            (Boot::Head, Some(sealed)) => {
-                let head = self.pieces.open_head(sealed)?;
-                self.next_piece(head, 0);
-            }
-            (Boot::Piece { head, piece }, state) => {
-                let sealed = state.ok_or(Fault::StateSetBack)?;
-                self.pieces.restore(&self.root, &mut self.state, (&head.id, piece), sealed)?;
-                self.next_piece(head, piece + 1);
-            }
-            (Boot::Log(last), Some(sealed)) => match self.journal.open(sealed)? {
-                // Counters were spilled behind the checkpoint that the host gave.
-                change if change.generation().is_some_and(|said| said != self.state.generation) => {
-                    return Err(Fault::StateSetBack);
-                }
-                // It says nothing of whether the change before it was finished.
-                start @ Change::Start { .. } => {
-                    self.state.apply(&self.root, &start);
-                    self.next_record(last);
-                }
-                change => {
-                    self.replay(last)?;
-                    self.next_record(Some(change));
-                }
-            },
-            (Boot::Log(last), None) => match self.journal.compare()? {
-                Standing::Even => self.log_ended(last)?,
-                Standing::OneAhead => {
-                    self.boot = Boot::Behind(last);
-                    self.raise();
-                }
-            },
-            _ => return Err(Fault::Unasked),
-        }
-        Ok(())
-    }
-
-    fn next_piece(&mut self, head: Head, piece: u32) {
-        if piece == head.loaded {
-            self.state.spilled = head.spilled();
-            self.fill.set_known(self.state.keywords(), self.state.spilled);
-            self.journal.resume(head.place);
-            return self.next_record(None);
-        }
-        let name = StateName::Checkpoint { generation: head.place.number, piece };
-        self.load(Boot::Piece { head, piece }, name);
-    }
-
-    fn next_record(&mut self, last: Option<Change>) {
-        self.load(Boot::Log(last), StateName::Log(self.journal.place.number + 1));
-    }
-
+impl Core {
     /// Carries out a change that was finished when the next one was logged.
     fn replay(&mut self, change: Option<Change>) -> Result<(), Fault> {
         self.fill.since += change.as_ref().map_or(0, Change::keywords);
-        match change {
-            Some(Change::Update(update)) => {
-                let collection =
-                    self.state.collection_mut(update.collection).map_err(|_| Fault::StateAltered)?;
-                let staged = collection.stage(&update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
-                collection.publish(&update, &staged);
-            }
-            Some(change) => self.state.apply(&self.root, &change),
-            None => {}
-        }
+        let Some(change) = change else { return Ok(()) };
+        let Some(update) = change.update() else {
+            self.state.apply(&self.root, &change);
+            return Ok(());
+        };
+        let collection = self.state.kept(update.collection)?;
+        let staged = collection.stage(update, &mut self.prg).map_err(|_| Fault::StateAltered)?;
+        collection.publish(update, &staged);
         Ok(())
     }
 
-    /// The log and the counter are where the other is: this run says that it begins.
-    pub(crate) fn log_ended(&mut self, last: Option<Change>) -> Result<(), Fault> {
-        let mut growth = 0;
+    /// This run's first record; and an update whose entries may be missing: they are stored again, the same to the byte, once nobody else
+    /// can go on from here.
+    fn begin(&mut self, last: Option<Change>) -> Result<(Change, Option<Update>), Fault> {
+        let (mut growth, mut unfinished) = (0, None);
         match last {
-            // Its entries may be missing: they are stored again, the same to the byte, once nobody else can go on from here.
-            Some(Change::Update(update)) => {
-                let collection = self.state.collection(update.collection).map_err(|_| Fault::StateAltered)?;
+            Some(Change::Asked(Request::Update(update))) => {
+                let collection = self.state.kept(update.collection)?;
                 growth = collection.admit(&update).map_err(|_| Fault::StateAltered)?;
                 self.fill.since += update.pair_count();
-                self.lane.unfinished = Some(update);
+                unfinished = Some(update);
             }
             last => self.replay(last)?,
         }
-        self.budget.take(self.state.bytes() + growth);
-        let (administrator, authority) = std::mem::take(&mut self.lane.launched_by);
+        self.budget.kept = self.state.bytes() + growth;
+        let (administrator, authority) = self.launched_by.clone().ok_or(Fault::OutOfTurn)?;
         if !self.state.policy.is_for(&administrator, &authority) {
             return Err(Fault::Administrator);
         }
-        self.boot = Boot::Starting;
         // With less memory than before, counters are spilled before the first update.
         self.fill.since += 1;
         let generation = self.state.generation;
-        self.log(Change::Start { administrator, authority, generation });
-        Ok(())
+        Ok((Change::Start { administrator, authority, generation }, unfinished))
     }
 }

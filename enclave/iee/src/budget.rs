@@ -1,5 +1,8 @@
 //! How much memory is in use.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 /// Part of the memory that is for what one step computes and then lets go: one in so many.
 const SCRATCH_PART: usize = 8;
 
@@ -7,17 +10,31 @@ const SCRATCH_PART: usize = 8;
 const KEPT_EIGHTHS: usize = 6;
 
 /// Bytes in use of those that there are. What is counted is what grows with data or requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budget {
     total: usize,
-    used: usize,
-    /// Bytes of `used` that are data.
-    kept: usize,
+    /// Bytes that are data, or are counted as such before it comes.
+    pub(crate) kept: usize,
+    /// Bytes beside them.
+    reserved: Arc<AtomicUsize>,
+}
+
+/// Bytes that are counted for as long as this is there.
+#[derive(Debug, Default)]
+pub(crate) struct Reserved {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 impl Budget {
     pub(crate) fn new(total: usize) -> Self {
-        Self { total: total - total / SCRATCH_PART, used: 0, kept: 0 }
+        Self { total: total - total / SCRATCH_PART, ..Self::default() }
     }
 
     /// What one step may take beside everything that is counted.
@@ -26,15 +43,14 @@ impl Budget {
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.total.saturating_sub(self.used)
+        self.most().saturating_sub(self.reserved.load(Relaxed))
     }
 
-    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.free();
-        if fits {
-            self.used += bytes;
-        }
-        fits
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
+        (bytes <= self.free()).then(|| {
+            self.reserved.fetch_add(bytes, Relaxed);
+            Reserved { all: Arc::clone(&self.reserved), bytes }
+        })
     }
 
     /// How much more data there may be.
@@ -47,29 +63,8 @@ impl Budget {
         self.total / 8 * KEPT_EIGHTHS
     }
 
-    /// Lets go of data.
-    pub(crate) fn drop_data(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_sub(bytes);
-        self.release(bytes);
-    }
-
-    /// Counts what was reserved as data.
-    pub(crate) fn keep(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_add(bytes);
-    }
-
-    /// Counts data that is there already.
-    pub(crate) fn take(&mut self, bytes: usize) {
-        self.used = self.used.saturating_add(bytes);
-        self.keep(bytes);
-    }
-
     /// What one request can have once all others have ended.
     pub(crate) fn most(&self) -> usize {
         self.total.saturating_sub(self.kept)
-    }
-
-    pub(crate) fn release(&mut self, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
     }
 }

@@ -50,7 +50,7 @@ impl Channel {
     /// A channel by the identity that the enclave has; without one, a plain one.
     pub(crate) fn open(identity: Option<&Identity>) -> Option<Self> {
         let Some(identity) = identity else { return Some(Self::New) };
-        let mut connection = ServerConnection::new(identity.config()?).ok()?;
+        let mut connection = ServerConnection::new(identity.config.clone()?).ok()?;
         // What is written is taken at once.
         connection.set_buffer_limit(None);
         Some(Self::Tls(Box::new(connection)))

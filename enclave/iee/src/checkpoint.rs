@@ -7,18 +7,19 @@
 use crate::collection::{Collection, Described};
 use crate::documents::Standing;
 use crate::fault::Fault;
-use crate::journal::Place;
+use crate::journal::{Change, Place};
 use crate::sealer::Sealer;
-use crate::spill::{RECORD_BYTES, Record, Spilled};
+use crate::server::Enclave;
+use crate::spill::{RECORD_BYTES, Record, mark};
 use crate::state::State;
 use crate::table::{SEGMENTS, Slot};
 use arras_keys::Key;
-use arras_primitives::prg::Prg;
-use arras_protocol::iee::StateName;
+use arras_protocol::iee::{Outgoing, StateName};
 use arras_protocol::{Blob, codec};
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::update::{FACTS_BYTES, Facts};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Most records in a piece.
 pub(crate) const PIECE_RECORDS: usize = 16_384;
@@ -35,7 +36,7 @@ const VERSION_BYTES: usize = 16 + FACTS_BYTES + 1;
 pub(crate) type CheckpointId = [u8; 16];
 
 /// Which checkpoint is the newest.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// How far the log is in it.
     pub(crate) place: Place,
@@ -46,9 +47,18 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn spilled(&self) -> Option<Spilled> {
-        let Self { place, pieces: until, loaded: first, id } = *self;
-        (first < until).then_some(Spilled { number: place.number, id, first, until })
+    /// Pieces of what is spilled.
+    pub(crate) fn spilled(&self) -> Range<u32> {
+        self.loaded..self.pieces
+    }
+
+    /// Itself, if there are any.
+    pub(crate) fn if_spilled(&self) -> Option<Self> {
+        Some(*self).filter(|head| !head.spilled().is_empty())
+    }
+
+    pub(crate) fn name(&self, piece: u32) -> StateName {
+        StateName::Checkpoint { generation: self.place.number, piece }
     }
 }
 
@@ -70,31 +80,6 @@ enum Piece {
     },
     /// Records of what is spilled.
     Spilled(Blob),
-}
-
-/// What a checkpoint needs next.
-pub(crate) enum Next {
-    Save(StateName, Vec<u8>),
-    /// A piece of the one before it, for [`Writer::copy`].
-    Load(StateName),
-    Nothing,
-}
-
-/// A checkpoint that is being written.
-pub(crate) struct Writer {
-    pub(crate) head: Head,
-    /// The generation of the state that it is of.
-    pub(crate) generation: u32,
-    /// What is next: of which collection, which of its segments; behind them, which version.
-    collection: usize,
-    segment: usize,
-    at: usize,
-    /// What is spilled already, and not copied yet.
-    old: Option<Spilled>,
-    /// Records for the next piece.
-    records: Vec<u8>,
-    is_whole: bool,
-    pub(crate) bytes: usize,
 }
 
 /// Seals and opens pieces and heads.
@@ -125,29 +110,28 @@ impl Pieces {
     ) -> Result<(), Fault> {
         match self.0.open(&associated(id, piece), sealed)? {
             Piece::Rest { collections, policy, epochs, generation } => {
+                state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
+                let root = state.policy.root(root);
                 for ((described, spilled), number) in collections.into_iter().zip(0..) {
-                    let mut collection = Collection::new(root, number, described, generation);
+                    let mut collection = Collection::new(&root, number, described, generation);
                     collection.table.spilled = u64::from_le_bytes(spilled);
                     state.collections.push(collection);
                 }
-                state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
                 (state.epochs, state.generation) = (epochs, generation);
             }
             Piece::Spilled(_) => return Err(Fault::StateAltered),
             Piece::Keywords(records) => {
                 for Record { stem, count, epoch, collection } in Record::all(records.as_slice()) {
-                    let collection =
-                        state.collection_mut(collection.into()).map_err(|_| Fault::StateAltered)?;
-                    collection.table.set(&stem, count, epoch, false);
+                    state.kept(collection.into())?.table.set(&stem, count, epoch, false);
                 }
             }
             Piece::Versions { collection, versions } => {
-                let collection = state.collection_mut(collection).map_err(|_| Fault::StateAltered)?;
+                let documents = &mut state.kept(collection)?.documents;
                 for version in versions.as_slice().as_chunks::<VERSION_BYTES>().0 {
                     let (name, rest) = version.split_first_chunk().ok_or(Fault::StateAltered)?;
                     let (facts, standing) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
                     let standing = Standing::of_code(standing.first().copied().unwrap_or_default());
-                    collection.documents.restore(DocumentName(*name), &Facts::of_bytes(facts), standing);
+                    documents.restore(DocumentName(*name), &Facts::of_bytes(facts), standing);
                 }
             }
         }
@@ -155,140 +139,106 @@ impl Pieces {
     }
 
     /// The records of a piece of what is spilled.
-    pub(crate) fn spilled(&self, of: &Spilled, piece: u32, sealed: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
-        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?)? {
+    pub(crate) fn spilled(&self, of: &Head, piece: u32, sealed: Option<Blob>) -> Result<Vec<u8>, Fault> {
+        match self.0.open(&associated(&of.id, piece), sealed.ok_or(Fault::StateSetBack)?.as_slice())? {
             Piece::Spilled(Blob(records)) => Ok(records),
             Piece::Rest { .. } | Piece::Keywords(_) | Piece::Versions { .. } => Err(Fault::StateAltered),
         }
     }
 }
 
-impl Writer {
-    /// Begins; keywords that are marked as leaving are spilled, and the generation is the state's or, then, a new one.
-    pub(crate) fn begin(place: Place, state: &State, generation: u32, prg: &mut Prg) -> Self {
-        let mut id = [0; 16];
-        prg.fill(&mut id);
-        let head = Head { place, pieces: 0, loaded: 0, id };
-        let (old, records) = (state.spilled, Vec::new());
-        Self { head, generation, collection: 0, segment: 0, at: 0, old, records, is_whole: false, bytes: 0 }
-    }
+/// A checkpoint that is being written.
+struct Writer<'a> {
+    enclave: &'a Enclave,
+    head: Head,
+    /// Records for the next piece.
+    records: Vec<u8>,
+    bytes: usize,
+}
 
-    /// The next piece, sealed, and its name; the head, which says that all are there, behind the last.
-    pub(crate) fn next(&mut self, pieces: &Pieces, state: &State, prg: &mut Prg) -> Next {
-        if self.is_whole {
-            return Next::Nothing;
-        }
-        let piece = match self.piece(state) {
-            Some(piece) => {
-                self.head.loaded = self.head.pieces + 1;
-                piece
-            }
-            None => match self.spill(state) {
-                Ok(Some(piece)) => piece,
-                Ok(None) => {
-                    self.is_whole = true;
-                    return Next::Save(StateName::Head, pieces.0.seal(&self.head, HEAD, prg));
-                }
-                Err(name) => return Next::Load(name),
-            },
+impl Writer<'_> {
+    async fn save(&mut self, piece: Piece) {
+        let name = self.head.name(self.head.pieces);
+        let sealed = {
+            let core = &mut *self.enclave.core();
+            core.pieces.0.seal(&piece, &associated(&self.head.id, self.head.pieces), &mut core.prg)
         };
-        let number = self.head.pieces;
-        let sealed = pieces.0.seal(&piece, &associated(&self.head.id, number), prg);
         self.head.pieces += 1;
         self.bytes += sealed.len();
-        Next::Save(StateName::Checkpoint { generation: self.head.place.number, piece: number }, sealed)
+        self.enclave.save(name, sealed).await;
     }
 
-    fn piece(&mut self, state: &State) -> Option<Piece> {
-        if self.head.pieces == 0 {
-            let described = |collection: &Collection| {
-                let spilled = collection.table.spilled + collection.table.leaving();
-                let described = (collection.name.clone(), collection.settings.clone(), collection.salt);
-                (described, spilled.to_le_bytes())
-            };
-            return Some(Piece::Rest {
-                collections: state.collections.iter().map(described).collect(),
-                policy: codec::encode(&state.policy),
-                epochs: state.epochs.max(self.generation),
-                generation: self.generation,
-            });
-        }
-        while let Some(collection) = state.collections.get(self.collection) {
-            self.gather(collection, self.collection, false);
-            if let Some(records) = self.take_records() {
-                return Some(Piece::Keywords(records));
-            }
-            let versions = self.versions(collection);
-            if !versions.is_empty() {
-                let collection = self.collection as u32;
-                return Some(Piece::Versions { collection, versions: Blob(versions) });
-            }
-            (self.collection, self.segment, self.at) = (self.collection + 1, 0, 0);
-        }
-        None
-    }
-
-    /// The next piece of what is spilled, once all others are written: first what was so before, piece by piece, which is to be loaded.
-    fn spill(&mut self, state: &State) -> Result<Option<Piece>, StateName> {
-        while self.records.len() < PIECE_BYTES {
-            if let Some(old) = &self.old {
-                return Err(old.name(old.first));
-            }
-            // All of them were gone through once: behind the last one it begins anew.
-            let number = self.collection - state.collections.len();
-            let Some(collection) = state.collections.get(number) else { break };
-            self.gather(collection, number, true);
-            if self.segment == SEGMENTS {
-                (self.collection, self.segment) = (self.collection + 1, 0);
-            }
-        }
-        Ok(self.take_records().map(Piece::Spilled))
-    }
-
-    /// Goes on through a collection's keywords that leave or stay, until there are records for a piece.
-    fn gather(&mut self, collection: &Collection, number: usize, is_leaving: bool) {
-        while self.segment < SEGMENTS && self.records.len() < PIECE_BYTES {
-            let slots = collection.table.segment(self.segment).filter(|slot| slot.is_leaving == is_leaving);
-            for Slot { stem, count, epoch, .. } in slots.copied() {
-                self.records.extend(Record { stem, count, epoch, collection: number as u8 }.bytes());
-            }
-            self.segment += 1;
+    /// Saves full pieces of records; behind the last record, what is left, too.
+    async fn save_records(&mut self, piece: fn(Blob) -> Piece, are_all: bool) {
+        while self.records.len() >= PIECE_BYTES || are_all && !self.records.is_empty() {
+            let rest = self.records.split_off(self.records.len().min(PIECE_BYTES));
+            let records = std::mem::replace(&mut self.records, rest);
+            self.save(piece(Blob(records))).await;
         }
     }
 
-    fn take_records(&mut self) -> Option<Blob> {
-        let rest = self.records.split_off(self.records.len().min(PIECE_BYTES));
-        let records = std::mem::replace(&mut self.records, rest);
-        (!records.is_empty()).then_some(Blob(records))
+    /// Saves records of a collection's keywords that leave or stay; less than a piece of them may wait.
+    async fn save_keywords(&mut self, number: usize, is_leaving: bool, piece: fn(Blob) -> Piece) {
+        for segment in 0..SEGMENTS {
+            if let Some(collection) = self.enclave.core().state.collections.get(number) {
+                let slots = collection.table.segment(segment).filter(|slot| slot.is_leaving == is_leaving);
+                for Slot { stem, count, epoch, .. } in slots.copied() {
+                    self.records.extend(Record { stem, count, epoch, collection: number as u8 }.bytes());
+                }
+            }
+            self.save_records(piece, false).await;
+        }
     }
 
-    /// Takes over a piece of what was spilled before, without what is void by now.
-    pub(crate) fn copy(
-        &mut self,
-        pieces: &Pieces,
-        state: &State,
-        sealed: Option<&[u8]>,
-    ) -> Result<(), Fault> {
-        let mut old = self.old.take().ok_or(Fault::Unasked)?;
-        let records = pieces.spilled(&old, old.first, sealed)?;
-        for record in Record::all(&records) {
-            let collection =
-                state.collection(u32::from(record.collection)).map_err(|_| Fault::StateAltered)?;
-            if !collection.table.is_whole(&record.stem) {
-                self.records.extend(record.bytes());
+    async fn save_versions(&mut self, number: usize) {
+        for first in (0..).step_by(PIECE_RECORDS) {
+            let versions = self.enclave.core().state.versions(number, first);
+            if versions.is_empty() {
+                return;
             }
+            self.save(Piece::Versions { collection: number as u32, versions: Blob(versions) }).await;
         }
-        old.first += 1;
-        self.old = Some(old).filter(|old| old.first < old.until);
+    }
+
+    /// Takes over what was spilled before, piece by piece, without what is void by now.
+    async fn copy(&mut self, old: Head) -> Result<(), Fault> {
+        for piece in old.spilled() {
+            let sealed = self.enclave.load(old.name(piece)).await;
+            {
+                let mut core = self.enclave.core();
+                for record in Record::all(&core.pieces.spilled(&old, piece, sealed)?) {
+                    if !core.state.kept(record.collection.into())?.table.is_whole(&record.stem) {
+                        self.records.extend(record.bytes());
+                    }
+                }
+            }
+            self.save_records(Piece::Spilled, false).await;
+        }
         Ok(())
     }
+}
 
-    fn versions(&mut self, collection: &Collection) -> Vec<u8> {
-        let until = collection.documents.bound().min(self.at + PIECE_RECORDS);
-        let numbers = self.at as u32..until as u32;
-        self.at = until;
+impl State {
+    /// Everything that is small; what is leaving the tables is spilled in it.
+    fn rest(&self, generation: u32) -> Piece {
+        let described = |collection: &Collection| {
+            let spilled = collection.table.spilled + collection.table.leaving();
+            ((collection.name.clone(), collection.settings.clone()), spilled.to_le_bytes())
+        };
+        Piece::Rest {
+            collections: self.collections.iter().map(described).collect(),
+            policy: codec::encode(&self.policy),
+            epochs: self.epochs.max(generation),
+            generation,
+        }
+    }
+
+    /// Versions of a collection from one on, as many as a piece has.
+    fn versions(&self, collection: usize, first: usize) -> Vec<u8> {
+        let Some(Collection { documents, .. }) = self.collections.get(collection) else { return Vec::new() };
+        let numbers = first as u32..documents.bound().min(first + PIECE_RECORDS) as u32;
         let mut versions = Vec::with_capacity(numbers.len() * VERSION_BYTES);
-        for (name, facts, standing) in numbers.filter_map(|number| collection.documents.version(number)) {
+        for (name, facts, standing) in numbers.filter_map(|number| documents.version(number)) {
             versions.extend_from_slice(&name.0);
             versions.extend_from_slice(&facts.bytes());
             versions.push(standing as u8);
@@ -297,12 +247,82 @@ impl Writer {
     }
 }
 
+impl Enclave {
+    /// Writes the state whole, and has the log before it forgotten. It may spill counters; `is_full` is whether it comes because tables
+    /// might not hold what is next.
+    pub(crate) async fn checkpoint(&self, is_full: bool) -> Result<(), Fault> {
+        let (head, generation, rest) = {
+            let core = &mut *self.core();
+            let state = &mut core.state;
+            core.journal.since_checkpoint = 0;
+            core.fill.set_known(state.keywords(), state.spilled);
+            let stay = core.fill.stay(is_full && state.spilled.is_some()).filter(|_| state.epochs < u32::MAX);
+            let generation = if let Some(stay) = stay {
+                mark(state, stay);
+                state.epochs + 1
+            } else {
+                state.generation
+            };
+            let mut id = [0; 16];
+            core.prg.fill(&mut id);
+            (Head { place: core.journal.place, pieces: 0, loaded: 0, id }, generation, state.rest(generation))
+        };
+        let mut writer = Writer { enclave: self, head, records: Vec::new(), bytes: 0 };
+        writer.save(rest).await;
+        let old = self.core().state.spilled;
+        let collections = self.core().state.collections.len();
+        for number in 0..collections {
+            writer.save_keywords(number, false, Piece::Keywords).await;
+            writer.save_records(Piece::Keywords, true).await;
+            writer.save_versions(number).await;
+        }
+        writer.head.loaded = writer.head.pieces;
+        if let Some(old) = old {
+            writer.copy(old).await?;
+        }
+        for number in 0..collections {
+            writer.save_keywords(number, true, Piece::Spilled).await;
+        }
+        writer.save_records(Piece::Spilled, true).await;
+        let Writer { head, bytes, .. } = writer;
+        let sealed = {
+            let core = &mut *self.core();
+            core.pieces.0.seal(&head, HEAD, &mut core.prg)
+        };
+        self.save(StateName::Head, sealed).await;
+        self.settle(&head, generation, bytes).await
+    }
+
+    /// From now on a checkpoint that is whole counts, once nobody reads what is spilled in the last; then the log before it, and the last
+    /// one, can go.
+    async fn settle(&self, head: &Head, generation: u32, bytes: usize) -> Result<(), Fault> {
+        self.core().readings.is_settling = true;
+        self.until(|core| (!core.readings.is_under_way()).then_some(())).await;
+        let is_new = {
+            let core = &mut *self.core();
+            core.readings.is_settling = false;
+            let is_new = generation != core.state.generation;
+            core.state.spilled = head.if_spilled();
+            if is_new {
+                core.state.begin_generation(generation);
+                core.budget.kept = core.state.bytes();
+            }
+            core.fill.set_known(core.state.keywords(), core.state.spilled);
+            core.journal.checkpoint_bytes = bytes;
+            is_new
+        };
+        let until = head.place.number;
+        self.have_done(|ask| Outgoing::Forget { ask, until }).await;
+        if is_new { self.log(&Change::Generation(generation)).await } else { Ok(()) }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use arras_protocol::iee::STATE_BYTES_MAX;
-    use arras_schemes::bisen::Salt;
+    use crate::{Channels, Iee};
+    use arras_protocol::iee::{Incoming, STATE_BYTES_MAX};
     use arras_schemes::bisen::message::Settings;
     use arras_schemes::bisen::query::Padding;
 
@@ -311,8 +331,8 @@ mod tests {
         let mut state = State::default();
         for number in 0..2 {
             let settings = Settings { fields: 4, padding: Padding::None, profile: Blob::default() };
-            let described = (format!("{number}"), settings, Salt([1; 16]));
-            let mut collection = Collection::new(root, number, described, 0);
+            let described = (format!("{number}"), settings);
+            let mut collection = Collection::new(root, number as usize, described, 0);
             for keyword in 0..40_000_u32 {
                 let mut stem = [7; 16];
                 stem[12..].copy_from_slice(&keyword.to_le_bytes());
@@ -329,16 +349,21 @@ mod tests {
         state
     }
 
-    fn written(pieces: &Pieces, state: &State) -> (Head, Vec<Vec<u8>>) {
-        let mut prg = Prg::new(&[3; 16]);
-        let place = crate::journal::Journal::new(&Key::take_from(&mut [1; 32])).place;
-        let mut writer = Writer::begin(place, state, 0, &mut prg);
-        let mut next = || match writer.next(pieces, state, &mut prg) {
-            Next::Save(_, sealed) => Some(sealed),
-            Next::Load(_) | Next::Nothing => None,
-        };
-        let mut sealed: Vec<Vec<u8>> = std::iter::from_fn(&mut next).collect();
-        let head = pieces.open_head(&sealed.pop().unwrap()).unwrap();
+    /// The sealed pieces of a checkpoint of a state, and its head.
+    fn written(root: &Key, state: State) -> (Head, Vec<Vec<u8>>) {
+        let mut iee = Iee::new(Key::take_from(&mut root.expose().to_owned()), Channels::Plain);
+        let enclave = iee.enclave.clone();
+        enclave.core().state = state;
+        let task = enclave.clone();
+        enclave.core().tasks.spawn(None, async move { task.checkpoint(false).await });
+        let mut sealed = Vec::new();
+        enclave.run().unwrap();
+        let mut said = enclave.core().tasks.take_out();
+        while let Some(Outgoing::Save { ask, state, .. }) = said.pop() {
+            sealed.push(state.0);
+            said = iee.receive(Incoming::Done(ask)).unwrap();
+        }
+        let head = Pieces::new(root).open_head(&sealed.pop().unwrap()).unwrap();
         (head, sealed)
     }
 
@@ -348,7 +373,7 @@ mod tests {
         let pieces = Pieces::new(&root);
         let facts = Facts { length: 5, visibility: 2, fields: [1, -1, 0, 3] };
         let before = state(&root, 1, &facts);
-        let (head, sealed) = written(&pieces, &before);
+        let (head, sealed) = written(&root, state(&root, 1, &facts));
         assert_eq!(head.pieces as usize, sealed.len());
         assert!(sealed.iter().all(|piece| piece.len() <= STATE_BYTES_MAX));
         let mut after = State::default();
@@ -364,7 +389,7 @@ mod tests {
             }
         }
         let large = Facts { length: u32::MAX, visibility: u32::MAX, fields: [i64::MIN; 4] };
-        let (_, others) = written(&pieces, &state(&root, 100_000, &large));
+        let (_, others) = written(&root, state(&root, 100_000, &large));
         let lengths = |pieces: &[Vec<u8>]| pieces.iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(lengths(&sealed), lengths(&others));
     }

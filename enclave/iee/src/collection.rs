@@ -15,14 +15,14 @@ use arras_schemes::bisen::{KeywordHash, Salt};
 /// Most entries of a collection, so that counters of 32 bits hold.
 const ENTRIES_MAX: u64 = u32::MAX as u64;
 
-/// Name, settings and salt.
-pub(crate) type Described = (String, Settings, Salt);
+/// Name and settings.
+pub(crate) type Described = (String, Settings);
 
 /// A collection.
 pub(crate) struct Collection {
     pub(crate) name: String,
     pub(crate) settings: Settings,
-    pub(crate) salt: Salt,
+    salt: Salt,
     pub(crate) keys: EntryKeys,
     pub(crate) table: Table,
     pub(crate) documents: Documents,
@@ -55,7 +55,7 @@ pub(crate) fn puts(
     let mut labels = places;
     keys.labels(&mut labels);
     let mut tags = vec![[0; 16]; labels.len()];
-    keys.seal(&labels, &mut blocks, &mut tags);
+    keys.entries.seal_each(&labels, &mut blocks, &mut tags);
     let mut order: Vec<u32> = (0..labels.len() as u32).collect();
     shuffle(&mut order, prg);
     let batch = |order: &[u32]| {
@@ -72,8 +72,9 @@ pub(crate) fn puts(
 
 impl Collection {
     /// An empty one; what comes into its table is of this generation.
-    pub(crate) fn new(root: &Key, number: u32, described: Described, generation: u32) -> Self {
-        let (name, settings, salt) = described;
+    pub(crate) fn new(root: &Key, number: usize, (name, settings): Described, generation: u32) -> Self {
+        let number = number as u32;
+        let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
         let documents = Documents::new(usize::from(settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
         Self { name, settings, salt, keys, table, documents }
@@ -90,7 +91,7 @@ impl Collection {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.documents.bytes()
+        self.table.bytes() + self.documents.bytes_for(self.documents.bound())
     }
 
     pub(crate) fn stem(&self, keyword: &KeywordHash) -> Block {
@@ -111,7 +112,7 @@ impl Collection {
         if self.table.entries() + update.pair_count() as u64 > ENTRIES_MAX {
             return Err(Refused::Memory { needed: ENTRIES_MAX + 1, budget: ENTRIES_MAX });
         }
-        Ok(self.table.growth_for(&self.stems(update)) + self.documents.growth_for(new))
+        Ok(self.table.growth_for(&self.stems(update)) + self.documents.bytes_for(new))
     }
 
     /// Makes the entries of an update that was admitted. Searches see nothing of it until it is published.

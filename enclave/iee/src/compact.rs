@@ -1,13 +1,21 @@
 //! Compaction: keywords' entries are written anew under a fresh epoch, without what was deleted or belongs to documents that are gone.
 
+use crate::budget::Reserved;
 use crate::collection::{Collection, payload, puts};
-use crate::fetch::Fetch;
+use crate::fault::Fault;
+use crate::fetch::{Fetch, Order};
+use crate::journal::{COUNTED_MAX, Change, round_keywords};
 use crate::keys::EntryKeys;
-use crate::lane::Cause;
+use crate::lane::Stopped;
+use crate::server::{Core, Enclave};
 use crate::spill::Gathered;
 use crate::table::{Counted, SEGMENTS};
+use crate::tasks::in_flights;
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
+use arras_protocol::Blob;
+use arras_protocol::iee::Outgoing;
+use arras_schemes::bisen::message::{Refused, Reply, Setting};
 use arras_schemes::bisen::update::{Metadata, Operation};
 use std::collections::HashSet;
 
@@ -15,28 +23,10 @@ use std::collections::HashSet;
 /// keyword's.
 pub(crate) const ROUND: u64 = 1 << 16;
 
-/// A round.
-pub(crate) struct Round {
-    pub(crate) collection: u32,
-    pub(crate) fetch: Fetch,
-    /// Where the next round begins.
-    pub(crate) next: Option<u64>,
-    /// Its epoch, once that is used up.
-    pub(crate) epoch: Option<u32>,
-    /// What keywords have afterwards, as far as it is not logged, and how much of what they had only what is spilled says.
-    pub(crate) counts: Vec<((Block, [u8; 4]), u32)>,
-    pub(crate) read: u64,
-    /// How many entries fewer there are.
-    pub(crate) saved: u64,
-    /// Bytes that the table may take afterwards.
-    pub(crate) table_bytes: usize,
-    pub(crate) cause: Cause,
-}
-
 /// The keywords of a round of the segments that were gathered, and where the next one begins.
 pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Counted>, Option<u64>) {
     let (mut keywords, mut entries) = (Vec::new(), 0);
-    for segment in gathered.segments() {
+    for segment in gathered.range.clone() {
         if entries >= gathered.most {
             return (keywords, Some(segment as u64));
         }
@@ -51,7 +41,7 @@ pub(crate) fn choose(collection: &Collection, mut gathered: Gathered) -> (Vec<Co
             keywords.push(keyword);
         }
     }
-    let next = gathered.segments().end;
+    let next = gathered.range.end;
     (keywords, (next < SEGMENTS).then_some(next as u64))
 }
 
@@ -64,35 +54,22 @@ pub(crate) fn bytes_for(keywords: &[Counted]) -> usize {
         .saturating_add(keywords.len() * 128 + runs * 32)
 }
 
-impl Round {
-    pub(crate) fn new(
-        collection: u32,
-        keywords: Vec<Counted>,
-        next: Option<u64>,
-        table_bytes: usize,
-        cause: Cause,
-    ) -> Self {
-        let fetch = Fetch::new(keywords.into_iter(), true);
-        let read = fetch.entries() as u64;
-        let (epoch, counts) = (None, Vec::new());
-        Self { collection, fetch, next, epoch, counts, read, saved: read, table_bytes, cause }
-    }
+/// Of a keyword: what it has afterwards, and how many entries before only what is spilled says.
+type Counts = Vec<((Block, [u8; 4]), u32)>;
 
-    /// Puts of what is left, once all entries are there.
-    pub(crate) fn rewrite(&mut self, collection: &Collection, prg: &mut Prg) -> Vec<Vec<u8>> {
-        let (mut places, mut blocks) = (Vec::new(), Vec::new());
-        let epoch = self.epoch.unwrap_or_default();
-        for (at, word) in self.fetch.words().iter().enumerate() {
-            let kept = keep(&self.fetch, at, |number| !collection.documents.is_retired(number));
-            for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
-                places.push(EntryKeys::place(&word.stem, epoch, counter));
-                blocks.push(payload(*operation, *number, &metadata.0));
-            }
-            self.counts.push(((word.stem, (kept.len() as u32).to_le_bytes()), word.spilled));
+/// Puts of what is left, once all entries are there; what keywords have then, and all together.
+fn rewrite(fetch: &Fetch, epoch: u32, of: &Collection, prg: &mut Prg) -> (Vec<Vec<u8>>, Counts, u64) {
+    let (mut places, mut blocks, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, word) in fetch.words.iter().enumerate() {
+        let kept = keep(fetch, at, |number| !of.documents.is_retired(number));
+        for ((operation, number, metadata), counter) in kept.iter().rev().zip(0..) {
+            places.push(EntryKeys::place(&word.stem, epoch, counter));
+            blocks.push(payload(*operation, *number, &metadata.0));
         }
-        self.saved = self.read - places.len() as u64;
-        puts(&collection.keys, places, blocks, prg)
+        counts.push(((word.stem, (kept.len() as u32).to_le_bytes()), word.spilled));
     }
+    let left = places.len() as u64;
+    (puts(&of.keys, places, blocks, prg), counts, left)
 }
 
 /// What still says something, newest first: the last addition of each document with its continuations.
@@ -106,4 +83,83 @@ fn keep(fetch: &Fetch, word: usize, there: impl Fn(u32) -> bool) -> Vec<(Operati
         open && *operation != Operation::Delete && there(*number)
     };
     fetch.newest_first(word).filter(open).collect()
+}
+
+impl Core {
+    /// The keywords of a round and where the next one begins, if there is anything to do; what is counted for it, and bytes that the table
+    /// may take afterwards.
+    fn choose(
+        &mut self,
+        number: u32,
+        gathered: Gathered,
+    ) -> Result<(Vec<Counted>, Option<u64>, usize), Refused> {
+        if let Some(needed) = gathered.beyond() {
+            return Err(Refused::Memory { needed: needed as u64, budget: gathered.bytes() as u64 });
+        }
+        let collection = self.state.collection(number)?;
+        let (keywords, next) = choose(collection, gathered);
+        let stems = keywords.iter().map(|keyword| keyword.stem);
+        let new: Vec<Block> = stems.filter(|stem| collection.table.get(stem).is_none()).collect();
+        // No label may come a second time.
+        if self.state.epochs == u32::MAX && !keywords.is_empty() {
+            return Err(Refused::Bound(Setting::Number));
+        }
+        Ok((keywords, next, collection.table.growth_for(&new)))
+    }
+}
+
+impl Enclave {
+    /// One round.
+    pub(crate) async fn compact(&self, number: u32, from: u64) -> Result<Reply, Stopped> {
+        let gathered = self.gather(number, from).await?;
+        let (keywords, next, growth) = self.core().choose(number, gathered)?;
+        let bound = self.core().state.collection(number)?.documents.bound();
+        if keywords.is_empty() {
+            return Ok(Reply::Compacted { next, read: 0, saved: 0 });
+        }
+        let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
+        self.core().fill.since += round_keywords(keywords.len());
+        let fetch = Fetch::new(keywords.into_iter(), true, bound);
+        let compacted = self.round(number, fetch, next, reserved).await;
+        // Keywords came into the table one by one, which takes no more than all at once.
+        let core = &mut *self.core();
+        core.budget.kept = core.state.bytes();
+        compacted
+    }
+
+    async fn round(
+        &self,
+        number: u32,
+        mut fetch: Fetch,
+        next: Option<u64>,
+        reserved: Reserved,
+    ) -> Result<Reply, Stopped> {
+        self.log(&Change::Epoch).await?;
+        self.fetch(&mut fetch, number).await.map_err(Refused::Storage)?;
+        let (epoch, (puts, counts, left)) = {
+            let core = &mut *self.core();
+            let epoch = core.state.epochs;
+            (epoch, rewrite(&fetch, epoch, core.state.collection(number)?, &mut core.prg))
+        };
+        self.put(puts).await;
+        for counts in counts.chunks(COUNTED_MAX) {
+            let (keywords, spilled): (Vec<_>, Vec<u32>) = counts.iter().copied().unzip();
+            let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
+            self.log(&Change::Compacted { collection: number, epoch, spilled, keywords }).await?;
+        }
+        let read = fetch.entries() as u64;
+        self.core().tasks.spawn(None, self.clone().remove(number, fetch.into_order(), reserved));
+        Ok(Reply::Compacted { next, read, saved: read - left })
+    }
+
+    /// Removes entries that are of no more use, once the searches that may want them have ended.
+    async fn remove(self, number: u32, mut order: Order, _reserved: Reserved) -> Result<(), Fault> {
+        let barrier = self.core().tasks.next();
+        self.until(|core| core.tasks.has_none_before(barrier).then_some(())).await;
+        let ask = || {
+            let labels = Blob(self.draw(&mut order, number)?.labels());
+            Some(((), self.have_done(|ask| Outgoing::Remove { ask, labels })))
+        };
+        in_flights(ask, |(), ()| Ok(())).await
+    }
 }

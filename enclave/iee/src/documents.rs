@@ -1,10 +1,18 @@
 //! The documents of a collection: their names, facts, and which of them searches see.
 
-use crate::bitmap::Bitmap;
 use arras_schemes::bisen::DocumentName;
 use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
+use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
+
+/// A set of numbers of documents below a bound.
+pub(crate) type Set = FixedBitSet;
+
+/// Bytes of a set below this bound.
+pub(crate) fn set_bytes(bound: usize) -> usize {
+    bound.div_ceil(128) * 16
+}
 
 /// Most versions: numbers have 30 bits in an entry.
 pub(crate) const NUMBERS_MAX: usize = 1 << 30;
@@ -17,6 +25,7 @@ const MAP_BYTES: usize = 48;
 
 /// Whether searches see a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Standing {
     Draft,
     Published,
@@ -26,12 +35,16 @@ pub(crate) enum Standing {
 impl Standing {
     /// From its number as it is cast.
     pub(crate) fn of_code(code: u8) -> Self {
-        match code {
-            0 => Self::Draft,
-            1 => Self::Published,
-            _ => Self::Retired,
-        }
+        [Self::Draft, Self::Published].get(usize::from(code)).copied().unwrap_or(Self::Retired)
     }
+}
+
+/// A version, but for its declared fields.
+struct Version {
+    name: DocumentName,
+    length: u32,
+    visibility: u32,
+    standing: Standing,
 }
 
 /// Versions by number.
@@ -39,15 +52,13 @@ impl Standing {
 pub(crate) struct Documents {
     /// How many declared fields are kept of each.
     field_count: usize,
-    names: Vec<DocumentName>,
-    lengths: Vec<u32>,
-    visibility: Vec<u32>,
+    versions: Vec<Version>,
     fields: Vec<i64>,
-    published: Bitmap,
-    retired: Bitmap,
+    pub(crate) published: Set,
     by_name: HashMap<DocumentName, u32>,
     drafts: HashMap<DocumentName, u32>,
-    total_length: u64,
+    /// Of those that are published.
+    pub(crate) total_length: u64,
 }
 
 impl Documents {
@@ -57,35 +68,31 @@ impl Documents {
 
     /// How many numbers were given.
     pub(crate) fn bound(&self) -> usize {
-        self.names.len()
-    }
-
-    pub(crate) fn published(&self) -> &Bitmap {
-        &self.published
+        self.versions.len()
     }
 
     pub(crate) fn published_count(&self) -> usize {
         self.by_name.len()
     }
 
-    pub(crate) fn total_length(&self) -> u64 {
-        self.total_length
+    pub(crate) fn is_retired(&self, number: u32) -> bool {
+        self.get(number).is_some_and(|version| version.standing == Standing::Retired)
     }
 
-    pub(crate) fn is_retired(&self, number: u32) -> bool {
-        self.retired.has(number)
+    fn get(&self, number: u32) -> Option<&Version> {
+        self.versions.get(number as usize)
     }
 
     pub(crate) fn name(&self, number: u32) -> Option<DocumentName> {
-        self.names.get(number as usize).copied()
+        self.get(number).map(|version| version.name)
     }
 
     pub(crate) fn length(&self, number: u32) -> u32 {
-        self.lengths.get(number as usize).copied().unwrap_or(0)
+        self.get(number).map_or(0, |version| version.length)
     }
 
     pub(crate) fn group(&self, number: u32) -> u32 {
-        self.visibility.get(number as usize).copied().unwrap_or(u32::MAX)
+        self.get(number).map_or(u32::MAX, |version| version.visibility)
     }
 
     pub(crate) fn field(&self, number: u32, field: u8) -> i64 {
@@ -93,19 +100,10 @@ impl Documents {
         self.fields.get(at).copied().unwrap_or(0)
     }
 
-    /// Bytes that a version takes.
-    fn row_bytes(&self) -> usize {
-        16 + 4 + 4 + 8 * self.field_count + MAP_BYTES + 1
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes for so many versions.
+    pub(crate) fn bytes_for(&self, versions: usize) -> usize {
         // Room is made an eighth ahead.
-        self.names.len() * self.row_bytes() * 9 / 8
-    }
-
-    /// Bytes for so many more.
-    pub(crate) fn growth_for(&self, more: usize) -> usize {
-        more * self.row_bytes() * 9 / 8
+        versions * (size_of::<Version>() + 8 * self.field_count + MAP_BYTES + 1) * 9 / 8
     }
 
     /// The number of each of an update's documents, and how many of them are new.
@@ -142,116 +140,89 @@ impl Documents {
 
     /// Carries out what an update does with its documents.
     pub(crate) fn apply(&mut self, update: &Update, targets: &[u32]) {
-        for (change, number) in update.documents().zip(targets) {
-            self.apply_one(&change, *number);
-        }
-    }
-
-    fn apply_one(&mut self, change: &DocumentChange, number: u32) {
-        let name = change.name;
-        match change.action {
-            DocumentAction::New => {
-                self.push(name, &change.facts);
-                self.set_draft(name, number);
-            }
-            DocumentAction::NewPublished => {
-                self.push(name, &change.facts);
-                self.drop_draft(&name);
-                self.publish(name, number);
-            }
-            DocumentAction::Existing | DocumentAction::Draft => {}
-            DocumentAction::DraftPublished => {
-                self.set_facts(number, &change.facts);
-                self.drafts.remove(&name);
-                self.publish(name, number);
-            }
-            DocumentAction::Retire => {
-                self.drop_draft(&name);
-                self.unpublish(&name);
+        for (DocumentChange { action, name, facts }, number) in update.documents().zip(targets) {
+            match action {
+                DocumentAction::New => self.restore(name, &facts, Standing::Draft),
+                DocumentAction::NewPublished => {
+                    self.retire(self.drafts.get(&name).copied());
+                    self.restore(name, &facts, Standing::Published);
+                }
+                DocumentAction::Existing | DocumentAction::Draft => {}
+                DocumentAction::DraftPublished => {
+                    self.set_facts(*number, &facts);
+                    self.publish(name, *number);
+                }
+                DocumentAction::Retire => {
+                    self.retire(self.drafts.get(&name).copied());
+                    self.retire(self.by_name.get(&name).copied());
+                }
             }
         }
-    }
-
-    fn push(&mut self, name: DocumentName, facts: &Facts) {
-        if self.names.len() == self.names.capacity() {
-            let more = self.names.len() / 8 + 64;
-            self.names.reserve_exact(more);
-            self.lengths.reserve_exact(more);
-            self.visibility.reserve_exact(more);
-            self.fields.reserve_exact(more * self.field_count);
-        }
-        self.names.push(name);
-        self.lengths.push(facts.length);
-        self.visibility.push(facts.visibility);
-        self.fields.extend(facts.fields.iter().take(self.field_count));
-        self.published.grow(self.names.len());
-        self.retired.grow(self.names.len());
     }
 
     fn set_facts(&mut self, number: u32, facts: &Facts) {
-        let at = number as usize;
-        if let Some(length) = self.lengths.get_mut(at) {
-            *length = facts.length;
+        if let Some(version) = self.versions.get_mut(number as usize) {
+            (version.length, version.visibility) = (facts.length, facts.visibility);
         }
-        if let Some(visibility) = self.visibility.get_mut(at) {
-            *visibility = facts.visibility;
-        }
-        let fields = self.fields.iter_mut().skip(at * self.field_count).take(self.field_count);
+        let fields = self.fields.iter_mut().skip(number as usize * self.field_count).take(self.field_count);
         fields.zip(facts.fields).for_each(|(field, value)| *field = value);
     }
 
-    fn set_draft(&mut self, name: DocumentName, number: u32) {
-        if let Some(before) = self.drafts.insert(name, number) {
-            self.retired.insert(before);
-        }
-    }
-
-    fn drop_draft(&mut self, name: &DocumentName) {
-        if let Some(before) = self.drafts.remove(name) {
-            self.retired.insert(before);
-        }
-    }
-
+    /// Publishes a version that was pushed, or a draft.
     fn publish(&mut self, name: DocumentName, number: u32) {
-        self.unpublish(&name);
+        self.retire(self.by_name.get(&name).copied());
+        if self.drafts.get(&name) == Some(&number) {
+            self.drafts.remove(&name);
+        }
+        let Some(version) = self.versions.get_mut(number as usize) else { return };
+        version.standing = Standing::Published;
+        self.total_length += u64::from(version.length);
         self.by_name.insert(name, number);
-        self.published.insert(number);
-        self.total_length += u64::from(self.length(number));
+        self.published.insert(number as usize);
     }
 
-    fn unpublish(&mut self, name: &DocumentName) {
-        if let Some(before) = self.by_name.remove(name) {
-            self.published.remove(before);
-            self.retired.insert(before);
-            self.total_length -= u64::from(self.length(before));
+    /// Retires a draft or a published version, if there is one.
+    fn retire(&mut self, number: Option<u32>) {
+        let Some(version) = number.and_then(|number| self.versions.get_mut(number as usize)) else { return };
+        match std::mem::replace(&mut version.standing, Standing::Retired) {
+            Standing::Draft => _ = self.drafts.remove(&version.name),
+            Standing::Published => {
+                self.by_name.remove(&version.name);
+                self.total_length -= u64::from(version.length);
+                number.into_iter().for_each(|number| self.published.remove(number as usize));
+            }
+            Standing::Retired => {}
         }
     }
 
     /// A version, for a checkpoint.
     pub(crate) fn version(&self, number: u32) -> Option<(DocumentName, Facts, Standing)> {
-        let mut facts =
-            Facts { length: self.length(number), visibility: self.group(number), ..Facts::default() };
+        let Version { name, length, visibility, standing } = *self.get(number)?;
+        let mut facts = Facts { length, visibility, ..Facts::default() };
         for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
             *value = self.field(number, field as u8);
         }
-        let standing = if self.published.has(number) {
-            Standing::Published
-        } else if self.retired.has(number) {
-            Standing::Retired
-        } else {
-            Standing::Draft
-        };
-        Some((self.name(number)?, facts, standing))
+        Some((name, facts, standing))
     }
 
-    /// The next version, from a checkpoint.
+    /// The next version: a new one, or from a checkpoint.
     pub(crate) fn restore(&mut self, name: DocumentName, facts: &Facts, standing: Standing) {
-        let number = self.bound() as u32;
-        self.push(name, facts);
+        if self.versions.len() == self.versions.capacity() {
+            let more = self.versions.len() / 8 + 64;
+            self.versions.reserve_exact(more);
+            self.fields.reserve_exact(more * self.field_count);
+        }
+        let (number, Facts { length, visibility, fields }) = (self.bound() as u32, *facts);
+        self.versions.push(Version { name, length, visibility, standing });
+        self.fields.extend(fields.iter().take(self.field_count));
+        self.published.grow(self.versions.len());
         match standing {
-            Standing::Draft => self.set_draft(name, number),
+            Standing::Draft => {
+                self.retire(self.drafts.get(&name).copied());
+                self.drafts.insert(name, number);
+            }
             Standing::Published => self.publish(name, number),
-            Standing::Retired => self.retired.insert(number),
+            Standing::Retired => {}
         }
     }
 }

@@ -1,93 +1,103 @@
 //! A search's formula and filters, once all entries are there.
 
-use crate::bitmap::Bitmap;
-use crate::documents::Documents;
+use crate::budget::Reserved;
+use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
 use crate::policy::sees;
 use arras_schemes::bisen::message::{Groups, Refused};
-use arras_schemes::bisen::query::{Filter, Search, Step};
+use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
 use arras_schemes::bisen::update::Operation;
 
 /// What a search is evaluated on.
-pub(crate) struct Ground<'a> {
-    pub(crate) search: &'a Search,
-    pub(crate) fetch: &'a Fetch,
-    pub(crate) documents: &'a Documents,
+pub(crate) struct Ground {
+    pub(crate) search: Search,
+    pub(crate) groups: Groups,
+    pub(crate) plan: Plan,
+    pub(crate) padding: Padding,
+    pub(crate) fetch: Fetch,
     /// The documents that were published when the search began.
-    pub(crate) snapshot: &'a Bitmap,
+    pub(crate) snapshot: Set,
     /// Numbers at that time.
     pub(crate) bound: usize,
-    pub(crate) groups: &'a Groups,
     /// Bytes that one step may take and let go.
     pub(crate) scratch: usize,
+    pub(crate) _reserved: Reserved,
 }
 
 /// A formula half evaluated.
-#[derive(Default)]
 pub(crate) struct Evaluation {
-    step: usize,
-    waiting: Vec<Bitmap>,
+    waiting: Vec<Set>,
     /// Of keywords that were looked at: in how many published documents they occur.
-    pub(crate) frequencies: Vec<Option<u32>>,
+    frequencies: Vec<u32>,
 }
 
 impl Evaluation {
     pub(crate) fn new(keywords: usize) -> Self {
-        Self { step: 0, waiting: Vec::new(), frequencies: vec![None; keywords] }
+        Self { waiting: Vec::new(), frequencies: vec![0; keywords] }
     }
 
-    /// One step; the result after the last.
-    pub(crate) fn step(&mut self, ground: &Ground<'_>) -> Result<Option<Bitmap>, Refused> {
-        let Some(step) = ground.search.formula.get(self.step) else {
-            return Ok(Some(self.waiting.pop().unwrap_or_default()));
-        };
-        self.step += 1;
-        match step {
-            Step::Keyword(keyword) => {
-                let set = self.keyword(ground, usize::from(*keyword));
-                self.waiting.push(set);
-            }
-            Step::Phrase(words) => {
-                let set = self.phrase(ground, words)?;
-                self.waiting.push(set);
-            }
-            Step::All => self.waiting.push(ground.snapshot.clone()),
+    pub(crate) fn frequency(&self, keyword: usize) -> u32 {
+        self.frequencies.get(keyword).copied().unwrap_or(0)
+    }
+
+    /// What is left behind the last step: published then and now, visible to the client, and as the filters say.
+    pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Set {
+        let mut found = self.operand();
+        filter(ground, documents, &mut found);
+        found
+    }
+
+    pub(crate) fn step(&mut self, ground: &Ground, step: &Step) -> Result<(), Refused> {
+        let set = match step {
+            Step::Keyword(keyword) => self.keyword(ground, usize::from(*keyword)),
+            Step::Phrase(words) => self.phrase(ground, words)?,
+            Step::All => ground.snapshot.clone(),
             Step::Not => {
-                if let Some(set) = self.waiting.last_mut() {
-                    set.complement();
-                    set.and(ground.snapshot);
-                }
+                let mut set = self.operand();
+                set.toggle_range(..);
+                set.intersect_with(&ground.snapshot);
+                set
             }
             Step::And | Step::Or => {
-                if let (Some(second), Some(first)) = (self.waiting.pop(), self.waiting.last_mut()) {
-                    if *step == Step::And { first.and(&second) } else { first.or(&second) }
+                let (second, mut first) = (self.operand(), self.operand());
+                if *step == Step::And {
+                    first.intersect_with(&second)
+                } else {
+                    first.union_with(&second)
                 }
+                first
             }
-        }
-        Ok(None)
+        };
+        self.waiting.push(set);
+        Ok(())
+    }
+
+    /// The last of those that wait: the formula was checked, so there is one.
+    fn operand(&mut self) -> Set {
+        self.waiting.pop().unwrap_or_default()
     }
 
     /// The documents in which a keyword occurs: the last operation of each decides.
-    fn keyword(&mut self, ground: &Ground<'_>, keyword: usize) -> Bitmap {
-        let mut set = Bitmap::empty(ground.bound);
+    fn keyword(&mut self, ground: &Ground, keyword: usize) -> Set {
+        let mut set = Set::with_capacity(ground.bound);
         for (operation, number) in ground.fetch.oldest_first(keyword) {
             match operation {
-                Operation::Add => set.insert(number),
+                Operation::Add => set.insert(number as usize),
                 Operation::Continue => {}
-                Operation::Delete => set.remove(number),
+                Operation::Delete => set.remove(number as usize),
             }
         }
         if let Some(frequency) = self.frequencies.get_mut(keyword) {
-            *frequency = Some(set.count_common(ground.snapshot));
+            *frequency = set.intersection_count(&ground.snapshot) as u32;
         }
         set
     }
 
     /// The documents in which words stand at these distances.
-    fn phrase(&mut self, ground: &Ground<'_>, words: &[(u16, u16)]) -> Result<Bitmap, Refused> {
+    fn phrase(&mut self, ground: &Ground, words: &[(u16, u16)]) -> Result<Set, Refused> {
         let mut candidates = ground.snapshot.clone();
         for (keyword, _) in words {
-            candidates.and(&self.keyword(ground, usize::from(*keyword)));
+            candidates.intersect_with(&self.keyword(ground, usize::from(*keyword)));
         }
         let mut starts: Option<Vec<u64>> = None;
         for (keyword, distance) in words {
@@ -98,30 +108,25 @@ impl Evaluation {
                 Some(starts) => common(&starts, &places),
             });
         }
-        let mut set = Bitmap::empty(ground.bound);
-        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as u32));
+        let mut set = Set::with_capacity(ground.bound);
+        starts.unwrap_or_default().iter().for_each(|start| set.insert((start >> 24) as usize));
         Ok(set)
     }
 }
 
 /// Where a phrase would begin whose word at this distance is this keyword: number of the document and position, in one number.
-fn positions(
-    ground: &Ground<'_>,
-    keyword: usize,
-    distance: u16,
-    candidates: &Bitmap,
-) -> Result<Vec<u64>, Refused> {
+fn positions(ground: &Ground, keyword: usize, distance: u16, candidates: &Set) -> Result<Vec<u64>, Refused> {
     // Two such lists are there at once, and may have doubled.
     let most = ground.scratch / (4 * size_of::<u64>());
-    let (mut places, mut closed) = (Vec::new(), Bitmap::empty(ground.bound));
+    let (mut places, mut closed) = (Vec::new(), Set::with_capacity(ground.bound));
     for (operation, number, metadata) in ground.fetch.newest_first(keyword) {
-        if !candidates.has(number) || closed.has(number) {
+        if !candidates.contains(number as usize) || closed.contains(number as usize) {
             continue;
         }
         let begins = metadata.positions(operation).filter_map(|at| at.checked_sub(u32::from(distance)));
         places.extend(begins.map(|at| u64::from(number) << 24 | u64::from(at)));
         if operation != Operation::Continue {
-            closed.insert(number);
+            closed.insert(number as usize);
         }
         if places.len() > most {
             let needed = places.len() as u64 * 64;
@@ -141,40 +146,45 @@ fn common(one: &[u64], other: &[u64]) -> Vec<u64> {
     one.iter().copied().filter(within).collect()
 }
 
-/// What is left of a formula's result: published then and now, visible to the client, and as the filters say.
-pub(crate) fn filter(ground: &Ground<'_>, found: &mut Bitmap) {
-    let documents = ground.documents;
-    found.and(ground.snapshot);
-    found.and(documents.published());
-    if *ground.groups != Groups::All {
-        found.retain(|number| sees(ground.groups, documents.group(number)));
+/// Leaves the numbers that are to be kept.
+fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
+    let mut kept = Set::with_capacity(set.len());
+    kept.extend(set.ones().filter(|number| keep(*number as u32)));
+    *set = kept;
+}
+
+fn filter(ground: &Ground, documents: &Documents, found: &mut Set) {
+    found.intersect_with(&ground.snapshot);
+    found.intersect_with(&documents.published);
+    if ground.groups != Groups::All {
+        retain(found, |number| sees(&ground.groups, documents.group(number)));
     }
     for filter in &ground.search.filters {
         match filter {
             Filter::Frequency { keyword, at_least } => {
-                found.and(&frequent(ground, usize::from(*keyword), *at_least));
+                found.intersect_with(&frequent(ground, usize::from(*keyword), *at_least));
             }
             Filter::Equals { field, value } => {
-                found.retain(|number| documents.field(number, *field) == *value);
+                retain(found, |number| documents.field(number, *field) == *value);
             }
             Filter::Range { field, from, until } => {
-                found.retain(|number| (*from..=*until).contains(&documents.field(number, *field)));
+                retain(found, |number| (*from..=*until).contains(&documents.field(number, *field)));
             }
-            Filter::Visibility(group) => found.retain(|number| documents.group(number) == *group),
-            Filter::Length(least) => found.retain(|number| documents.length(number) >= *least),
+            Filter::Visibility(group) => retain(found, |number| documents.group(number) == *group),
+            Filter::Length(least) => retain(found, |number| documents.length(number) >= *least),
         }
     }
 }
 
 /// The documents in which a keyword occurs at least so often.
-fn frequent(ground: &Ground<'_>, keyword: usize, at_least: u32) -> Bitmap {
+fn frequent(ground: &Ground, keyword: usize, at_least: u32) -> Set {
     if at_least == 0 {
         return ground.snapshot.clone();
     }
-    let mut set = Bitmap::empty(ground.bound);
+    let mut set = Set::with_capacity(ground.bound);
     for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
         if metadata.frequency() >= at_least {
-            set.insert(number);
+            set.insert(number as usize);
         }
     }
     set

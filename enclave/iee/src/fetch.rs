@@ -1,17 +1,16 @@
 //! All entries of some keywords, in one random order over all of them.
 
-use crate::bitmap::Bitmap;
+use crate::documents::Set;
 use crate::keys::EntryKeys;
+use crate::server::Enclave;
 use crate::table::Counted;
+use crate::tasks::{FLIGHTS_MAX, in_flights};
 use arras_primitives::Block;
 use arras_primitives::prg::Prg;
 use arras_primitives::uniform::uniform;
-use arras_protocol::iee::{AskId, BATCH_MAX, SEALED_BYTES};
+use arras_protocol::iee::{BATCH_MAX, SEALED_BYTES};
 use arras_schemes::bisen::message::Tampering;
 use arras_schemes::bisen::update::{METADATA_BYTES, Metadata, Operation};
-
-/// Questions under way at once: one is answered while the other is worked on.
-const FLIGHTS_MAX: usize = 2;
 
 /// Bytes of a question and its answer.
 const FLIGHT_BYTES: usize = BATCH_MAX * (16 + 4 + SEALED_BYTES + 32);
@@ -34,39 +33,129 @@ struct Run {
     first: u32,
 }
 
-struct Flight {
-    ask: AskId,
-    labels: Vec<Block>,
-    /// Which entry each is.
+/// A question: which entries, and their labels.
+pub(crate) struct Question {
     entries: Vec<u32>,
+    labels: Vec<Block>,
+}
+
+impl Question {
+    pub(crate) fn labels(&self) -> Vec<u8> {
+        self.labels.as_flattened().to_vec()
+    }
+}
+
+/// In which order entries are asked for, or removed.
+pub(crate) struct Order {
+    runs: Vec<Run>,
+    /// What is behind `drawn` is not decided yet.
+    entries: Vec<u32>,
+    drawn: usize,
+}
+
+impl Order {
+    /// The next question, if there is one more.
+    fn draw(&mut self, keys: &EntryKeys, prg: &mut Prg) -> Option<Question> {
+        let until = self.entries.len().min(self.drawn + BATCH_MAX);
+        // Fisher and Yates, as far as it is needed.
+        for at in self.drawn..until {
+            let last = self.entries.len() - 1 - at;
+            self.entries.swap(at, at + uniform(last as u128, prg) as usize);
+        }
+        let entries = self.entries[self.drawn..until].to_vec();
+        self.drawn = until;
+        let place = |entry: &u32| {
+            // An empty run begins where the next one does: the last of those is the entry's.
+            let run = &self.runs[self.runs.partition_point(|run| run.first <= *entry) - 1];
+            EntryKeys::place(&run.stem, run.epoch, entry - run.first)
+        };
+        let mut labels: Vec<Block> = entries.iter().map(place).collect();
+        keys.labels(&mut labels);
+        (!entries.is_empty()).then_some(Question { entries, labels })
+    }
+}
+
+/// Entries as they have come, by word and counter.
+struct Arrived {
+    /// Operation and document number of each.
+    heads: Vec<u32>,
+    /// Of each, or of none.
+    metadata: Vec<[u8; METADATA_BYTES]>,
+    /// Documents' numbers are below.
+    bound: usize,
+}
+
+impl Arrived {
+    fn take(&mut self, keys: &EntryKeys, question: &Question, answer: &[u8]) -> Result<(), Tampering> {
+        let (sealed, rest) = answer.as_chunks::<SEALED_BYTES>();
+        if sealed.len() != question.labels.len() || !rest.is_empty() {
+            return Err(Tampering::Length);
+        }
+        let halves = |entry: &[u8; SEALED_BYTES]| {
+            let (halves, _) = entry.as_chunks::<16>();
+            (halves[0], halves[1])
+        };
+        let (mut blocks, tags): (Vec<Block>, Vec<Block>) = sealed.iter().map(halves).unzip();
+        keys.entries.open_each(&question.labels, &mut blocks, &tags).map_err(|wrong| {
+            if sealed[wrong] == [0; SEALED_BYTES] { Tampering::Missing } else { Tampering::Altered }
+        })?;
+        for (entry, block) in question.entries.iter().zip(&blocks) {
+            let entry = *entry as usize;
+            let (head, metadata) = block.split_at(4);
+            let head = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            if operation(head).is_some_and(|(_, number)| number as usize >= self.bound) {
+                // Of another life of these keys.
+                return Err(Tampering::Altered);
+            }
+            self.heads[entry] = head;
+            if let Some(place) = self.metadata.get_mut(entry) {
+                place.copy_from_slice(metadata);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Entries on their way.
 pub(crate) struct Fetch {
-    words: Vec<Word>,
-    runs: Vec<Run>,
-    /// Entries in the order in which they are asked for; what is behind `drawn` is not decided yet.
-    order: Vec<u32>,
-    drawn: usize,
-    arrived: usize,
-    flights: Vec<Flight>,
-    /// Operation and document number of each entry, by word and counter.
-    heads: Vec<u32>,
-    metadata: Vec<[u8; METADATA_BYTES]>,
+    pub(crate) words: Vec<Word>,
+    order: Order,
+    arrived: Arrived,
+}
+
+impl Enclave {
+    /// The next question of entries of a collection.
+    pub(crate) fn draw(&self, order: &mut Order, collection: u32) -> Option<Question> {
+        let core = &mut *self.core();
+        order.draw(&core.state.collection(collection).ok()?.keys, &mut core.prg)
+    }
+
+    /// Fetches all entries.
+    pub(crate) async fn fetch(&self, fetch: &mut Fetch, collection: u32) -> Result<(), Tampering> {
+        let ask = || {
+            let question = self.draw(&mut fetch.order, collection)?;
+            let answer = self.get(question.labels());
+            Some((question, answer))
+        };
+        let take = |question: Question, answer: Vec<u8>| {
+            let core = self.core();
+            let collection = core.state.collection(collection).map_err(|_| Tampering::Length)?;
+            fetch.arrived.take(&collection.keys, &question, &answer)
+        };
+        in_flights(ask, take).await
+    }
 }
 
 impl Fetch {
     /// Bytes that a fetch takes.
     pub(crate) fn bytes_for(entries: u64, with_metadata: bool) -> usize {
         let each = 4 + 4 + if with_metadata { METADATA_BYTES } else { 0 };
-        usize::try_from(entries)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(each)
-            .saturating_add(FLIGHTS_MAX * FLIGHT_BYTES)
+        let all = usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(each);
+        all.saturating_add(FLIGHTS_MAX * FLIGHT_BYTES)
     }
 
-    /// Begins; the keywords have fewer than 2^32 entries together.
-    pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool) -> Self {
+    /// Begins, in a collection whose documents' numbers are below a bound; the keywords have fewer than 2^32 entries together.
+    pub(crate) fn new(keywords: impl Iterator<Item = Counted>, with_metadata: bool, bound: usize) -> Self {
         let (mut words, mut runs, mut total) = (Vec::new(), Vec::new(), 0);
         for Counted { stem, runs: counts, spilled } in keywords {
             let first = total;
@@ -76,98 +165,19 @@ impl Fetch {
             }
             words.push(Word { stem, count: total - first, spilled, first });
         }
-        let total = total as usize;
-        let metadata = if with_metadata { vec![[0; METADATA_BYTES]; total] } else { Vec::new() };
-        let order = (0..total as u32).collect();
-        Self {
-            words,
-            runs,
-            order,
-            drawn: 0,
-            arrived: 0,
-            flights: Vec::new(),
-            heads: vec![0; total],
-            metadata,
-        }
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.arrived == self.order.len()
+        let metadata = vec![[0; METADATA_BYTES]; if with_metadata { total as usize } else { 0 }];
+        let order = Order { runs, entries: (0..total).collect(), drawn: 0 };
+        Self { words, order, arrived: Arrived { heads: vec![0; total as usize], metadata, bound } }
     }
 
     /// The same entries once more, without what was fetched: for their removal.
-    pub(crate) fn again(self) -> Self {
-        let (heads, metadata) = (Vec::new(), Vec::new());
-        Self { drawn: 0, arrived: 0, flights: Vec::new(), heads, metadata, ..self }
+    pub(crate) fn into_order(self) -> Order {
+        Order { drawn: 0, ..self.order }
     }
 
     /// How many entries there are.
     pub(crate) fn entries(&self) -> usize {
-        self.order.len()
-    }
-
-    pub(crate) fn words(&self) -> &[Word] {
-        &self.words
-    }
-
-    /// The labels of the next question, if one may be asked now.
-    pub(crate) fn next(&mut self, keys: &EntryKeys, ask: AskId, prg: &mut Prg) -> Option<Vec<u8>> {
-        let until = self.order.len().min(self.drawn + BATCH_MAX);
-        if self.drawn == until || self.flights.len() == FLIGHTS_MAX {
-            return None;
-        }
-        // Fisher and Yates, as far as it is needed.
-        for at in self.drawn..until {
-            let last = self.order.len() - 1 - at;
-            self.order.swap(at, at + uniform(last as u128, prg) as usize);
-        }
-        let entries = self.order[self.drawn..until].to_vec();
-        let place = |entry: &u32| {
-            // An empty run begins where the next one does: the last of those is the entry's.
-            let run = &self.runs[self.runs.partition_point(|run| run.first <= *entry) - 1];
-            EntryKeys::place(&run.stem, run.epoch, entry - run.first)
-        };
-        let mut labels: Vec<Block> = entries.iter().map(place).collect();
-        keys.labels(&mut labels);
-        let question = labels.as_flattened().to_vec();
-        self.flights.push(Flight { ask, labels, entries });
-        self.drawn = until;
-        Some(question)
-    }
-
-    /// Takes an answer.
-    pub(crate) fn arrive(&mut self, keys: &EntryKeys, ask: AskId, answer: &[u8]) -> Result<(), Tampering> {
-        let Some(at) = self.flights.iter().position(|flight| flight.ask == ask) else { return Ok(()) };
-        let flight = self.flights.swap_remove(at);
-        let (sealed, rest) = answer.as_chunks::<SEALED_BYTES>();
-        if sealed.len() != flight.labels.len() || !rest.is_empty() {
-            return Err(Tampering::Length);
-        }
-        let halves = |entry: &[u8; SEALED_BYTES]| {
-            let (halves, _) = entry.as_chunks::<16>();
-            (halves[0], halves[1])
-        };
-        let (mut blocks, tags): (Vec<Block>, Vec<Block>) = sealed.iter().map(halves).unzip();
-        keys.open(&flight.labels, &mut blocks, &tags).map_err(|wrong| {
-            if sealed[wrong] == [0; SEALED_BYTES] { Tampering::Missing } else { Tampering::Altered }
-        })?;
-        for (entry, block) in flight.entries.iter().zip(&blocks) {
-            let entry = *entry as usize;
-            let (head, metadata) = block.split_at(4);
-            self.heads[entry] = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-            if let Some(place) = self.metadata.get_mut(entry) {
-                place.copy_from_slice(metadata);
-            }
-        }
-        self.arrived += blocks.len();
-        Ok(())
-    }
-
-    /// A question was answered that wants no entries: a removal.
-    pub(crate) fn removed(&mut self, ask: AskId) {
-        if let Some(at) = self.flights.iter().position(|flight| flight.ask == ask) {
-            self.arrived += self.flights.swap_remove(at).labels.len();
-        }
+        self.arrived.heads.len()
     }
 
     fn range(&self, word: usize) -> std::ops::Range<usize> {
@@ -177,22 +187,22 @@ impl Fetch {
 
     /// Entries of a word, oldest first.
     pub(crate) fn oldest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32)> {
-        self.heads[self.range(word)].iter().filter_map(|head| operation(*head))
+        self.arrived.heads[self.range(word)].iter().filter_map(|head| operation(*head))
     }
 
     /// Entries of a word with their metadata, newest first.
     pub(crate) fn newest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32, Metadata)> {
         self.range(word).rev().filter_map(|at| {
-            let (operation, number) = operation(*self.heads.get(at)?)?;
-            Some((operation, number, Metadata(*self.metadata.get(at)?)))
+            let (operation, number) = operation(*self.arrived.heads.get(at)?)?;
+            Some((operation, number, Metadata(*self.arrived.metadata.get(at)?)))
         })
     }
 
     /// The documents, of numbers below a bound, whose last operation on a word is an addition, with its metadata.
     pub(crate) fn current(&self, word: usize, bound: usize) -> impl Iterator<Item = (u32, Metadata)> {
-        let mut closed = Bitmap::empty(bound);
+        let mut closed = Set::with_capacity(bound);
         let last = move |(operation, number, metadata): (Operation, u32, Metadata)| {
-            let is_last = operation != Operation::Continue && closed.enter(number);
+            let is_last = operation != Operation::Continue && !closed.put(number as usize);
             (is_last && operation == Operation::Add).then_some((number, metadata))
         };
         self.newest_first(word).filter_map(last)

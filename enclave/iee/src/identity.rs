@@ -43,7 +43,8 @@ pub(crate) struct Identity {
     pub(crate) binding: [u8; 32],
     clients: Arc<dyn ClientCertVerifier>,
     clock: Arc<Clock>,
-    config: Option<Arc<ServerConfig>>,
+    /// How new connections are taken: none before there is evidence.
+    pub(crate) config: Option<Arc<ServerConfig>>,
     /// When the newest evidence came.
     pub(crate) renewed: u64,
 }
@@ -62,11 +63,6 @@ impl Identity {
                 .map_err(|_| Fault::Authority)?;
         let binding = binding(&public, authority, administrator);
         Ok(Self { key, public, binding, clients, clock: Arc::default(), config: None, renewed: 0 })
-    }
-
-    /// How new connections are taken: none before there is evidence.
-    pub(crate) fn config(&self) -> Option<Arc<ServerConfig>> {
-        self.config.clone()
     }
 
     /// The host's clock, in seconds since 1970.

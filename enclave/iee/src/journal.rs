@@ -11,9 +11,7 @@ use arras_keys::Key;
 use arras_primitives::Block;
 use arras_primitives::aead::{NONCE_BYTES, OVERHEAD_BYTES, TAG_BYTES};
 use arras_primitives::prg::Prg;
-use arras_protocol::Blob;
-use arras_schemes::bisen::Salt;
-use arras_schemes::bisen::message::{Rights, Settings};
+use arras_schemes::bisen::message::Request;
 use arras_schemes::bisen::update::Update;
 use serde::{Deserialize, Serialize};
 
@@ -35,30 +33,11 @@ const NUMBER_BITS: u32 = 40;
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Change {
     /// A run began, with this administrator: what a former run left unfinished behind this is void.
-    Start {
-        administrator: String,
-        authority: [u8; 32],
-        generation: u32,
-    },
+    Start { administrator: String, authority: [u8; 32], generation: u32 },
     /// Counters were spilled: behind this, no checkpoint of an earlier generation stands.
     Generation(u32),
-    Create {
-        name: String,
-        settings: Settings,
-        salt: Salt,
-    },
-    Update(Update),
-    Grant {
-        identity: String,
-        collection: String,
-        rights: Rights,
-    },
-    Revoke {
-        identity: String,
-    },
-    RevokeCertificate {
-        serial: Blob,
-    },
+    /// What a client asked: an update, a collection, rights.
+    Asked(Request),
     /// An epoch number is used up.
     Epoch,
     /// Keywords' entries are now so many (little endian: numbers of one length), of this epoch.
@@ -76,18 +55,20 @@ impl Change {
     pub(crate) fn generation(&self) -> Option<u32> {
         match self {
             Self::Start { generation, .. } | Self::Generation(generation) => Some(*generation),
-            Self::Create { .. } | Self::Update(_) | Self::Grant { .. } | Self::Revoke { .. } => None,
-            Self::RevokeCertificate { .. } | Self::Epoch | Self::Compacted { .. } => None,
+            Self::Asked(_) | Self::Epoch | Self::Compacted { .. } => None,
         }
+    }
+
+    /// The update that it is, if it is one.
+    pub(crate) fn update(&self) -> Option<&Update> {
+        if let Self::Asked(Request::Update(update)) = self { Some(update) } else { None }
     }
 
     /// Keywords by which the tables may have grown with it.
     pub(crate) fn keywords(&self) -> usize {
         match self {
-            Self::Update(update) => update.pair_count(),
             Self::Compacted { keywords, .. } => round_keywords(keywords.len()),
-            Self::Start { .. } | Self::Generation(_) | Self::Create { .. } | Self::Grant { .. } => 0,
-            Self::Revoke { .. } | Self::RevokeCertificate { .. } | Self::Epoch => 0,
+            other => other.update().map_or(0, Update::pair_count),
         }
     }
 }
@@ -106,7 +87,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// What the counter says when it has followed.
-    fn value(&self) -> u64 {
+    pub(crate) fn value(&self) -> u64 {
         self.runs << NUMBER_BITS | self.number
     }
 
@@ -126,13 +107,8 @@ pub(crate) struct Journal {
     pub(crate) counter: u64,
     /// Bytes of records since the last checkpoint.
     pub(crate) since_checkpoint: usize,
-}
-
-/// How a log and the counter stand to each other.
-pub(crate) enum Standing {
-    Even,
-    /// The last record was saved, and a crash came before the counter was raised to it.
-    OneAhead,
+    /// Bytes of the last checkpoint that this run wrote.
+    pub(crate) checkpoint_bytes: usize,
 }
 
 impl Journal {
@@ -140,7 +116,7 @@ impl Journal {
     pub(crate) fn new(root: &Key) -> Self {
         let place = Place { number: 0, runs: 0, link: [0; OVERHEAD_BYTES] };
         let sealer = Sealer::new(root, b"log", STEP_BYTES);
-        Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0 }
+        Self { sealer, place, before: 0, counter: 0, since_checkpoint: 0, checkpoint_bytes: 0 }
     }
 
     /// Goes on behind a checkpoint.
@@ -148,18 +124,11 @@ impl Journal {
         (self.place, self.before) = (place, place.value());
     }
 
-    /// What the counter is to be raised to.
-    pub(crate) fn value(&self) -> u64 {
-        self.place.value()
-    }
-
-    /// How the whole log stands to the counter as it was read.
-    pub(crate) fn compare(&self) -> Result<Standing, Fault> {
-        if self.counter == self.value() {
-            return Ok(Standing::Even);
-        }
-        if self.counter == self.before {
-            return Ok(Standing::OneAhead);
+    /// Whether the whole log is one ahead of the counter as it was read, and not even with it: the last record was saved, and a crash came
+    /// before the counter was raised to it.
+    pub(crate) fn is_ahead(&self) -> Result<bool, Fault> {
+        if [self.place.value(), self.before].contains(&self.counter) {
+            return Ok(self.counter != self.place.value());
         }
         let counted = self.counter & ((1 << NUMBER_BITS) - 1);
         Err(if self.place.number > counted { Fault::CounterSetBack } else { Fault::StateSetBack })
@@ -180,7 +149,7 @@ impl Journal {
     }
 
     fn advance(&mut self, change: &Change, sealed: &[u8]) {
-        self.before = self.value();
+        self.before = self.place.value();
         self.place.number += 1;
         self.place.runs += u64::from(matches!(change, Change::Start { .. }));
         let ends = sealed.first_chunk::<NONCE_BYTES>().zip(sealed.last_chunk::<TAG_BYTES>());

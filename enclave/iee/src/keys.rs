@@ -8,7 +8,8 @@ use arras_primitives::prf::Prf;
 /// Labels and sealing of a collection's entries.
 pub(crate) struct EntryKeys {
     labels: Prf,
-    entries: BoundBlock,
+    /// Seals entries with their labels.
+    pub(crate) entries: BoundBlock,
 }
 
 impl EntryKeys {
@@ -34,15 +35,6 @@ impl EntryKeys {
     /// Places to labels.
     pub(crate) fn labels(&self, places: &mut [Block]) {
         self.labels.blocks(places);
-    }
-
-    pub(crate) fn seal(&self, labels: &[Block], blocks: &mut [Block], tags: &mut [Block]) {
-        self.entries.seal_each(labels, blocks, tags);
-    }
-
-    /// Opens entries; the place of the first that is not its label's.
-    pub(crate) fn open(&self, labels: &[Block], blocks: &mut [Block], tags: &[Block]) -> Result<(), usize> {
-        self.entries.open_each(labels, blocks, tags)
     }
 }
 
@@ -81,9 +73,9 @@ mod tests {
             let metadata = bytes(fields["metadata"]).try_into().unwrap();
             let block = payload(operation, number("document"), &metadata);
             let (mut blocks, mut tags) = ([block], [[0; 16]]);
-            keys.seal(&labels, &mut blocks, &mut tags);
+            keys.entries.seal_each(&labels, &mut blocks, &mut tags);
             assert_eq!([labels[0], blocks[0], tags[0]].concat(), bytes(fields["stored"]));
-            keys.open(&labels, &mut blocks, &tags).unwrap();
+            keys.entries.open_each(&labels, &mut blocks, &tags).unwrap();
             assert_eq!(blocks, [block]);
             cases += 1;
         }

@@ -1,7 +1,9 @@
 //! BISEN's isolated execution environment (Ferreira et al., IEEE TDSC): the only trusted code on the server's machine.
 //!
 //! [`Iee`] is a state machine: one message in, messages out. It opens no file or socket, knows no clock and starts no thread; its
-//! windows are the channels to clients and the host's storage, both through `arras_protocol::iee`. The binary moves frames.
+//! windows are the channels to clients and the host's storage, both through `arras_protocol::iee`. The binary moves frames. Inside, what
+//! is under way are tasks that wait for the host's answers (the module `tasks`): one does all changes, one reads what is spilled, and
+//! each search is one.
 //!
 //! *Channels* are TLS 1.3 that ends in here ([`Channels::Attested`]). The key is made at each start; the certificate has evidence that the
 //! host obtains and that binds the key, the authority whose certificates clients have, and the administrator's name.
@@ -18,7 +20,6 @@
 //! does not fit is refused.
 #![forbid(unsafe_code)]
 
-mod bitmap;
 mod boot;
 mod budget;
 mod channel;
@@ -43,6 +44,7 @@ mod server;
 mod spill;
 mod state;
 mod table;
+mod tasks;
 
 pub use channel::Channels;
 pub use fault::Fault;

@@ -11,11 +11,10 @@ use arras_iee::{Channels, Fault, Iee, SPILLED_MAX};
 use arras_keys::Key;
 use arras_protocol::codec::encode;
 use arras_protocol::iee::{FRAME_BYTES_MAX, Incoming, Outgoing};
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What allows channels without protection.
@@ -24,7 +23,7 @@ const PLAIN: &str = "--plain-channels";
 /// What leaves out the walls: for debuggers. The enclave's evidence says so, and clients refuse it unless their policy allows that.
 const DEBUG: &str = "--debug";
 
-/// What comes first, before a number: most records of keywords that are spilled.
+/// What comes before a number: most records of keywords that are spilled.
 const SPILLED: &str = "--spilled-keywords";
 
 /// What comes before the name of the file with the sealing key.
@@ -53,13 +52,13 @@ fn sealing_key(path: &Path) -> io::Result<Key> {
     }
 }
 
-fn frame(input: &mut impl Read, body: &mut Vec<u8>) -> io::Result<bool> {
-    let mut length = [0; 4];
+fn frame(input: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
     // Between two frames the host may end the enclave.
-    if input.read(&mut length[..1])? == 0 {
+    if input.fill_buf()?.is_empty() {
         return Ok(false);
     }
-    input.read_exact(&mut length[1..])?;
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > FRAME_BYTES_MAX {
         return Err(io::Error::other(Fault::Malformed));
@@ -96,26 +95,30 @@ fn run(sealing: &Path, channels: Channels, spilled_max: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let (options, sealing) = match &arguments[..] {
-        [options @ .., sealing, path] if sealing == SEALING => (options, Path::new(path)),
-        _ => return refused(),
-    };
-    let (options, spilled_max) = match options {
-        [spilled, number, options @ ..] if spilled == SPILLED => {
-            let Some(number) = number.to_str().and_then(|number| number.parse().ok()) else {
-                return refused();
-            };
-            (options, number)
+/// Where the sealing key is, which channels there are, and how much may be spilled; nothing if the arguments do not say it.
+fn arguments() -> Option<(PathBuf, Channels, u64)> {
+    let walled = Channels::Attested { debug: false };
+    let (mut channels, mut spilled_max, mut sealing) = (walled, SPILLED_MAX, None);
+    let mut arguments = std::env::args_os().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.to_str()? {
+            SEALING => sealing = arguments.next(),
+            SPILLED => spilled_max = arguments.next()?.to_str()?.parse().ok()?,
+            DEBUG if channels == walled => channels = Channels::Attested { debug: true },
+            PLAIN if channels == walled => channels = Channels::Plain,
+            _ => return None,
         }
-        options => (options, SPILLED_MAX),
-    };
-    let channels = match options {
-        [] => Channels::Attested { debug: false },
-        [option] if option == DEBUG => Channels::Attested { debug: true },
-        [option] if option == PLAIN => Channels::Plain,
-        _ => return refused(),
+    }
+    Some((sealing?.into(), channels, spilled_max))
+}
+
+fn main() -> ExitCode {
+    let Some((sealing, channels, spilled_max)) = arguments() else {
+        eprintln!(
+            "Expected are {SEALING} FILE and, if need be, {DEBUG} (no walls) or {PLAIN} (clients without protection, for tests), \
+             and {SPILLED} N, for another number than {SPILLED_MAX}."
+        );
+        return ExitCode::FAILURE;
     };
     eprintln!(
         "Warning: this enclave is an ordinary process, its sealing key a file: nothing is protected from who has this machine."
@@ -127,19 +130,7 @@ fn main() -> ExitCode {
         Channels::Attested { debug: true } => eprintln!("Warning: the enclave runs without its walls."),
         Channels::Attested { debug: false } => {}
     }
-    match run(sealing, channels, spilled_max) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("The enclave ends: {error}.");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn refused() -> ExitCode {
-    eprintln!(
-        "{SEALING} FILE is expected last, before it nothing, {DEBUG} (no walls) or {PLAIN} (clients without protection, for tests); \
-         and first of all {SPILLED} N, for another number than {SPILLED_MAX}."
-    );
+    let Err(error) = run(&sealing, channels, spilled_max) else { return ExitCode::SUCCESS };
+    eprintln!("The enclave ends: {error}.");
     ExitCode::FAILURE
 }

@@ -1,6 +1,7 @@
 //! Who may do what.
 
-use arras_schemes::bisen::message::{Groups, Refused, Rights, Setting};
+use arras_keys::Key;
+use arras_schemes::bisen::message::{Groups, Refused, Request, Rights, Setting};
 use arras_schemes::bisen::query::{Filter, Ranking, Search};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,12 @@ impl Policy {
         self.administrator.is_empty() || (self.administrator == administrator && self.authority == *authority)
     }
 
+    /// The root of the collections' keys: with another administrator or authority, whom a host may name where it denies the state
+    /// that names these, nothing of them can be had again.
+    pub(crate) fn root(&self, root: &Key) -> Key {
+        root.derive(&[b"bisen", b"owner", &self.authority, self.administrator.as_bytes()])
+    }
+
     pub(crate) fn begin(&mut self, administrator: &str, authority: [u8; 32]) {
         (self.administrator, self.authority) = (administrator.into(), authority);
     }
@@ -54,20 +61,22 @@ impl Policy {
         if self.revoked.len() < REVOKED_MAX { Ok(()) } else { Err(Refused::Bound(Setting::Number)) }
     }
 
-    pub(crate) fn revoke_certificate(&mut self, serial: &[u8]) {
-        self.revoked.insert(serial.into());
-    }
-
     pub(crate) fn takes(&self, serial: &[u8]) -> bool {
         !self.revoked.contains(serial)
     }
 
-    pub(crate) fn grant(&mut self, identity: &str, collection: &str, rights: &Rights) {
-        self.grants.entry(identity.into()).or_default().insert(collection.into(), rights.clone());
-    }
-
-    pub(crate) fn revoke(&mut self, identity: &str) {
-        self.grants.remove(identity);
+    /// Carries out what the administrator asked.
+    pub(crate) fn apply(&mut self, request: &Request) {
+        match request {
+            Request::Grant { identity, collection, rights } => {
+                let grants = self.grants.entry(identity.clone()).or_default();
+                grants.insert(collection.clone(), rights.clone());
+            }
+            Request::Revoke { identity } => _ = self.grants.remove(identity),
+            Request::RevokeCertificate { serial } => _ = self.revoked.insert(serial.0.clone()),
+            Request::Create { .. } | Request::Open { .. } | Request::Update(_) | Request::Search(_) => {}
+            Request::More { .. } | Request::Close { .. } | Request::Compact { .. } => {}
+        }
     }
 
     /// The rights of somebody; refused like a collection that is not there.
@@ -82,10 +91,7 @@ impl Policy {
 
 /// Whether rights cover a search.
 pub(crate) fn may_search(rights: &Rights, search: &Search) -> bool {
-    let ranked = match search.ranking {
-        Ranking::None => false,
-        Ranking::TfIdf | Ranking::Bm25 => true,
-    };
+    let ranked = search.ranking != Ranking::None;
     let allowed = |filter: &Filter| match filter {
         Filter::Frequency { .. } | Filter::Length(_) => rights.rank,
         Filter::Equals { field, .. } | Filter::Range { field, .. } => {

@@ -1,6 +1,6 @@
 //! Scores, and the best of them.
 
-use crate::bitmap::{Bitmap, Ranks};
+use crate::documents::{Documents, Set};
 use crate::evaluate::Ground;
 use arras_schemes::bisen::query::Ranking;
 use std::cmp::Reverse;
@@ -10,9 +10,9 @@ use std::collections::BinaryHeap;
 const SATURATION: f32 = 1.2;
 const NORMALISATION: f32 = 0.75;
 
-/// Scores of the documents that match.
+/// Scores of the documents that match, by their numbers.
 pub(crate) struct Scores {
-    found: Ranks,
+    found: Set,
     scores: Vec<f32>,
 }
 
@@ -23,21 +23,19 @@ fn order(score: f32, number: u32) -> u64 {
 }
 
 impl Scores {
-    /// Bytes for so many documents, of numbers below a bound.
-    pub(crate) fn bytes_for(found: usize, bound: usize) -> usize {
-        4 * found + Bitmap::bytes_for(bound) / 2
+    /// Bytes for numbers below a bound.
+    pub(crate) fn bytes_for(bound: usize) -> usize {
+        size_of::<f32>() * bound
     }
 
-    pub(crate) fn new(found: Bitmap) -> Self {
-        let count = found.count() as usize;
-        Self { found: found.ranks(), scores: vec![0.0; count] }
+    pub(crate) fn new(found: Set) -> Self {
+        Self { scores: vec![0.0; found.len()], found }
     }
 
     /// Adds what a keyword contributes that occurs in `frequency` of the published documents.
-    pub(crate) fn add(&mut self, ground: &Ground<'_>, keyword: usize, frequency: u32) {
-        let documents = ground.snapshot.count().max(1) as f32;
-        let average =
-            ground.documents.total_length() as f32 / ground.documents.published_count().max(1) as f32;
+    pub(crate) fn add(&mut self, ground: &Ground, of: &Documents, keyword: usize, frequency: u32) {
+        let documents = ground.snapshot.count_ones(..).max(1) as f32;
+        let average = of.total_length as f32 / of.published_count().max(1) as f32;
         let frequency = frequency as f32;
         let okapi = match ground.search.ranking {
             Ranking::None => return,
@@ -50,24 +48,26 @@ impl Scores {
             (documents / frequency.max(1.0)).ln()
         };
         for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
-            let Some(rank) = self.found.rank(number) else { continue };
+            if !self.found.contains(number as usize) {
+                continue;
+            }
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
-                let length = ground.documents.length(number) as f32 / average.max(1.0);
+                let length = of.length(number) as f32 / average.max(1.0);
                 times * (SATURATION + 1.0)
                     / (times + SATURATION * (1.0 - NORMALISATION + NORMALISATION * length))
             } else {
                 1.0 + times.ln()
             };
-            self.scores[rank] += weight * rarity;
+            self.scores[number as usize] += weight * rarity;
         }
     }
 
     /// The best so many, best first.
     pub(crate) fn top(&self, most: usize) -> (Vec<u32>, Vec<f32>) {
         let mut best = BinaryHeap::with_capacity(most + 1);
-        for (number, score) in self.found.set().numbers().zip(&self.scores) {
-            let scored = order(*score, number);
+        for number in self.found.ones() {
+            let scored = order(self.scores[number], number as u32);
             if best.len() < most {
                 best.push(Reverse(scored));
             } else if best.peek().is_some_and(|Reverse(worst)| scored > *worst) {

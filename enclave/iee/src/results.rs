@@ -1,6 +1,8 @@
 //! Results that wait for their clients to take them, page by page.
 
+use crate::budget::Reserved;
 use crate::documents::Documents;
+use crate::state::State;
 use arras_protocol::iee::ConnectionId;
 use arras_schemes::bisen::message::{Hit, PAGE_HITS, Page};
 use arras_schemes::bisen::query::Padding;
@@ -8,8 +10,8 @@ use std::collections::BTreeMap;
 
 /// The results of a search, of which some pages were taken.
 pub(crate) struct Cursor {
-    pub(crate) connection: ConnectionId,
-    pub(crate) collection: u32,
+    connection: ConnectionId,
+    collection: u32,
     numbers: Vec<u32>,
     /// Of a ranked search.
     scores: Vec<f32>,
@@ -18,9 +20,11 @@ pub(crate) struct Cursor {
     /// Slots that are still to be filled.
     slots: usize,
     matches: u32,
-    /// Bytes that are counted for it.
-    pub(crate) reserved: usize,
+    reserved: Reserved,
 }
+
+/// Numbers of documents, best first if there are scores.
+pub(crate) type Best = (Vec<u32>, Vec<f32>);
 
 /// Bytes that a cursor takes whatever it holds, with its place among all.
 const CURSOR_BYTES: usize = size_of::<Cursor>() + 64;
@@ -46,14 +50,14 @@ pub(crate) fn most(padding: Padding, top: u32) -> usize {
 
 impl Cursor {
     pub(crate) fn new(
-        connection: ConnectionId,
-        collection: u32,
-        (numbers, scores): (Vec<u32>, Vec<f32>),
+        (connection, collection): (ConnectionId, u32),
+        (numbers, scores): Best,
         matches: u32,
         padding: Padding,
     ) -> Self {
         let slots = padding.slots(numbers.len() as u32) as usize;
-        Self { connection, collection, numbers, scores, taken: 0, slots, matches, reserved: 0 }
+        let reserved = Reserved::default();
+        Self { connection, collection, numbers, scores, taken: 0, slots, matches, reserved }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -67,7 +71,8 @@ impl Cursor {
         let from = self.taken;
         self.taken = self.numbers.len().min(from + slots);
         let hit = |at: usize| {
-            let number = *self.numbers.get(at).filter(|number| documents.published().has(**number))?;
+            let number =
+                *self.numbers.get(at).filter(|number| documents.published.contains(**number as usize))?;
             Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
         };
         let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();
@@ -84,61 +89,62 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// The first page of new results; bytes to be let go if there is no other.
-    pub(crate) fn begin(&mut self, mut cursor: Cursor, documents: &Documents) -> (Page, usize) {
+    /// The first page of new results, for which these bytes are counted.
+    pub(crate) fn begin(&mut self, mut cursor: Cursor, reserved: Reserved, documents: &Documents) -> Page {
+        cursor.reserved = reserved;
         let (page, is_last) = cursor.page(documents, self.last + 1);
-        if is_last {
-            return (page, cursor.reserved);
+        if !is_last {
+            self.last += 1;
+            self.cursors.insert(self.last, cursor);
         }
-        self.last += 1;
-        self.cursors.insert(self.last, cursor);
-        (page, 0)
+        page
     }
 
-    /// Whose results these are.
-    pub(crate) fn get(&self, cursor: u64, connection: ConnectionId) -> Option<&Cursor> {
-        self.cursors.get(&cursor).filter(|found| found.connection == connection)
+    /// The next page of a client's results.
+    pub(crate) fn more(&mut self, number: u64, connection: ConnectionId, state: &State) -> Option<Page> {
+        let cursor = self.cursors.get_mut(&number).filter(|cursor| cursor.connection == connection)?;
+        let (page, is_last) = cursor.page(&state.collection(cursor.collection).ok()?.documents, number);
+        if is_last {
+            self.cursors.remove(&number);
+        }
+        Some(page)
     }
 
-    /// The next page; bytes to be let go if it is the last.
-    pub(crate) fn more(&mut self, cursor: u64, documents: &Documents) -> Option<(Page, usize)> {
-        let (page, is_last) = self.cursors.get_mut(&cursor)?.page(documents, cursor);
-        let freed = if is_last { self.close(cursor) } else { 0 };
-        Some((page, freed))
+    /// Gives a client's results up.
+    pub(crate) fn close(&mut self, number: u64, connection: ConnectionId) {
+        self.cursors.retain(|at, cursor| (*at, cursor.connection) != (number, connection));
     }
 
-    /// Gives results up; bytes to be let go.
-    pub(crate) fn close(&mut self, cursor: u64) -> usize {
-        self.cursors.remove(&cursor).map_or(0, |cursor| cursor.reserved)
-    }
-
-    /// Gives the oldest up.
-    pub(crate) fn close_oldest(&mut self) -> Option<usize> {
-        self.cursors.pop_first().map(|(_, cursor)| cursor.reserved)
+    /// Gives the oldest up, if there are any.
+    pub(crate) fn close_oldest(&mut self) -> bool {
+        self.cursors.pop_first().is_some()
     }
 
     /// Gives up what a client has.
-    pub(crate) fn close_all_of(&mut self, connection: ConnectionId) -> usize {
-        let gone = self.cursors.extract_if(.., |_, cursor| cursor.connection == connection);
-        gone.map(|(_, cursor)| cursor.reserved).sum()
+    pub(crate) fn close_all_of(&mut self, connection: ConnectionId) {
+        self.cursors.retain(|_, cursor| cursor.connection != connection);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
 
     #[test]
     fn what_waits_counts_even_if_nothing_was_found() {
         let cursor = |numbers| {
-            Cursor::new(ConnectionId(1), 0, (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
+            Cursor::new((ConnectionId(1), 0), (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
         };
         let (mut results, documents) = (Results::default(), Documents::new(0));
         let none = cursor(Vec::new());
         let counted = none.bytes();
         assert!(counted >= size_of::<Cursor>() && cursor(vec![1; 100]).bytes() >= counted + 400);
         // There is a second page of it, so it waits.
-        let (page, freed) = results.begin(Cursor { reserved: counted, ..none }, &documents);
-        assert_eq!((page.cursor(), freed, results.close_oldest()), (1, 0, Some(counted)));
+        let budget = Budget::new(1 << 20);
+        let (free, reserved) = (budget.free(), budget.reserve(counted));
+        let page = results.begin(none, reserved.unwrap_or_default(), &documents);
+        assert_eq!((page.cursor(), budget.free()), (1, free - counted));
+        assert!(results.close_oldest() && budget.free() == free);
     }
 }

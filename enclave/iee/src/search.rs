@@ -1,15 +1,14 @@
 //! A search under way: entries are fetched, then the formula is evaluated in pieces.
 
-use crate::bitmap::Bitmap;
-use crate::budget::Budget;
-use crate::collection::Collection;
-use crate::evaluate::{Evaluation, Ground, filter};
+use crate::documents::set_bytes;
+use crate::evaluate::{Evaluation, Ground};
 use crate::fetch::Fetch;
+use crate::policy::may_search;
 use crate::rank::Scores;
-use crate::results::{Cursor, most, stricter};
-use crate::server::Client;
+use crate::results::{Best, Cursor, most, stricter};
+use crate::server::{Client, Core, Enclave};
 use crate::table::{Counted, Found};
-use arras_schemes::bisen::message::{Groups, Refused};
+use arras_schemes::bisen::message::{Groups, Refused, Reply};
 use arras_schemes::bisen::query::{Filter, Plan, Ranking, Search, Step, TOP_MAX};
 
 /// Entries and words of sets that one piece works on, about.
@@ -19,167 +18,122 @@ const PIECE: usize = 1 << 20;
 const RUN_BYTES: usize = 32;
 
 /// Bytes that a search takes as it was asked, without its keywords, and what its client may see.
-pub(crate) fn held(search: &Search, groups: &Groups) -> usize {
+fn held(search: &Search, groups: &Groups) -> usize {
     let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
     let groups = if let Groups::Only(groups) = groups { size_of_val(groups.as_slice()) } else { 0 };
     let phrases: usize = search.formula.iter().map(words).sum();
     size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups
 }
 
-/// Where a search is.
-enum Stage {
-    Formula(Evaluation),
-    Ranking { scores: Scores, next: usize, frequencies: Vec<Option<u32>>, matches: u32 },
-}
-
-/// A search.
-pub(crate) struct Task {
-    pub(crate) client: Client,
-    pub(crate) search: Search,
-    pub(crate) fetch: Fetch,
-    pub(crate) groups: Groups,
-    plan: Plan,
-    snapshot: Bitmap,
-    bound: usize,
-    stage: Stage,
-    /// Bytes that are counted for it.
-    pub(crate) reserved: usize,
-}
-
-/// A search that may begin.
-pub(crate) struct Planned {
-    search: Search,
-    groups: Groups,
-    plan: Plan,
-    keywords: Vec<Counted>,
-    with_metadata: bool,
-    /// Bytes that it takes.
-    pub(crate) bytes: usize,
-}
-
-impl Planned {
-    /// What was found of its keywords among what is spilled counts with the table, as it is now.
-    pub(crate) fn new(
-        collection: &Collection,
+impl Core {
+    /// Begins: what was found of its keywords among what is spilled counts with the table, as it is now.
+    fn begin_search(
+        &mut self,
         search: Search,
+        plan: Plan,
         groups: Groups,
         found: &Found,
-    ) -> Result<Self, Refused> {
-        let plan = search.check().map_err(Refused::Formula)?;
-        let field_beyond = search.filters.iter().find_map(|filter| match filter {
-            Filter::Equals { field, .. } | Filter::Range { field, .. } => {
-                (*field >= collection.settings.fields).then_some(*field)
+    ) -> Result<Ground, Refused> {
+        let collection = self.state.collection(search.collection)?;
+        let (mut counted, fields) = (false, collection.settings.fields);
+        for filter in &search.filters {
+            match filter {
+                Filter::Equals { field, .. } | Filter::Range { field, .. } if *field >= fields => {
+                    return Err(Refused::Field(*field));
+                }
+                Filter::Frequency { .. } => counted = true,
+                Filter::Equals { .. } | Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => {}
             }
-            Filter::Frequency { .. } | Filter::Visibility(_) | Filter::Length(_) => None,
-        });
-        if let Some(field) = field_beyond {
-            return Err(Refused::Field(field));
         }
-        let counted = |keyword| collection.table.counted(collection.stem(keyword), found);
-        let keywords: Vec<Counted> = search.keywords.iter().map(counted).collect();
+        let in_phrase = search.formula.iter().any(|step| matches!(step, Step::Phrase(_)));
+        let with_metadata = counted || search.ranking != Ranking::None || in_phrase;
+        let keywords = search.keywords.iter();
+        let keywords: Vec<Counted> =
+            keywords.map(|keyword| collection.table.counted(collection.stem(keyword), found)).collect();
         let entries = keywords.iter().map(Counted::entries).sum();
-        let counted = search.filters.iter().any(|filter| match filter {
-            Filter::Frequency { .. } => true,
-            Filter::Equals { .. } | Filter::Range { .. } | Filter::Visibility(_) | Filter::Length(_) => false,
-        });
-        let with_metadata =
-            counted || search.ranking != Ranking::None || plan.in_phrase.iter().any(|phrase| *phrase);
         let runs: usize = keywords.iter().map(|keyword| keyword.runs.len()).sum();
+        let bound = collection.documents.bound();
         // The snapshot, what waits, and what one step makes beside it.
-        let sets = (plan.depth + 3) * Bitmap::bytes_for(collection.documents.bound());
-        let beside = sets + runs * RUN_BYTES + held(&search, &groups);
+        let sets = (plan.depth + 3) * set_bytes(bound);
+        let scores = if search.ranking == Ranking::None { 0 } else { Scores::bytes_for(bound) };
+        let beside = sets + scores + runs * RUN_BYTES + held(&search, &groups);
         let bytes = Fetch::bytes_for(entries, with_metadata).saturating_add(beside);
         if entries > u64::from(u32::MAX) {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
-        Ok(Self { search, groups, plan, keywords, with_metadata, bytes })
+        let padding = stricter(search.padding, collection.settings.padding);
+        let reserved = self.make_room(bytes)?;
+        let snapshot = self.state.collection(search.collection)?.documents.published.clone();
+        let (fetch, scratch) =
+            (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
+        Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, _reserved: reserved })
     }
-}
 
-/// What a piece of work came to.
-pub(crate) enum Progress {
-    More,
-    Found(Cursor),
-}
-
-impl Task {
-    /// Begins; [`Planned::bytes`] are reserved.
-    pub(crate) fn begin(planned: Planned, client: Client, collection: &Collection) -> Self {
-        let Planned { search, groups, plan, keywords, with_metadata, bytes } = planned;
-        let stage = Stage::Formula(Evaluation::new(search.keywords.len()));
-        Self {
-            client,
-            fetch: Fetch::new(keywords.into_iter(), with_metadata),
-            groups,
-            plan,
-            snapshot: collection.documents.published().clone(),
-            bound: collection.documents.bound(),
-            stage,
-            reserved: bytes,
-            search,
+    /// The first page; the rest is kept for as long as there is room.
+    fn keep(&mut self, ground: &Ground, client: Client, best: Best, matches: u32) -> Result<Reply, Refused> {
+        // Its rights may have changed since it began.
+        let rights = self.rights(client, ground.search.collection)?;
+        if rights.groups != ground.groups || !may_search(&rights, &ground.search) {
+            return Err(Refused::NotAllowed);
         }
+        let of = (client.connection, ground.search.collection);
+        let cursor = Cursor::new(of, best, matches, ground.padding);
+        let reserved = self.make_room(cursor.bytes())?;
+        let documents = &self.state.collection(of.1)?.documents;
+        Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))
+    }
+}
+
+impl Enclave {
+    /// A search, to its first page.
+    pub(crate) async fn search(&self, client: Client, search: Search) -> Result<Reply, Refused> {
+        let groups = self.core().rights(client, search.collection)?.groups;
+        let plan = search.check().map_err(Refused::Formula)?;
+        let found = self.look_up(&search, held(&search, &groups)).await?;
+        let mut ground = self.core().begin_search(search, plan, groups, &found)?;
+        drop(found);
+        self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
+        let (best, matches) = self.evaluate(&ground).await?;
+        self.core().keep(&ground, client, best, matches)
     }
 
-    /// Works on for a while, once all entries are there.
-    pub(crate) fn piece(
-        &mut self,
-        collection: &Collection,
-        budget: &mut Budget,
-    ) -> Result<Progress, Refused> {
-        let ground = Ground {
-            search: &self.search,
-            fetch: &self.fetch,
-            documents: &collection.documents,
-            snapshot: &self.snapshot,
-            bound: self.bound,
-            groups: &self.groups,
-            scratch: budget.scratch(),
-        };
-        let padding = stricter(self.search.padding, collection.settings.padding);
-        let most = most(padding, self.search.top);
-        let of = (self.client.connection, self.search.collection);
-        let mut spent = 0;
-        while spent < PIECE {
-            spent += self.bound / 64 + 1;
-            match &mut self.stage {
-                Stage::Formula(evaluation) => {
-                    // A step looks at the entries of a keyword, or of a phrase's: an equal part of all, about.
-                    spent += self.fetch.entries() / self.search.formula.len().max(1);
-                    let Some(mut found) = evaluation.step(&ground)? else { continue };
-                    filter(&ground, &mut found);
-                    let matches = found.count();
-                    if self.search.ranking == Ranking::None {
-                        let numbers: Vec<u32> = found.numbers().take(most).collect();
-                        let cursor = Cursor::new(of.0, of.1, (numbers, Vec::new()), matches, padding);
-                        return Ok(Progress::Found(cursor));
-                    }
-                    let bytes = Scores::bytes_for(matches as usize, self.bound);
-                    if !budget.reserve(bytes) {
-                        return Err(Refused::Memory { needed: bytes as u64, budget: budget.free() as u64 });
-                    }
-                    self.reserved += bytes;
-                    let frequencies = std::mem::take(&mut evaluation.frequencies);
-                    self.stage = Stage::Ranking { scores: Scores::new(found), next: 0, frequencies, matches };
-                }
-                Stage::Ranking { scores, next, frequencies, matches } => {
-                    let keyword = *next;
-                    *next += 1;
-                    match self.plan.ranked.get(keyword) {
-                        None => {
-                            let best = scores.top(most.min(TOP_MAX as usize));
-                            let cursor = Cursor::new(of.0, of.1, best, *matches, padding);
-                            return Ok(Progress::Found(cursor));
-                        }
-                        Some(false) => {}
-                        Some(true) => {
-                            let frequency = frequencies.get(keyword).copied().flatten().unwrap_or(0);
-                            scores.add(&ground, keyword, frequency);
-                            spent += self.fetch.words().get(keyword).map_or(0, |word| word.count as usize);
-                        }
-                    }
-                }
+    /// The results, at most as many as there may be, and how many there are in all. Between two pieces of work others go on.
+    async fn evaluate(&self, ground: &Ground) -> Result<(Best, u32), Refused> {
+        let (search, sets) = (&ground.search, ground.bound / 64 + 1);
+        let mut left = 0;
+        let mut evaluation = Evaluation::new(search.keywords.len());
+        for step in &search.formula {
+            // A step looks at the entries of a keyword, or of a phrase's: an equal part of all, about.
+            self.work(&mut left, sets + ground.fetch.entries() / search.formula.len()).await;
+            evaluation.step(ground, step)?;
+        }
+        self.work(&mut left, sets).await;
+        let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
+        let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
+        if search.ranking == Ranking::None {
+            return Ok((
+                (found.ones().map(|number| number as u32).take(most).collect(), Vec::new()),
+                matches,
+            ));
+        }
+        let mut scores = Scores::new(found);
+        for (keyword, word) in ground.fetch.words.iter().enumerate() {
+            if ground.plan.ranked.get(keyword) == Some(&true) {
+                self.work(&mut left, sets + word.count as usize).await;
+                let core = self.core();
+                let documents = &core.state.collection(search.collection)?.documents;
+                scores.add(ground, documents, keyword, evaluation.frequency(keyword));
             }
         }
-        Ok(Progress::More)
+        Ok((scores.top(most.min(TOP_MAX as usize)), matches))
+    }
+
+    /// Waits for a turn if this is more work than is left of the last.
+    async fn work(&self, left: &mut usize, work: usize) {
+        if *left == 0 {
+            self.turn().await;
+            *left = PIECE;
+        }
+        *left = left.saturating_sub(work);
     }
 }

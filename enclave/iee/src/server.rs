@@ -1,27 +1,26 @@
-//! The state machine: who is connected, what was asked of the host, what is under way.
+//! The enclave: who is connected, who asks what, and what the tasks share.
 
-use crate::boot::Boot;
-use crate::budget::Budget;
+use crate::budget::{Budget, Reserved};
 use crate::channel::{Channel, Channels, Named, Said};
+use crate::checkpoint::Pieces;
 use crate::fault::Fault;
-use crate::fetch::Fetch;
 use crate::identity::Identity;
 use crate::journal::Journal;
-use crate::lane::Lane;
+use crate::lane::Job;
 use crate::policy::may_search;
 use crate::results::Results;
-use crate::search::{Progress, Task};
 use crate::spill::{Fill, Readings, SPILLED_MAX};
 use crate::state::State;
-use crate::{checkpoint, results};
+use crate::tasks::Tasks;
 use arras_keys::Key;
 use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
-use arras_protocol::iee::{AskId, CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
+use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
 use arras_schemes::bisen::channel::SECURITY_VERSION;
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Least memory that the enclave works with.
 const MEMORY_MIN: u64 = 16 << 20;
@@ -44,7 +43,7 @@ pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     /// Which of all connections: the host may use its name for it again.
     place: u64,
-    pub(crate) number: u64,
+    number: u64,
 }
 
 struct Connection {
@@ -59,70 +58,45 @@ struct Connection {
     under_way: usize,
 }
 
-impl Connection {
-    /// Its client's name, once its channel is open.
-    fn name(&self) -> Option<&str> {
-        self.client.as_ref().map(|client| client.name.as_str())
-    }
-}
-
-/// What an answer of the host is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// Entries of a search.
-    Search(u64),
-    /// Entries of a compaction's round.
-    Round,
-    /// Entries or state were stored for the change under way.
-    Stored,
-    /// The counter was raised to the last record.
-    Raised,
-    /// What is no longer needed was removed.
-    Removed,
-    /// A piece of what is spilled, for searches.
-    Read(u32),
-    /// The same, for the checkpoint that is being written.
-    Copied,
-    /// A piece of state, or the counter, for the start.
-    Boot,
-    /// Evidence for the certificate.
-    Evidence,
-}
-
-/// The enclave.
-pub struct Iee {
+/// What the tasks share.
+pub(crate) struct Core {
     pub(crate) root: Key,
     channels: Channels,
     /// Who it is to clients of attested channels.
     identity: Option<Identity>,
+    is_attesting: bool,
+    /// The administrator that the launch named, and the hash of the authority.
+    pub(crate) launched_by: Option<(String, [u8; 32])>,
     pub(crate) prg: Prg,
     pub(crate) budget: Budget,
     pub(crate) state: State,
     pub(crate) journal: Journal,
-    pub(crate) pieces: checkpoint::Pieces,
-    pub(crate) lane: Lane,
+    pub(crate) pieces: Pieces,
+    pub(crate) tasks: Tasks,
+    /// Changes that wait for their turns.
+    pub(crate) jobs: VecDeque<Job>,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
     /// How full the tables are; most keywords in them, if that is fewer than the launch's memory holds, and most records beside them.
     pub(crate) fill: Fill,
     counters_max: usize,
     spilled_max: u64,
-    /// Under numbers that rise.
-    pub(crate) searches: BTreeMap<u64, Task>,
-    pub(crate) next_search: u64,
-    /// Searches that can work on.
-    ready: VecDeque<u64>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_place: u64,
-    asks: HashMap<AskId, Waiting>,
-    next_ask: u64,
-    pub(crate) boot: Boot,
-    /// What came before the state was loaded.
-    held: Vec<Incoming>,
+    /// Whether the state is loaded, and what came before.
+    is_ready: bool,
+    held: VecDeque<Incoming>,
     held_bytes: usize,
-    again: bool,
-    ended: bool,
-    out: Vec<Outgoing>,
+}
+
+/// What tasks have in their hands: all that they share.
+#[derive(Clone)]
+pub(crate) struct Enclave(Arc<Mutex<Core>>);
+
+/// The enclave.
+pub struct Iee {
+    pub(crate) enclave: Enclave,
+    has_ended: bool,
 }
 
 impl std::fmt::Debug for Iee {
@@ -131,52 +105,58 @@ impl std::fmt::Debug for Iee {
     }
 }
 
+impl Drop for Iee {
+    fn drop(&mut self) {
+        // They have the enclave in their hands, and its keys.
+        let tasks = std::mem::take(&mut self.enclave.core().tasks);
+        drop(tasks);
+    }
+}
+
 impl Iee {
     /// An enclave that waits for its launch. `root` is its own: what another one sealed it cannot open.
     #[must_use]
     pub fn new(root: Key, channels: Channels) -> Self {
-        Self {
+        let core = Core {
             journal: Journal::new(&root),
-            pieces: checkpoint::Pieces::new(&root),
+            pieces: Pieces::new(&root),
             prg: Prg::new(Key::generate().expose_16()),
             root,
             channels,
             identity: None,
-            budget: Budget::new(0),
+            is_attesting: false,
+            launched_by: None,
+            budget: Budget::default(),
             state: State::default(),
-            lane: Lane::default(),
+            tasks: Tasks::default(),
+            jobs: VecDeque::new(),
             results: Results::default(),
             readings: Readings::default(),
             fill: Fill::new(0, 0, 0),
             counters_max: usize::MAX,
             spilled_max: SPILLED_MAX,
-            searches: BTreeMap::new(),
-            next_search: 0,
-            ready: VecDeque::new(),
             connections: BTreeMap::new(),
             next_place: 0,
-            asks: HashMap::new(),
-            next_ask: 0,
-            boot: Boot::Unlaunched,
-            held: Vec::new(),
+            is_ready: false,
+            held: VecDeque::new(),
             held_bytes: 0,
-            again: false,
-            ended: false,
-            out: Vec::new(),
-        }
+        };
+        Self { enclave: Enclave(Arc::new(Mutex::new(core))), has_ended: false }
     }
 
     /// Holds no more keywords' counters in memory than this, though the launch's memory may have room for more: tests see to it so
     /// that counters are spilled.
     #[must_use]
     pub fn with_counters(self, counters_max: usize) -> Self {
-        Self { counters_max, ..self }
+        self.enclave.core().counters_max = counters_max;
+        self
     }
 
     /// Keeps no more records of keywords beside its memory than this, in place of [`SPILLED_MAX`]: updates that need more are refused.
     #[must_use]
     pub fn with_spilled(self, spilled_max: u64) -> Self {
-        Self { spilled_max, ..self }
+        self.enclave.core().spilled_max = spilled_max;
+        self
     }
 
     /// Takes a message of the host; what is to be sent to it, in this order.
@@ -184,219 +164,216 @@ impl Iee {
     /// # Errors
     /// [`Fault`]: the enclave has ended.
     pub fn receive(&mut self, incoming: Incoming) -> Result<Vec<Outgoing>, Fault> {
-        if self.ended {
+        if std::mem::replace(&mut self.has_ended, true) {
             return Err(Fault::Ended);
         }
-        let taken = self.take(incoming);
-        self.ended = taken.is_err();
-        taken?;
-        if !self.again && !self.ready.is_empty() {
-            self.again = true;
-            self.out.push(Outgoing::Again);
+        let mut next = Some(incoming);
+        while let Some(incoming) = next {
+            self.enclave.take(incoming)?;
+            self.enclave.run()?;
+            next = self.enclave.core().next_held();
         }
-        Ok(std::mem::take(&mut self.out))
+        self.has_ended = false;
+        Ok(self.enclave.core().tasks.take_out())
+    }
+}
+
+impl Enclave {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&mut self, incoming: Incoming) -> Result<(), Fault> {
+    fn take(&self, incoming: Incoming) -> Result<(), Fault> {
+        let mut core = self.core();
         match incoming {
             Incoming::Launch { memory_bytes, administrator, authority } => {
-                if memory_bytes < MEMORY_MIN {
-                    return Err(Fault::Memory);
-                }
-                self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
-                self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
-                self.launch(administrator, authority.as_slice())
+                core.launch(memory_bytes, administrator, authority.as_slice())?;
+                core.tasks.spawn(None, self.clone().change_all());
+                core.tasks.spawn(None, self.clone().read_all());
             }
             Incoming::Connected(_) | Incoming::FromClient { .. } | Incoming::Disconnected(_)
-                if !matches!(self.boot, Boot::Over) =>
+                if !core.is_ready =>
             {
-                self.held_bytes += match &incoming {
-                    Incoming::FromClient { bytes, .. } => bytes.len(),
-                    _ => 64,
-                };
-                self.held.push(incoming);
-                if self.held_bytes > HELD_BYTES_MAX { Err(Fault::OutOfTurn) } else { Ok(()) }
+                core.held_bytes +=
+                    if let Incoming::FromClient { bytes, .. } = &incoming { bytes.len() } else { 64 };
+                core.held.push_back(incoming);
+                if core.held_bytes > HELD_BYTES_MAX {
+                    return Err(Fault::OutOfTurn);
+                }
             }
-            Incoming::Connected(connection) => self.connected(connection),
+            Incoming::Connected(connection) => core.connected(connection)?,
             Incoming::FromClient { connection, bytes } => {
-                self.heard(connection, bytes.as_slice());
-                Ok(())
-            }
-            Incoming::Disconnected(connection) => {
-                self.forget(connection);
-                Ok(())
-            }
-            Incoming::Entries { ask, entries } => self.entries(ask, entries.as_slice()),
-            Incoming::Done(ask) => match self.asks.remove(&ask) {
-                Some(Waiting::Stored) => self.stored(),
-                Some(Waiting::Removed) => {
-                    self.removed(ask);
-                    Ok(())
+                if let Some((client, request)) = core.heard(connection, bytes.as_slice())
+                    && let Some(reply) = self
+                        .serve(&mut core, client, request)
+                        .unwrap_or_else(|refused| Some(Reply::Refused(refused)))
+                {
+                    core.answer(client, reply);
                 }
-                _ => Err(Fault::Unasked),
-            },
-            Incoming::Loaded { ask, state } => self.state_loaded(ask, state.as_ref().map(Blob::as_slice)),
-            Incoming::Counter { ask, value } => match self.asks.remove(&ask) {
-                Some(Waiting::Boot) => self.counter_read(value),
-                // What it was before says that nobody else had raised it.
-                Some(Waiting::Raised) if value == self.journal.counter => self.raised(),
-                Some(Waiting::Raised) => Err(Fault::Forked),
-                _ => Err(Fault::Unasked),
-            },
-            Incoming::Evidence { ask, evidence } => match self.asks.remove(&ask) {
-                Some(Waiting::Evidence) => self.present(evidence.as_slice()),
-                _ => Err(Fault::Unasked),
-            },
+            }
+            Incoming::Disconnected(connection) => core.forget(connection),
+            Incoming::Entries { ask, .. }
+            | Incoming::Done(ask)
+            | Incoming::Loaded { ask, .. }
+            | Incoming::Counter { ask, .. }
+            | Incoming::Evidence { ask, .. } => core.tasks.answered(ask, incoming)?,
             Incoming::Time(seconds) => {
-                self.tell_time(seconds);
-                Ok(())
-            }
-            Incoming::Again => {
-                if !std::mem::take(&mut self.again) {
-                    return Err(Fault::Unasked);
+                if core.tell_time(seconds) {
+                    core.tasks.spawn(None, self.clone().attest());
                 }
-                self.piece();
-                Ok(())
             }
+            Incoming::Again => core.tasks.give_turn()?,
         }
+        Ok(())
     }
 
-    fn state_loaded(&mut self, ask: AskId, state: Option<&[u8]>) -> Result<(), Fault> {
-        match self.asks.remove(&ask) {
-            Some(Waiting::Boot) => self.loaded(state),
-            Some(Waiting::Read(piece)) => self.piece_read(piece, state),
-            Some(Waiting::Copied) => self.copied(state),
-            _ => Err(Fault::Unasked),
-        }
+    /// Has the identity attested, if there is one.
+    pub(crate) async fn attest(self) -> Result<(), Fault> {
+        let (binding, debug) = {
+            let mut core = self.core();
+            let (Some(identity), Channels::Attested { debug }) = (&core.identity, core.channels) else {
+                return Ok(());
+            };
+            let binding = identity.binding;
+            core.is_attesting = true;
+            (binding, debug)
+        };
+        let question = |ask| Outgoing::Attest { ask, binding, debug, version: SECURITY_VERSION };
+        let evidence = self.evidence(question).await;
+        let mut core = self.core();
+        core.is_attesting = false;
+        let presented = core.identity.as_mut().map(|identity| identity.present(&evidence));
+        presented.ok_or(Fault::Unasked)?.map_err(|_| Fault::Malformed)
     }
 
+    /// The reply to a request, unless it waits for others.
+    fn serve(&self, core: &mut Core, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
+        request.check_bounds()?;
+        core.permit(client, &request)?;
+        match request {
+            Request::Open { name } => core.state.open(&name).map(Some),
+            Request::Search(search) => {
+                let enclave = self.clone();
+                core.tasks.spawn(Some(client.connection), async move {
+                    let reply = enclave.search(client, search).await.unwrap_or_else(Reply::Refused);
+                    enclave.core().answer(client, reply);
+                    Ok(())
+                });
+                Ok(None)
+            }
+            Request::More { cursor } => {
+                let page = core.results.more(cursor, client.connection, &core.state);
+                page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
+            }
+            Request::Close { cursor } => {
+                core.results.close(cursor, client.connection);
+                Ok(Some(Reply::Done))
+            }
+            request => core.queue(client, request).map(|()| None),
+        }
+    }
+}
+
+impl Core {
     /// An attested enclave wants its evidence first; then, or at once, the state is loaded.
-    fn launch(&mut self, administrator: String, authority: &[u8]) -> Result<(), Fault> {
-        if !matches!(self.boot, Boot::Unlaunched) || self.identity.is_some() {
+    fn launch(&mut self, memory_bytes: u64, administrator: String, authority: &[u8]) -> Result<(), Fault> {
+        if memory_bytes < MEMORY_MIN {
+            return Err(Fault::Memory);
+        }
+        if self.launched_by.is_some() {
             return Err(Fault::OutOfTurn);
         }
-        if self.channels == Channels::Plain {
-            self.lane.launched_by = (administrator, [0; 32]);
-            self.begin_boot();
-            return Ok(());
+        self.budget = Budget::new(usize::try_from(memory_bytes).map_err(|_| Fault::Memory)?);
+        self.fill = Fill::new(self.budget.for_data(), self.counters_max, self.spilled_max);
+        let mut hash = [0; 32];
+        if self.channels != Channels::Plain {
+            self.identity = Some(Identity::new(authority, &administrator)?);
+            hash = sha256(&[authority]);
         }
-        self.identity = Some(Identity::new(authority, &administrator)?);
-        self.lane.launched_by = (administrator, sha256(&[authority]));
-        self.attest();
+        self.launched_by = Some((administrator, hash));
         Ok(())
-    }
-
-    fn attest(&mut self) {
-        let (Some(identity), Channels::Attested { debug }) = (&self.identity, self.channels) else { return };
-        let binding = identity.binding;
-        self.ask(Waiting::Evidence, |ask| Outgoing::Attest {
-            ask,
-            binding,
-            debug,
-            version: SECURITY_VERSION,
-        });
-    }
-
-    fn present(&mut self, evidence: &[u8]) -> Result<(), Fault> {
-        let presented = self.identity.as_mut().map(|identity| identity.present(evidence));
-        presented.ok_or(Fault::Unasked)?.map_err(|_| Fault::Malformed)?;
-        if matches!(self.boot, Boot::Unlaunched) {
-            self.begin_boot();
-        }
-        Ok(())
-    }
-
-    /// Evidence is renewed before it is old; who has begun a handshake and does not end it makes place.
-    fn tell_time(&mut self, seconds: u64) {
-        let Some(identity) = &self.identity else { return };
-        identity.tell_time(seconds);
-        let now = identity.now();
-        let asked = self.asks.values().any(|waiting| *waiting == Waiting::Evidence);
-        if !asked && identity.renewed + RENEWAL_SECONDS <= now {
-            self.attest();
-        }
-        self.close_those(|peer| peer.client.is_none() && peer.began + HANDSHAKE_SECONDS < now);
     }
 
     /// Clients are answered from now on.
-    pub(crate) fn ready(&mut self) -> Result<(), Fault> {
-        self.boot = Boot::Over;
-        self.out.push(Outgoing::Ready);
-        self.held_bytes = 0;
-        std::mem::take(&mut self.held).into_iter().try_for_each(|held| self.take(held))
+    pub(crate) fn ready(&mut self) {
+        self.is_ready = true;
+        self.tasks.say(Outgoing::Ready);
     }
 
-    /// Asks the host for something.
-    pub(crate) fn ask(&mut self, waiting: Waiting, question: impl FnOnce(AskId) -> Outgoing) {
-        let ask = AskId(self.next_ask);
-        self.next_ask += 1;
-        self.asks.insert(ask, waiting);
-        self.out.push(question(ask));
+    /// The next of what came before.
+    fn next_held(&mut self) -> Option<Incoming> {
+        if self.is_ready { self.held.pop_front() } else { None }
+    }
+
+    /// Who has begun a handshake and does not end it makes place; whether evidence is to be renewed.
+    fn tell_time(&mut self, seconds: u64) -> bool {
+        let Some(identity) = &self.identity else { return false };
+        identity.tell_time(seconds);
+        let now = identity.now();
+        let renews = !self.is_attesting && identity.renewed + RENEWAL_SECONDS <= now;
+        self.close_those(|peer| peer.client.is_none() && peer.began + HANDSHAKE_SECONDS < now);
+        renews
     }
 
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
         if self.connections.len() >= CONNECTIONS_MAX {
-            self.out.push(Outgoing::Close(connection));
+            self.tasks.say(Outgoing::Close(connection));
             return Ok(());
         }
         let began = self.identity.as_ref().map_or(0, Identity::now);
-        let Some(channel) = Channel::open(self.identity.as_ref()) else { return Err(Fault::OutOfTurn) };
-        let place = self.next_place;
+        let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
+        let peer = Connection { channel, place: self.next_place, client: None, began, under_way: 0 };
         self.next_place += 1;
-        let peer = Connection { channel, place, client: None, began, under_way: 0 };
         match self.connections.insert(connection, peer) {
             None => Ok(()),
             Some(_) => Err(Fault::OutOfTurn),
         }
     }
 
-    fn heard(&mut self, connection: ConnectionId, bytes: &[u8]) {
+    /// What a client says; its request, if it is one.
+    fn heard(&mut self, connection: ConnectionId, bytes: &[u8]) -> Option<(Client, Request)> {
         // One that was closed may have said more before it heard of it.
-        let Some(peer) = self.connections.get_mut(&connection) else { return };
+        let peer = self.connections.get_mut(&connection)?;
         let said = peer.channel.receive(bytes);
-        let taken = match &said {
-            Ok(Said::Client(client)) => Some(self.state.policy.takes(&client.serial)),
-            Ok(Said::Nothing | Said::Message(_)) | Err(_) => None,
-        };
         let mut bytes = peer.channel.pending();
-        bytes.extend(taken.map(|taken| peer.channel.admit(taken)).unwrap_or_default());
+        let taken = if let Ok(Said::Client(client)) = &said {
+            let taken = self.state.policy.takes(&client.serial);
+            bytes.extend(peer.channel.admit(taken));
+            taken
+        } else {
+            false
+        };
         if !bytes.is_empty() {
-            self.out.push(Outgoing::ToClient { connection, bytes: Blob(bytes) });
+            self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
         }
-        let said = match said {
-            Ok(Said::Nothing) => return,
-            Ok(Said::Client(client)) if taken == Some(true) => {
+        let asked = match said {
+            Ok(Said::Nothing) => return None,
+            Ok(Said::Client(client)) if taken => {
                 peer.client = Some(client);
-                return;
+                return None;
             }
             Ok(Said::Message(message)) => Ask::decode(&message).ok(),
             Ok(Said::Client(_)) | Err(_) => None,
         };
-        let Some(Ask { number, request }) = said.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
-            return self.close(connection);
+        let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
+            self.close(connection);
+            return None;
         };
         peer.under_way += 1;
-        let client = Client { connection, place: peer.place, number };
-        match self.request(client, request) {
-            Ok(Some(reply)) => self.answer(client, reply),
-            Ok(None) => {}
-            Err(refused) => self.answer(client, Reply::Refused(refused)),
-        }
+        Some((Client { connection, place: peer.place, number }, request))
     }
 
     fn close(&mut self, connection: ConnectionId) {
-        self.out.push(Outgoing::Close(connection));
+        self.tasks.say(Outgoing::Close(connection));
         self.forget(connection);
     }
 
-    /// Lets go of all that a connection had; changes that are under way go on without an answer.
+    /// Lets go of all that a connection had; a change that is under way goes on without an answer.
     fn forget(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
-        let waiting = self.readings.forget(connection) + self.lane.forget(connection);
-        self.budget.release(self.results.close_all_of(connection) + waiting);
-        let gone = self.searches.extract_if(.., |_, task| task.client.connection == connection);
-        self.budget.release(gone.map(|(_, task)| task.reserved).sum());
-        self.remove_next();
+        self.results.close_all_of(connection);
+        self.jobs.retain(|job| job.client.connection != connection);
+        self.tasks.forget(connection);
     }
 
     /// Ends connections of clients that have lost all rights, or whose certificate is no longer taken.
@@ -405,12 +382,8 @@ impl Iee {
     }
 
     fn close_those(&mut self, which: impl Fn(&Connection) -> bool) {
-        let theirs: Vec<ConnectionId> = self
-            .connections
-            .iter()
-            .filter(|(_, peer)| which(peer))
-            .map(|(connection, _)| *connection)
-            .collect();
+        let theirs = self.connections.iter().filter(|(_, peer)| which(peer));
+        let theirs: Vec<ConnectionId> = theirs.map(|(connection, _)| *connection).collect();
         theirs.into_iter().for_each(|connection| self.close(connection));
     }
 
@@ -418,25 +391,27 @@ impl Iee {
         let peer = self.connections.get_mut(&client.connection);
         let Some(peer) = peer.filter(|peer| peer.place == client.place) else { return };
         peer.under_way = peer.under_way.saturating_sub(1);
-        let bytes = peer.channel.wrap(&Answer { number: client.number, reply }.encode());
-        self.out.push(Outgoing::ToClient { connection: client.connection, bytes: Blob(bytes) });
+        let bytes = Blob(peer.channel.wrap(&Answer { number: client.number, reply }.encode()));
+        self.tasks.say(Outgoing::ToClient { connection: client.connection, bytes });
     }
 
     /// The results of somebody whose rights have changed are asked for anew.
     pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        let theirs = self.connections.iter().filter(|(_, peer)| peer.name() == Some(identity));
-        for (connection, _) in theirs {
-            self.budget.release(self.results.close_all_of(*connection));
+        for (connection, peer) in &self.connections {
+            if peer.client.as_ref().is_some_and(|client| client.name == identity) {
+                self.results.close_all_of(*connection);
+            }
         }
     }
 
     /// Who asks; refused if it is gone.
     fn identity(&self, client: Client) -> Result<&str, Refused> {
         let peer = self.connections.get(&client.connection).filter(|peer| peer.place == client.place);
-        peer.and_then(Connection::name).ok_or(Refused::NotAllowed)
+        let named = peer.and_then(|peer| peer.client.as_ref());
+        named.map(|named| named.name.as_str()).ok_or(Refused::NotAllowed)
     }
 
-    fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
+    pub(crate) fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {
         self.state.policy.rights(self.identity(client)?, &self.state.collection(collection)?.name)
     }
 
@@ -457,143 +432,31 @@ impl Iee {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    fn request(&mut self, client: Client, request: Request) -> Result<Option<Reply>, Refused> {
-        request.check_bounds()?;
-        self.permit(client, &request)?;
-        match request {
-            Request::Open { name } => {
-                let number = self.state.named(&name).ok_or(Refused::NotAllowed)?;
-                Ok(Some(Reply::Opened(self.state.collection(number)?.opened(number))))
-            }
-            Request::Search(search) => {
-                let groups = self.rights(client, search.collection)?.groups;
-                self.look_up(client, search, groups)
-            }
-            Request::More { cursor } => {
-                let found = self.results.get(cursor, client.connection).ok_or(Refused::Cursor)?;
-                let collection = self.state.collection(found.collection)?;
-                let (page, freed) =
-                    self.results.more(cursor, &collection.documents).ok_or(Refused::Cursor)?;
-                self.budget.release(freed);
-                Ok(Some(Reply::Found(page)))
-            }
-            Request::Close { cursor } => {
-                if self.results.get(cursor, client.connection).is_some() {
-                    let freed = self.results.close(cursor);
-                    self.budget.release(freed);
-                }
-                Ok(Some(Reply::Done))
-            }
-            Request::Update(ref update) => {
-                update.check().map_err(|_| Refused::Update)?;
-                self.queue(client, request)
-            }
-            Request::Compact { .. }
-            | Request::Create { .. }
-            | Request::Grant { .. }
-            | Request::Revoke { .. }
-            | Request::RevokeCertificate { .. } => self.queue(client, request),
-        }
-    }
-
     /// Makes room, if need be by giving up results that nobody has taken for the longest time.
-    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), Refused> {
-        loop {
-            if self.budget.reserve(bytes) {
-                return Ok(());
-            }
-            match self.results.close_oldest() {
-                Some(freed) => self.budget.release(freed),
-                None => break,
-            }
-        }
-        // What others have under way comes back.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<Reserved, Refused> {
         let most = self.budget.most();
-        if bytes <= most {
-            return Err(Refused::Busy);
+        if bytes > most {
+            return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
         }
-        Err(Refused::Memory { needed: bytes as u64, budget: most as u64 })
-    }
-
-    /// Asks for what a search needs next.
-    pub(crate) fn pump(&mut self, number: u64) {
-        let Some(mut task) = self.searches.remove(&number) else { return };
-        if task.fetch.is_done() {
-            self.ready.push_back(number);
-        } else {
-            self.fetch(&mut task.fetch, task.search.collection, Waiting::Search(number));
-        }
-        self.searches.insert(number, task);
-    }
-
-    /// Asks for entries, or for their removal, as far as that may be asked now.
-    pub(crate) fn fetch(&mut self, fetch: &mut Fetch, collection: u32, waiting: Waiting) {
         loop {
-            let Ok(collection) = self.state.collection(collection) else { return };
-            let ask = AskId(self.next_ask);
-            let Some(labels) = fetch.next(&collection.keys, ask, &mut self.prg) else { return };
-            let labels = Blob(labels);
-            match waiting {
-                Waiting::Removed => self.ask(waiting, |ask| Outgoing::Remove { ask, labels }),
-                _ => self.ask(waiting, |ask| Outgoing::Get { ask, labels }),
+            if let Some(reserved) = self.budget.reserve(bytes) {
+                return Ok(reserved);
+            }
+            if !self.results.close_oldest() {
+                // What others have under way comes back.
+                return Err(Refused::Busy);
             }
         }
     }
 
-    fn entries(&mut self, ask: AskId, entries: &[u8]) -> Result<(), Fault> {
-        match self.asks.remove(&ask) {
-            Some(Waiting::Search(number)) => {
-                // Its client may be gone.
-                let Some(task) = self.searches.get_mut(&number) else { return Ok(()) };
-                let Ok(collection) = self.state.collection(task.search.collection) else { return Ok(()) };
-                match task.fetch.arrive(&collection.keys, ask, entries) {
-                    Ok(()) => self.pump(number),
-                    Err(tampering) => self.end_search(number, Reply::Refused(Refused::Storage(tampering))),
-                }
-                Ok(())
-            }
-            Some(Waiting::Round) => self.round_entries(ask, entries),
-            _ => Err(Fault::Unasked),
+    /// Makes room for data, and for what is there beside it for a while.
+    pub(crate) fn make_room_for_data(&mut self, growth: usize, beside: usize) -> Result<Reserved, Refused> {
+        let budget = self.budget.free_for_data();
+        if growth > budget {
+            return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
         }
-    }
-
-    fn end_search(&mut self, number: u64, reply: Reply) {
-        if let Some(task) = self.searches.remove(&number) {
-            self.budget.release(task.reserved);
-            self.answer(task.client, reply);
-        }
-        self.remove_next();
-    }
-
-    /// One piece of the search whose turn it is.
-    fn piece(&mut self) {
-        let Some(number) = self.ready.pop_front() else { return };
-        let Some(task) = self.searches.get_mut(&number) else { return };
-        let Ok(collection) = self.state.collection(task.search.collection) else { return };
-        let cursor = match task.piece(collection, &mut self.budget) {
-            Ok(Progress::More) => return self.ready.push_back(number),
-            Ok(Progress::Found(cursor)) => cursor,
-            Err(refused) => return self.end_search(number, Reply::Refused(refused)),
-        };
-        // Its rights may have changed since it began.
-        let seen = self.searches.get(&number).is_some_and(|task| {
-            let rights = self.rights(task.client, task.search.collection);
-            rights.is_ok_and(|rights| rights.groups == task.groups && may_search(&rights, &task.search))
-        });
-        let reply = if seen { self.keep(cursor) } else { Reply::Refused(Refused::NotAllowed) };
-        self.end_search(number, reply);
-    }
-
-    /// The first page; the rest is kept for as long as there is room.
-    fn keep(&mut self, mut cursor: results::Cursor) -> Reply {
-        let bytes = cursor.bytes();
-        if let Err(refused) = self.make_room(bytes) {
-            return Reply::Refused(refused);
-        }
-        cursor.reserved = bytes;
-        let Ok(collection) = self.state.collection(cursor.collection) else { return Reply::Done };
-        let (page, freed) = self.results.begin(cursor, &collection.documents);
-        self.budget.release(freed);
-        Reply::Found(page)
+        drop(self.make_room(growth + beside)?);
+        self.budget.kept += growth;
+        self.make_room(beside)
     }
 }

@@ -7,19 +7,21 @@
 //! update needs nothing of what is spilled. A search reads all of it, in order, whatever it looks for; searches that come
 //! meanwhile share the next reading.
 
-use crate::checkpoint::{CheckpointId, PIECE_RECORDS};
+use crate::budget::Reserved;
+use crate::checkpoint::{Head, PIECE_RECORDS};
 use crate::compact::ROUND;
 use crate::fault::Fault;
-use crate::search::{Planned, Task, held};
-use crate::server::{Client, Iee, Waiting};
+use crate::journal::round_keywords;
+use crate::server::Enclave;
 use crate::state::State;
 use crate::table::{Found, SEGMENTS, Table, segment_of};
+use crate::tasks::in_flights;
 use arras_primitives::Block;
-use arras_protocol::iee::{ConnectionId, Outgoing, StateName};
-use arras_schemes::bisen::message::{Groups, Refused, Reply};
+use arras_schemes::bisen::message::Refused;
 use arras_schemes::bisen::query::Search;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Bytes of a record: stem, count, epoch, collection.
 pub(crate) const RECORD_BYTES: usize = 16 + 4 + 4 + 1;
@@ -29,9 +31,6 @@ pub const SPILLED_MAX: u64 = 1 << 23;
 
 /// Bytes of a slot, and of those beside it that are free at the most, rounded up.
 const SLOT_BYTES: usize = 64;
-
-/// Pieces that are read at once: one is looked through while the host fetches the other.
-const FLIGHTS_MAX: u32 = 2;
 
 /// Bytes of a keyword that is looked for, with what is found of it, about.
 const FOUND_BYTES: usize = 128;
@@ -44,27 +43,6 @@ const ROUND_PART: usize = 16;
 
 /// Records that a round of compaction can hold, however small the tables are.
 const RECORDS_MIN: usize = 1024;
-
-/// Where they lie.
-#[derive(Clone, Copy)]
-pub(crate) struct Spilled {
-    /// Of the checkpoint.
-    pub(crate) number: u64,
-    pub(crate) id: CheckpointId,
-    pub(crate) first: u32,
-    pub(crate) until: u32,
-}
-
-impl Spilled {
-    pub(crate) fn name(&self, piece: u32) -> StateName {
-        StateName::Checkpoint { generation: self.number, piece }
-    }
-
-    /// How many records there are, at most: what the host knows of it.
-    fn records(&self) -> u64 {
-        u64::from(self.until - self.first) * PIECE_RECORDS as u64
-    }
-}
 
 /// A keyword's entries under one epoch.
 pub(crate) struct Record {
@@ -126,9 +104,10 @@ impl Fill {
         if holds { Ok(()) } else { Err(Refused::Keywords { spilled_max: self.spilled_max }) }
     }
 
-    pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Spilled>) {
+    pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {
         (self.known, self.since) = (keywords.next_multiple_of(self.grain()), 0);
-        let spilled = spilled.map_or(0, |spilled| spilled.records());
+        // At most: what the host knows of it.
+        let spilled = spilled.map_or(0, |head| head.spilled().len() as u64 * PIECE_RECORDS as u64);
         self.room = self.spilled_max.saturating_sub(spilled) as usize;
     }
 
@@ -178,7 +157,7 @@ pub(crate) fn mark(state: &mut State, stay: usize) {
 /// What a round of compaction finds of a collection, by segments.
 pub(crate) struct Gathered {
     collection: u32,
-    range: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// Entries of which there are enough: later segments are the next round's.
     pub(crate) most: u64,
     entries: u64,
@@ -192,10 +171,6 @@ impl Gathered {
     pub(crate) fn new(collection: u32, from: u64, most: u64) -> Self {
         let first = usize::try_from(from).unwrap_or(SEGMENTS).min(SEGMENTS);
         Self { collection, range: first..SEGMENTS, most, entries: 0, records: 0, found: BTreeMap::new() }
-    }
-
-    pub(crate) fn collection(&self) -> u32 {
-        self.collection
     }
 
     /// Takes a record of the collection that has this table, unless it is void.
@@ -240,165 +215,119 @@ impl Gathered {
         (self.records > self.records_max()).then_some(self.records * FOUND_BYTES)
     }
 
-    pub(crate) fn segments(&self) -> Range<usize> {
-        self.range.clone()
-    }
-
     pub(crate) fn take(&mut self, segment: usize) -> Found {
         self.found.remove(&segment).map(|(.., found)| found).unwrap_or_default()
     }
 }
 
-/// A search whose keywords are looked for.
+/// A search that waits for a reading.
 struct Asked {
-    client: Client,
-    search: Search,
-    groups: Groups,
-    reserved: usize,
+    stems: Vec<Block>,
+    _reserved: Reserved,
+    found: OnceLock<Arc<Found>>,
 }
 
-/// A reading of all that is spilled.
-struct Reading {
-    pieces: Spilled,
-    asked: u32,
-    read: u32,
-    searches: Vec<Asked>,
-    /// Bytes that were counted for searches whose clients are gone: what they look for stays until the end.
-    gone: usize,
-    found: Found,
-    gathered: Option<Gathered>,
-}
-
-/// Readings, one after the other.
+/// Readings of all that is spilled, one after the other.
 #[derive(Default)]
 pub(crate) struct Readings {
-    under_way: Option<Reading>,
-    /// Searches for the next one, and a round.
-    waiting: Vec<Asked>,
-    pub(crate) round: Option<Gathered>,
+    /// Searches for the next one, if their clients are still there; and a round of compaction.
+    waiting: Vec<Weak<Asked>>,
+    round: Option<Gathered>,
+    gathered: Option<Gathered>,
+    /// Whether a reading goes on; what it found, for as long as a search has not taken that.
+    is_reading: bool,
+    found: Weak<Found>,
+    /// Whether what is to be read is about to be replaced.
+    pub(crate) is_settling: bool,
 }
 
 impl Readings {
     pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+        self.is_reading || self.found.strong_count() > 0
     }
 
-    /// Lets go of a client's searches; bytes that were counted for them.
-    pub(crate) fn forget(&mut self, connection: ConnectionId) -> usize {
-        let gone = |searches: &mut Vec<Asked>| -> usize {
-            let gone = searches.extract_if(.., |asked| asked.client.connection == connection);
-            gone.map(|asked| asked.reserved).sum()
-        };
-        if let Some(reading) = &mut self.under_way {
-            reading.gone += gone(&mut reading.searches);
+    /// What the next one is for, if somebody waits for it.
+    fn next(&mut self) -> Option<(Vec<Arc<Asked>>, Option<Gathered>)> {
+        if self.is_settling {
+            return None;
         }
-        gone(&mut self.waiting)
+        let asked: Vec<Arc<Asked>> = self.waiting.drain(..).filter_map(|asked| asked.upgrade()).collect();
+        let round = self.round.take();
+        self.is_reading = !asked.is_empty() || round.is_some();
+        self.is_reading.then_some((asked, round))
     }
 }
 
-impl Iee {
-    /// Looks up a search's counters, and begins it.
-    pub(crate) fn look_up(
-        &mut self,
-        client: Client,
-        search: Search,
-        groups: Groups,
-    ) -> Result<Option<Reply>, Refused> {
-        if self.state.spilled.is_none() {
-            return self.begin_search(client, search, groups, &Found::default());
-        }
-        search.check().map_err(Refused::Formula)?;
-        let reserved = 1024 + search.keywords.len() * FOUND_BYTES + held(&search, &groups);
-        self.make_room(reserved)?;
-        self.readings.waiting.push(Asked { client, search, groups, reserved });
-        self.read_next();
-        Ok(None)
-    }
-
-    /// Begins a reading if somebody waits for one, unless what is to be read is about to be replaced.
-    pub(crate) fn read_next(&mut self) {
-        let readings = &mut self.readings;
-        let nobody = readings.waiting.is_empty() && readings.round.is_none();
-        if nobody || readings.is_under_way() || self.lane.is_settling() {
-            return;
-        }
-        let mut found = Found::default();
-        for Asked { search, .. } in &readings.waiting {
-            let Ok(collection) = self.state.collection(search.collection) else { continue };
-            found.extend(search.keywords.iter().map(|keyword| (collection.stem(keyword), Vec::new())));
-        }
-        let none = Spilled { number: 0, id: [0; 16], first: 0, until: 0 };
-        let pieces = self.state.spilled.unwrap_or(none);
-        let searches = std::mem::take(&mut readings.waiting);
-        let gathered = readings.round.take();
-        let (asked, read) = (pieces.first, pieces.first);
-        readings.under_way = Some(Reading { pieces, asked, read, searches, gone: 0, found, gathered });
-        self.read_on();
-    }
-
-    /// Asks for the next pieces; behind the last one what was asked for begins.
-    fn read_on(&mut self) {
-        let Some(mut reading) = self.readings.under_way.take() else { return };
-        while reading.asked < reading.pieces.until && reading.asked < reading.read + FLIGHTS_MAX {
-            let (piece, name) = (reading.asked, reading.pieces.name(reading.asked));
-            reading.asked += 1;
-            self.ask(Waiting::Read(piece), |ask| Outgoing::Load { ask, name });
-        }
-        if reading.read < reading.pieces.until {
-            self.readings.under_way = Some(reading);
-            return;
-        }
-        self.budget.release(reading.gone);
-        for Asked { client, search, groups, reserved } in reading.searches {
-            self.budget.release(reserved);
-            if let Err(refused) = self.begin_search(client, search, groups, &reading.found) {
-                self.answer(client, Reply::Refused(refused));
+impl Enclave {
+    /// What is spilled of a search's keywords. It may change once that is dropped.
+    pub(crate) async fn look_up(&self, search: &Search, held: usize) -> Result<Arc<Found>, Refused> {
+        let asked = {
+            let core = &mut *self.core();
+            let collection = core.state.collection(search.collection)?;
+            if core.state.spilled.is_none() {
+                return Ok(Arc::default());
             }
-        }
-        if let Some(gathered) = reading.gathered {
-            self.gathered(gathered);
-        }
-        self.settle();
-        self.read_next();
+            let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
+            let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held)?;
+            let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
+            core.readings.waiting.retain(|asked| asked.strong_count() > 0);
+            core.readings.waiting.push(Arc::downgrade(&asked));
+            asked
+        };
+        Ok(self.until(|_| asked.found.get().cloned()).await)
     }
 
-    /// A piece of a reading.
-    pub(crate) fn piece_read(&mut self, piece: u32, sealed: Option<&[u8]>) -> Result<(), Fault> {
-        let Some(reading) = &mut self.readings.under_way else { return Err(Fault::Unasked) };
-        let records = self.pieces.spilled(&reading.pieces, piece, sealed)?;
-        for record in Record::all(&records) {
-            if let Some(runs) = reading.found.get_mut(&record.stem) {
-                runs.push((record.epoch, record.count));
+    /// What is spilled of the keywords of a round.
+    pub(crate) async fn gather(&self, collection: u32, from: u64) -> Result<Gathered, Refused> {
+        let _reserved = {
+            let core = &mut *self.core();
+            core.state.collection(collection)?;
+            let gathered = Gathered::new(collection, from, core.fill.round());
+            if core.state.spilled.is_none() {
+                return Ok(gathered);
             }
-            if let Some(gathered) = reading.gathered.as_mut()
-                && gathered.collection == u32::from(record.collection)
-                && let Ok(collection) = self.state.collection(gathered.collection)
-            {
-                gathered.add(&record, &collection.table);
-            }
-        }
-        reading.read += 1;
-        self.read_on();
-        Ok(())
+            core.fill.hold(round_keywords(core.fill.round() as usize))?;
+            let reserved = core.make_room(gathered.bytes())?;
+            core.readings.round = Some(gathered);
+            reserved
+        };
+        Ok(self.until(|core| core.readings.gathered.take()).await)
     }
 
-    /// Begins a search with what was found of its keywords among what is spilled.
-    fn begin_search(
-        &mut self,
-        client: Client,
-        search: Search,
-        groups: Groups,
-        found: &Found,
-    ) -> Result<Option<Reply>, Refused> {
-        let number = search.collection;
-        let planned = Planned::new(self.state.collection(number)?, search, groups, found)?;
-        self.make_room(planned.bytes)?;
-        let collection = self.state.collection(number)?;
-        let number = self.next_search;
-        self.next_search += 1;
-        self.searches.insert(number, Task::begin(planned, client, collection));
-        self.pump(number);
-        Ok(None)
+    /// Reads whenever somebody waits for it.
+    pub(crate) async fn read_all(self) -> Result<(), Fault> {
+        loop {
+            let (asked, mut round) = self.until(|core| core.readings.next()).await;
+            let stems = asked.iter().flat_map(|asked| &asked.stems);
+            let mut found = stems.map(|stem| (*stem, Vec::new())).collect();
+            self.read(&mut found, &mut round).await?;
+            let found = Arc::new(found);
+            asked.iter().for_each(|asked| _ = asked.found.set(Arc::clone(&found)));
+            let readings = &mut self.core().readings;
+            (readings.is_reading, readings.found, readings.gathered) = (false, Arc::downgrade(&found), round);
+        }
+    }
+
+    async fn read(&self, found: &mut Found, round: &mut Option<Gathered>) -> Result<(), Fault> {
+        let Some(head) = self.core().state.spilled else { return Ok(()) };
+        let mut pieces = head.spilled();
+        let ask = || pieces.next().map(|piece| (piece, self.load(head.name(piece))));
+        let take = |piece, sealed| {
+            let core = self.core();
+            for record in Record::all(&core.pieces.spilled(&head, piece, sealed)?) {
+                if let Some(runs) = found.get_mut(&record.stem) {
+                    runs.push((record.epoch, record.count));
+                }
+                if let Some(round) = round.as_mut()
+                    && round.collection == u32::from(record.collection)
+                    && let Ok(collection) = core.state.collection(round.collection)
+                {
+                    round.add(&record, &collection.table);
+                }
+            }
+            Ok(())
+        };
+        in_flights(ask, take).await
     }
 }
 
@@ -421,14 +350,14 @@ mod tests {
         for segment in 0..4 {
             (0..500).for_each(|keyword| gathered.add(&record(segment, keyword), &table));
         }
-        assert_eq!((gathered.segments(), gathered.entries, gathered.beyond()), (0..2, 999, None));
+        assert_eq!((gathered.range.clone(), gathered.entries, gathered.beyond()), (0..2, 999, None));
         // The first segment has more than a round can hold.
         for keyword in 500..3000 {
             gathered.add(&record(0, keyword), &table);
             let held: usize = gathered.found.values().map(|(.., found)| found.len()).sum();
             assert!(held * FOUND_BYTES <= gathered.bytes(), "{keyword}");
         }
-        assert_eq!((gathered.segments(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
+        assert_eq!((gathered.range.clone(), gathered.beyond()), (0..1, Some(2999 * FOUND_BYTES)));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What the log's records change.
 
+use crate::checkpoint::Head;
 use crate::collection::Collection;
+use crate::fault::Fault;
 use crate::journal::Change;
 use crate::policy::Policy;
-use crate::spill::Spilled;
 use arras_keys::Key;
-use arras_schemes::bisen::message::Refused;
+use arras_schemes::bisen::message::{Refused, Reply, Request};
 
 /// Most collections.
 pub(crate) const COLLECTIONS_MAX: usize = 64;
@@ -22,13 +23,18 @@ pub(crate) struct State {
     pub(crate) epochs: u32,
     /// The epoch of the last spill: that of keywords that come into a table.
     pub(crate) generation: u32,
-    /// Counters that are not in tables, if any.
-    pub(crate) spilled: Option<Spilled>,
+    /// The checkpoint with counters that are not in tables, if there are any.
+    pub(crate) spilled: Option<Head>,
 }
 
 impl State {
     pub(crate) fn named(&self, name: &str) -> Option<u32> {
         self.collections.iter().position(|collection| collection.name == name).map(|at| at as u32)
+    }
+
+    pub(crate) fn open(&self, name: &str) -> Result<Reply, Refused> {
+        let number = self.named(name).ok_or(Refused::NotAllowed)?;
+        Ok(Reply::Opened(self.collection(number)?.opened(number)))
     }
 
     pub(crate) fn collection(&self, number: u32) -> Result<&Collection, Refused> {
@@ -37,6 +43,11 @@ impl State {
 
     pub(crate) fn collection_mut(&mut self, number: u32) -> Result<&mut Collection, Refused> {
         self.collections.get_mut(number as usize).ok_or(Refused::NotAllowed)
+    }
+
+    /// One that a record or a piece of the sealed state names.
+    pub(crate) fn kept(&mut self, number: u32) -> Result<&mut Collection, Fault> {
+        self.collection_mut(number).map_err(|_| Fault::StateAltered)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -61,15 +72,17 @@ impl State {
     pub(crate) fn apply(&mut self, root: &Key, change: &Change) {
         match change {
             Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
-            Change::Update(_) | Change::Generation(_) => {}
-            Change::Create { name, settings, salt } => {
-                let number = self.collections.len() as u32;
-                let described = (name.clone(), settings.clone(), *salt);
-                self.collections.push(Collection::new(root, number, described, self.generation));
+            Change::Asked(Request::Create { name, settings }) => {
+                let described = (name.clone(), settings.clone());
+                self.collections.push(Collection::new(
+                    &self.policy.root(root),
+                    self.collections.len(),
+                    described,
+                    self.generation,
+                ));
             }
-            Change::Grant { identity, collection, rights } => self.policy.grant(identity, collection, rights),
-            Change::Revoke { identity } => self.policy.revoke(identity),
-            Change::RevokeCertificate { serial } => self.policy.revoke_certificate(serial.as_slice()),
+            Change::Asked(request) => self.policy.apply(request),
+            Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
             Change::Compacted { collection, epoch, spilled, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {

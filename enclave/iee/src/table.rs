@@ -100,20 +100,16 @@ impl Segment {
 
     fn slots_for(&self, more: usize) -> usize {
         let used = self.used + more;
-        if used * 8 <= self.slots.len() * 7 {
-            self.slots.len()
-        } else {
-            (used * 8 / 7 + 1).next_power_of_two().max(SLOTS_MIN)
-        }
+        let least = (used * 8).div_ceil(7).next_power_of_two().max(SLOTS_MIN);
+        if used == 0 { self.slots.len() } else { self.slots.len().max(least) }
     }
 
     fn reserve(&mut self, more: usize) {
         let slots = self.slots_for(more);
-        if slots == self.slots.len() {
-            return;
+        if slots > self.slots.len() {
+            let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
+            self.fill(old.into_iter().filter(|slot| slot.stem != NO_STEM));
         }
-        let old = std::mem::replace(&mut self.slots, vec![EMPTY; slots]);
-        self.fill(old.into_iter().filter(|slot| slot.stem != NO_STEM));
     }
 
     fn fill(&mut self, slots: impl Iterator<Item = Slot>) {
@@ -126,10 +122,8 @@ impl Segment {
 
     /// Forgets what is leaving, and takes no more memory than the rest needs.
     fn shed(&mut self) {
-        let old = std::mem::take(&mut self.slots);
-        let stay: Vec<Slot> =
-            old.into_iter().filter(|slot| slot.stem != NO_STEM && !slot.is_leaving).collect();
-        self.used = 0;
+        let old = std::mem::take(self).slots.into_iter();
+        let stay: Vec<Slot> = old.filter(|slot| slot.stem != NO_STEM && !slot.is_leaving).collect();
         self.reserve(stay.len());
         self.used = stay.len();
         self.fill(stay.into_iter());

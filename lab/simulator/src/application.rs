@@ -79,7 +79,7 @@ pub async fn write<S: Store>(store: &S, application: i32, writing: &Writing) -> 
 
 async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) -> Result<Came, ServiceError> {
     let ns = namespace();
-    let change_of = |filter, change: crate::model::Change, multi| {
+    let change_of = |filter, change: &crate::model::Change, multi| {
         Ok::<_, ServiceError>(UpdateStatement {
             filter,
             update: update(&change.update())?,
@@ -110,12 +110,12 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
             )
         }
         Writing::Update(choice, change) => {
-            let statement = change_of(filter(choice, Some(application))?, *change, true)?;
+            let statement = change_of(filter(choice, Some(application))?, change, true)?;
             let updated = store.update(&ns, statement).await?;
             Came::Updated(updated.matched, updated.modified)
         }
         Writing::UpdateOne(id, change) => {
-            let statement = change_of(Filter::parse(&doc! { "_id": id })?, *change, false)?;
+            let statement = change_of(Filter::parse(&doc! { "_id": id })?, change, false)?;
             let updated = store.update(&ns, statement).await?;
             Came::Updated(updated.matched, updated.modified)
         }

@@ -7,6 +7,9 @@ use bson::{Document, doc};
 /// How many indexes come and go.
 pub const OPTIONAL: usize = 5;
 
+/// The index of texts, behind those.
+pub const TEXT: usize = OPTIONAL;
+
 fn request(name: &str, key: Document, arras: Document) -> IndexRequest {
     let options = doc! { "storageEngine": { "arras": arras } };
     IndexRequest { name: name.into(), key, unique: false, sparse: false, options }
@@ -36,6 +39,10 @@ pub fn all_orders() -> Vec<&'static str> {
 /// Those that come and go, ordered ones by the protocol `order`.
 #[must_use]
 pub fn optional(number: usize, order: &str) -> IndexRequest {
+    if number == TEXT {
+        let (key, options) = (doc! { "t": "text" }, Document::new());
+        return IndexRequest { name: "t".into(), key, unique: false, sparse: false, options };
+    }
     let mut request = usual(number);
     // The first of the table is what the proxy takes unless told otherwise; it can keep sums.
     if orders().first() != Some(&order)

@@ -1,4 +1,5 @@
-//! An engine, a server and several applications in one thread and from one seed, with all that can go wrong between them.
+//! An engine, a server and several applications in one thread and from one seed, with all that can go wrong between them. In half of
+//! the runs there are texts, too, and a host of boolean search with its enclave.
 //!
 //! A seed says everything ([`plan::Plan`]): settings, what each application asks, which messages are delayed, lost or cut
 //! off, where which process is killed, when a disk is full, what the server lies about, whose disk is set back. Time is the
@@ -12,8 +13,10 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod checks;
 pub mod disk;
 pub mod flag;
+pub mod hosting;
 pub mod indexes;
 pub mod lies;
 pub mod model;
@@ -22,6 +25,8 @@ pub mod plan;
 mod protocols;
 pub mod setback;
 pub mod shorten;
+mod talking;
+pub mod texts;
 pub mod trace;
 pub mod watch;
 pub mod world;

@@ -1,5 +1,6 @@
 //! The documents of one application as they must be. While an outcome is in doubt there are several ways they may be.
 
+use crate::texts::{self, Sought, Text};
 use bson::{Bson, Document, doc};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,20 +17,31 @@ pub struct Item {
     pub b: i32,
     /// A number to be summed.
     pub v: i32,
+    /// A text; none if it is empty.
+    pub t: Text,
 }
 
 impl Item {
     /// As a document of `application`.
     #[must_use]
     pub fn document(&self, application: i32) -> Document {
-        doc! { "_id": self.id, "app": application, "u": self.u, "a": self.a, "b": self.b, "v": self.v }
+        let Self { id, u, a, b, v, ref t } = *self;
+        let mut document = doc! { "_id": id, "app": application, "u": u, "a": a, "b": b, "v": v };
+        if !t.is_empty() {
+            document.insert("t", texts::written(t));
+        }
+        document
     }
 
     /// Back from a document; none if it is no such one.
     #[must_use]
     pub fn read(document: &Document) -> Option<Self> {
         let field = |name: &str| document.get(name).and_then(Bson::as_i32);
-        Some(Self { id: field("_id")?, u: field("u")?, a: field("a")?, b: field("b")?, v: field("v")? })
+        let t = match document.get("t") {
+            Some(text) => texts::read(text.as_str()?)?,
+            None => Text::new(),
+        };
+        Some(Self { id: field("_id")?, u: field("u")?, a: field("a")?, b: field("b")?, v: field("v")?, t })
     }
 }
 
@@ -52,6 +64,8 @@ pub enum Choice {
     Both(i32, i32),
     /// `v` between two, both included.
     V(i32, i32),
+    /// What is found in `t`.
+    Text(Sought),
 }
 
 impl Choice {
@@ -67,6 +81,7 @@ impl Choice {
             Self::B(b) => item.b == *b,
             Self::Both(b, a) => item.b == *b && item.a >= *a,
             Self::V(low, high) => (*low..=*high).contains(&item.v),
+            Self::Text(sought) => sought.takes(&item.t),
         }
     }
 
@@ -83,6 +98,7 @@ impl Choice {
             Self::B(b) => doc! { "b": b },
             Self::Both(b, a) => doc! { "b": b, "a": { "$gte": a } },
             Self::V(low, high) => doc! { "v": { "$gte": low, "$lte": high } },
+            Self::Text(sought) => doc! { "$text": { "$search": sought.search() } },
         };
         if let Some(application) = application {
             filter.insert("app", application);
@@ -98,7 +114,7 @@ impl Choice {
 }
 
 /// What an update does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Sets `a`.
     A(i32),
@@ -108,26 +124,30 @@ pub enum Change {
     V(i32),
     /// Sets `u`; of one document.
     U(i32),
+    /// Sets `t`.
+    T(Text),
 }
 
 impl Change {
     /// As an update.
     #[must_use]
-    pub fn update(self) -> Document {
+    pub fn update(&self) -> Document {
         match self {
             Self::A(a) => doc! { "$set": { "a": a } },
             Self::B(b) => doc! { "$set": { "b": b } },
             Self::V(v) => doc! { "$inc": { "v": v } },
             Self::U(u) => doc! { "$set": { "u": u } },
+            Self::T(text) => doc! { "$set": { "t": texts::written(text) } },
         }
     }
 
-    fn apply(self, item: &mut Item) {
+    fn apply(&self, item: &mut Item) {
         match self {
-            Self::A(a) => item.a = a,
-            Self::B(b) => item.b = b,
+            Self::A(a) => item.a = *a,
+            Self::B(b) => item.b = *b,
             Self::V(v) => item.v += v,
-            Self::U(u) => item.u = u,
+            Self::U(u) => item.u = *u,
+            Self::T(text) => item.t.clone_from(text),
         }
     }
 }
@@ -182,13 +202,13 @@ impl Writing {
                 }
                 Came::Inserted((new.len() - duplicates.len()) as u64, duplicates)
             }
-            Self::Update(choice, change) => updated(&mut now, |item| choice.takes(item), *change),
+            Self::Update(choice, change) => updated(&mut now, |item| choice.takes(item), change),
             Self::UpdateOne(id, change) => {
                 let taken = |u: i32| items.values().any(|item| item.u == u && item.id != *id);
                 match change {
                     Change::U(u) if items.contains_key(id) && taken(*u) => return (now, Came::Duplicate),
-                    Change::U(_) | Change::A(_) | Change::B(_) | Change::V(_) => {
-                        updated(&mut now, |item| item.id == *id, *change)
+                    Change::U(_) | Change::A(_) | Change::B(_) | Change::V(_) | Change::T(_) => {
+                        updated(&mut now, |item| item.id == *id, change)
                     }
                 }
             }
@@ -208,7 +228,7 @@ impl Writing {
     }
 }
 
-fn updated(items: &mut Items, takes: impl Fn(&Item) -> bool, change: Change) -> Came {
+fn updated(items: &mut Items, takes: impl Fn(&Item) -> bool, change: &Change) -> Came {
     let (mut matched, mut modified) = (0, 0);
     for item in items.values_mut().filter(|item| takes(item)) {
         let before = item.clone();

@@ -70,13 +70,13 @@ struct State {
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
-    there: Duration,
-    back: Duration,
-    cut_there: bool,
-    cut_back: bool,
-    lost_there: bool,
-    lost_back: bool,
+pub(crate) struct Fate {
+    pub(crate) there: Duration,
+    pub(crate) back: Duration,
+    pub(crate) cut_there: bool,
+    pub(crate) cut_back: bool,
+    pub(crate) lost_there: bool,
+    pub(crate) lost_back: bool,
 }
 
 impl Network {
@@ -120,7 +120,12 @@ impl Network {
         state.told
     }
 
-    fn fate(&self) -> Fate {
+    /// A number up to `most`.
+    pub(crate) fn chance(&self, most: u64) -> u64 {
+        self.state().dice.random_range(0..=most)
+    }
+
+    pub(crate) fn fate(&self) -> Fate {
         let mut state = self.state();
         let Weather { cut, lost, late, delay } = state.weather;
         let delay_of = |dice: &mut StdRng| {

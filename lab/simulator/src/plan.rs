@@ -4,6 +4,7 @@ use crate::disk::Trouble;
 use crate::lies::Lie;
 use crate::model::{Change, Choice, Item, Writing};
 use crate::network::Weather;
+use crate::texts;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::time::Duration;
@@ -29,13 +30,15 @@ pub enum Action {
     Wait(u64),
 }
 
-/// Which of the two.
+/// Which machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The proxy's machine.
     Proxy,
     /// The server's.
     Server,
+    /// That of the host of boolean search.
+    Search,
 }
 
 /// One thing that goes wrong.
@@ -69,6 +72,12 @@ pub enum Ending {
     ServerSetBackAtStart,
     /// The proxy's disk is set back.
     ProxySetBack,
+    /// The disk of the host of boolean search is set back, and the monotonic counter is not.
+    SearchSetBack,
+    /// Both are, under a running proxy.
+    SearchAndCounterSetBack,
+    /// The same, and the proxy is started anew.
+    SearchAndCounterSetBackAtStart,
 }
 
 /// What happens between two comparisons of everything.
@@ -99,11 +108,16 @@ pub struct Plan {
     pub order: &'static str,
     /// Indexes there are from the beginning.
     pub indexes: Vec<usize>,
+    /// Documents have texts, and there is a host of boolean search.
+    pub texts: bool,
     /// Rounds.
     pub rounds: Vec<Round>,
     /// The end.
     pub ending: Ending,
 }
+
+/// Bytes of a request in which a write of this workload is whole.
+const WHOLE: usize = 1 << 20;
 
 /// Values of `_id`, of one application.
 const IDS: i32 = 14;
@@ -126,6 +140,7 @@ impl Dice {
             a: self.below(5),
             b: self.below(3),
             v: self.below(20),
+            t: Vec::new(),
         }
     }
 
@@ -205,8 +220,7 @@ impl Dice {
     fn trouble(&mut self) -> Trouble {
         match self.below(5) {
             0 => Trouble::Full(1 + self.below(4).unsigned_abs()),
-            1 => Trouble::Undecided,
-            _ => Trouble::Killed,
+            kind => trouble(kind, 0),
         }
     }
 
@@ -251,6 +265,15 @@ impl Dice {
     }
 }
 
+/// One trouble in five fills the disk for `commits`, one leaves a commit undecided, the others kill.
+pub(crate) fn trouble(kind: i32, commits: u32) -> Trouble {
+    match kind {
+        0 => Trouble::Full(commits),
+        1 => Trouble::Undecided,
+        _ => Trouble::Killed,
+    }
+}
+
 /// Changes of several documents, which would be cut into several writes, become changes of one: each is atomic, all are
 /// not.
 fn of_one_document(round: &mut Round) {
@@ -281,11 +304,24 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        let mut plan = Self::without_texts(seed);
+        texts::add(&mut plan);
+        plan
+    }
+
+    /// True if writes are cut into small requests.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.request_bytes < WHOLE
+    }
+
+    /// The same without what texts add.
+    #[must_use]
+    pub fn without_texts(seed: u64) -> Self {
         let mut dice = Dice(StdRng::seed_from_u64(seed));
         let applications = 1 + dice.below(3);
         let rounds = 1 + dice.below(3);
         let faulty = !dice.one_in(8);
-        let request_bytes = if dice.one_in(4) { 3000 } else { 1 << 20 };
+        let request_bytes = if dice.one_in(4) { 3000 } else { WHOLE };
         let round = |dice: &mut Dice| Round {
             actions: (0..applications)
                 .map(|application| (0..4 + dice.below(10)).map(|_| dice.action(application)).collect())
@@ -298,7 +334,7 @@ impl Plan {
             },
         };
         let mut rounds: Vec<Round> = (0..rounds).map(|_| round(&mut dice)).collect();
-        if request_bytes < 1 << 20 {
+        if request_bytes < WHOLE {
             rounds.iter_mut().for_each(of_one_document);
         }
         let indexes = (0..crate::indexes::OPTIONAL).filter(|_| dice.one_in(2)).collect();
@@ -318,6 +354,7 @@ impl Plan {
             patience: Duration::from_millis(if dice.one_in(2) { 0 } else { 1500 }),
             order,
             indexes,
+            texts: false,
             rounds,
             ending,
         }

@@ -2,49 +2,68 @@
 
 use crate::application;
 use crate::disk::Content;
-use crate::model::Choice;
+use crate::model::{Choice, Item, Writing};
 use crate::plan::{Action, Ending};
-use crate::world::{Checked, StartError, World};
+use crate::texts::Sought;
+use crate::world::{Checked, Copies, StartError, World};
+use arras_iee::Fault as Ended;
 use arras_service::error::Fault;
 use std::time::Duration;
 use tokio::time::sleep;
 
 impl World {
-    /// Ends the run as planned; `server` and `local`: what the disks were before the last round.
-    pub(crate) async fn end(&self, server: &Content, local: &Content) -> Checked<()> {
+    /// Ends the run as planned; `before`: what the disks were before the last round.
+    pub(crate) async fn end(&self, before: &Copies) -> Checked<()> {
         if self.plan.ending == Ending::Well {
             return Ok(());
         }
-        if !self.was_written_since(server).await? {
-            return Ok(());
-        }
+        self.write_once_more().await?;
         self.note(|| format!("{:?}", self.plan.ending));
-        let (server_now, local_now) = match self.plan.ending {
+        let mut now = self.copies();
+        match self.plan.ending {
             Ending::Well => return Ok(()),
             Ending::ServerSetBack => {
-                let now = self.set_server(server);
-                self.must_refuse().await?;
-                (now, None)
+                now.server = self.set_server(&before.server);
+                self.must_refuse(Choice::All, Fault::Halted).await?;
             }
             Ending::ServerSetBackAtStart => {
                 self.stop_proxy().await;
-                let now = self.set_server(server);
+                now.server = self.set_server(&before.server);
                 self.must_not_start("its server").await?;
-                (now, None)
             }
             Ending::ProxySetBack => {
                 self.stop_proxy().await;
-                let now = self.local.copy();
-                self.local.restore(local);
+                (now.local, now.server) = (self.local.copy(), self.server.copy());
+                self.local.restore(&before.local);
                 self.must_not_start("it itself").await?;
-                (self.server.copy(), Some(now))
             }
-        };
+            Ending::SearchSetBack => {
+                self.search.restore(&before.search, false);
+                self.search.start();
+                self.must_end(Ended::StateSetBack).await?;
+            }
+            Ending::SearchAndCounterSetBack => {
+                self.search.restore(&before.search, true);
+                self.search.start();
+                self.must_refuse(Choice::Text(Sought::word(0)), Fault::Corruption).await?;
+            }
+            Ending::SearchAndCounterSetBackAtStart => {
+                self.stop_proxy().await;
+                self.search.restore(&before.search, true);
+                self.search.start();
+                self.start_again().await?;
+                self.must_refuse(Choice::Text(Sought::word(0)), Fault::Corruption).await?;
+            }
+        }
         // Put back, all is well.
         self.stop_proxy().await;
-        self.set_server(&server_now);
-        if let Some(now) = local_now {
-            self.local.restore(&now);
+        self.set_server(&now.server);
+        if self.plan.ending == Ending::ProxySetBack {
+            self.local.restore(&now.local);
+        }
+        if self.plan.texts {
+            self.search.restore(&now.search, true);
+            self.search.start();
         }
         self.start_again().await?;
         self.check_all().await
@@ -58,31 +77,40 @@ impl World {
         now
     }
 
-    /// True if a write was acknowledged since: makes one more, so that there is.
-    async fn was_written_since(&self, _server: &Content) -> Checked<bool> {
-        let written =
-            crate::model::Writing::Insert(vec![crate::model::Item { id: 999, u: 999, a: 1, b: 1, v: 1 }]);
-        let action = Action::Write(written);
+    /// A write that is acknowledged since the disks were what they are set back to.
+    async fn write_once_more(&self) -> Checked<()> {
+        let t = if self.plan.texts { vec![0, 3] } else { Vec::new() };
+        let written = Writing::Insert(vec![Item { id: 999, u: 999, a: 1, b: 1, v: 1, t }]);
         let proxy = self.proxy().await?;
-        match self.ask(0, &action, &proxy).await {
-            Ok(()) => Ok(true),
-            Err(_) => Err("a write fails though all is well".into()),
+        let asked = self.ask(0, &Action::Write(written), &proxy).await;
+        asked.map_err(|why| format!("a write fails though all is well: {why:?}"))
+    }
+
+    /// The enclave of a machine that was set back ends by itself.
+    async fn must_end(&self, why: Ended) -> Checked<()> {
+        sleep(Duration::from_secs(2)).await;
+        match self.search.take_fault() {
+            Some(fault) if fault == why => Ok(()),
+            other => {
+                Err(format!("the host of boolean search was set back, and its enclave ends by {other:?}"))
+            }
         }
     }
 
-    /// A proxy whose server was set back answers nothing.
-    async fn must_refuse(&self) -> Checked<()> {
+    /// A proxy whose server, or whose host of boolean search, was set back answers nothing that would need it.
+    async fn must_refuse(&self, choice: Choice, fault: Fault) -> Checked<()> {
         let proxy = self.proxy().await?;
+        let action = Action::Find(choice);
         for attempt in 0..5 {
-            let found = application::read(&proxy.engine, None, &Action::Find(Choice::All)).await;
+            let found = application::read(&proxy.engine, None, &action).await;
             match found {
-                Ok(found) => return Err(format!("the server was set back, and the proxy answers {found:?}")),
-                Err(error) if error.fault == Fault::Halted => return Ok(()),
+                Ok(found) => return Err(format!("it was set back, and the proxy answers {found:?}")),
+                Err(error) if error.fault == fault => return Ok(()),
                 Err(error) => self.note(|| format!("attempt {attempt}: {error:?}")),
             }
             sleep(Duration::from_millis(500)).await;
         }
-        Err("the server was set back, and the proxy does not say so".into())
+        Err("it was set back, and the proxy does not say so".into())
     }
 
     async fn must_not_start(&self, what: &str) -> Checked<()> {

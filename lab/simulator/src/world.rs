@@ -1,22 +1,24 @@
 //! A run: a proxy, a server and applications, by a plan.
 
-use crate::application::{self, Found, compare, expected, judge, namespace};
-use crate::disk::{Disk, Machine, Process};
+use crate::application::{self, compare, judge, namespace};
+use crate::disk::{Content, Disk, Machine, Process};
+use crate::hosting::{Kept, Searching};
 use crate::indexes;
-use crate::model::{Items, Model};
-use crate::network::{Network, Serving, Weather, Wire};
-use crate::plan::{Action, Fault, Plan, Round, Told, Which};
+use crate::model::Model;
+use crate::network::{Network, Serving, Wire};
+use crate::plan::{Action, Fault, Plan, Round, Which};
+use crate::talking::Way;
 use crate::trace::Trace;
 use arras_engine::history::History;
 use arras_engine::index::RangeSettings;
-use arras_engine::local::LocalStore;
 use arras_engine::mutations::{Mutation, Mutations};
-use arras_engine::{Engine, OpenError, Settings, inspection};
+use arras_engine::text::TextService;
+use arras_engine::{Engine, OpenError, Settings};
 use arras_keys::{Key, Keyring};
 use arras_schemes::random::Randomness;
 use arras_server::Backend;
-use arras_service::error::{Blame, Fault as Failing};
-use arras_service::store::Store;
+use arras_service::error::Blame;
+use arras_service::store::{IndexRequest, Store};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +27,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 /// Longest virtual time of anything that must end.
-const FOR_EVER: Duration = Duration::from_secs(600);
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(600);
 
 /// What a run breaks is said in words.
 pub type Checked<T> = Result<T, String>;
@@ -36,7 +38,7 @@ pub struct Proxy {
     /// Its engine.
     pub engine: Engine<Disk, Wire>,
     wire: Arc<Wire>,
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
     restarts: AbortHandle,
 }
 
@@ -47,14 +49,15 @@ pub struct World {
     pub(crate) network: Arc<Network>,
     pub(crate) server: Machine,
     pub(crate) local: Machine,
+    pub(crate) search: Arc<Searching>,
     proxy: Mutex<Option<Proxy>>,
     dice: Mutex<StdRng>,
-    models: Mutex<Vec<Model>>,
+    pub(crate) models: Mutex<Vec<Model>>,
     /// What went wrong first.
     wrong: Mutex<Option<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -67,6 +70,7 @@ impl World {
         let applications = plan.rounds.first().map_or(1, |round| round.actions.len());
         Arc::new(Self {
             mutation,
+            search: Searching::new(Arc::clone(&network), seed ^ 5),
             network,
             server: Machine::new(seed ^ 2),
             local: Machine::new(seed ^ 3),
@@ -82,7 +86,7 @@ impl World {
         self.network.trace.note(what);
     }
 
-    fn random(&self) -> u64 {
+    pub(crate) fn random(&self) -> u64 {
         lock(&self.dice).next_u64()
     }
 
@@ -90,6 +94,7 @@ impl World {
         match which {
             Which::Proxy => &self.local,
             Which::Server => &self.server,
+            Which::Search => &self.search.machine,
         }
     }
 
@@ -99,9 +104,12 @@ impl World {
         lock(&self.wrong).get_or_insert(why);
     }
 
-    fn fine(&self) -> Checked<()> {
+    pub(crate) fn fine(&self) -> Checked<()> {
         if let Some(why) = self.network.watch.wrong() {
             return Err(why);
+        }
+        if let Some(fault) = self.search.take_fault() {
+            return Err(format!("the enclave of an honest host ends: {fault}"));
         }
         lock(&self.wrong).clone().map_or(Ok(()), Err)
     }
@@ -123,7 +131,13 @@ impl World {
         }
     }
 
-    fn settings(&self, history: Arc<History>) -> Settings {
+    /// The service of text indexes as a proxy sees it, if there is one.
+    fn text_service(&self, process: &Arc<Process>) -> Option<Arc<dyn TextService>> {
+        let way = Way { searching: Arc::clone(&self.search), process: Arc::clone(process) };
+        self.plan.texts.then(|| Arc::new(arras_text::Service::new(Arc::new(way))) as Arc<dyn TextService>)
+    }
+
+    fn settings(&self, history: Arc<History>, process: &Arc<Process>) -> Settings {
         let Plan { bucket_factor, top_nodes, request_bytes, patience, .. } = self.plan;
         Settings {
             range: RangeSettings { bucket_factor, top_nodes },
@@ -132,12 +146,13 @@ impl World {
             history,
             random: Randomness::seeded(self.random()),
             keep_schema_applied: false,
+            text: self.text_service(process),
             mutations: Mutations::only(self.mutation),
             ..Settings::default()
         }
     }
 
-    fn keyring() -> Keyring {
+    pub(crate) fn keyring() -> Keyring {
         Keyring::simulated(Key::take_from(&mut [42; Key::BYTES]))
     }
 
@@ -153,7 +168,7 @@ impl World {
         let history = Arc::new(History::named(instance, false));
         let wire = Wire::new(Arc::clone(&self.network), Arc::clone(&process), Arc::clone(&history));
         let greeting = wire.greet().await.map_err(|error| StartError::Passing(error.to_string()))?;
-        let settings = self.settings(history);
+        let settings = self.settings(history, &process);
         let opened = Engine::open(disk, Self::keyring(), Arc::clone(&wire), &greeting, settings).await;
         let engine = match opened {
             Ok(engine) => engine,
@@ -169,7 +184,7 @@ impl World {
     }
 
     /// Keeps both sides running: what dies is started again after a while.
-    async fn keep_alive(self: Arc<Self>) {
+    pub(crate) async fn keep_alive(self: Arc<Self>) {
         loop {
             self.revive().await;
             sleep(Duration::from_millis(10)).await;
@@ -186,6 +201,10 @@ impl World {
         if !self.network.serves() {
             self.pause().await;
             self.start_server();
+        }
+        if self.plan.texts && !self.search.runs() {
+            self.pause().await;
+            self.search.start();
         }
         let dead = lock(&self.proxy).as_ref().is_none_or(|proxy| proxy.process.is_dead());
         if dead {
@@ -218,12 +237,15 @@ impl World {
     /// What does not hold.
     pub async fn run(self: Arc<Self>) -> Checked<()> {
         self.start_server();
+        if self.plan.texts {
+            self.search.start();
+        }
         self.start_proxy().await.map_err(|error| format!("a new proxy does not start: {error:?}"))?;
         self.prepare().await?;
         let mut before = None;
         for (number, round) in self.plan.rounds.iter().enumerate() {
             self.note(|| format!("round {number}"));
-            before = Some((self.server.copy(), self.local.copy()));
+            before = Some(self.copies());
             self.round(round).await?;
             self.check().await?;
             for told in &round.lies {
@@ -231,17 +253,36 @@ impl World {
             }
         }
         match before {
-            Some((server, local)) => self.end(&server, &local).await,
+            Some(before) => self.end(&before).await,
             None => Ok(()),
         }
+    }
+
+    /// What is on all disks.
+    pub(crate) fn copies(&self) -> Copies {
+        Copies { server: self.server.copy(), local: self.local.copy(), search: self.search.copy() }
     }
 
     async fn prepare(&self) -> Checked<()> {
         let proxy = self.proxy().await?;
         let mut requests = vec![indexes::unique()];
         requests.extend(self.plan.indexes.iter().map(|number| indexes::optional(*number, self.plan.order)));
-        let made = proxy.engine.create_indexes(&namespace(), requests).await;
-        made.map(drop).map_err(|error| format!("indexes of a new collection: {error}"))
+        let made = self.made(&proxy, requests).await;
+        made.map_err(|error| format!("indexes of a new collection: {error}"))
+    }
+
+    /// Makes indexes, once the host of boolean search is there.
+    pub(crate) async fn made(&self, proxy: &Proxy, requests: Vec<IndexRequest>) -> Checked<()> {
+        let mut last = String::new();
+        for _ in 0..50 {
+            match proxy.engine.create_indexes(&namespace(), requests.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.fault.blame() == Blame::Connection => last = error.message,
+                Err(error) => return Err(error.message),
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Err(last)
     }
 
     /// One round: applications beside faults, until the applications are done.
@@ -365,99 +406,6 @@ impl World {
         }
     }
 
-    /// Ends everything that goes wrong, and compares everything with the models.
-    async fn check(self: &Arc<Self>) -> Checked<()> {
-        self.network.set_weather(Weather::default());
-        self.server.heal();
-        self.local.heal();
-        self.note(|| "all is well again".into());
-        let alive = tokio::spawn(Arc::clone(self).keep_alive());
-        let checked = timeout(FOR_EVER, self.check_all()).await;
-        alive.abort();
-        checked.unwrap_or_else(|_| Err("nothing settles, though all is well again".into()))?;
-        self.inspect().await?;
-        self.fine()
-    }
-
-    /// Everything that can be asked of everybody's documents, through every index.
-    pub(crate) async fn check_all(&self) -> Checked<()> {
-        let applications = lock(&self.models).len();
-        for number in 0..applications {
-            self.settle(number).await?;
-        }
-        let all = self.items();
-        let proxy = self.proxy().await?;
-        for action in questions() {
-            compare_all(&action, &all, self.answered(&proxy, &action).await?)?;
-        }
-        Ok(())
-    }
-
-    /// What a question is answered with once the connection holds.
-    async fn answered(&self, proxy: &Proxy, action: &Action) -> Checked<Option<Found>> {
-        let mut last = String::new();
-        for _ in 0..50 {
-            match application::read(&proxy.engine, None, action).await {
-                Ok(found) => return Ok(found),
-                Err(error) if error.fault.blame() == Blame::Connection => last = format!("{error:?}"),
-                Err(error) => return Err(format!("{action:?} failed though all is well: {error:?}")),
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-        Err(format!("{action:?} failed though all is well: {last}"))
-    }
-
-    /// Reads an application's documents until that is answered: then one of the ways they may be is true.
-    async fn settle(&self, number: usize) -> Checked<()> {
-        let action = Action::Find(crate::model::Choice::All);
-        for _ in 0..200 {
-            let proxy = self.proxy().await?;
-            match self.ask(number, &action, &proxy).await {
-                Ok(()) if lock(&self.models).get(number).is_none_or(|model| model.ways.len() == 1) => {
-                    return Ok(());
-                }
-                Ok(()) => {}
-                Err(Answer::Wrong(why)) => {
-                    return Err(format!("when all is well, of application {number}: {why}"));
-                }
-                Err(Answer::Failed(error)) if error.fault.blame() == Blame::Connection => {}
-                Err(Answer::Failed(error))
-                    if proxy.process.is_dead() || error.message.contains("injected") => {}
-                Err(Answer::Failed(error)) => return Err(format!("when all is well: {error:?}")),
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-        Err("reading does not succeed though all is well again".into())
-    }
-
-    /// The documents of all applications.
-    fn items(&self) -> Items {
-        let models = lock(&self.models);
-        models.iter().flat_map(|model| model.ways.first().cloned().unwrap_or_default()).collect()
-    }
-
-    /// Stops the proxy in order, compares every index with the documents, and starts a new one.
-    async fn inspect(&self) -> Checked<()> {
-        // What runs behind answers comes to its end.
-        sleep(Duration::from_secs(20)).await;
-        self.stop_proxy().await;
-        let (process, disk) = self.local.start();
-        let history = Arc::new(History::observer());
-        let wire = Wire::new(Arc::clone(&self.network), process, history);
-        let keyring = Self::keyring();
-        let root = keyring.current().1;
-        let local = LocalStore::open_with(disk, root, Randomness::seeded(self.random()));
-        let local = local.map_err(|error| format!("the proxy's store: {error}"))?;
-        let inspected = inspection::inspect(&local, &keyring, &wire, self.plan.top_nodes).await;
-        let inspected = inspected.map_err(|error| format!("inspecting: {error}"))?;
-        wire.hang_up();
-        let wrong: Vec<String> = inspected.into_iter().flat_map(|collection| collection.wrong).collect();
-        if !wrong.is_empty() {
-            return Err(format!("indexes and documents do not agree: {}", wrong.join("; ")));
-        }
-        self.start_again().await
-    }
-
     /// Stops the proxy in order.
     pub(crate) async fn stop_proxy(&self) {
         let stopped = lock(&self.proxy).take();
@@ -487,31 +435,13 @@ impl World {
         }
         Err(format!("the proxy does not start though all is well: {last}"))
     }
+}
 
-    /// Asks while the server lies: the answer is right, or an error.
-    async fn lie(&self, told: &Told) -> Checked<()> {
-        let proxy = self.proxy().await?;
-        self.note(|| format!("{told:?}"));
-        self.network.arm(told.lie);
-        let outcome = timeout(FOR_EVER, application::read(&proxy.engine, None, &told.asked)).await;
-        let lies = self.network.disarm();
-        let outcome = outcome.map_err(|_| format!("{told:?}: it does not end"))?;
-        self.note(|| format!("after {lies} lies: {outcome:?}"));
-        match outcome {
-            Ok(found) => {
-                compare_all(&told.asked, &self.items(), found).map_err(|why| format!("{told:?}: {why}"))?
-            }
-            Err(error) if lies == 0 => {
-                return Err(format!("{told:?}: an honest server is refused: {error:?}"));
-            }
-            Err(error) if error.fault == Failing::Internal => return Err(format!("{told:?}: {error:?}")),
-            Err(_) => {}
-        }
-        // A lie does not last.
-        let again = application::read(&proxy.engine, None, &told.asked).await;
-        let again = again.map_err(|error| format!("{told:?}: it lasts: {error:?}"))?;
-        compare_all(&told.asked, &self.items(), again).map_err(|why| format!("{told:?}: it lasts: {why}"))
-    }
+/// What all disks have at one moment.
+pub(crate) struct Copies {
+    pub(crate) server: Content,
+    pub(crate) local: Content,
+    pub(crate) search: Kept,
 }
 
 /// What a proxy's start came to.
@@ -553,6 +483,7 @@ impl StartError {
 }
 
 /// Why an application has no right answer.
+#[derive(Debug)]
 pub(crate) enum Answer {
     /// It has a wrong one.
     Wrong(String),
@@ -564,30 +495,4 @@ async fn follow_restarts(engine: Engine<Disk, Wire>, mut restarts: tokio::sync::
     while restarts.changed().await.is_ok() {
         engine.server_restarted().await;
     }
-}
-
-/// Questions through every index.
-fn questions() -> Vec<Action> {
-    use crate::model::Choice;
-    let mut all = vec![Action::Find(Choice::All), Action::Count(Choice::All), Action::Sum(0, 9)];
-    all.push(Action::Sorted(Choice::All, false, 5));
-    all.push(Action::Sorted(Choice::V(3, 15), true, 100));
-    all.extend((0..3).flat_map(|b| [Action::Find(Choice::B(b)), Action::Count(Choice::B(b))]));
-    all.extend([
-        Action::Find(Choice::A(1, 3)),
-        Action::Find(Choice::A(4, 4)),
-        Action::Count(Choice::A(0, 2)),
-    ]);
-    all.extend([
-        Action::Sum(1, 2),
-        Action::Find(Choice::Both(1, 2)),
-        Action::Find(Choice::OneOfA(vec![0, 3])),
-    ]);
-    all
-}
-
-fn compare_all(action: &Action, items: &Items, found: Option<Found>) -> Checked<()> {
-    let Some(found) = found else { return Ok(()) };
-    let expected = expected(action, items, &found);
-    if found == expected { Ok(()) } else { Err(format!("{action:?} gave {found:?}, not {expected:?}")) }
 }

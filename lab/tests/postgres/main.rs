@@ -16,6 +16,7 @@ mod mapped;
 mod memory;
 mod mope;
 mod named;
+mod orders;
 mod outages;
 mod private;
 mod programs;

@@ -4,7 +4,7 @@ use arras_keys::Key;
 use arras_lab::private_postgres::PrivatePostgres;
 use arras_postgres::{Access, Options, Rewriting, Schema, Server, Upstream};
 use arras_records::column::ColumnSealer;
-use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder};
+use arras_service::columns::{ColumnKeys, Columns, Declared, OrderEncoder, OrderTerms};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -31,6 +31,10 @@ impl Columns for Unordered {
     }
 
     fn encoder(&self, _: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
+        None
+    }
+
+    fn order_terms(&self, _: [u8; 8]) -> Option<Arc<dyn OrderTerms>> {
         None
     }
 }

@@ -28,10 +28,13 @@ flag = { id = "2b9df01c55a3e781", type = "boolean", operations = ["equality"] }
 photo = { id = "2b9df01c55a3e782", type = "bytea" }
 notes = { id = "2b9df01c55a3e783", type = "jsonb" }
 ratio = { id = "2b9df01c55a3e784", type = "double precision", operations = ["order"] }
+size = { id = "2b9df01c55a3e785", type = "bigint", operations = ["order"], order = "bclo" }
+depth = { id = "2b9df01c55a3e786", type = "bigint", operations = ["order"], order = "clww" }
+height = { id = "2b9df01c55a3e787", type = "bigint", operations = ["order"], order = "lewi_wu" }
 "#;
 
 const CREATE: &str = "CREATE TABLE t (id int PRIMARY KEY, name text, code varchar(30) UNIQUE, amount int, price numeric(12,2), free numeric, \
-                      day date, word text, flag boolean, photo bytea, notes jsonb, ratio double precision, plain int)";
+                      day date, word text, flag boolean, photo bytea, notes jsonb, ratio double precision, size bigint, depth bigint, height bigint, plain int)";
 
 /// Values that no row has are taken out of their order after a minute or so by the clock: on a slow machine within the workload, and not at the
 /// same place of both. Here none is ever found.
@@ -93,7 +96,7 @@ impl World {
     /// A row's values, of these places.
     fn row(self, id: usize, of: &[usize; 10]) -> String {
         format!(
-            "({id}, '{}', '{}', {}, {}, {}, '{}', '{}', {}, '\\x{}', '{}', {}, {id})",
+            "({id}, '{}', '{}', {}, {}, {}, '{}', '{}', {}, '\\x{}', '{}', {}, {}, {}, {}, {id})",
             self.name(of[0] % 7),
             self.name(id),
             self.amount(of[2] * 2),
@@ -105,6 +108,9 @@ impl World {
             self.pick("00".into(), "fedcba9876543210".repeat(2)),
             self.memo(of[8]),
             self.ratio(of[9] * 2),
+            self.amount(of[4] * 2),
+            self.amount(of[5] * 2),
+            self.amount(of[6] * 2),
         )
     }
 }
@@ -120,7 +126,7 @@ fn places(choices: &mut Choices) -> [usize; 10] {
 fn condition(world: World, choices: &mut Choices) -> String {
     let of = choices.below(2 * PLACES);
     let more = of + choices.below(20);
-    match choices.below(9) {
+    match choices.below(12) {
         0 => format!("name = '{}'", world.name(of % 7)),
         1 => format!("name IN ('{}', '{}', '{}')", world.name(of % 7), world.name(more % 9), world.name(3)),
         2 => format!("amount BETWEEN {} AND {}", world.amount(of), world.amount(more)),
@@ -129,6 +135,9 @@ fn condition(world: World, choices: &mut Choices) -> String {
         5 => format!("word > '{}'", world.word(of)),
         6 => format!("flag = {}", world.other),
         7 => format!("ratio <= {} OR amount = {}", world.ratio(of), world.amount(more)),
+        8 => format!("size > {} AND size <= {}", world.amount(of), world.amount(more)),
+        9 => format!("depth > {} AND depth NOT BETWEEN {0} AND {}", world.amount(of), world.amount(more)),
+        10 => format!("height >= {} AND height <> {}", world.amount(of), world.amount(more)),
         _ => format!("amount IN ({}, {}) OR code IS NULL", world.amount(more), world.amount(of)),
     }
 }
@@ -163,7 +172,10 @@ fn statement(world: World, choices: &mut Choices, id: &mut usize) -> String {
         7 => {
             format!("SELECT sum(amount), avg(price), count(name) FROM t WHERE {}", condition(world, choices))
         }
-        8 => format!("SELECT min(amount), max(day), min(word) FROM t WHERE {}", condition(world, choices)),
+        8 => format!(
+            "SELECT min(amount), max(day), min(word), max(size), min(depth) FROM t WHERE {}",
+            condition(world, choices)
+        ),
         9 => format!(
             "SELECT count(DISTINCT name), count(DISTINCT amount) FROM t WHERE {}",
             condition(world, choices)

@@ -252,6 +252,11 @@ pub(crate) fn stream_on(backend: Backend, seed: &Block, first: u128, output: &mu
 /// Blocks from which on a key schedule for four lanes is worth its while.
 const WIDE_MIN: usize = 128;
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable::PieceSums;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::PieceSums;
+
 /// Replaces each block by its image under `key`, where this processor has a faster way than the `aes` crate's for so
 /// many; false if it has none, and nothing was done.
 #[inline]

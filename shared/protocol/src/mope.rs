@@ -95,7 +95,7 @@ pub struct Move {
     pub high: Label,
     /// What `low` becomes.
     pub start: Label,
-    /// Bits by which the rest of a path, that is the distance from `low`, goes down; up if negative. A level is two bits.
+    /// Bits by which the rest of a path, that is the distance from `low`, goes down; up if negative.
     pub down: i8,
 }
 

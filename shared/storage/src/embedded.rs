@@ -62,6 +62,31 @@ const SET_BACK: &str =
 /// Bytes of the checksum behind each value.
 const CHECKSUM_BYTES: usize = 4;
 
+/// Memory that an embedded store takes for itself, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// For pages of the engine's file, read and not yet written. The log takes up to three eighths as much of the disk.
+    pub cache_bytes: usize,
+    /// For what was committed and is not in the engine: with more it is merged, with twice as much commits wait, while half
+    /// as much again is being merged. The more comes together, the fewer pages are written for it.
+    pub memtable_bytes: usize,
+}
+
+impl Default for Sizes {
+    /// For a process that shares its machine with the application. (The engine's own default is a cache of 1 GiB.)
+    fn default() -> Self {
+        Self { cache_bytes: 256 << 20, memtable_bytes: 32 << 20 }
+    }
+}
+
+impl Sizes {
+    /// For a process whose work is the store, with so many bytes of cache.
+    #[must_use]
+    pub const fn of_server(cache_bytes: usize) -> Self {
+        Self { cache_bytes, memtable_bytes: cache_bytes / 16 * 3 }
+    }
+}
+
 /// A durable store in one file of a directory.
 ///
 /// A commit goes to a table in memory. A relaxed one ends there; a durable one is first appended, with the relaxed
@@ -88,30 +113,23 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Memory for pages read and for pages not yet written, in bytes, unless the opener says another. The engine's own
-    /// default, 1 GiB, is too much for a process that shares its machine with the application.
-    pub const CACHE_BYTES: usize = 256 << 20;
-
-    /// [`Self::open_with_cache`] of [`Self::CACHE_BYTES`].
+    /// [`Self::open_with`] of the default.
     ///
     /// # Errors
     /// The same.
     pub fn open(directory: &Path) -> Result<Self, StorageError> {
-        Self::open_with_cache(directory, Self::CACHE_BYTES)
+        Self::open_with(directory, Sizes::default())
     }
 
     /// Opens the store in `directory`, which is made if it does not exist, and closed to other users of the machine.
     ///
     /// After an unclean end this reads the whole file once and checks it.
     ///
-    /// The engine has `cache_bytes` for pages; what is committed waits for it in memory, in up to three eighths as much
-    /// beside them: the more comes together, the fewer pages are written for it.
-    ///
     /// # Errors
     /// [`StorageError::InUse`] while another store has the directory open, in this process or another;
     /// [`StorageError::Damaged`] if the file is not one this engine left; [`StorageError::Environment`] if the
     /// directory cannot be used.
-    pub fn open_with_cache(directory: &Path, cache_bytes: usize) -> Result<Self, StorageError> {
+    pub fn open_with(directory: &Path, sizes: Sizes) -> Result<Self, StorageError> {
         private::close_directory(
             directory,
             &[FILE, LOCK, SUMS, "arras.sums.new", UNFINISHED, LOG, RUNNING, "running.json.new"],
@@ -123,7 +141,7 @@ impl Embedded {
         if !path.try_exists().map_err(|error| environment(&error))? {
             create(directory, &path)?;
         }
-        Self::over(Source::Directory(directory.to_path_buf(), cache_bytes), Some(lock))
+        Self::over(Source::Directory(directory.to_path_buf(), sizes), Some(lock))
     }
 
     fn over(source: Source, lock: Option<File>) -> Result<Self, StorageError> {

@@ -32,7 +32,7 @@ mod tests;
 pub use bytes::Bytes;
 
 pub use accounting::{Accounted, Counts, Tally};
-pub use embedded::{Embedded, ScrubPace, Scrubbed};
+pub use embedded::{Embedded, ScrubPace, Scrubbed, Sizes};
 pub use failing::{Failing, Faults};
 pub use memory::Memory;
 pub use range::{prefix_range, selects_nothing};

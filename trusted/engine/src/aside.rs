@@ -11,7 +11,7 @@ pub(crate) fn has_threads() -> bool {
 }
 
 /// Begins `work` on a thread of its own, or behind the tasks that are ready where there is none.
-pub(crate) fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
+pub fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     if has_threads() { tokio::task::spawn_blocking(work) } else { tokio::spawn(async move { work() }) }
 }
 

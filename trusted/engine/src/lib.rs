@@ -4,7 +4,7 @@
 
 mod accepted;
 mod apply;
-mod aside;
+pub mod aside;
 mod beside;
 mod budget;
 mod builds;

@@ -22,11 +22,15 @@ pub enum Mutation {
     RefusalNotTakenBack,
     /// An index of an order is not told of what goes: no tombstone, no removal.
     TombstoneForgotten,
+    /// What a text index was not told of yet is not recorded with the write.
+    UntoldNotRecorded,
+    /// How much the service of text indexes has acknowledged is not known behind a start.
+    TextSetbackNotNoticed,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::IntentStruckEarly,
         Self::EpochNotRecorded,
         Self::CounterTwice,
@@ -36,6 +40,8 @@ impl Mutation {
         Self::DoubtForgotten,
         Self::RefusalNotTakenBack,
         Self::TombstoneForgotten,
+        Self::UntoldNotRecorded,
+        Self::TextSetbackNotNoticed,
     ];
 }
 

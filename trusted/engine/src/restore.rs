@@ -64,6 +64,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn make_anew(&self) -> Result<(), OpenError> {
         tracing::warn!("a restore was declared: every equality index is made anew before anything is served");
         let failed = |error: ServiceError| OpenError::Restore(error.message);
+        if let Some(service) = &self.settings.text {
+            // Its indexes are all made anew.
+            self.forget_entries(&**service).map_err(failed)?;
+        }
         let (mut indexes, collections) = (0, self.all_collections());
         for collection in &collections {
             for position in 0..collection.indexes().len() {

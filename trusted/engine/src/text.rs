@@ -21,6 +21,7 @@ use super::catalog::{IndexRecord, TextRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::local::{Change, LocalError};
+use super::mutations::Mutation;
 use super::{STATE, Shared, error};
 use arras_documents::filter::Filter;
 use arras_documents::text::{TextCondition, TextMatch};
@@ -30,7 +31,7 @@ use arras_service::store::IndexRequest;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use bson::Document;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -66,14 +67,18 @@ pub trait TextService: fmt::Debug + Send + Sync {
     /// is right.
     fn expect(&self, entries: u64);
 
-    /// How many entries it has acknowledged, at least.
+    /// The service is about to have fewer entries than it acknowledged: whatever it has is right, until [`Self::remove`] has
+    /// returned.
+    fn lessen(&self);
+
+    /// How many entries it has acknowledged, or was found to have.
     fn acknowledged(&self) -> u64;
 
     /// Returns if the service can be reached, and has what it acknowledged.
     fn ready(&self) -> Answer<'_, ()>;
 
-    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has told
-    /// it not to expect any.
+    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has
+    /// called [`Self::lessen`].
     fn remove(&self, id: TextIndexId) -> Answer<'_, ()>;
 }
 
@@ -155,6 +160,9 @@ pub(super) fn refuse_without_collection(filter: &Filter) -> Result<(), ServiceEr
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// Has the service expect what it acknowledged, as it is recorded.
     pub(super) fn expect_text(&self) -> Result<(), LocalError> {
+        if self.settings.mutations.has(Mutation::TextSetbackNotNoticed) {
+            return Ok(());
+        }
         if let Some(service) = &self.settings.text {
             service.expect(self.local.get(STATE, ENTRIES)?.unwrap_or(0));
         }
@@ -243,8 +251,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Nothing that the service may have lost so far is missed.
-    fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+    pub(super) fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
         service.expect(0);
+        self.record_entries(Vec::new(), Durability::Durable)
+    }
+
+    /// Nothing that the service is about to remove is missed.
+    fn lessen_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+        service.lessen();
         self.record_entries(Vec::new(), Durability::Durable)
     }
 
@@ -257,14 +271,35 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.local.apply(&changes, durability).map_err(error::local)
     }
 
+    /// The indexes that are dropped. What was to be dropped and is there, as the server refused it, is struck.
+    async fn removed_texts(&self) -> Result<Vec<TextIndexId>, ServiceError> {
+        let _no_drop_under_way = self.definitions.lock().await;
+        let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
+        // Of each index that is listed, whether the catalog's record lists it, too.
+        let mut living: BTreeMap<TextIndexId, bool> = BTreeMap::new();
+        for collection in self.all_collections() {
+            let is_recorded = !collection.unrecorded.load(Ordering::SeqCst);
+            let indexes = collection.indexes();
+            let texts = indexes.iter().filter_map(|index| index.text.as_ref());
+            living.extend(texts.map(|text| (text.id, is_recorded)));
+        }
+        let (listed, dropped): (Vec<_>, Vec<_>) = removed.into_iter().partition(|id| living.contains_key(id));
+        let recorded = listed.iter().filter(|id| living.get(*id) == Some(&true));
+        let struck: Vec<Change> = recorded.map(|id| self.local.unset(REMOVED, id)).collect();
+        if !struck.is_empty() {
+            self.local.apply(&struck, Durability::Durable).map_err(error::local)?;
+        }
+        Ok(dropped)
+    }
+
     /// Removes the entries of dropped indexes.
     async fn sweep_once(&self) -> Result<(), ServiceError> {
         let _one_at_a_time = self.sweeping.lock().await;
-        let removed: Vec<TextIndexId> = self.local.all(REMOVED).map_err(error::local)?;
+        let removed = self.removed_texts().await?;
         for id in removed {
             let Some(service) = &self.settings.text else { return Ok(()) };
             service.ready().await?;
-            self.forget_entries(&**service)?;
+            self.lessen_entries(&**service)?;
             service.remove(id).await?;
             self.record_entries(Vec::new(), Durability::Durable)?;
             self.local.remove_as_named(UNTOLD, &id).map_err(error::local)?;

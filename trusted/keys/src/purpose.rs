@@ -12,7 +12,8 @@
 //! |   `-- CollectionValuesSeal            AEAD of the values of a document's fields
 //! |-- Column(id)                          one a column of a SQL table; id is the 8 bytes that the schema file gives it
 //! |   |-- ColumnSeal                      AEAD of the column's values
-//! |   `-- ColumnEquality                  deterministic tag of a value: the term that equal values share
+//! |   |-- ColumnEquality                  deterministic tag of a value: the term that equal values share
+//! |   `-- what an index of the column's order has below, by its scheme
 //! `-- Index(id)                           one an index; id is the index's random 8 bytes
 //!     |-- UniqueLabel                     eq_unique: deterministic tag of a value
 //!     |-- ArxEqCounterSlots               arx_eq: PRF, value -> name of its counter in the proxy's store

@@ -2,10 +2,13 @@
 //! are laid out.
 //!
 //! An encrypted column `c` is stored as its sealed value, a `bytea` of the same name, and beside it the terms that its
-//! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, a `bigint` in the order of the values.
+//! operations need: `c$eq`, a `bytea` that equal values share, and `c$ord`, by which they are ordered ([`Order::kind`]).
 
+mod order;
 mod reading;
 
+pub(crate) use order::CIPHERTEXT_KEY_BYTES;
+pub use order::Order;
 pub use reading::COLUMNS;
 
 use crate::column_type::ColumnType;
@@ -181,20 +184,10 @@ pub struct Encryption {
     pub max_bytes: Option<u16>,
     /// Has it equality terms? The id that their key is derived from: columns joined with one another share it.
     pub equality: Option<[u8; 8]>,
-    /// Has it order labels?
+    /// Has it terms of order, and of which scheme?
     pub order: Option<Order>,
     /// May its values be summed in the proxy?
     pub sum: bool,
-}
-
-/// Which protocol a column's order is kept by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Mutable order-preserving encoding: every value that was ever stored keeps its place.
-    #[default]
-    Mope,
-    /// The same, of the values that are stored at the same time.
-    Stope,
 }
 
 impl Encryption {

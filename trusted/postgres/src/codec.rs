@@ -45,6 +45,8 @@ pub(crate) enum Datum {
 
 /// Kinds of numbers in an order key of a decimal: -infinity, finite, infinity, NaN.
 const DECIMAL_RANKS: [u8; 4] = [0, 1, 2, 3];
+/// Digits of a decimal whose order key has 8 bytes.
+const SHORT_DIGITS: u16 = 18;
 /// What stands for the length of a text that no column of the declaration can hold: behind all that it can.
 const TOO_LONG: u16 = u16::MAX;
 
@@ -188,6 +190,11 @@ impl Datum {
 }
 
 impl Encryption {
+    /// Is it of decimals of few digits?
+    fn has_short_decimals(&self) -> bool {
+        matches!(self.kind, ColumnType::Numeric(Some((precision, _))) if precision <= SHORT_DIGITS)
+    }
+
     /// Bytes of each of the column's order keys.
     #[must_use]
     pub fn order_key_bytes(&self) -> usize {
@@ -210,7 +217,7 @@ impl Encryption {
     }
 }
 
-/// A finite decimal as the number of its last digits, which the column's type says how many there are of.
+/// A decimal as the number of its last digits, which the column's type says how many there are of.
 fn decimal_key(number: &Numeric, encryption: &Encryption) -> Result<Vec<u8>, SqlError> {
     let [below, finite, above, nan] = DECIMAL_RANKS;
     let scale = match encryption.kind {
@@ -236,9 +243,26 @@ fn decimal_key(number: &Numeric, encryption: &Encryption) -> Result<Vec<u8>, Sql
             (finite, digits)
         }
     };
+    if encryption.order_is_ciphertext() && encryption.has_short_decimals() {
+        return Ok(short_decimal_key(rank, digits).to_be_bytes().to_vec());
+    }
     let mut key = vec![rank];
     key.extend((digits.cast_unsigned() ^ (1 << 127)).to_be_bytes());
     Ok(key)
+}
+
+/// The same in 8 bytes, of 18 digits at most. A number of more, which is compared with and never stored, is ordered beyond all
+/// that are.
+fn short_decimal_key(rank: u8, digits: i128) -> u64 {
+    let [below, finite, above, _] = DECIMAL_RANKS;
+    let beyond = 10_i64.pow(u32::from(SHORT_DIGITS));
+    let within = i64::try_from(digits).unwrap_or(if digits < 0 { -beyond } else { beyond });
+    match rank {
+        rank if rank == below => 0,
+        rank if rank == finite => within.clamp(-beyond, beyond).cast_unsigned() ^ (1 << 63),
+        rank if rank == above => u64::MAX - 1,
+        _ => u64::MAX,
+    }
 }
 
 /// Bytes filled up with zeros, and their number: so `a` is before `a` and a zero.

@@ -1,9 +1,9 @@
 //! Whether what tables store of encrypted columns is what the proxy stored there: every sealed value opens, its terms are those
 //! of its value, and its label is that of its value in the OPE table. Read row by row, in the memory of a few.
 
-use crate::catalog::{COLUMNS, Catalog, Column, Encryption, Order, Table};
+use crate::catalog::{COLUMNS, Catalog, Column, Encryption, Table};
 use crate::codec::Datum;
-use crate::mope::{Protocol, Snapshot, Stored};
+use crate::mope::{Snapshot, Stored};
 use crate::rewrite::term::Term;
 use crate::schema::Schema;
 use crate::text::quoted;
@@ -55,10 +55,7 @@ pub fn stored(catalog: &Catalog) -> Vec<Stored> {
     let of_table = |table: &Arc<Table>| {
         let place = |column: &Column| {
             let encryption = column.encryption.as_ref()?;
-            let protocol = match encryption.order? {
-                Order::Mope => Protocol::Mope,
-                Order::Stope => Protocol::Stope,
-            };
+            let protocol = encryption.labels()?;
             let attribute = format!("{}{}", column.name, Term::Order.suffix());
             let place = [table.schema.clone(), table.name.clone(), attribute];
             Some(Stored { column: encryption.id.into(), protocol, place })
@@ -137,8 +134,8 @@ async fn plain_keys(snapshot: &Snapshot, table: &Table) -> Result<Vec<String>, C
     Ok(names)
 }
 
-/// Reads of each row where it is, and of each encrypted column: sealed value, equality term, label, and what the OPE table has
-/// for the label.
+/// Reads of each row where it is, and of each encrypted column: sealed value, equality term, label, and the ciphertext of its
+/// order: what the OPE table has for the label, or the term itself.
 fn select(table: &Table, encrypted: &[(&str, &Arc<Encryption>)], keys: &[String]) -> String {
     let mut list = String::from("t.ctid::pg_catalog.text");
     for key in keys {
@@ -155,10 +152,11 @@ fn select(table: &Table, encrypted: &[(&str, &Arc<Encryption>)], keys: &[String]
                 absent.to_owned()
             }
         };
-        let label = term(Term::Order, "NULL::pg_catalog.int8");
         let equal = term(Term::Equality, "NULL::pg_catalog.bytea");
+        let (labelled, order) = (encryption.labels().is_some(), term(Term::Order, "NULL"));
+        let label = if labelled { order.as_str() } else { "NULL::pg_catalog.int8" };
         let _ = write!(list, ", t.{}, {equal}, {label}", quoted(name));
-        if encryption.order.is_some() {
+        if labelled {
             let number = i64::from_be_bytes(encryption.id);
             let _ = write!(list, ", e{at}.ciphertext");
             let _ = write!(
@@ -166,7 +164,7 @@ fn select(table: &Table, encrypted: &[(&str, &Arc<Encryption>)], keys: &[String]
                 " LEFT JOIN arras.mope_entry AS e{at} ON e{at}.column_id = {number} AND e{at}.label = {label}"
             );
         } else {
-            list.push_str(", NULL::pg_catalog.bytea");
+            let _ = write!(list, ", {order}::pg_catalog.bytea");
         }
     }
     format!("SELECT {list} FROM {from}")
@@ -177,7 +175,7 @@ struct Held<'r> {
     sealed: Option<&'r [u8]>,
     equality: Option<&'r [u8]>,
     label: Option<i64>,
-    /// What the OPE table has for the label.
+    /// What the OPE table has for the label; or the term of order itself.
     ciphertext: Option<&'r [u8]>,
 }
 
@@ -193,7 +191,7 @@ impl Judge<'_> {
     fn wrong(&self, encryption: &Encryption, held: &Held<'_>) -> Option<String> {
         const MEND: &str = "write the value again through the proxy, or restore the row from a backup";
         let Some(sealed) = held.sealed else {
-            let bare = held.equality.is_some() || held.label.is_some();
+            let bare = held.equality.is_some() || held.label.is_some() || held.ciphertext.is_some();
             return bare.then(|| format!("a term is there and no sealed value; {MEND}"));
         };
         let opened = self.columns.keys(encryption.id).and_then(|keys| keys.open(sealed).ok());
@@ -214,6 +212,15 @@ impl Judge<'_> {
                 return Some(format!("the equality term is not that of the sealed value; {MEND}"));
             }
         }
+        let own = datum.order_key(encryption).ok();
+        if encryption.order_is_ciphertext() {
+            let terms = self.columns.order_terms(encryption.id);
+            let agrees = match (terms, held.ciphertext, own) {
+                (Some(terms), Some(term), Some(key)) => terms.is_of(term, &key),
+                _ => false,
+            };
+            return (!agrees).then(|| format!("the term of order is not that of the sealed value; {MEND}"));
+        }
         encryption.order?;
         let Some(label) = held.label else {
             return Some(format!("there is a sealed value and no label; {MEND}"));
@@ -221,7 +228,6 @@ impl Judge<'_> {
         let Some(ciphertext) = held.ciphertext else {
             return Some(format!("the label {label} is no value's; {MEND}"));
         };
-        let own = datum.order_key(encryption).ok();
         let agrees = own.is_some() && (self.opens_to)(encryption.id, ciphertext) == own;
         (!agrees).then(|| format!("the label {label} is another value's than the sealed one; {MEND}"))
     }

@@ -104,7 +104,7 @@ pub enum Form {
     OrderArray(Arc<Encryption>),
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
     Order(Arc<Encryption>),
-    /// What the database compares the column's labels with: `bytea`, for `arras.mope_bound`.
+    /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for `arras.mope_bound`.
     Bound(Arc<Encryption>, Side),
 }
 
@@ -358,7 +358,9 @@ impl Rewritten {
     #[must_use]
     pub fn held(&self) -> Vec<[u8; 8]> {
         let stored = self.values.iter().filter_map(|value| match &value.form {
-            Form::Order(encryption) | Form::OrderArray(encryption) => Some(encryption.id),
+            Form::Order(encryption) | Form::OrderArray(encryption) => {
+                encryption.labels().map(|_| encryption.id)
+            }
             Form::Plain
             | Form::Sealed(_)
             | Form::SealedArray(_)

@@ -3,9 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX};
 use crate::schema::Schema;
-use arras_protocol::leakage::mope::{MOPE, STOPE};
 use arras_protocol::leakage::sql::{EQUALITY_TERM, SEALED_COLUMN};
 use arras_protocol::leakage::{Leakage, Pattern};
 use std::collections::BTreeSet;
@@ -75,16 +74,12 @@ impl ColumnReport {
             });
         }
         if let Some(order) = column.order {
-            let (protocol, leakage) = match order {
-                Order::Mope => ("mOPE", MOPE),
-                Order::Stope => ("stOPE", STOPE),
-            };
             terms.push(Term {
                 name: format!("{name}{ORDER_SUFFIX}"),
-                kind: "bigint",
-                holds: format!("the value's label in the column's {protocol} tree; labels change"),
-                serves: "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
-                leakage,
+                kind: order.kind(),
+                holds: order.holds(column),
+                serves: order.serves(),
+                leakage: order.leakage(),
             });
         }
         Self { label: column.label.clone(), kind: column.kind.name(), terms }

@@ -13,7 +13,7 @@ use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
-use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, Place};
+use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use folding::Folding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,9 +135,14 @@ pub async fn compute(
     Ok(found)
 }
 
-/// What is asked of the order of a value's column.
+/// What is asked of the order of a value's column; nothing where its terms are ciphertexts.
 fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Vec<Asked<'v>>, SqlError> {
     let (encryption, side) = match &value.form {
+        Form::Order(encryption) | Form::Bound(encryption, _) | Form::OrderArray(encryption)
+            if encryption.order_is_ciphertext() =>
+        {
+            return Ok(Vec::new());
+        }
         Form::Order(encryption) => (encryption, None),
         Form::Bound(encryption, side) => (encryption, Some(*side)),
         Form::OrderArray(encryption) => {
@@ -216,6 +221,17 @@ fn keys(columns: &dyn Columns, id: [u8; 8], of: &Encryption) -> Result<Arc<dyn C
     columns.keys(id).ok_or_else(missing)
 }
 
+/// What makes a column's terms of order, where they are ciphertexts.
+fn order_terms(columns: &dyn Columns, of: &Encryption) -> Result<Arc<dyn OrderTerms>, SqlError> {
+    let missing = || {
+        SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            format!("the proxy has no keys of column {}'s order", of.label),
+        )
+    };
+    columns.order_terms(of.id).ok_or_else(missing)
+}
+
 /// A value as far as it is computed without asking the database.
 fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<PhysicalValue, SqlError> {
     let bytes = |encryption: &Arc<Encryption>, make: &dyn Fn(Datum) -> Result<Vec<u8>, SqlError>| {
@@ -246,6 +262,19 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
         Form::EqualityArray(encryption) => {
             array(value, encryption, inputs, &|datum| term(encryption, &datum).map(Some))
         }
+        Form::OrderArray(encryption) if encryption.order_is_ciphertext() => {
+            array(value, encryption, inputs, &|datum| {
+                let key = datum.storable(encryption)?.order_key(encryption)?;
+                Ok(Some(order_terms(columns, encryption)?.stored(&key)?))
+            })
+        }
+        Form::Order(encryption) if encryption.order_is_ciphertext() => bytes(encryption, &|datum| {
+            let key = datum.storable(encryption)?.order_key(encryption)?;
+            Ok(order_terms(columns, encryption)?.stored(&key)?)
+        }),
+        Form::Bound(encryption, _) if encryption.order_is_ciphertext() => bytes(encryption, &|datum| {
+            Ok(order_terms(columns, encryption)?.compared(&datum.order_key(encryption)?)?)
+        }),
         Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),
         // What is not NULL is asked for.
         Form::Order(_) | Form::Bound(..) => Ok(PhysicalValue::Null),

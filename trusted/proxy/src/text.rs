@@ -1,191 +1,160 @@
-//! Text indexes by boolean search: what the engine asks of a text index, asked of an enclave through its host.
-//!
-//! All indexes of a proxy are in one collection of the enclave, each under names of its own: a document is called by its row, mixed
-//! with the index's name, and keywords are hashed with a salt that is the collection's and the index's. So what one index has
-//! nothing of another finds, and an index is dropped by what it has under one keyword that all its documents carry.
-
-mod analysis;
-mod channel;
-mod client;
+//! The way to a host of boolean search: a connection for each conversation, and the channel to the enclave over it, attested, or plain
+//! for trials.
 
 use crate::configuration::{ConfigurationError, Search};
-use analysis::{Analysis, Meaning, Text};
-use arras_documents::text::{TextCondition, TextMatch};
-use arras_engine::text::{Answer, TextIndex, TextIndexId, TextService};
-use arras_planner::text::TextDefinition;
-use arras_protocol::RowId;
-use arras_schemes::bisen::{DocumentName, Salt};
-use arras_search::language::Language;
+use arras_attestation::channel::{Channel, ChannelError, Client};
+use arras_attestation::folder::credentials;
+use arras_attestation::policy::ReleasePolicy;
+use arras_schemes::bisen::message::{Reply, Request};
+use arras_search::link::{Link, OpenError};
+use arras_search::service::{SearchService, Unreachable};
 use arras_service::{Fault, ServiceError};
-use bson::Document;
-use channel::Channels;
-use client::{Client, Opened};
-use sha2::{Digest, Sha256};
+use arras_text::talk::{Conversation, Host, Saying, unreachable};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
 
-/// The service of text indexes that the configuration names.
-#[derive(Debug)]
-pub struct Service {
-    client: Arc<Client>,
-    analysis: Arc<Analysis>,
+/// How long a connection may take to come about.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const ANSWERING: Duration = Duration::from_secs(60);
+
+/// The host that a configuration names.
+///
+/// # Errors
+/// [`ConfigurationError`] if what the channel goes by cannot be read.
+pub fn host(search: &Search) -> Result<Arc<dyn Host>, ConfigurationError> {
+    let channels = Arc::new(Channels::new(search)?);
+    Ok(Arc::new(Connecting { host: search.host.clone(), channels }))
 }
 
-impl Service {
-    /// A service at a host; it is connected to when something is asked of it.
+#[derive(Debug)]
+struct Connecting {
+    host: String,
+    channels: Arc<Channels>,
+}
+
+impl Host for Connecting {
+    fn place(&self) -> String {
+        self.host.clone()
+    }
+
+    fn begin(&self) -> Saying<'_, Result<Box<dyn Conversation>, ServiceError>> {
+        let (host, channels) = (self.host.clone(), Arc::clone(&self.channels));
+        Box::pin(async move {
+            let begun = spawn_blocking(move || {
+                let stream = connect(&host).map_err(|error| unreachable(&error))?;
+                channels.open(stream).map_err(|error| match &error {
+                    OpenError::Stream(why) => unreachable(&why.0),
+                    OpenError::Channel(_) => ServiceError::new(Fault::Peer, error.to_string()),
+                })
+            });
+            let begun = begun.await.map_err(|error| ServiceError::new(Fault::Internal, error.to_string()))?;
+            Ok(Box::new(Talking(Some(begun?))) as Box<dyn Conversation>)
+        })
+    }
+}
+
+fn connect(host: &str) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("its name means no address");
+    for address in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECTING) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(ANSWERING))?;
+                stream.set_write_timeout(Some(ANSWERING))?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// A conversation, on a thread that may wait while something is asked; none once that was given up.
+struct Talking(Option<Linked>);
+
+impl Conversation for Talking {
+    fn ask(&mut self, request: Request) -> Saying<'_, Result<Reply, Unreachable>> {
+        Box::pin(async move {
+            let gone = |why: &dyn std::fmt::Display| Unreachable(why.to_string());
+            let mut linked = self.0.take().ok_or_else(|| gone(&"a request before this one was given up"))?;
+            let asked = spawn_blocking(move || {
+                let reply = linked.ask(request);
+                (linked, reply)
+            });
+            let (linked, reply) = asked.await.map_err(|error| gone(&error))?;
+            self.0 = Some(linked);
+            reply
+        })
+    }
+}
+
+/// Begins channels.
+enum Channels {
+    /// That open to enclaves of the release policy only.
+    Attested(Client),
+    /// That protect nothing, as somebody.
+    Plain(String),
+}
+
+impl std::fmt::Debug for Channels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Attested(_)) { "Attested" } else { "Plain" })
+    }
+}
+
+fn wrong(path: &Path, what: &dyn std::fmt::Display) -> ConfigurationError {
+    ConfigurationError { path: path.to_owned(), what: what.to_string() }
+}
+
+impl Channels {
+    /// As the configuration says.
     ///
     /// # Errors
-    /// [`ConfigurationError`] if what the channel goes by cannot be read.
-    pub fn new(search: &Search) -> Result<Self, ConfigurationError> {
-        let client = Arc::new(Client::new(&search.host, Channels::new(search)?));
-        Ok(Self { client, analysis: Arc::default() })
-    }
-}
-
-impl TextService for Service {
-    fn index(
-        &self,
-        id: TextIndexId,
-        definition: &TextDefinition,
-    ) -> Result<Arc<dyn TextIndex>, ServiceError> {
-        let language = definition.default_language.parse::<Language>().map_err(|error| {
-            ServiceError::new(Fault::CannotCreateIndex, format!("unsupported default_language: {error}"))
-        })?;
-        let (client, analysis) = (Arc::clone(&self.client), Arc::clone(&self.analysis));
-        Ok(Arc::new(Index {
-            names: Names(id),
-            definition: Arc::new(definition.clone()),
-            language,
-            client,
-            analysis,
-        }))
-    }
-
-    fn expect(&self, entries: u64) {
-        self.client.expect(entries);
-    }
-
-    fn acknowledged(&self) -> u64 {
-        self.client.acknowledged()
-    }
-
-    fn ready(&self) -> Answer<'_, ()> {
-        let client = Arc::clone(&self.client);
-        Box::pin(async move { client.ready().await })
-    }
-
-    fn remove(&self, id: TextIndexId) -> Answer<'_, ()> {
-        let (names, client) = (Names(id), Arc::clone(&self.client));
-        Box::pin(async move { client.run(move |connection| connection.remove_all(names)).await })
-    }
-}
-
-/// What an index calls its documents and hashes its keywords with.
-#[derive(Clone, Copy, Debug)]
-struct Names(TextIndexId);
-
-impl Names {
-    fn hash(self, purpose: &[u8], with: &[u8]) -> [u8; 16] {
-        let mut hash = Sha256::new();
-        hash.update(purpose);
-        hash.update(self.0);
-        hash.update(with);
-        let whole: [u8; 32] = hash.finalize().into();
-        let (halves, _) = whole.as_chunks::<16>();
-        halves[0]
-    }
-
-    /// A row as the enclave knows it.
-    fn document(self, row: RowId) -> DocumentName {
-        let mut name = self.hash(b"arras text row\0", &[]);
-        name.iter_mut().zip(row.0).for_each(|(byte, of_row)| *byte ^= of_row);
-        DocumentName(name)
-    }
-
-    /// The row of what the enclave found.
-    fn row(self, name: DocumentName) -> RowId {
-        // The same again takes it back.
-        RowId(self.document(RowId(name.0)).0)
-    }
-
-    fn salt(self, opened: &Opened) -> Salt {
-        Salt(self.hash(b"arras text salt\0", &opened.salt.0))
-    }
-}
-
-/// One index.
-#[derive(Debug)]
-struct Index {
-    names: Names,
-    definition: Arc<TextDefinition>,
-    language: Language,
-    client: Arc<Client>,
-    analysis: Arc<Analysis>,
-}
-
-impl Index {
-    fn texts<'d>(&self, document: Option<&'d Document>) -> Vec<Text<'d>> {
-        document.map(|document| analysis::texts(document, &self.definition)).unwrap_or_default()
-    }
-
-    /// What a condition asks for; none if it finds nothing.
-    fn asked(&self, condition: &TextCondition) -> Result<Meaning, ServiceError> {
-        let language = match &condition.language {
-            None => self.language,
-            Some(name) => name.parse::<Language>().map_err(|_| {
-                let message = format!("unsupported language: \"{name}\" for text index version 3");
-                ServiceError::new(Fault::BadValue, message)
-            })?,
+    /// A file cannot be read or is not what it should be.
+    fn new(search: &Search) -> Result<Self, ConfigurationError> {
+        let Some((certificates, policy)) = search.attested() else {
+            tracing::warn!(
+                host = search.host,
+                "[search]: the channel is plain: the host can read and change what is said to the enclave; for trials only"
+            );
+            return Ok(Self::Plain(search.identity.clone()));
         };
-        Meaning::new(&condition.search, language, &self.definition, &self.analysis)
+        let own = credentials(certificates, &search.identity)
+            .map_err(|error| ConfigurationError { path: error.path, what: error.what })?;
+        let text = std::fs::read_to_string(policy).map_err(|error| wrong(policy, &error))?;
+        let policy = ReleasePolicy::read(&text).map_err(|error| wrong(policy, &error))?;
+        Client::new(own, policy).map(Self::Attested).map_err(|error| wrong(certificates, &error))
+    }
+
+    /// A channel over a stream.
+    fn open(&self, stream: TcpStream) -> Result<Linked, OpenError<ChannelError>> {
+        match self {
+            Self::Attested(client) => {
+                let channel =
+                    client.channel().map_err(|error| OpenError::Channel(ChannelError::Tls(error)))?;
+                Link::open(stream, channel).map(|link| Linked::Attested(Box::new(link)))
+            }
+            Self::Plain(identity) => Ok(Linked::Plain(Link::plain(stream, identity)?)),
+        }
     }
 }
 
-impl TextIndex for Index {
-    fn fingerprint(&self) -> [u8; 8] {
-        self.analysis.fingerprint(self.language)
-    }
+/// An open channel.
+enum Linked {
+    Attested(Box<Link<TcpStream, Channel>>),
+    Plain(Link<TcpStream>),
+}
 
-    fn differs(&self, old: Option<&Document>, new: Option<&Document>) -> bool {
-        self.texts(old) != self.texts(new)
-    }
-
-    fn check(&self, document: &Document) -> Result<(), ServiceError> {
-        analysis::language(&analysis::texts(document, &self.definition), self.language).map(drop)
-    }
-
-    fn meaning(&self, condition: &TextCondition) -> Result<Arc<dyn TextMatch>, ServiceError> {
-        Ok(Arc::new(self.asked(condition)?))
-    }
-
-    fn ready(&self) -> Answer<'_, ()> {
-        let client = Arc::clone(&self.client);
-        Box::pin(async move { client.ready().await })
-    }
-
-    fn update(&self, changes: Vec<(RowId, Option<Document>)>) -> Answer<'_, ()> {
-        let (client, names, language) = (Arc::clone(&self.client), self.names, self.language);
-        let (definition, analysis) = (Arc::clone(&self.definition), Arc::clone(&self.analysis));
-        let changes = Arc::new(changes);
-        Box::pin(async move {
-            let update = move |connection: &mut client::Connection| {
-                let salt = names.salt(&connection.opened);
-                let updates = analysis.updates(
-                    &changes,
-                    &definition,
-                    language,
-                    (names, connection.opened.collection, salt),
-                )?;
-                updates.into_iter().try_for_each(|update| connection.update(update))
-            };
-            client.run(update).await
-        })
-    }
-
-    fn search(&self, condition: TextCondition) -> Answer<'_, Vec<RowId>> {
-        let (client, names) = (Arc::clone(&self.client), self.names);
-        Box::pin(async move {
-            let Some(asked) = self.asked(&condition)?.into_condition() else { return Ok(Vec::new()) };
-            client.run(move |connection| connection.search(&asked, names)).await
-        })
+impl SearchService for Linked {
+    fn ask(&mut self, request: Request) -> Result<Reply, Unreachable> {
+        match self {
+            Self::Attested(link) => link.ask(request),
+            Self::Plain(link) => link.ask(request),
+        }
     }
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod column;
+pub mod column_order;
 pub mod document;
 
 pub use column::{ColumnSealer, ColumnSealers};
+pub use column_order::{ColumnOrder, TermScheme};
 pub use document::{DocumentSealer, IndexTerms, NotStorable, OpenDocument};

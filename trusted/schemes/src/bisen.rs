@@ -27,8 +27,7 @@ pub const COLLECTION_NAME_BYTES_MAX: usize = 128;
 /// Declared fields of a document, at most.
 pub const FIELDS_MAX: usize = 4;
 
-/// Fixes what the hash of a keyword is in a collection: drawn by the enclave when the collection is made, told to those who
-/// may use it.
+/// Fixes what the hash of a keyword is in a collection: derived by the enclave from its root, told to those who may use the collection.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Salt(pub [u8; 16]);
 

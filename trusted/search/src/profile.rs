@@ -3,6 +3,9 @@
 use crate::analysis::Analyzer;
 use crate::formula::Number;
 use crate::language::{Language, UnknownLanguage};
+use arras_protocol::Blob;
+use arras_schemes::bisen::message::Settings;
+use arras_schemes::bisen::query::Padding;
 use serde::{Deserialize, Serialize};
 
 /// Raised when a profile is written in another way.
@@ -79,6 +82,20 @@ impl Profile {
             return Err(ProfileError::Unreadable);
         }
         Ok(Self { language: written.language.parse()?, fingerprint: written.fingerprint })
+    }
+
+    /// The settings of a collection whose texts are analysed so.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings { fields: Self::FIELDS, padding: Padding::None, profile: Blob(self.encode()) }
+    }
+
+    /// Whether a collection was made for texts that are analysed so.
+    ///
+    /// # Errors
+    /// It was made for others.
+    pub fn check(&self, settings: &Settings) -> Result<(), ProfileError> {
+        Self::decode(settings.profile.as_slice())?.check_same(self)
     }
 
     /// Whether it is the one that is wanted.

@@ -1,9 +1,7 @@
 //! Who answers: an enclave behind a channel, or in tests the enclave's own code in this process.
 
 use crate::profile::{Profile, ProfileError};
-use arras_protocol::Blob;
-use arras_schemes::bisen::message::{Opened, Refused, Reply, Request, Settings};
-use arras_schemes::bisen::query::Padding;
+use arras_schemes::bisen::message::{Opened, Refused, Reply, Request};
 use arras_schemes::bisen::update::Update;
 
 /// Answers requests, one after the other.
@@ -61,8 +59,7 @@ impl<'s, S: SearchService> Collection<'s, S> {
             Err(ServiceError::Refused(Refused::NotAllowed)) => {}
             Err(error) => return Err(error),
         }
-        let settings =
-            Settings { fields: Profile::FIELDS, padding: Padding::None, profile: Blob(profile.encode()) };
+        let settings = profile.settings();
         let opened = opened(service.ask(Request::Create { name: name.into(), settings })?)?;
         Ok(Self { service, opened, profile })
     }

@@ -77,11 +77,34 @@ pub trait OrderEncoder: Send + Sync {
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>>;
 }
 
+/// The terms of one column's order, where they are ciphertexts that are compared as they are: neither a tree nor the database is
+/// asked.
+pub trait OrderTerms: Send + Sync {
+    /// The ciphertext of an order key, to be stored.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if the key is not of the column's length.
+    fn stored(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError>;
+
+    /// What stored ciphertexts are compared with, to be told on which side of an order key they are. The key need not be
+    /// stored.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if the key is not of the column's length.
+    fn compared(&self, sortable: &[u8]) -> Result<Vec<u8>, ServiceError>;
+
+    /// Is it a stored ciphertext of that order key?
+    fn is_of(&self, stored: &[u8], sortable: &[u8]) -> bool;
+}
+
 /// Opens the keys of columns.
 pub trait Columns: Send + Sync {
     /// The keys of a column, by the 8 bytes that the schema gave it; none if it is not declared.
     fn keys(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn ColumnKeys>>;
 
-    /// The encoder of a column's order; none if it has none.
+    /// The encoder of a column's order; none if it has no labels.
     fn encoder(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn OrderEncoder>>;
+
+    /// The ciphertexts of a column's order; none if it has none of its own.
+    fn order_terms(&self, column: [u8; 8]) -> Option<std::sync::Arc<dyn OrderTerms>>;
 }

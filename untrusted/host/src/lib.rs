@@ -10,13 +10,21 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(feature = "process")]
 pub mod attestation;
+#[cfg(feature = "process")]
 pub mod counter;
+#[cfg(feature = "process")]
 pub mod enclave;
+#[cfg(feature = "process")]
 pub mod host;
+#[cfg(feature = "process")]
 pub mod seen;
 pub mod store;
+#[cfg(feature = "process")]
 pub mod tpm;
 
+#[cfg(feature = "process")]
 mod clients;
+#[cfg(feature = "process")]
 mod room;

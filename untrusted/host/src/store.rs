@@ -7,14 +7,19 @@ use std::future::Future;
 #[cfg(feature = "cassandra")]
 pub mod cassandra;
 pub mod conformance;
+#[cfg(feature = "process")]
 pub mod embedded;
+pub mod kept;
+#[cfg(feature = "process")]
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 
 #[cfg(feature = "cassandra")]
 pub use cassandra::CassandraStore;
+#[cfg(feature = "process")]
 pub use embedded::EmbeddedStore;
+#[cfg(feature = "process")]
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::RedisStore;

@@ -18,6 +18,9 @@ pub const CACHE_DEFAULT: usize = 512;
 /// Least [`Configuration::cache`], in MiB.
 pub const CACHE_MIN: usize = 16;
 
+/// Most of it: what is above is a mistake, in another unit.
+pub const CACHE_MAX: usize = 1 << 22;
+
 /// The command line.
 #[derive(Debug, Default, Parser)]
 #[command(
@@ -80,7 +83,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
 
-    /// MiB of memory for the pages of the database's file; what was written a moment ago takes up to three eighths as much
+    /// MiB of memory for the pages of the database's file; what was written a moment ago takes up to nine sixteenths as much
     /// beside them. At least 16 [default: 512]
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,
@@ -195,9 +198,9 @@ pub enum ConfigurationError {
     /// Too small a budget.
     #[error("memory is {0}: at least {MEMORY_MIN} (MiB) are needed")]
     LittleMemory(usize),
-    /// Too small a cache.
-    #[error("cache is {0}: at least {CACHE_MIN} (MiB) are needed")]
-    LittleCache(usize),
+    /// Too small or too large a cache.
+    #[error("cache is {0}: it is in MiB, from {CACHE_MIN} to {CACHE_MAX}")]
+    Cache(usize),
     /// Certificates were given in both ways.
     #[error("certificates are given twice: name either a directory or ca, cert and key")]
     Twice,
@@ -228,8 +231,8 @@ impl Configuration {
             return Err(ConfigurationError::LittleMemory(little));
         }
         let cache = arguments.cache.or(file.cache).unwrap_or(CACHE_DEFAULT);
-        if cache < CACHE_MIN {
-            return Err(ConfigurationError::LittleCache(cache));
+        if !(CACHE_MIN..=CACHE_MAX).contains(&cache) {
+            return Err(ConfigurationError::Cache(cache));
         }
         Ok(Self {
             connections_max,

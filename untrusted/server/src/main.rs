@@ -8,7 +8,7 @@ use arras_server::configuration::{Arguments, Command, Configuration, Configurati
 use arras_server::listener::{Handler, Limits, Listener};
 use arras_server::tls::{self, TlsError};
 use arras_server::transcript::Transcript;
-use arras_storage::{Embedded, ScrubPace, StorageError};
+use arras_storage::{Embedded, ScrubPace, Sizes, StorageError};
 use clap::Parser;
 use rustls::ServerConfig;
 use std::future::Future;
@@ -173,7 +173,7 @@ fn open(path: &Path, cache: usize) -> Result<Backend<Embedded>, Failure> {
     getrandom::fill(&mut fresh_name).map_err(|error| failed(error.to_string()))?;
     let began = Instant::now();
     let store = loop {
-        match Embedded::open_with_cache(path, cache.saturating_mul(1 << 20)) {
+        match Embedded::open_with(path, Sizes::of_server(cache.saturating_mul(1 << 20))) {
             Err(StorageError::InUse) if began.elapsed() < GIVEN_UP => std::thread::sleep(GIVEN_UP / 50),
             opened => break opened,
         }

@@ -31,10 +31,11 @@ pub(super) const RULES: [Rule; 11] = [
 const ZONES: [&str; 7] = ["shared", "trusted", "enclave", "untrusted", "lab", "xtask", "fuzz"];
 
 /// Crates that may depend on `trusted/keys`. Whoever is in neither list below `trusted/` is held keyless.
-const HOLDERS: [&str; 10] = [
+const HOLDERS: [&str; 11] = [
     "trusted/schemes",
     "trusted/records",
     "trusted/engine",
+    "trusted/text",
     "trusted/proxy",
     "trusted/searcher",
     "enclave/iee",

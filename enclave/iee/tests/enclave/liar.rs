@@ -285,6 +285,30 @@ fn a_state_or_a_storage_set_back_is_noticed() {
     assert_eq!(Host::new(disk).run(), Err(Fault::StateAltered));
 }
 
+/// A host that denies the state can have an enclave begin anew, for an administrator of its own: with keys of his own, or he could
+/// make the labels of what was stored for another.
+#[test]
+fn who_begins_anew_with_another_administrator_has_other_keys() {
+    let stored = |administrator: &str| {
+        let mut host = Host::with_administrator(Disk::default(), administrator).start();
+        let connection = host.connect(1, administrator);
+        let opened = host.create(connection, "mail", 0);
+        let mut update = Update::new(0);
+        let slot =
+            update.document(DocumentAction::NewPublished, DocumentName([1; 16]), Facts::default()).unwrap();
+        update.occurrences(slot, WORDS[0], &[0]).unwrap();
+        assert_eq!(host.call(connection, Request::Update(update)), Reply::Updated);
+        let labels: Vec<_> = host.disk.entries.keys().copied().collect();
+        (opened.salt.0, labels)
+    };
+    let (salt, labels) = stored(ADMINISTRATOR);
+    // The sealing key is one and the same: so is all that is derived of it for the same administrator.
+    assert!(stored(ADMINISTRATOR) == (salt, labels.clone()));
+    let (others_salt, others_labels) = stored("mallory");
+    assert!(others_salt != salt);
+    assert!(others_labels.iter().all(|label| !labels.contains(label)));
+}
+
 #[test]
 fn a_record_of_a_run_that_was_cut_short_does_not_come_back_beside_another() {
     // A first run saves a record, of which the counter never heard.

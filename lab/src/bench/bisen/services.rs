@@ -1,6 +1,6 @@
 //! Storage services (figure 8): the same updates and searches on each, in turns.
 
-use super::system::{Service, System};
+use super::system::{Channels, Service, System};
 use super::texts::Texts;
 use super::updates::Loading;
 use super::{BisenBench, BisenError, Lines, median};
@@ -10,19 +10,31 @@ use arras_schemes::bisen::message::{Reply, Request};
 use arras_schemes::bisen::query::{Padding, Search, Step};
 use arras_schemes::bisen::update::Update;
 use std::convert::Infallible;
+use std::path::Path;
 use std::time::Instant;
 
-/// Keywords of the search: so many that its entries are, not its message.
-const KEYWORDS: u16 = 200;
+/// Keywords of the searches, few to many: of the last its entries are what takes time, not its message.
+const KEYWORDS: [u16; 4] = [5, 20, 60, 200];
 
 /// A service with what it took.
-struct Measured {
+pub(super) struct Measured {
     service: Service,
     system: System,
     /// Seconds of all updates.
-    updates: f64,
+    pub(super) updates: f64,
     /// Seconds of each round of the search.
-    searches: Vec<f64>,
+    pub(super) searches: Vec<f64>,
+}
+
+impl Measured {
+    pub(super) fn start(
+        executables: &Path,
+        service: Service,
+        channels: Channels,
+    ) -> Result<Self, BisenError> {
+        let system = System::start(executables, service, channels)?;
+        Ok(Self { service, system, updates: 0.0, searches: Vec::new() })
+    }
 }
 
 /// Measures each service that can be started.
@@ -32,10 +44,8 @@ pub(super) fn measure(bench: &BisenBench, texts: &Texts, lines: &mut Lines<'_>) 
     for service in Service::ALL {
         if matches!(service, Service::Memory | Service::Embedded) || bench.services {
             (lines.tell)(service.name());
-            match System::start(&bench.executables, service) {
-                Ok(system) => {
-                    measured.push(Measured { service, system, updates: 0.0, searches: Vec::new() });
-                }
+            match Measured::start(&bench.executables, service, Channels::Attested) {
+                Ok(one) => measured.push(one),
                 // A service that is not installed is left out, and said so.
                 Err(error) => {
                     lines.add(format!("{}: not measured: {error}", service.name()), "", f64::NAN, "", "");
@@ -45,13 +55,22 @@ pub(super) fn measure(bench: &BisenBench, texts: &Texts, lines: &mut Lines<'_>) 
     }
     (lines.tell)("8, storage services");
     let entries = load(&mut measured, texts, bench.service_pairs)?;
-    let labels = search(&mut measured, texts, bench.rounds)?;
+    let mut labels = 0;
+    // The paper's axis: how many labels are accessed.
+    for keywords in KEYWORDS {
+        measured.iter_mut().for_each(|one| one.searches.clear());
+        labels = search(&mut measured, texts, keywords, bench.rounds)?;
+        for one in &measured {
+            let what = format!("{}: a search", one.service.name());
+            lines.add(what, format!("{labels} labels"), median(one.searches.clone()), "s", "");
+        }
+    }
     report(&measured, entries as f64, labels as f64, lines);
     Ok(())
 }
 
 /// The same updates to each, one after the other; how many entries they have.
-fn load(measured: &mut [Measured], texts: &Texts, pairs: u64) -> Result<usize, BisenError> {
+pub(super) fn load(measured: &mut [Measured], texts: &Texts, pairs: u64) -> Result<usize, BisenError> {
     // Collections have salts of their own, which keywords are hashed with.
     let mut queues: Vec<std::vec::IntoIter<Update>> = Vec::new();
     let mut entries = 0;
@@ -81,13 +100,18 @@ fn load(measured: &mut [Measured], texts: &Texts, pairs: u64) -> Result<usize, B
 }
 
 /// A disjunction of the most frequent keywords on each, in turns; how many labels it asks for.
-fn search(measured: &mut [Measured], texts: &Texts, rounds: usize) -> Result<u64, BisenError> {
+pub(super) fn search(
+    measured: &mut [Measured],
+    texts: &Texts,
+    keywords: u16,
+    rounds: usize,
+) -> Result<u64, BisenError> {
     let mut labels = 0;
     for round in 0..=rounds {
         for one in &mut *measured {
             let opened = &one.system.opened;
             let mut search = Search::new(opened.collection);
-            let words = texts.popular(usize::from(KEYWORDS));
+            let words = texts.popular(usize::from(keywords));
             search.keywords =
                 words.iter().map(|word| KeywordHash::of(&opened.salt, word.as_bytes())).collect();
             search.padding = Padding::Fixed(100);
@@ -98,7 +122,7 @@ fn search(measured: &mut [Measured], texts: &Texts, rounds: usize) -> Result<u64
             // Each operator behind its second operand, so that few wait.
             let with_operator =
                 |place| [Step::Keyword(place), Step::Or].into_iter().take(1 + usize::from(place > 0));
-            search.formula = (0..KEYWORDS).flat_map(with_operator).collect();
+            search.formula = (0..keywords).flat_map(with_operator).collect();
             let begun = Instant::now();
             one.system.ask(Request::Search(search))?;
             // The first round finds caches cold.

@@ -1,23 +1,28 @@
 //! Host and enclave as processes on a storage service, and what each of them takes of the processor.
 
+use super::wire::{Counted, Linked};
 use super::{BisenError, failed};
 use crate::bench::installation::Process;
 use crate::bench::processor::taken;
 use crate::private_cassandra::PrivateCassandra;
 use crate::private_redis::PrivateRedis;
+use arras_attestation::authority::{Authority, certificate, private};
+use arras_attestation::channel::{Client, Credentials};
+use arras_attestation::evidence::DevelopmentRoot;
+use arras_attestation::policy::{Accepted, ReleasePolicy, Source};
+use arras_host::enclave::measure;
+use arras_schemes::bisen::channel::SECURITY_VERSION;
 use arras_schemes::bisen::message::{Opened, Reply, Request};
 use arras_search::language::Language;
-use arras_search::link::Link;
 use arras_search::profile::Profile;
 use arras_search::service::{Collection, SearchService, ServiceError, Unreachable};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::fs;
-use std::net::TcpStream;
 use std::ops::Sub;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// Who may make collections.
@@ -58,6 +63,15 @@ impl Service {
     }
 }
 
+/// What carries messages between client and enclave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channels {
+    /// TLS 1.3 that ends in the enclave, as where it counts.
+    Attested,
+    /// Nothing, which the host reads.
+    Plain,
+}
+
 /// A storage service that runs as processes of its own.
 enum Running {
     Inside,
@@ -96,6 +110,10 @@ pub(super) struct Shares {
     /// Processes of a storage service; none of memory and the embedded store.
     pub(super) storage: f64,
     pub(super) passed: f64,
+    /// Bytes between client and host, both ways.
+    pub(super) bytes: f64,
+    /// How often the client waited for a reply.
+    pub(super) trips: f64,
 }
 
 impl Sub for Shares {
@@ -108,15 +126,19 @@ impl Sub for Shares {
             enclave: self.enclave - before.enclave,
             storage: self.storage - before.storage,
             passed: self.passed - before.passed,
+            bytes: self.bytes - before.bytes,
+            trips: self.trips - before.trips,
         }
     }
 }
 
 /// A collection of a running enclave.
 pub(super) struct System {
-    link: Link<TcpStream>,
+    link: Linked,
     /// What the enclave says of the collection.
     pub(super) opened: Opened,
+    /// Bytes of the client's own secret: the key of its certificate.
+    pub(super) key_bytes: usize,
     host: Process,
     enclave: Pid,
     storage: Running,
@@ -126,14 +148,20 @@ pub(super) struct System {
 
 impl System {
     /// Starts host and enclave, and makes the collection.
-    pub(super) fn start(executables: &Path, service: Service) -> Result<Self, BisenError> {
+    pub(super) fn start(
+        executables: &Path,
+        service: Service,
+        channels: Channels,
+    ) -> Result<Self, BisenError> {
         let storage = Running::start(service).map_err(failed(service.name()))?;
         let folder = tempfile::tempdir().map_err(failed("a temporary folder"))?;
         let program = executables.join("arras-host");
         let mut command = Command::new(&program);
         command.args(["--listen", "127.0.0.1:0", "--administrator", ADMINISTRATOR]);
-        command.args(["--enclave-memory", ENCLAVE_MIB, "--enclave"]).arg(executables.join("arras-enclave"));
-        command.args(["--enclave-argument=--plain-channels", "--enclave-argument=--sealing-key"]);
+        let enclave = executables.join("arras-enclave");
+        command.args(["--enclave-memory", ENCLAVE_MIB, "--enclave"]).arg(&enclave);
+        let authority = vouched(&mut command, channels, folder.path())?;
+        command.arg("--enclave-argument=--sealing-key");
         command.arg("--enclave-argument").arg(folder.path().join("sealing-key"));
         match (&storage, service) {
             (Running::Inside, Service::Memory) => _ = command.arg("--memory"),
@@ -153,17 +181,25 @@ impl System {
         let shown = program.display().to_string();
         let host = Process::start(command)
             .map_err(|error| failed(shown.clone())(std::io::Error::other(error.to_string())))?;
+        let stream = Counted::connect(&host.address).map_err(failed(host.address.clone()))?;
+        let (mut link, key_bytes) = match authority {
+            None => (Linked::plain(stream, ADMINISTRATOR)?, 0),
+            Some(authority) => {
+                let policy = policy(folder.path(), &enclave)?;
+                let own = credentials(&authority)?;
+                let key_bytes = own.private.secret_der().len();
+                (Linked::attested(stream, Client::new(own, policy).map_err(channel)?)?, key_bytes)
+            }
+        };
         let enclave = child_of(host.id()).map_err(failed(shown))?;
-        let stream = TcpStream::connect(&host.address).map_err(failed(host.address.clone()))?;
-        stream.set_nodelay(true).map_err(failed(host.address.clone()))?;
-        let mut link = Link::plain(stream, ADMINISTRATOR).map_err(ServiceError::from)?;
         let profile = Profile::new(Language::English);
         let opened = Collection::create(&mut link, COLLECTION, profile)?.opened;
-        Ok(Self { link, opened, host, enclave, storage, begun: Instant::now(), _folder: folder })
+        let begun = Instant::now();
+        Ok(Self { link, opened, key_bytes, host, enclave, storage, begun, _folder: folder })
     }
 
     /// The collection, to be asked.
-    pub(super) fn collection(&mut self) -> Result<Collection<'_, Link<TcpStream>>, BisenError> {
+    pub(super) fn collection(&mut self) -> Result<Collection<'_, Linked>, BisenError> {
         Ok(Collection::existing(&mut self.link, COLLECTION)?)
     }
 
@@ -187,6 +223,8 @@ impl System {
                 enclave: taken(self.enclave)?,
                 storage: storage.sum::<Result<f64, Errno>>()?,
                 passed: self.begun.elapsed().as_secs_f64(),
+                bytes: self.link.bytes() as f64,
+                trips: self.link.trips() as f64,
             })
         };
         all().map_err(|error| failed("a participant's processor time")(error.into()))
@@ -199,6 +237,54 @@ impl System {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() << 10)
     }
+}
+
+fn channel(error: impl std::fmt::Display) -> BisenError {
+    BisenError::Channel(error.to_string())
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Has the host vouch for its enclave, or channels plain; the authority that clients have certificates of, if there is one.
+fn vouched(
+    command: &mut Command,
+    channels: Channels,
+    folder: &Path,
+) -> Result<Option<Authority>, BisenError> {
+    if channels == Channels::Plain {
+        command.arg("--enclave-argument=--plain-channels");
+        return Ok(None);
+    }
+    let (authority, _) = Authority::create(now()).map_err(channel)?;
+    let file = folder.join("ca.pem");
+    fs::write(&file, authority.certificate()).map_err(failed(file.display().to_string()))?;
+    command.arg("--authority").arg(file).arg("--development-root").arg(folder.join("root"));
+    Ok(Some(authority))
+}
+
+/// What the client accepts: this program, by that root's word.
+fn policy(folder: &Path, enclave: &Path) -> Result<ReleasePolicy, BisenError> {
+    let file = folder.join("root.public");
+    let root = fs::read_to_string(&file).map_err(failed(file.display().to_string()))?;
+    let accepted = Accepted {
+        source: Source::Process { root: DevelopmentRoot::read(&root).map_err(channel)? },
+        measurements: vec![measure(enclave).map_err(channel)?.to_vec()],
+        version_min: SECURITY_VERSION,
+        allow_debug: false,
+    };
+    Ok(ReleasePolicy { administrator: ADMINISTRATOR.into(), max_age_seconds: 3600, accept: vec![accepted] })
+}
+
+/// The administrator's certificate and key.
+fn credentials(authority: &Authority) -> Result<Credentials, BisenError> {
+    let issued = authority.issue(ADMINISTRATOR, now()).map_err(channel)?;
+    Ok(Credentials {
+        authority: certificate(authority.certificate()).map_err(channel)?,
+        certificate: certificate(&issued.0).map_err(channel)?,
+        private: private(&issued.1).map_err(channel)?,
+    })
 }
 
 /// The process that a process has started.

@@ -18,6 +18,9 @@ const BYTES_MAX: usize = 64 << 20;
 /// Every so-manieth document is counted for the keywords' frequencies.
 const SAMPLED: usize = 8;
 
+/// From one keyword that is drawn to the next: a prime greater than there are keywords of that kind.
+const STRIDE: usize = 1_000_003;
+
 /// Documents, and keywords with the share of documents that have them.
 pub(super) struct Texts {
     pub(super) documents: Vec<String>,
@@ -55,6 +58,13 @@ impl Texts {
     /// The most frequent keywords.
     pub(super) fn popular(&self, count: usize) -> Vec<&str> {
         self.keywords.iter().take(count).map(|(word, _)| word.as_str()).collect()
+    }
+
+    /// Keywords that are drawn of all that more than one document in a thousand has: the same for the same number.
+    pub(super) fn drawn(&self, count: usize, number: usize) -> Vec<&str> {
+        let known = self.keywords.partition_point(|(_, share)| *share > 0.001).max(count);
+        let place = |nth: usize| (number * count + nth + 1).wrapping_mul(STRIDE) % known;
+        (0..count).filter_map(|nth| self.keywords.get(place(nth))).map(|(word, _)| word.as_str()).collect()
     }
 
     /// The keyword whose share of the documents is nearest to one.

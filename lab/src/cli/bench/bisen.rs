@@ -16,6 +16,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
         service_pairs: arguments.service_pairs.max(1000),
         rounds: arguments.rounds.max(1),
         services: !arguments.own_services,
+        plain: arguments.plain,
     };
     // Lines, which are there also where no terminal is: a run takes minutes.
     let lines = bisen::run(&bench, &|what| {

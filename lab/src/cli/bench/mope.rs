@@ -12,6 +12,8 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
         callers: 5000,
         seed: arguments.seed,
         pyope: arguments.pyope.clone(),
+        postgres: arguments.postgres,
+        figures: arguments.figures.clone(),
     };
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));

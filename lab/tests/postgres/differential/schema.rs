@@ -14,6 +14,8 @@ pub(crate) enum Operations {
     Equality,
     /// Encrypted: equality and order.
     Order,
+    /// Encrypted: equality, and comparisons that a function makes; nothing is sorted by it.
+    Compared(&'static str),
 }
 
 /// A type, and values of it that meet one another and the type's ends.
@@ -128,7 +130,7 @@ impl RandomSchema {
                     Operations::Plain => continue,
                     Operations::Stored => vec![],
                     Operations::Equality => vec!["equality"],
-                    Operations::Order => vec!["equality", "order"],
+                    Operations::Order | Operations::Compared(_) => vec!["equality", "order"],
                 };
                 if column.ty.is_number {
                     operations.push("sum");
@@ -136,10 +138,11 @@ impl RandomSchema {
                 if column.is_unique {
                     operations.push("unique");
                 }
-                let order = if column.operations == Operations::Order && number % 2 == 0 {
-                    ", order = \"stope\""
-                } else {
-                    ""
+                let order = match (column.operations, number % 4) {
+                    (Operations::Compared(order), _) => format!(", order = \"{order}\""),
+                    (Operations::Order, 0) => ", order = \"stope\"".into(),
+                    (Operations::Order, 1 | 3) => ", order = \"bclo\"".into(),
+                    (_, _) => String::new(),
                 };
                 let id = (of << 8) + number;
                 let _ = writeln!(
@@ -165,10 +168,12 @@ impl Table {
                     Operations::Equality,
                     Operations::Order,
                     Operations::Order,
+                    Operations::Compared("clww"),
+                    Operations::Compared("lewi_wu"),
                 ]);
                 // Two values have no order worth a tree; texts are ordered by the database's collation, which no term has.
                 let operations = match (ty.name, drawn) {
-                    ("boolean" | "text", Operations::Order) => Operations::Equality,
+                    ("boolean" | "text", Operations::Order | Operations::Compared(_)) => Operations::Equality,
                     (_, drawn) => drawn,
                 };
                 let comparable = !matches!(operations, Operations::Stored) && ty.values.len() > 2;

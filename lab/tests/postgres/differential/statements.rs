@@ -209,17 +209,20 @@ fn compare(choices: &mut Choices, columns: &[Column]) -> String {
         Operations::Stored => null(choices),
         _ if choices.percent(10) => null(choices),
         Operations::Equality => equality(choices),
-        Operations::Plain | Operations::Order if column.ty.name == "boolean" || choices.percent(30) => {
+        Operations::Plain | Operations::Order | Operations::Compared(_)
+            if column.ty.name == "boolean" || choices.percent(30) =>
+        {
             equality(choices)
         }
-        Operations::Plain | Operations::Order => {
+        Operations::Plain | Operations::Order | Operations::Compared(_) => {
             let (one, other) = (constant(choices, column), constant(choices, column));
-            match choices.below(6) {
+            match choices.below(7) {
                 0 => format!("{name} < {one}"),
                 1 => format!("{name} <= {one}"),
                 2 => format!("{name} > {one}"),
                 3 => format!("{name} >= {one}"),
                 4 => format!("{one} < {name}"),
+                5 => format!("{name} NOT BETWEEN {one} AND {other}"),
                 _ => format!("{name} BETWEEN {one} AND {other}"),
             }
         }
@@ -245,7 +248,7 @@ pub(super) fn ordered_select(choices: &mut Choices, table: &Table) -> String {
         .filter(|column| match column.operations {
             Operations::Order => true,
             Operations::Plain => column.ty.name != "text",
-            Operations::Stored | Operations::Equality => false,
+            Operations::Stored | Operations::Equality | Operations::Compared(_) => false,
         })
         .collect();
     let mut terms = Vec::new();
@@ -271,7 +274,10 @@ fn grouped(choices: &mut Choices, table: &Table) -> String {
         Operations::Plain if column.ty.name == "boolean" => {
             format!("SELECT {name}, count(*) {from} GROUP BY {name}")
         }
-        Operations::Equality => match choices.below(3) {
+        Operations::Compared("clww") if choices.percent(25) => {
+            format!("SELECT min({name}), max({name}) {from}")
+        }
+        Operations::Equality | Operations::Compared(_) => match choices.below(3) {
             0 => format!("SELECT {name}, count(*) {from} GROUP BY {name}"),
             1 => format!("SELECT DISTINCT {name} {from}"),
             _ => format!("SELECT count(DISTINCT {name}) {from}"),

@@ -74,3 +74,18 @@ impl Engine for Portable {
         Aes128Enc::new(&(*seed).into()).encrypt_blocks(Array::cast_slice_from_core_mut(output));
     }
 }
+
+/// There is no faster way.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) enum PieceSums {}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl PieceSums {
+    pub(crate) fn new(_: &Block) -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn sum(&self, _: u32, _: &[[u8; 12]]) -> Block {
+        match *self {}
+    }
+}

@@ -10,7 +10,10 @@
 //! Intrinsics are called in the methods themselves and never in closures: a closure is compiled without the
 //! method's instructions and would call them out of line.
 
+mod pieces;
 mod wide;
+
+pub(crate) use pieces::PieceSums;
 
 use super::{Engine, QUAD, Work};
 use crate::Block;

@@ -26,7 +26,13 @@ pub(super) const SORTING: &str =
     "nkw_sorting: the order of a dense column is its values (snapshot attacker who knows the domain)";
 pub(super) const CUMULATIVE: &str =
     "nkw_cumulative: assignment by order and frequency (snapshot attacker with an auxiliary distribution)";
-const BINOMIAL: &str =
+pub(super) const BY_HIGH_BITS: &str =
+    "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)";
+pub(super) const BY_DIFFERING_BIT: &str =
+    "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)";
+pub(super) const BY_DIFFERING_BLOCK: &str =
+    "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)";
+pub(super) const BINOMIAL: &str =
     "grubbs_binomial: likeliest value of each rank (snapshot attacker with an auxiliary distribution)";
 
 /// The B+ tree over BCLO.
@@ -51,7 +57,7 @@ pub const BPLUS_BCLO: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        "grubbs_bclo: approximate inverses of OPE ciphertexts (snapshot attacker with an auxiliary distribution)",
+        BY_HIGH_BITS,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -103,7 +109,7 @@ pub const BPLUS_CLWW: Leakage = Leakage {
         FREQUENCY,
         SORTING,
         CUMULATIVE,
-        "grubbs_clww: matching by first differing bits (snapshot attacker with an auxiliary distribution)",
+        BY_DIFFERING_BIT,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,
@@ -146,7 +152,7 @@ pub const BPLUS_LEWI_WU: Leakage = Leakage {
     attacks: &[
         SORTING,
         BINOMIAL,
-        "grubbs_lewi_wu: matching by first differing blocks (persistent attacker with an auxiliary distribution)",
+        BY_DIFFERING_BLOCK,
         KKNO_ACCESS,
         KKNO_VOLUME,
         LMP_ORDER,

@@ -35,3 +35,10 @@ pub fn left_bytes(width: Width, block_bits: u8) -> Option<usize> {
 pub fn right_bytes(width: Width, block_bits: u8) -> Option<usize> {
     Some(NONCE_BYTES + (blocks(width, block_bits)? << block_bits) / 4)
 }
+
+/// The trit of a digest, where slots are masked by SHA-256: its first 7 bytes, big endian, modulo 3.
+#[must_use]
+pub fn sha256_trit(digest: &[u8; 32]) -> u8 {
+    let number = digest.iter().take(7).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    (number % 3) as u8
+}

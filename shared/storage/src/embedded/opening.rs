@@ -7,7 +7,7 @@ use super::places;
 use super::sums::{self, BLOCK_BYTES, Stored, Sums};
 use super::values::Values;
 use super::wal::{self, LogLimits, Logged, Mark, WriteAheadLog};
-use super::{FILE, LOG, SUMS, contained, environment, failed, opened};
+use super::{FILE, LOG, SUMS, Sizes, contained, environment, failed, opened};
 use crate::{Changes, Durability, StorageError, private};
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use std::fs::File;
@@ -23,8 +23,8 @@ const RESTORED_ALONE: &str =
 /// Where the engine's file is.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// In a directory, with its sums beside it, with so many bytes of memory for its pages.
-    Directory(PathBuf, usize),
+    /// In a directory, with its sums beside it.
+    Directory(PathBuf, Sizes),
     /// Behind a device of a test's making, and another for the log if there is one, without sums beside it.
     #[cfg(test)]
     Device(Arc<dyn Medium>, Option<(Arc<dyn Medium>, LogLimits)>),
@@ -52,10 +52,10 @@ pub(super) struct Opened {
 }
 
 impl Source {
-    /// The directory, if it is one, and the bytes of memory for its pages.
-    pub(super) fn directory(&self) -> Option<(&Path, usize)> {
+    /// The directory, if it is one.
+    pub(super) fn directory(&self) -> Option<&Path> {
         match self {
-            Self::Directory(directory, cache_bytes) => Some((directory, *cache_bytes)),
+            Self::Directory(directory, _) => Some(directory),
             #[cfg(test)]
             Self::Device(..) => None,
         }
@@ -64,7 +64,7 @@ impl Source {
     /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file, from the device.
     pub(super) fn open(&self) -> Result<Opened, StorageError> {
         match self {
-            Self::Directory(directory, cache_bytes) => {
+            Self::Directory(directory, memory) => {
                 let path = directory.join(FILE);
                 let file = File::options().read(true).write(true).open(path);
                 let file = file.map_err(|error| environment(&error))?;
@@ -72,12 +72,12 @@ impl Source {
                     return Err(StorageError::Damaged("the file is empty".to_owned()));
                 }
                 let log = Plain(open_log(directory).map_err(|error| environment(&error))?);
-                open(Arc::new(Plain(file)), Some(directory.join(SUMS)), *cache_bytes)?
-                    .with_log(Arc::new(log), LogLimits::beside_cache(*cache_bytes))
+                open(Arc::new(Plain(file)), Some(directory.join(SUMS)), *memory)?
+                    .with_log(Arc::new(log), LogLimits::with(*memory))
             }
             #[cfg(test)]
             Self::Device(device, log) => {
-                let opened = open(Arc::clone(device), None, super::Embedded::CACHE_BYTES)?;
+                let opened = open(Arc::clone(device), None, Sizes::default())?;
                 match log {
                     Some((log, limits)) => opened.with_log(Arc::clone(log), *limits),
                     None => Ok(opened),
@@ -165,11 +165,7 @@ fn replay(database: &Database, changes: &[Logged<'_>], mark: Mark) -> Result<(),
     Ok(transaction.commit()?)
 }
 
-fn open(
-    file: Arc<dyn Medium>,
-    stored_at: Option<PathBuf>,
-    cache_bytes: usize,
-) -> Result<Opened, StorageError> {
+fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>, memory: Sizes) -> Result<Opened, StorageError> {
     let sums = match &stored_at {
         Some(path) => stored(&*file, path)?,
         None => None,
@@ -184,7 +180,7 @@ fn open(
         .map_err(|error| environment(&error))?;
     let repaired = Arc::new(AtomicBool::new(false));
     let mut builder = Builder::new();
-    builder.set_cache_size(cache_bytes);
+    builder.set_cache_size(memory.cache_bytes);
     builder.set_repair_callback({
         let repaired = Arc::clone(&repaired);
         move |_| repaired.store(true, Ordering::Release)
@@ -206,7 +202,7 @@ fn open(
         values: Arc::default(),
         relaxed_bytes: AtomicUsize::new(0),
         merging: Mutex::new(()),
-        limits: LogLimits::beside_cache(cache_bytes),
+        limits: LogLimits::with(memory),
     })
 }
 

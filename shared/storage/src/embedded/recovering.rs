@@ -4,7 +4,7 @@
 use super::checked::State;
 use super::opening::{Opened, Source};
 use super::sums::BLOCK_BYTES;
-use super::wal::LOG_BYTES;
+use super::wal::LogLimits;
 use super::{closed, contained};
 use crate::{Changes, Durability, StorageError};
 use std::ops::ControlFlow;
@@ -192,10 +192,15 @@ impl Recovering {
     /// True if there is room for all that the engine may have in memory, and for the log, even where the engine's file
     /// doubles. Where there is less, durable commits are the engine's own, and meet the end of the room one by one.
     pub(super) fn has_ample_room(&self) -> bool {
-        let Some((directory, cache_bytes)) = self.source.directory() else { return true };
-        let ample = 4 * (cache_bytes as u64 + LOG_BYTES);
-        let system = rustix::fs::statvfs(directory);
-        system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
+        match &self.source {
+            Source::Directory(directory, sizes) => {
+                let ample = (sizes.cache_bytes as u64 + LogLimits::with(*sizes).log_bytes).saturating_mul(4);
+                let system = rustix::fs::statvfs(directory);
+                system.is_ok_and(|system| system.f_bavail.saturating_mul(system.f_frsize) >= ample)
+            }
+            #[cfg(test)]
+            Source::Device(..) => true,
+        }
     }
 
     /// Takes notice of an engine's error: after a failure of the device that opening is over.
@@ -274,7 +279,7 @@ impl Recovering {
     /// Refuses a commit for which the device has no room, before the engine meets that.
     pub(super) fn check_room(&self, changes: &Changes, durability: Durability) -> Result<(), StorageError> {
         self.check_pause()?;
-        let Some((directory, _)) = self.source.directory() else {
+        let Some(directory) = self.source.directory() else {
             return Ok(());
         };
         if durability == Durability::Relaxed && self.trouble().told.is_none() {
@@ -367,12 +372,11 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
         while rest(&waiting, NAP) {
             let Some(engine) = waiting.upgrade() else { return };
             // In steps, between which writers have their turn.
-            let cleared = loop {
-                match engine.clear_log() {
-                    Clearing::InPart => {}
-                    ended => break ended,
-                }
-            };
+            let (mut cleared, mut is_merged) = (Clearing::InPart, false);
+            while matches!(cleared, Clearing::Merged | Clearing::InPart) {
+                cleared = engine.clear_log(is_merged);
+                is_merged |= cleared == Clearing::Merged;
+            }
             if cleared == Clearing::Over {
                 return;
             }
@@ -389,6 +393,8 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
 enum Clearing {
     /// Something was written a moment ago.
     NotYet,
+    /// The engine has made durable what was committed before, and may now take the rest.
+    Merged,
     /// There is more to clear.
     InPart,
     /// It is done, or cannot be.
@@ -396,8 +402,9 @@ enum Clearing {
 }
 
 impl Recovering {
-    /// Clears some of the log if nothing was written for a while.
-    fn clear_log(&self) -> Clearing {
+    /// Clears some of the log if nothing was written for a while. Commits wait while the engine takes what is left, which is to be
+    /// little: much is merged before, once (`is_merged`), as relaxed commits may go on for ever.
+    fn clear_log(&self, is_merged: bool) -> Clearing {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let sound = current.as_ref().filter(|current| current.generation == self.setbacks());
         let found = sound.and_then(|current| Some((current, current.opened.settled()?)));
@@ -410,15 +417,9 @@ impl Recovering {
                 return Clearing::NotYet;
             }
             let origin = Origin { state: Arc::clone(&opened.state), generation: *generation };
-            if opened.unsettled_bytes(&settled.log) > SETTLED_BYTES {
+            if !is_merged && opened.unsettled_bytes(&settled.log) > SETTLED_BYTES {
                 drop(settled);
-                // While commits go on, which later wait for what came meanwhile only.
-                if self.merge_durably(opened, &origin).is_ok() {
-                    return Clearing::NotYet;
-                }
-                // Who writes next is told.
-                self.is_waiting_for_rest.store(false, Ordering::Release);
-                return Clearing::Over;
+                return self.merge_before_rest(opened, &origin);
             }
             let cleared = self.guarded_write(&origin, || {
                 opened.settle(&mut settled)?;
@@ -433,6 +434,22 @@ impl Recovering {
         // Before the lock is given up: a commit after it begins another thread.
         self.is_waiting_for_rest.store(false, Ordering::Release);
         Clearing::Over
+    }
+}
+
+impl Recovering {
+    /// While commits go on.
+    fn merge_before_rest(&self, opened: &Opened, origin: &Origin) -> Clearing {
+        match self.merge_durably(opened, origin) {
+            Ok(()) => Clearing::Merged,
+            Err(failure) => {
+                error!("the log cannot be taken into the store's file: {failure}");
+                // Nothing is committed meanwhile: a commit after it begins another thread.
+                let _log = opened.log();
+                self.is_waiting_for_rest.store(false, Ordering::Release);
+                Clearing::Over
+            }
+        }
     }
 }
 
@@ -494,94 +511,4 @@ fn room(changes: &Changes) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::super::LogLimits;
-    use super::super::checked::{Medium, Plain};
-    use super::*;
-    use crate::{Storage, Table, Write};
-    use std::io;
-    use std::sync::OnceLock;
-
-    #[test]
-    fn what_must_be_opened_again_is_not_ready_and_says_so_without_waiting() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = crate::Embedded::open(directory.path()).unwrap();
-        let engine = &store.engine;
-        assert!(engine.is_ready());
-        // As while it is opened: nobody can read, or know of an end.
-        let opening = engine.current.write().unwrap();
-        assert!(!engine.is_ready());
-        drop(opening);
-        assert!(engine.is_ready());
-        engine.setbacks.fetch_add(1, Ordering::AcqRel);
-        assert!(!engine.is_ready(), "the device has failed");
-        engine.with(|_, _| Ok(())).unwrap();
-        assert!(engine.is_ready(), "it was opened again");
-        engine.close();
-        assert!(!engine.is_ready());
-    }
-
-    /// A file that notes how much is written to it while nobody can commit.
-    #[derive(Debug)]
-    struct Watched {
-        file: Plain,
-        engine: OnceLock<Weak<Recovering>>,
-        held_up: AtomicU64,
-    }
-
-    impl redb::StorageBackend for Watched {
-        fn len(&self) -> io::Result<u64> {
-            self.file.len()
-        }
-        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-            self.file.read(offset, out)
-        }
-        fn set_len(&self, len: u64) -> io::Result<()> {
-            self.file.set_len(len)
-        }
-        fn sync_data(&self) -> io::Result<()> {
-            self.file.sync_data()
-        }
-        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-            let engine = self.engine.get().and_then(Weak::upgrade);
-            let waits = |opened: &Opened, _| opened.log.as_ref().is_some_and(|log| log.try_lock().is_err());
-            if engine.and_then(|engine| engine.with_current(waits)) == Some(true) {
-                self.held_up.fetch_add(data.len() as u64, Ordering::Relaxed);
-            }
-            self.file.write(offset, data)
-        }
-    }
-
-    impl Medium for Watched {
-        fn forget_cached(&self) -> io::Result<()> {
-            self.file.forget_cached()
-        }
-    }
-
-    /// Two seconds after the last durable commit, too: relaxed ones may go on.
-    #[test]
-    fn commits_do_not_wait_while_the_file_takes_what_the_log_holds() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        drop(redb::Database::create(file.path()).unwrap());
-        let log = Arc::new(Plain(tempfile::tempfile().unwrap()));
-        let file = Plain(file.into_file());
-        let watched = Arc::new(Watched { file, engine: OnceLock::new(), held_up: AtomicU64::new(0) });
-        let device = Arc::clone(&watched) as Arc<dyn Medium>;
-        let source = Source::Device(device, Some((log, LogLimits::default())));
-        let store = crate::Embedded::over(source, None).unwrap();
-        watched.engine.set(Arc::downgrade(&store.engine)).unwrap();
-        let mut writer = store.write().unwrap();
-        for key in 0..4000_u32 {
-            writer.put(Table("t"), &key.to_be_bytes(), &[key as u8; 1000]).unwrap();
-        }
-        writer.commit(Durability::Durable).unwrap();
-        let is_clear =
-            |opened: &Opened, _| Ok(opened.log().unwrap().is_clear() && opened.memtable.is_empty());
-        while !store.engine.with(is_clear).unwrap() {
-            std::thread::sleep(NAP / 10);
-        }
-        let held_up = watched.held_up.load(Ordering::Relaxed);
-        assert!(held_up < SETTLED_BYTES, "{held_up} bytes of 4 MB were written while commits waited");
-    }
-}
+mod tests;

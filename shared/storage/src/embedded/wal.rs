@@ -18,6 +18,7 @@
 //! random name, which is part of the engine's state and of every record: what is left over of other rounds, or looks like a
 //! record, is none of this one, and a log that is ahead of the engine's file is refused.
 
+use super::Sizes;
 use super::checked::Medium;
 use super::filters::ABSENT_MIN;
 use super::places;
@@ -29,13 +30,10 @@ use std::time::{Duration, Instant};
 /// The number of the last commit that a state of the engine includes.
 pub(super) const MARK: Table = Table("each_write.wal");
 
-/// Above this the next durable commit is the engine's own, and the log starts over.
-pub(super) const LOG_BYTES: u64 = 96 << 20;
-
 /// When the engine makes everything durable by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogLimits {
-    /// The log would be longer.
+    /// The log would be longer: the next durable commit is the engine's own, and the log starts over.
     pub(crate) log_bytes: u64,
     /// Relaxed commits changed more: they are not kept for the log.
     pub(crate) pending_bytes: usize,
@@ -52,12 +50,12 @@ pub(crate) struct LogLimits {
 }
 
 impl LogLimits {
-    /// Those of an engine that has `cache_bytes` for its pages.
-    pub(crate) const fn beside_cache(cache_bytes: usize) -> Self {
+    /// Those of a store with so much memory.
+    pub(crate) const fn with(Sizes { cache_bytes, memtable_bytes }: Sizes) -> Self {
         Self {
-            log_bytes: LOG_BYTES,
+            log_bytes: cache_bytes as u64 / 8 * 3,
             pending_bytes: 4 << 20,
-            memtable_bytes: cache_bytes / 8,
+            memtable_bytes,
             relaxed_bytes: cache_bytes / 8,
             share_bytes: cache_bytes / 4,
             absent_min: ABSENT_MIN,
@@ -68,11 +66,11 @@ impl LogLimits {
 #[cfg(test)]
 impl Default for LogLimits {
     fn default() -> Self {
-        Self::beside_cache(super::Embedded::CACHE_BYTES)
+        Self::with(Sizes::default())
     }
 }
 
-/// Memory that is kept for the next record, at most.
+/// Sizes that is kept for the next record, at most.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// The file grows by so much, so that most appends leave its length as it is and wait for their own bytes only.

@@ -6,6 +6,7 @@ use crate::channel::ServerChannel;
 use crate::collection::Collection;
 use crate::fetch::Absent;
 use crate::local::Change;
+use crate::mutations::Mutation;
 use crate::rows::Rows;
 use crate::scan::Scan;
 use crate::{Shared, builds, error};
@@ -61,6 +62,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// The changes of the proxy's store that go with a write's intent.
     pub(crate) fn untold_records(&self, write: &TextWrite) -> Vec<Change> {
+        if self.settings.mutations.has(Mutation::UntoldNotRecorded) {
+            return Vec::new();
+        }
         let rows = write.changes.iter().map(|(row, _)| untold_name(&write.text, *row));
         rows.map(|name| self.local.set_as_named(UNTOLD, name, &())).collect()
     }

@@ -1,6 +1,6 @@
 //! The catalogue as it is read from the database, and whether what is declared fits what is there.
 
-use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Table};
+use super::{Catalog, Column, Constant, EQUALITY_SUFFIX, ORDER_SUFFIX, Order, Table};
 use crate::error::{SqlError, sqlstate};
 use crate::schema::Schema;
 use std::collections::BTreeMap;
@@ -24,7 +24,12 @@ const SHOWN: (&str, &str) = ("arras", "shown_column");
 /// What is stored of a column where it is declared, by suffix.
 const SEALED_TYPE: &str = "bytea";
 const EQUALITY_TYPE: &str = "bytea";
-const ORDER_TYPE: &str = "bigint";
+
+/// The types of terms, by suffix.
+fn term_types() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let orders = Order::ALL.iter().map(|order| (ORDER_SUFFIX, order.kind()));
+    std::iter::once((EQUALITY_SUFFIX, EQUALITY_TYPE)).chain(orders)
+}
 
 /// A column as it is stored.
 struct Stored {
@@ -79,12 +84,11 @@ fn logical(
     let declared = |name: &str| schema.column(in_schema, table, name).cloned();
     let mut found = Vec::new();
     for Stored { name, kind, default } in columns {
-        let term = [(EQUALITY_SUFFIX, EQUALITY_TYPE), (ORDER_SUFFIX, ORDER_TYPE)]
-            .iter()
-            .find_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, *suffix, *kind)));
-        if let Some((base, suffix, term_kind)) =
-            term.filter(|(base, _, kind)| kind_of(base) == Some(SEALED_TYPE) && kind_of(name) == Some(*kind))
-        {
+        let term = term_types()
+            .filter(|(_, of)| of == kind)
+            .filter_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, suffix, kind)))
+            .find(|(base, ..)| kind_of(base) == Some(SEALED_TYPE));
+        if let Some((base, suffix, term_kind)) = term {
             let Some(encryption) = declared(base) else {
                 return Err(misfit(
                     format!(
@@ -119,7 +123,7 @@ fn logical(
                 ));
             }
             for term in encryption.terms() {
-                let (suffix, term_kind) = (term.suffix(), term.kind());
+                let (suffix, term_kind) = (term.suffix(), term.kind(encryption));
                 let there = kind_of(&format!("{name}{suffix}"));
                 if there != Some(term_kind) {
                     let is = there.map_or("is not there".to_owned(), |kind| format!("is {kind}"));

@@ -346,3 +346,29 @@ proptest! {
         prop_assert_eq!(&Datum::from_binary(kind, 0, &one.to_binary(kind)).unwrap(), &one);
     }
 }
+
+#[test]
+fn decimals_of_few_digits_have_keys_of_eight_bytes_for_ciphertexts() {
+    let kind = ColumnType::Numeric(Some((18, 2)));
+    let column = Encryption { order: Some(Order::Bclo), ..column(kind) };
+    let rising: [&[&str]; 9] = [
+        &["-Infinity"],
+        // More digits than the column stores: beyond all that it does, wherever.
+        &["-10000000000000000.00", "-99999999999999999999"],
+        &["-9999999999999999.99"],
+        &["-0.01"],
+        &["0", "-0.00"],
+        &["9999999999999999.99"],
+        &["10000000000000000", "123456789012345678901234567890"],
+        &["Infinity"],
+        &["NaN"],
+    ];
+    let keys = rising.map(|texts| {
+        let keys = texts.iter().map(|text| read(kind, text).order_key(&column).unwrap());
+        keys.collect::<Vec<_>>()
+    });
+    assert!(keys.iter().all(|equal| equal.iter().all(|key| key.len() == 8 && *key == equal[0])));
+    assert!(keys.is_sorted_by(|one, two| one[0] < two[0]), "{keys:?}");
+    let wide = Encryption { order: Some(Order::Mope), ..column.clone() };
+    assert_eq!((column.order_key_bytes(), wide.order_key_bytes()), (8, 17), "labels keep their keys");
+}

@@ -5,9 +5,16 @@ use super::installed::differing;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 2] = [include_str!("sql/tables.sql"), include_str!("sql/keys.sql")];
+pub(super) const STEPS: [&str; 5] = [
+    include_str!("sql/tables.sql"),
+    include_str!("sql/keys.sql"),
+    include_str!("sql/sorted_terms.sql"),
+    include_str!("sql/compared_terms.sql"),
+    include_str!("sql/sided_terms.sql"),
+];
 /// The functions, made anew after any step.
-pub(super) const FUNCTIONS: &str = include_str!("sql/functions.sql");
+pub(super) const FUNCTIONS: &str =
+    concat!(include_str!("sql/comparisons.sql"), include_str!("sql/functions.sql"));
 /// Two proxies that start at the same time install one after the other.
 const LOCK: &str = "SELECT pg_catalog.pg_advisory_xact_lock(7034525412735283921)";
 

@@ -20,9 +20,16 @@ pub struct Stored {
     pub place: [String; 3],
 }
 
-/// Names and bodies of the functions that a script makes.
+/// The body that PostgreSQL has for an aggregate.
+const AGGREGATE: &str = "aggregate_dummy";
+
+/// Names and bodies of the functions and aggregates that a script makes.
 fn bodies(script: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let aggregates = script.split("CREATE OR REPLACE AGGREGATE arras.").skip(1);
+    let mut found: Vec<_> = aggregates
+        .filter_map(|made| made.split('(').next())
+        .map(|name| (name.to_owned(), AGGREGATE.to_owned()))
+        .collect();
     let mut rest = script;
     while let Some((_, made)) = rest.split_once("CREATE OR REPLACE FUNCTION arras.") {
         let (name, body) = (made.split('(').next(), made.split("$$").nth(1));
@@ -143,7 +150,8 @@ mod tests {
     #[test]
     fn every_function_of_the_script_is_looked_at() {
         let found = bodies(FUNCTIONS);
-        assert_eq!(found.len(), FUNCTIONS.matches("CREATE OR REPLACE FUNCTION").count());
+        let made = ["FUNCTION", "AGGREGATE"].map(|kind| format!("CREATE OR REPLACE {kind}"));
+        assert_eq!(found.len(), made.iter().map(|kind| FUNCTIONS.matches(kind).count()).sum::<usize>());
         let names: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert!(names.contains("mope_commit") && names.contains("mope_note_truncated"), "{names:?}");
         assert!(found.iter().all(|(_, body)| body.len() > 10));

@@ -126,7 +126,7 @@ impl<'a> Analysis<'a> {
         }
         self.names.extend(relation.name.clone());
         for column in relation.encrypted() {
-            let labelled = column.encryption.as_ref().filter(|encryption| encryption.order.is_some());
+            let labelled = column.encryption.as_ref().filter(|encryption| encryption.labels().is_some());
             self.ordered.extend(labelled.map(|encryption| encryption.id));
             let terms = [EQUALITY_SUFFIX, ORDER_SUFFIX].map(|suffix| format!("{}{suffix}", column.name));
             self.names.insert(column.name.clone());
@@ -153,12 +153,18 @@ impl<'a> Analysis<'a> {
     /// That an encrypted column cannot be read by something.
     pub(super) fn unreadable(&self, reference: &Reference, reader: &str) -> SqlError {
         let label = &reference.encryption.label;
+        let searches_text = ["operator @@", "function to_tsvector()"].contains(&reader);
+        let hint = if searches_text {
+            "Look for words in the application; words of encrypted documents are found by $text, over MongoDB's protocol."
+        } else {
+            "Select the column and compute with it in the application, or compare the column alone."
+        };
         let error = SqlError::new(
             sqlstate::FEATURE_NOT_SUPPORTED,
             format!("column {label} is encrypted: {reader} cannot read it"),
         )
         .detail("The server holds ciphertext. It can compare a column with constants, parameters and columns that share its key.")
-        .hint("Select the column and compute with it in the application, or compare the column alone.");
+        .hint(hint);
         self.at(error, reference.tokens.end.saturating_sub(1))
     }
 

@@ -6,10 +6,11 @@ use super::expression::Operand;
 use super::scope::Scope;
 use super::select::Mode;
 use super::term::Term;
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Form, Side, Source};
+use crate::plan::{Form, Piece, Side, Source};
 use sqlparser::ast::{BinaryOperator, Expr, Query};
+use std::ops::Range;
 
 /// An operator that columns are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,11 @@ impl Analysis<'_> {
         match (self.operand(left, scope, reader)?, self.operand(right, scope, reader)?) {
             (Operand::Column(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Column(column)) => {
+                let order = column.encryption.order.filter(|order| !order.is_deterministic());
+                if let (None, Some(_), true) = (column.encryption.equality, order, is_operator(reader)) {
+                    // No term is shared by equal values: the function says which are.
+                    return self.ordered(&column, &value, Side::Equal, reader);
+                }
                 let term = self.need(&column, reader, None)?;
                 self.replace_with_term(&column, term);
                 self.replace_constant(&value, Self::equal_form(&column.encryption, term))
@@ -135,9 +141,37 @@ impl Analysis<'_> {
         side: Side,
         reader: &str,
     ) -> Result<(), SqlError> {
-        let term = self.need(column, reader, Some(Term::Order))?;
-        self.replace_with_term(column, term);
-        self.replace_constant(value, Form::Bound(column.encryption.clone(), side))
+        let term = self.need_compared(column, reader, Some(Term::Order))?;
+        let form = Form::Bound(column.encryption.clone(), side);
+        let Some(function) = column.encryption.order.and_then(Order::compared_by) else {
+            self.replace_with_term(column, term);
+            return self.replace_constant(value, form);
+        };
+        // `c < 5` is `compare(c, 5) < 0`, and `5 < c` is `0 < compare(c, 5)`.
+        let compared = self.value_pieces(value, form)?;
+        self.replace_with_call(column, function, vec![compared]);
+        self.replace_with_zero(&value.tokens);
+        Ok(())
+    }
+
+    /// A reference becomes the call of a function with its term and other values.
+    fn replace_with_call(&mut self, column: &Reference, function: &str, others: Vec<Vec<Piece>>) {
+        let mut pieces = vec![Piece::Text(format!("{function}({}", self.term_text(column, Term::Order)))];
+        for other in others {
+            pieces.push(Piece::Text(", ".into()));
+            pieces.extend(other);
+        }
+        pieces.push(Piece::Text(")".into()));
+        let bytes = self.bytes(&column.tokens);
+        self.edits.replace(bytes, pieces);
+        self.understand_tokens(column.tokens.clone());
+    }
+
+    /// What a function has compared with already becomes what its result is compared with.
+    fn replace_with_zero(&mut self, tokens: &Range<usize>) {
+        let bytes = self.bytes(tokens);
+        self.edits.replace(bytes, vec![Piece::Text("0".into())]);
+        self.understand_tokens(tokens.clone());
     }
 
     fn two_columns(
@@ -147,10 +181,29 @@ impl Analysis<'_> {
         wanted: Term,
         reader: &str,
     ) -> Result<(), SqlError> {
+        if let (Term::Order, Some(order)) =
+            (wanted, left.encryption.order.filter(|order| !order.is_deterministic()))
+        {
+            return Err(self.unsorted(left, &format!("{reader} beside another column"), order));
+        }
         let term = common_term(&left.encryption, &right.encryption, wanted);
-        let Some(term) = term else { return Err(self.no_common_key(left, &right.encryption, reader)) };
+        let Some(term) = term else {
+            return Err(match left.encryption.id == right.encryption.id {
+                true => self.undeclared(left, reader, wanted.operation()),
+                false => self.no_common_key(left, &right.encryption, reader),
+            });
+        };
         for column in [left, right] {
-            self.need(column, reader, Some(term))?;
+            self.need_compared(column, reader, Some(term))?;
+        }
+        let function = left.encryption.order.and_then(Order::compared_by);
+        if let (Term::Order, Some(function)) = (wanted, function) {
+            let other = vec![Piece::Text(self.term_text(right, term))];
+            self.replace_with_call(left, function, vec![other]);
+            self.replace_with_zero(&right.tokens);
+            return Ok(());
+        }
+        for column in [left, right] {
             self.replace_with_term(column, term);
         }
         Ok(())
@@ -183,8 +236,9 @@ impl Analysis<'_> {
         };
         let Some(column) = self.reference(column, scope)? else { return Ok(false) };
         // A label finds equal values of one column as well as a term does, and the least and greatest besides.
-        let term = if column.encryption.order.is_some() { Term::Order } else { wanted };
-        self.need(&column, reader, Some(term))?;
+        let sorts = column.encryption.order.is_some_and(Order::sorts);
+        let sorted = (sorts || wanted == Term::Order).then_some(Term::Order);
+        let term = self.need(&column, reader, sorted)?;
         self.replace_with_term(&column, term);
         self.query_of_term(query, scope, term, &column)?;
         Ok(true)
@@ -268,13 +322,27 @@ impl Analysis<'_> {
         let Some(column) = self.reference(value, scope)? else {
             return self.expressions([value, low, high], scope, "BETWEEN");
         };
-        let term = self.need(&column, "BETWEEN", Some(Term::Order))?;
-        self.replace_with_term(&column, term);
+        let term = self.need_compared(&column, "BETWEEN", Some(Term::Order))?;
+        let function = column.encryption.order.and_then(Order::compared_by);
+        let mut compared = Vec::new();
         for (end, side) in [(low, Side::GreaterOrEqual), (high, Side::LessOrEqual)] {
             let Some(end) = constant(self.lexemes, end) else {
                 return Err(self.unreadable(&column, "BETWEEN beside a computed value"));
             };
-            self.replace_constant(&end, Form::Bound(column.encryption.clone(), side))?;
+            let form = Form::Bound(column.encryption.clone(), side);
+            if function.is_some() {
+                compared.push(self.value_pieces(&end, form)?);
+                self.replace_with_zero(&end.tokens);
+            } else {
+                self.replace_constant(&end, form)?;
+            }
+        }
+        match function {
+            // Which side of the two it is on, `BETWEEN 0 AND 0`.
+            Some(compare) => {
+                self.replace_with_call(&column, &compare.replace("_compare", "_between"), compared);
+            }
+            None => self.replace_with_term(&column, term),
         }
         Ok(())
     }
@@ -330,6 +398,11 @@ impl Analysis<'_> {
     }
 }
 
+/// Is it an operator that is NULL where an operand is, and no `IS DISTINCT FROM`?
+fn is_operator(reader: &str) -> bool {
+    reader.starts_with("operator ")
+}
+
 /// The query that an expression is.
 pub(super) fn subquery(expression: &Expr) -> Option<&Query> {
     match expression {
@@ -344,7 +417,10 @@ pub(super) fn common_term(left: &Encryption, right: &Encryption, wanted: Term) -
     let one_column = left.id == right.id;
     match wanted {
         Term::Equality if left.equality.is_some() && left.equality == right.equality => Some(Term::Equality),
-        // Labels are of one column's tree.
-        Term::Equality | Term::Order => (one_column && left.order.is_some()).then_some(Term::Order),
+        // Terms of order are of one column's tree, or key.
+        Term::Equality | Term::Order => {
+            let compares = left.order.is_some_and(Order::is_deterministic);
+            (one_column && compares).then_some(Term::Order)
+        }
     }
 }

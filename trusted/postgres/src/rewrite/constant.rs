@@ -50,7 +50,7 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
             if inner.written != Written::Number || inner.cast.is_some() {
                 return None;
             }
-            let sign = if *op == UnaryOperator::Minus { "-" } else { "" };
+            let sign = if *op == UnaryOperator::Minus && !is_zero(digits) { "-" } else { "" };
             let digits = match (digits.strip_prefix('-'), sign) {
                 (Some(positive), "-") => positive.to_owned(),
                 (Some(_) | None, _) => format!("{sign}{digits}"),
@@ -77,6 +77,12 @@ pub(super) fn constant(lexemes: &Lexemes, expression: &Expr) -> Option<Constant>
         }
         _ => None,
     }
+}
+
+/// Is a number in digits zero? PostgreSQL reads digits as integers or `numeric`, which have no negative one.
+fn is_zero(digits: &str) -> bool {
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.' | b'-'))
 }
 
 /// The members of an array constant: `ARRAY[1, 2]`.

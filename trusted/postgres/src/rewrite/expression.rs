@@ -5,6 +5,7 @@ use super::constant::{Constant, constant};
 use super::scope::Scope;
 use super::select::Mode;
 use super::term::{Term, form_pieces};
+use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Piece, Source, Value};
@@ -62,13 +63,33 @@ impl Analysis<'_> {
         };
         let Some(argument) = argument_of(argument) else { return Ok(None) };
         let reference = self.reference(argument, scope)?;
-        if reference.is_some() {
+        if let Some(reference) = &reference {
             self.understand_name(&function.name);
+            if let Some(order) = reference.encryption.order.filter(|order| !order.sorts()) {
+                return Err(self.unsorted(reference, &format!("{name}() beside other values"), order));
+            }
+            self.name_extreme(function, &reference.encryption);
             if let Some(filter) = &function.filter {
                 self.expression(filter, scope, "FILTER")?;
             }
         }
         Ok(reference)
+    }
+
+    /// `min` and `max` of terms that are ciphertexts: PostgreSQL has none of `bytea` before 18, so there are two of ours.
+    pub(super) fn name_extreme(&mut self, function: &Function, encryption: &Encryption) {
+        let name = match function.name.to_string().to_lowercase().as_str() {
+            _ if !encryption.order_is_ciphertext() => return,
+            "min" => "arras.bytes_min",
+            _ => "arras.bytes_max",
+        };
+        let token = match &function.name.0[..] {
+            [part] => part.as_ident().and_then(|part| self.lexemes.index_of(part.span)),
+            _ => None,
+        };
+        if let Some(at) = token {
+            self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(name.into())]);
+        }
     }
 
     pub(super) fn expressions<'e>(

@@ -34,7 +34,8 @@ impl Analysis<'_> {
             return Ok(());
         };
         let Some(column) = self.reference(left, scope)? else { return Ok(()) };
-        if column.tokens.end + 1 != value.tokens.start {
+        // A ciphertext is compared with as it is: no function is called.
+        if column.tokens.end + 1 != value.tokens.start || column.encryption.labels().is_none() {
             return Ok(());
         }
         let bytes = self.bytes(&value.tokens);

@@ -8,7 +8,7 @@ use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
 use super::scope::{Relation, RelationColumn, Scope};
-use super::term::{Term, label_of};
+use super::term::{Term, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
 use crate::catalog::Encryption;
 use crate::error::{SqlError, sqlstate};
@@ -504,10 +504,7 @@ impl Listed<'_> {
         let is_array = matches!(self.list, List::Arrays(..));
         let term_of = std::iter::once(None).chain(encryption.terms().map(Some));
         let text = |(name, term): (String, Option<Term>)| match term {
-            Some(Term::Order) if is_array => {
-                let function = label_of(encryption.order.unwrap_or_default());
-                format!("{function}('{}'::bigint, {name})", i64::from_be_bytes(encryption.id))
-            }
+            Some(Term::Order) if is_array => stored_order(encryption, &name),
             Some(Term::Order | Term::Equality) | None => name,
         };
         names.into_iter().zip(term_of).map(text).collect::<Vec<_>>().join(", ")

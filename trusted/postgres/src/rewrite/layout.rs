@@ -7,7 +7,7 @@ use super::constant::Constant;
 use super::constraint::{by_bytes, identifier_of, last_identifier, name_of_constraint};
 use super::scope::{Relation, RelationColumn, Scope};
 use super::term::Term;
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Form, Piece, Rewritten, hexadecimal};
@@ -157,10 +157,13 @@ impl Analysis<'_> {
         unique: bool,
         beside: &mut Beside,
     ) {
-        for term in encryption.terms().filter(|term| *term == Term::Order || !unique) {
+        for term in encryption
+            .terms()
+            .filter(|term| encryption.is_found_by(*term) && (*term == Term::Order || !unique))
+        {
             beside.after.push(index_of_term(table, name, encryption, term));
         }
-        if encryption.order.is_some() {
+        if encryption.labels().is_some() {
             beside.after.push(labels_in("mope_store_in", table, name, encryption));
         }
     }
@@ -205,7 +208,7 @@ impl Analysis<'_> {
         pieces.extend(self.default_clause(default.as_ref(), Form::Sealed(encryption.clone()))?);
         for term in encryption.terms() {
             let constraints = if term == Term::Equality { terms.as_str() } else { "" };
-            let kind = term.kind();
+            let kind = term.kind(encryption);
             let column = quoted(&format!("{name}{}", term.suffix()));
             pieces.push(Piece::Text(format!("{separator}{column} {kind}{null}{constraints}")));
             if adds {
@@ -429,8 +432,12 @@ impl Analysis<'_> {
     /// By what an index finds a column: uniqueness by equality, else by order where there is one.
     fn term_of_index(&self, reference: &Reference, index: &CreateIndex) -> Result<Term, SqlError> {
         let hashed = matches!(index.using, Some(IndexType::Hash));
-        let ordered = reference.encryption.order.is_some() && !index.unique && !hashed;
-        let wanted = if ordered { Some(Term::Order) } else { Some(Term::Equality) };
+        let sorts = reference.encryption.order.is_some_and(Order::sorts);
+        let wanted = match (index.unique, sorts && !hashed) {
+            (true, _) => Some(Term::Equality),
+            (false, true) => Some(Term::Order),
+            (false, false) => None,
+        };
         self.need(reference, "an index", wanted)
     }
 
@@ -523,7 +530,7 @@ impl Analysis<'_> {
                     match find(identifier) {
                         Some((name, encryption)) => {
                             self.drop_column(identifier, &name, &encryption, *if_exists);
-                            if encryption.order.is_some() {
+                            if encryption.labels().is_some() {
                                 beside.before.push(labels_in("mope_forget", table, &name, &encryption));
                             }
                         }

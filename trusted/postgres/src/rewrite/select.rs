@@ -341,7 +341,7 @@ impl Analysis<'_> {
             };
             self.need(&reference, "GROUP BY", None)?;
             let terms: Vec<String> =
-                reference.encryption.terms().map(|term| self.term_text(&reference, term)).collect();
+                reference.encryption.shared_terms().map(|term| self.term_text(&reference, term)).collect();
             let at = match meant {
                 Some(_) => item::tokens_of(self.lexemes, expression),
                 None => Some(reference.tokens.clone()),

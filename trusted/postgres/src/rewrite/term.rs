@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) enum Term {
     /// Equality terms.
     Equality,
-    /// Order labels.
+    /// Labels or ciphertexts of the column's order.
     Order,
 }
 
@@ -26,10 +26,10 @@ impl Term {
     }
 
     /// The type of its column.
-    pub(crate) fn kind(self) -> &'static str {
+    pub(crate) fn kind(self, encryption: &Encryption) -> &'static str {
         match self {
             Self::Equality => "bytea",
-            Self::Order => "bigint",
+            Self::Order => encryption.order.unwrap_or_default().kind(),
         }
     }
 
@@ -43,15 +43,30 @@ impl Term {
 }
 
 impl Encryption {
-    /// The term by which equal values are found: a label if there is nothing else, as the same values share one.
+    /// The term by which equal values are found: that of the order if there is nothing else and the same values share one.
     pub(super) fn equal_by(&self) -> Option<Term> {
-        self.equality.map(|_| Term::Equality).or(self.order.map(|_| Term::Order))
+        let ordered = self.order.filter(|order| order.is_deterministic());
+        self.equality.map(|_| Term::Equality).or(ordered.map(|_| Term::Order))
     }
 
     pub(super) fn has(&self, term: Term) -> bool {
         match term {
             Term::Equality => self.equality.is_some(),
             Term::Order => self.order.is_some(),
+        }
+    }
+
+    /// The terms that equal values share, and groups are made by.
+    pub(super) fn shared_terms(&self) -> impl Iterator<Item = Term> {
+        let random = self.order.is_some_and(|order| !order.is_deterministic());
+        self.terms().filter(move |term| *term == Term::Equality || !random)
+    }
+
+    /// Are values found by an index of the term? One that a function compares serves equality only, where nothing else does.
+    pub(super) fn is_found_by(&self, term: Term) -> bool {
+        match (term, self.order) {
+            (Term::Equality, _) | (Term::Order, None) => true,
+            (Term::Order, Some(order)) => order.sorts() || self.equal_by() == Some(Term::Order),
         }
     }
 
@@ -62,22 +77,24 @@ impl Encryption {
 }
 
 /// What the database calls to find the label of a stored ciphertext.
-pub(super) fn label_of(order: Order) -> &'static str {
-    match order {
-        Order::Mope | Order::Stope => "arras.mope_order",
-    }
-}
-
+const LABEL_OF: &str = "arras.mope_order";
 /// What the database calls to find what labels are compared with.
-fn bound_of(order: Order) -> &'static str {
-    match order {
-        Order::Mope | Order::Stope => "arras.mope_bound",
+const BOUND_OF: &str = "arras.mope_bound";
+
+/// What is stored of a term of order, a ciphertext or an expression of one: the label that the database has for it, or itself.
+pub(super) fn stored_order(encryption: &Encryption, ciphertext: &str) -> String {
+    if encryption.labels().is_none() {
+        return ciphertext.to_owned();
     }
+    format!("{LABEL_OF}('{}'::bigint, {ciphertext})", i64::from_be_bytes(encryption.id))
 }
 
 /// A value's place in a text, as it stands there in its form.
 pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
     let call = |function: &str, encryption: &Encryption| {
+        if encryption.labels().is_none() {
+            return vec![Piece::Value(index)];
+        }
         let id = i64::from_be_bytes(encryption.id);
         vec![
             Piece::Text(format!("{function}('{id}'::bigint, ")),
@@ -93,14 +110,43 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         | Form::EqualityArray(_)
         // Each member is one's that is taken out.
         | Form::OrderArray(_) => vec![Piece::Value(index)],
-        Form::Order(encryption) => call(label_of(encryption.order.unwrap_or_default()), encryption),
-        Form::Bound(encryption, _) => call(bound_of(encryption.order.unwrap_or_default()), encryption),
+        Form::Order(encryption) => call(LABEL_OF, encryption),
+        Form::Bound(encryption, _) => call(BOUND_OF, encryption),
     }
 }
 
 impl Analysis<'_> {
-    /// The term of a reference, or why there is none.
+    /// That terms which a function compares are not sorted by.
+    pub(super) fn unsorted(&self, reference: &Reference, reader: &str, order: Order) -> SqlError {
+        let (label, name) = (&reference.encryption.label, order.name());
+        let message = format!(
+            "column {label} is encrypted with order = \"{name}\", whose ciphertexts are compared and not sorted: {reader} needs \
+             another"
+        );
+        let hint = format!(
+            "Sort in the application, or add a column with order = \"mope\" to the schema file and copy the values of {label}."
+        );
+        self.unsupported(reference.tokens.end.saturating_sub(1), message, &hint)
+    }
+
+    /// The term of a reference by which values are sorted, or found equal, or why there is none.
     pub(super) fn need(
+        &self,
+        reference: &Reference,
+        reader: &str,
+        term: Option<Term>,
+    ) -> Result<Term, SqlError> {
+        let found = self.need_compared(reference, reader, term)?;
+        match reference.encryption.order {
+            Some(order) if term == Some(Term::Order) && !order.sorts() => {
+                Err(self.unsorted(reference, reader, order))
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    /// The same of a term that need not be sorted by.
+    pub(super) fn need_compared(
         &self,
         reference: &Reference,
         reader: &str,
@@ -139,7 +185,12 @@ impl Analysis<'_> {
     /// The same where nothing beside it says its type: NULL alone would be a text.
     pub(super) fn typed_pieces(&mut self, constant: &Constant, form: Form) -> Result<Vec<Piece>, SqlError> {
         let is_null = constant.source == Source::Constant(None);
-        let untyped = is_null && matches!(form, Form::Sealed(_) | Form::Equality(_));
+        let untyped = is_null
+            && match &form {
+                Form::Sealed(_) | Form::Equality(_) => true,
+                Form::Order(encryption) => encryption.order_is_ciphertext(),
+                _ => false,
+            };
         let mut pieces = self.value_pieces(constant, form)?;
         pieces.extend(untyped.then(|| Piece::Text("::bytea".into())));
         Ok(pieces)

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod ciphertexts;
 mod declared;
 mod golden;
 mod random;
@@ -24,6 +25,10 @@ pub(crate) fn catalog() -> Catalog {
         payer = { id = "0000000000000005", type = "text", join = "accounts.owner" }
         owner = { id = "0000000000000007", type = "text", join = "accounts.owner" }
         amount = { id = "0000000000000006", type = "integer", operations = ["order"] }
+        [tables."public.readings"]
+        level = { id = "0000000000000009", type = "integer", operations = ["order"], order = "clww" }
+        depth = { id = "000000000000000a", type = "integer", operations = ["order"], order = "lewi_wu" }
+        rank = { id = "000000000000000b", type = "integer", operations = ["equality", "order"], order = "lewi_wu" }
         "#,
         "schema.toml",
     )
@@ -42,6 +47,7 @@ pub(crate) fn catalog() -> Catalog {
         table("accounts", &["id", "owner", "balance", "opened", "memo", "closed"]),
         table("payments", &["id", "payer", "owner", "amount", "note"]),
         table("notes", &["id", "owner", "body"]),
+        table("readings", &["id", "level", "depth", "rank"]),
     ];
     Catalog::new(schema, tables).with_views()
 }

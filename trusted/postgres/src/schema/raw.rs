@@ -1,7 +1,7 @@
 //! Reads the schema file: the text's own shape, with positions, and the checks that need them.
 
 use super::{Schema, SchemaError};
-use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
+use crate::catalog::{CIPHERTEXT_KEY_BYTES, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ struct RawColumn {
     kind: Spanned<String>,
     #[serde(default)]
     operations: Vec<Spanned<Operation>>,
-    order: Option<Spanned<OrderName>>,
+    order: Option<Spanned<String>>,
     join: Option<Spanned<String>>,
     max_bytes: Option<Spanned<u16>>,
 }
@@ -43,13 +43,6 @@ enum Operation {
     Unique,
     Order,
     Sum,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum OrderName {
-    Mope,
-    Stope,
 }
 
 /// A mistake and the bytes of the text it is in.
@@ -225,17 +218,15 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     if let (Some(entry), ColumnType::Json | ColumnType::Jsonb) = (raw.operations.first(), kind) {
         return mistake(entry.span(), format!("{} is stored only: it has no operations", kind.name()));
     }
+    let named = raw.order.as_ref().map(order_named).transpose()?;
     let order = match (has(Operation::Order), &raw.order) {
         (None, Some(name)) => {
             return mistake(name.span(), "an order without \"order\" among the operations");
         }
         (None, None) => None,
-        (Some(entry), name) => {
+        (Some(entry), _) => {
             check_order(kind, raw.max_bytes.as_ref(), entry.span())?;
-            Some(match name.as_ref().map(Spanned::as_ref) {
-                None | Some(OrderName::Mope) => Order::Mope,
-                Some(OrderName::Stope) => Order::Stope,
-            })
+            Some(named.unwrap_or_default())
         }
     };
     if let Some(entry) = has(Operation::Sum).filter(|_| !is_number(kind)) {
@@ -245,7 +236,49 @@ fn read_column(label: &str, raw: RawColumn) -> Result<Declared, Mistake> {
     let equality = wants_equality.map(|_| id);
     let sum = has(Operation::Sum).is_some();
     let encryption = Encryption { id, label: label.to_owned(), kind, max_bytes, equality, order, sum };
+    if let (Some(order), Some(name)) = (order, &raw.order) {
+        check_key(&encryption, order, name.span())?;
+    }
     Ok(Declared { encryption, join: raw.join })
+}
+
+/// The order of a name, if this program has it.
+fn order_named(name: &Spanned<String>) -> Result<Order, Mistake> {
+    let Some(order) = Order::ALL.into_iter().find(|order| order.name() == name.as_ref()) else {
+        let names = Order::ALL.map(|order| format!("\"{}\"", order.name())).join(", ");
+        return mistake(name.span(), format!("'{}' is no order; there are {names}", name.as_ref()));
+    };
+    match order.left_out() {
+        None => Ok(order),
+        Some(feature) => mistake(
+            name.span(),
+            format!(
+                "this program was built without \"{feature}\": build it with --features {feature}, or write order = \"mope\""
+            ),
+        ),
+    }
+}
+
+/// Whether a scheme makes ciphertexts of keys as long as the column's.
+fn check_key(encryption: &Encryption, order: Order, span: Range<usize>) -> Result<(), Mistake> {
+    let bytes = encryption.order_key_bytes();
+    if order.labels().is_some() || bytes <= CIPHERTEXT_KEY_BYTES {
+        return Ok(());
+    }
+    let (name, kind) = (order.name(), encryption.kind.name());
+    let fix = match encryption.kind {
+        ColumnType::Numeric(_) => "declare 18 digits at most, or write order = \"mope\"",
+        ColumnType::Text | ColumnType::Varchar(_) | ColumnType::Bytea => {
+            "declare max_bytes = 6 at most, or write order = \"mope\""
+        }
+        _ => "write order = \"mope\"",
+    };
+    mistake(
+        span,
+        format!(
+            "\"{name}\" orders values by {CIPHERTEXT_KEY_BYTES} bytes at most, and those of {kind} take {bytes} here: {fix}"
+        ),
+    )
 }
 
 fn is_number(kind: ColumnType) -> bool {

@@ -41,7 +41,7 @@ fn a_mistake_is_told_with_its_place_and_what_is_allowed() {
         (column("type = \"text\", operations = [\"sum\"]"), "2:61", "text is no number"),
         (column("type = \"jsonb\", operations = [\"equality\"]"), "2:62", "stored only"),
         (column("type = \"int\", order = \"mope\""), "2:54", "without \"order\""),
-        (column("type = \"int\", order = \"best\""), "2:54", "`mope` or `stope`"),
+        (column("type = \"int\", order = \"best\""), "2:54", "\"mope\", \"stope\", \"bclo\""),
         (column("type = \"int\", join = \"t.d\""), "2:53", "there are public.t.c"),
         (column("type = \"int\", joins = \"t.d\""), "2:46", "unknown field"),
         ("[tables.t]\nc = { id = \"12\", type = \"int\" }".into(), "2:12", "16 hexadecimal digits"),
@@ -58,4 +58,53 @@ fn a_mistake_is_told_with_its_place_and_what_is_allowed() {
         assert!(error.starts_with(&format!("s.toml:{place}:")), "{text}: {error}");
         assert!(error.contains(part), "{text}: {error}");
     }
+}
+
+/// What a schema of one column says: the mistake, or the bytes of the column's order keys.
+fn ordered(kind: &str, order: &str) -> Result<usize, String> {
+    let (kind, longest) = kind
+        .split_once(" of ")
+        .map_or((kind, String::new()), |(kind, bytes)| (kind, format!("max_bytes = {bytes}, ")));
+    let entry = format!("{longest}type = \"{kind}\", operations = [\"order\"], order = \"{order}\"");
+    let text = format!("[tables.t]\nc = {{ id = \"0000000000000001\", {entry} }}\n");
+    let schema = Schema::parse(&text, "s.toml").map_err(|error| error.to_string())?;
+    Ok(schema.column("public", "t", "c").unwrap().order_key_bytes())
+}
+
+#[test]
+#[cfg(feature = "bclo")]
+fn a_ciphertext_orders_what_fits_eight_bytes_and_says_why_it_does_not_order_more() {
+    for (kind, bytes) in [
+        ("smallint", 8),
+        ("integer", 8),
+        ("bigint", 8),
+        ("real", 4),
+        ("double precision", 8),
+        ("numeric(18,2)", 8),
+        ("date", 4),
+        ("timestamp", 8),
+        ("timestamptz", 8),
+        ("boolean", 1),
+        ("text of 6", 8),
+        ("bytea of 2", 4),
+    ] {
+        assert_eq!(ordered(kind, "bclo"), Ok(bytes), "{kind}");
+    }
+    for (kind, fix) in [
+        ("numeric(19,2)", "18 digits"),
+        ("varchar(10) of 7", "max_bytes = 6"),
+        ("uuid", "and those of uuid take 16 here"),
+    ] {
+        let error = ordered(kind, "bclo").unwrap_err();
+        assert!(error.starts_with("s.toml:2:") && error.contains("by 8 bytes at most"), "{error}");
+        assert!(error.contains(fix) && error.contains("order = \"mope\""), "{error}");
+        assert!(ordered(kind, "mope").is_ok(), "{kind}");
+    }
+}
+
+#[test]
+#[cfg(not(feature = "bclo"))]
+fn a_scheme_that_was_left_out_is_named() {
+    let error = ordered("integer", "bclo").unwrap_err();
+    assert!(error.contains("without \"bclo\"") && error.contains("--features bclo"), "{error}");
 }

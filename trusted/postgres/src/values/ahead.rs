@@ -20,7 +20,7 @@ pub(crate) async fn enter(
     let ordered: Vec<_> = values
         .iter()
         .filter_map(|value| match &value.form {
-            Form::Order(encryption) => Some((&value.source, encryption)),
+            Form::Order(encryption) => encryption.labels().map(|_| (&value.source, encryption)),
             Form::Plain
             | Form::Sealed(_)
             | Form::SealedArray(_)

@@ -4,7 +4,7 @@ use super::{Argument, Asker, Inputs, compute};
 use crate::column_type::ColumnType;
 use crate::plan::{Action, Fold, Output, PhysicalValue};
 use crate::rewrite::tests::catalog;
-use arras_service::columns::{ColumnKeys, Columns, Learned, OrderEncoder, Pending, Place};
+use arras_service::columns::{ColumnKeys, Columns, Learned, OrderEncoder, OrderTerms, Pending, Place};
 use arras_service::{Fault, ServiceError};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -30,6 +30,20 @@ impl ColumnKeys for Bare {
         let mut term = [self.0[7]; 16];
         term.iter_mut().skip(1).zip(canonical).for_each(|(to, from)| *to = *from);
         term
+    }
+}
+
+impl OrderTerms for Bare {
+    fn stored(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        Ok([b"s", key].concat())
+    }
+
+    fn compared(&self, key: &[u8]) -> Result<Vec<u8>, ServiceError> {
+        Ok([b"c", key].concat())
+    }
+
+    fn is_of(&self, stored: &[u8], key: &[u8]) -> bool {
+        stored.strip_prefix(b"s") == Some(key)
     }
 }
 
@@ -64,6 +78,10 @@ impl Columns for BareColumns {
 
     fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
         Some(Arc::new(Bare(column, self.0.clone())))
+    }
+
+    fn order_terms(&self, column: [u8; 8]) -> Option<Arc<dyn OrderTerms>> {
+        Some(Arc::new(Bare(column, Arc::default())))
     }
 }
 

@@ -278,7 +278,7 @@ pub(super) fn text_service(
 
 #[cfg(feature = "search")]
 fn service_of(search: &Search) -> Result<Option<Arc<dyn TextService>>, Failure> {
-    Ok(Some(Arc::new(crate::text::Service::new(search)?)))
+    Ok(Some(Arc::new(arras_text::Service::new(crate::text::host(search)?))))
 }
 
 /// This build has none, as the configuration's reader says to who asks for one.

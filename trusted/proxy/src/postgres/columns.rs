@@ -3,14 +3,16 @@
 use super::known::Known;
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
-use arras_postgres::mope::{self, Column, Connections, Heads, Reach, Recent, TreeTables, Watched};
+use arras_postgres::mope::{self, Column, Connections, Heads, Protocol, Reach, Recent, TreeTables, Watched};
 use arras_protocol::mope::TreeStore;
 use arras_protocol::{Blob, ChannelError, Refusal};
-use arras_records::ColumnSealers;
+use arras_records::{ColumnOrder, ColumnSealers, TermScheme};
 use arras_schemes::IndexError;
 use arras_schemes::mope::{Form, Kind, Place as Found, Settings, Tree};
 use arras_schemes::random::Randomness;
-use arras_service::columns::{ColumnKeys, Columns, Declared, Learned, OrderEncoder, Pending, Place};
+use arras_service::columns::{
+    ColumnKeys, Columns, Declared, Learned, OrderEncoder, OrderTerms, Pending, Place,
+};
 use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,15 +42,15 @@ type ColumnTree = Tree<Recent<Watched<TreeTables>>>;
 /// The column has an order that cannot be kept.
 pub(super) fn tree<S: TreeStore>(
     column: &Encryption,
-    order: Order,
+    protocol: Protocol,
     root: &Key,
     store: S,
 ) -> Result<Tree<S>, IndexError> {
     let bytes = u16::try_from(column.order_key_bytes())
         .map_err(|_| IndexError::Caller("a column's order keys are longer than a tree takes"))?;
-    let kind = match order {
-        Order::Mope => Kind::Mope,
-        Order::Stope => Kind::Stope,
+    let kind = match protocol {
+        Protocol::Mope => Kind::Mope,
+        Protocol::Stope => Kind::Stope,
     };
     let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
     let key = root.child(Purpose::Column(&column.id));
@@ -59,6 +61,14 @@ pub(super) fn tree<S: TreeStore>(
 pub(crate) struct KeyedColumns {
     sealers: ColumnSealers,
     encoders: BTreeMap<[u8; 8], Arc<Encoder>>,
+    terms: BTreeMap<[u8; 8], Arc<ColumnOrder>>,
+}
+
+/// What makes the ciphertexts of a column's order.
+fn order_terms(column: &Encryption, order: Order, root: &Key) -> Result<ColumnOrder, IndexError> {
+    TermScheme::named(order.name())
+        .and_then(|scheme| ColumnOrder::new(scheme, column.order_key_bytes(), root, &column.id))
+        .ok_or(IndexError::Caller("a column's order is of a scheme that this program does not have"))
 }
 
 impl KeyedColumns {
@@ -82,17 +92,23 @@ impl KeyedColumns {
         let own = columns.iter().map(|column| column.declared());
         let sealers = ColumnSealers::new(declared.chain(own), roots);
         let oldest = roots.first().map(|(_, root)| *root);
-        let mut encoders = BTreeMap::new();
+        let (mut encoders, mut terms) = (BTreeMap::new(), BTreeMap::new());
         for column in columns {
-            if let (Some(order), Some(root)) = (column.order, oldest) {
-                let encoder = Encoder::open(column, order, root, connections, heads)?;
-                encoders.insert(column.id, Arc::new(encoder));
+            let (Some(order), Some(root)) = (column.order, oldest) else { continue };
+            match order.labels() {
+                Some(protocol) => {
+                    let encoder = Encoder::open(column, protocol, root, connections, heads)?;
+                    encoders.insert(column.id, Arc::new(encoder));
+                }
+                None => {
+                    terms.insert(column.id, Arc::new(order_terms(column, order, root)?));
+                }
             }
         }
-        Ok(Self { sealers, encoders })
+        Ok(Self { sealers, encoders, terms })
     }
 
-    /// The encoders of all columns that have an order.
+    /// The encoders of all columns that have labels.
     pub(crate) fn ordered(&self) -> Vec<Arc<Encoder>> {
         self.encoders.values().cloned().collect()
     }
@@ -110,6 +126,10 @@ impl Columns for KeyedColumns {
 
     fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
         self.encoders.get(&column).map(|encoder| Arc::clone(encoder) as Arc<dyn OrderEncoder>)
+    }
+
+    fn order_terms(&self, column: [u8; 8]) -> Option<Arc<dyn OrderTerms>> {
+        self.terms.get(&column).map(|terms| Arc::clone(terms) as Arc<dyn OrderTerms>)
     }
 }
 
@@ -133,7 +153,7 @@ pub(crate) struct Encoder {
 impl Encoder {
     fn open(
         column: &Encryption,
-        order: Order,
+        protocol: Protocol,
         root: &Key,
         connections: &Arc<Connections>,
         heads: &Arc<dyn Heads>,
@@ -141,7 +161,7 @@ impl Encoder {
         let id = Column::from(column.id);
         let tables = TreeTables::new(Arc::clone(connections), id);
         let store = Recent::new(Watched::new(tables.clone(), id, Arc::clone(heads)));
-        let tree = tree(column, order, root, store)?;
+        let tree = tree(column, protocol, root, store)?;
         let (label, kind) = (column.label.clone(), tree.kind());
         let (owed, owing) = mpsc::channel(OWED_MAX);
         let owing = Mutex::new(Some(owing));

@@ -6,9 +6,9 @@ use super::columns::{KeyedColumns, tree};
 use super::{HEADS, Postgres, opening};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
-use arras_postgres::catalog::{Catalog, Encryption, Order};
+use arras_postgres::catalog::{Catalog, Encryption};
 use arras_postgres::examined::{self, Judge};
-use arras_postgres::mope::{self, Column, Connections, Examination, FileHeads, Heads, Snapshot};
+use arras_postgres::mope::{self, Column, Connections, Examination, FileHeads, Heads, Protocol, Snapshot};
 use arras_postgres::{Schema, Upstream};
 use arras_protocol::mope::{Fetch, Head, TreeStore};
 use arras_protocol::{Blob, ChannelError};
@@ -117,9 +117,9 @@ impl Examining {
         mope::lacking(&self.snapshot, &examined::stored(catalog)).await.map_err(|error| failed(&error))
     }
 
-    /// The columns that have an order.
-    pub(crate) fn ordered(&self) -> Vec<(Arc<Encryption>, Order)> {
-        self.schema.columns().filter_map(|column| Some((Arc::clone(column), column.order?))).collect()
+    /// The columns that have labels, and how their trees are kept.
+    pub(crate) fn ordered(&self) -> Vec<(Arc<Encryption>, Protocol)> {
+        self.schema.columns().filter_map(|column| Some((Arc::clone(column), column.labels()?))).collect()
     }
 
     /// Compares a column's tree with the proxy's record of it; says how it stands.
@@ -161,7 +161,7 @@ impl Examining {
     pub(crate) async fn order(
         &self,
         column: &Encryption,
-        order: Order,
+        protocol: Protocol,
         keyring: &Keyring,
     ) -> Result<(u64, Wrongs), Failure> {
         let examination = self.snapshot.column(column.id.into());
@@ -169,7 +169,7 @@ impl Examining {
         for contradiction in examination.contradictions().await.map_err(|error| failed(&error))? {
             wrongs.tell(contradiction);
         }
-        let walked = self.tree_of(column, order, keyring)?;
+        let walked = self.tree_of(column, protocol, keyring)?;
         let mut compared = Compared { walked, values: 0 };
         // The greatest value so far.
         let mut greatest = None;
@@ -188,11 +188,11 @@ impl Examining {
     fn tree_of(
         &self,
         column: &Encryption,
-        order: Order,
+        protocol: Protocol,
         keyring: &Keyring,
     ) -> Result<Tree<Examination>, Failure> {
         let root = oldest(keyring).ok_or_else(|| Failure::Check("the keyring has no root".into()))?;
-        tree(column, order, root, self.snapshot.column(column.id.into()))
+        tree(column, protocol, root, self.snapshot.column(column.id.into()))
             .map_err(|error| Failure::Check(error.to_string()))
     }
 
@@ -206,8 +206,8 @@ impl Examining {
         keyring: &Keyring,
     ) -> Result<Vec<(String, u64, Wrongs)>, Failure> {
         let mut trees = HashMap::new();
-        for (column, order) in self.ordered() {
-            trees.insert(column.id, self.tree_of(&column, order, keyring)?);
+        for (column, protocol) in self.ordered() {
+            trees.insert(column.id, self.tree_of(&column, protocol, keyring)?);
         }
         let opens_to =
             |id: [u8; 8], ciphertext: &[u8]| trees.get(&id)?.value(&Blob::from(ciphertext.to_vec())).ok();

@@ -4,8 +4,8 @@ use super::Postgres;
 use super::columns::{Encoder, KeyedColumns};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
-use arras_postgres::catalog::{Encryption, Order};
-use arras_postgres::mope::{self, Column, Connections, FileHeads, Heads, Protocol, Reach};
+use arras_postgres::catalog::Encryption;
+use arras_postgres::mope::{self, Column, Connections, FileHeads, Heads, Reach};
 use arras_postgres::{Rewriting, Schema, Upstream, shown};
 use arras_storage::private;
 use std::path::Path;
@@ -90,11 +90,7 @@ async fn install(
         })?;
     }
     for column in columns {
-        let Some(order) = column.order else { continue };
-        let protocol = match order {
-            Order::Mope => Protocol::Mope,
-            Order::Stope => Protocol::Stope,
-        };
+        let Some(protocol) = column.labels() else { continue };
         let registered = mope::register(&client, Column::from(column.id), protocol).await;
         registered.map_err(|error| {
             let said =

@@ -10,6 +10,9 @@
 use arras_primitives::hash::sha256_framed;
 use arras_protocol::iee::IDENTITY_BYTES_MAX;
 
+#[cfg(feature = "bisen-client")]
+pub use super::client::ClientChannel;
+
 /// The enclave's security version: rises with each release that mends a flaw of the enclave.
 pub const SECURITY_VERSION: u32 = 1;
 
@@ -17,7 +20,7 @@ pub const SECURITY_VERSION: u32 = 1;
 const BINDING: &[u8] = b"arras bisen enclave 1";
 
 /// What a client of a plain channel says first, before its name.
-const GREETING: &[u8] = b"arras bisen plain 1 ";
+pub(super) const GREETING: &[u8] = b"arras bisen plain 1 ";
 
 /// Bytes of a sequence number.
 const SEQUENCE_BYTES: usize = 8;
@@ -51,37 +54,6 @@ pub const ADMITTED: u8 = 0;
 /// The same: the client's certificate is revoked.
 pub const REVOKED: u8 = 1;
 
-/// A client's end of a channel. It is opened by flights, one message of the host each: [`ClientChannel::flight`] is sent whenever it is not
-/// empty, and what comes taken by [`ClientChannel::take`], until [`ClientChannel::is_open`].
-pub trait ClientChannel {
-    /// Why the channel is of no more use.
-    type Error: std::error::Error + Send + Sync + 'static;
-
-    /// What is to be sent now so that the channel opens; empty if nothing is.
-    fn flight(&mut self) -> Vec<u8>;
-
-    /// Whether messages can be sent, once the last flight was.
-    fn is_open(&self) -> bool;
-
-    /// Takes a flight of the other end.
-    ///
-    /// # Errors
-    /// The other end is not whom this client speaks to, or something else came.
-    fn take(&mut self, flight: &[u8]) -> Result<(), Self::Error>;
-
-    /// A message as it is sent.
-    ///
-    /// # Errors
-    /// The channel is of no more use.
-    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Self::Error>;
-
-    /// A message from how it came.
-    ///
-    /// # Errors
-    /// It is not the next one; the channel is of no more use then.
-    fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Self::Error>;
-}
-
 /// What evidence binds: the channel's public key (`SubjectPublicKeyInfo`), the authority (DER) whose certificates the enclave takes, and
 /// the name of the administrator. A host that starts the enclave for another authority so starts it for nobody else's clients.
 #[must_use]
@@ -112,24 +84,13 @@ pub fn unframed(mut framed: Vec<u8>) -> Result<Vec<u8>, ChannelBroken> {
 /// One end of a channel without protection.
 #[derive(Debug, Default)]
 pub struct Plain {
-    greeting: Vec<u8>,
-    sent: u64,
-    received: u64,
+    #[cfg(feature = "bisen-client")]
+    pub(super) greeting: Vec<u8>,
+    pub(super) sent: u64,
+    pub(super) received: u64,
 }
 
 impl Plain {
-    /// The client's end.
-    #[must_use]
-    pub fn client(identity: &str) -> Self {
-        Self { greeting: Self::greet(identity), ..Self::default() }
-    }
-
-    /// The client's first message.
-    #[must_use]
-    pub fn greet(identity: &str) -> Vec<u8> {
-        [GREETING, identity.as_bytes()].concat()
-    }
-
     /// Who speaks, from its first message.
     ///
     /// # Errors
@@ -161,30 +122,6 @@ impl Plain {
         }
         self.received += 1;
         Ok(message)
-    }
-}
-
-impl ClientChannel for Plain {
-    type Error = ChannelBroken;
-
-    fn flight(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.greeting)
-    }
-
-    fn is_open(&self) -> bool {
-        true
-    }
-
-    fn take(&mut self, _flight: &[u8]) -> Result<(), ChannelBroken> {
-        Err(ChannelBroken::Greeting)
-    }
-
-    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, ChannelBroken> {
-        Ok(Self::wrap(self, message))
-    }
-
-    fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ChannelBroken> {
-        Self::unwrap(self, bytes).map(<[u8]>::to_vec)
     }
 }
 

@@ -1,6 +1,9 @@
 //! What clients alone do: keywords to hashes, updates and searches to messages, pages to results. The enclave links none of it.
 
+mod channel;
 mod texts;
+
+pub use channel::ClientChannel;
 
 use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};
 use super::query::{Padding, Ranking, Search};

@@ -173,8 +173,6 @@ pub struct Plan {
     pub depth: usize,
     /// Of each keyword: whether it stands somewhere that is not negated, so that it counts for ranking.
     pub ranked: Vec<bool>,
-    /// Of each keyword: whether it stands in a phrase.
-    pub in_phrase: Vec<bool>,
 }
 
 impl Search {
@@ -213,7 +211,7 @@ impl Search {
         if waiting != 1 {
             return Err(end(MalformedWhy::End));
         }
-        Ok(Plan { depth, ranked: self.ranked(), in_phrase: self.in_phrase() })
+        Ok(Plan { depth, ranked: self.ranked() })
     }
 
     /// How many operands wait after a step.
@@ -264,16 +262,6 @@ impl Search {
         }
         ranked
     }
-
-    fn in_phrase(&self) -> Vec<bool> {
-        let mut marked = vec![false; self.keywords.len()];
-        for step in &self.formula {
-            if let Step::Phrase(words) = step {
-                words.iter().for_each(|(keyword, _)| marked[usize::from(*keyword)] = true);
-            }
-        }
-        marked
-    }
 }
 
 #[cfg(test)]
@@ -303,7 +291,7 @@ mod tests {
         assert_eq!((plan.depth, plan.ranked), (2, vec![true, false, true]));
         let phrase = vec![Step::Phrase(vec![(0, 0), (2, 1)]), Step::Not, Step::All, Step::And];
         let plan = search(phrase).check().unwrap();
-        assert_eq!((plan.ranked, plan.in_phrase), (vec![false; 3], vec![true, false, true]));
+        assert_eq!(plan.ranked, vec![false; 3]);
     }
 
     #[test]

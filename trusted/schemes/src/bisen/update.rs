@@ -45,22 +45,13 @@ impl Operation {
     /// As two bits, none of them zero.
     #[must_use]
     pub fn code(self) -> u8 {
-        match self {
-            Self::Add => 1,
-            Self::Continue => 2,
-            Self::Delete => 3,
-        }
+        self as u8 + 1
     }
 
     /// From its code.
     #[must_use]
     pub fn of_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::Add),
-            2 => Some(Self::Continue),
-            3 => Some(Self::Delete),
-            _ => None,
-        }
+        [Self::Add, Self::Continue, Self::Delete].get(usize::from(code).checked_sub(1)?).copied()
     }
 }
 
@@ -156,24 +147,18 @@ impl Facts {
     #[must_use]
     pub fn bytes(&self) -> [u8; FACTS_BYTES] {
         let mut bytes = [0; FACTS_BYTES];
-        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.visibility.to_le_bytes());
-        for (place, field) in bytes[8..].chunks_exact_mut(8).zip(self.fields) {
-            place.copy_from_slice(&field.to_le_bytes());
-        }
+        let numbers = u64::from(self.visibility) << 32 | u64::from(self.length);
+        bytes[..8].copy_from_slice(&numbers.to_le_bytes());
+        bytes[8..].copy_from_slice(self.fields.map(i64::to_le_bytes).as_flattened());
         bytes
     }
 
     /// From bytes.
     #[must_use]
     pub fn of_bytes(bytes: &[u8; FACTS_BYTES]) -> Self {
-        let [a, b, c, d, e, f, g, h, ref rest @ ..] = *bytes;
-        let mut fields = [0; FIELDS_MAX];
-        for (field, number) in fields.iter_mut().zip(rest.as_chunks::<8>().0) {
-            *field = i64::from_le_bytes(*number);
-        }
-        let (length, visibility) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-        Self { length, visibility, fields }
+        let numbers = |place| i64::from_le_bytes(bytes.as_chunks::<8>().0[place]);
+        let (length, visibility) = (numbers(0) as u32, (numbers(0) >> 32) as u32);
+        Self { length, visibility, fields: std::array::from_fn(|field| numbers(field + 1)) }
     }
 }
 
@@ -193,24 +178,10 @@ pub struct DocumentChange {
 pub struct Update {
     /// The collection's number, from [`super::message::Opened`].
     pub collection: u32,
-    #[serde(with = "serde_bytes_of")]
+    #[serde(with = "serde_bytes")]
     pub(super) documents: Vec<u8>,
-    #[serde(with = "serde_bytes_of")]
+    #[serde(with = "serde_bytes")]
     pub(super) pairs: Vec<u8>,
-}
-
-/// Strings of bytes in one piece.
-mod serde_bytes_of {
-    use arras_protocol::Blob;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(bytes)
-    }
-
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        Blob::deserialize(deserializer).map(|blob| blob.0)
-    }
 }
 
 impl std::fmt::Debug for Update {

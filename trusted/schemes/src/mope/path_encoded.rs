@@ -1,80 +1,56 @@
-//! The paper's own tree, as a baseline: at most four children a node, keys in all nodes, and encodings that spell the path (S&P
-//! 2013, sections III and VIII). Only mOPE, not verified, a round a level, a value at a time.
+//! The paper's own tree, as a baseline: a 4-way B-tree with keys in all nodes, and encodings that spell the path (S&P 2013,
+//! sections III and VIII). Only mOPE, not verified, a round a level, a value at a time.
 //!
-//! *Encoding.* Two bits a level from the top: a child's are its place, 0 to 3, with its subtree's below; a key's are its place
-//! from 1 to 3, with zeros below. A key is so just before the subtree to its right.
+//! *Encoding.* Six bits a level, the leaves' the lowest: a child's are its digit, with its subtree's below; a key's are those of
+//! the child to its right, in a leaf its own, with zeros below. A key is so just before the subtree to its right. Above the root
+//! paths go through the middle, so that a root that splits moves only what leaves it. The eleventh level has four bits.
 //!
-//! *Rewrites.* An insertion moves the keys after it in its node, a split the subtrees after it in the parent, and a split of the
-//! root everything, a level down. All of that is a [`Summary::Moves`] of at most a few moves a level: `Paths` finds them by
-//! comparing where each key and each subtree of the nodes on the way was and is.
+//! *Rewrites.* What makes an insertion rewrite encodings is that a node splits: the part that leaves it has another path. And
+//! where digits are the places 0, 1, 2, ... all later siblings in the parent have, too, with their subtrees. So digits have gaps: who
+//! comes takes one in the middle of its neighbours', and where there is none the fewest beside it move. Of a split node the part
+//! moves in which fewer entries were before, with the new one if it can be; at either end of the tree it is one entry beside the
+//! new one, so that values in sequence leave full nodes behind, "from left to right". All of it is a [`arras_protocol::mope::Summary::Moves`] of at most a
+//! few moves a level, whatever the subtrees' sizes: `Paths` finds them by comparing where each key and each subtree of the
+//! nodes on the way was and is.
 //!
-//! *Beside the paper's 2 to 4* (its figure 12; it counts earlier encodings that change). In sequence the mean is 4.0 at 100,000
-//! values. In random order it is 12.4, about one a level, and cannot be 2 to 4 if all that change count: a node that splits gives
-//! half of its subtree another path, and the encodings of these halves alone are 7.3 an insertion. It is few insertions that
-//! rewrite much: half of them rewrite one encoding at most, nine of ten at most 10, and without the two in a hundred that rewrite
-//! most the mean is 3.6 at 1,000 values and 3.7 at 100,000: the paper's "typically around 2 to 4", which "grows slowly", is what a
-//! mean over few insertions shows, in which the rare splits near the root do not come. Other counts do not have it: without what
-//! moves in a parent because a child was split 5.5 at 100,000, splits 0.5, ranges of encodings that move about as many. Other trees do
-//! not, either: of seven keys a node 15.8. No fan-out helps, as every split moves half a node: which is why the tree in service
-//! keeps labels beside its keys instead.
+//! *4-way* is read as a B-tree of minimum degree four: up to eight children, four where half full (a split of nine leaves three at
+//! least). The cost is about 0.4 rewrites a level, and such a tree of 1,000,000 values has eight or nine. With four children at
+//! most it has thirteen, and no layout of digits that was simulated came below 4.9 rewrites there, as the moved parts alone
+//! are 4.2; with digits without gaps it is 11.9.
+//!
+//! *Out of bits.* A root that would come to a twelfth level does not split. The lowest node on the way whose subtree has room, more
+//! than a quarter if there is such a one, has it laid out anew, with the new value in it: a change whose summary has as many moves
+//! as the subtree has keys at most. A tree that is full has 2^33 values, less one.
+
+mod change;
+mod repack;
+mod shape;
 
 use super::cipher::{Cipher, Form};
 use super::{Place, Stored, TRIES_MAX};
 use crate::error::IndexError;
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::mope::{Fetch, Head, Label, Move, Node, Summary, TreeChange, TreeStore};
-use std::collections::BTreeMap;
+use arras_protocol::mope::{Fetch, Head, Label, Node, TreeChange, TreeStore};
+use change::Visit;
+use repack::Room;
+use shape::{LEVELS_MAX, MALFORMED, PathEntry, Shape, root_prefix, spelled};
 
-/// Most keys of a node.
-const KEYS_MAX: usize = 3;
-
-/// Bits of a level in an encoding.
-const LEVEL_BITS: u32 = 2;
-
-/// Levels that an encoding has room for; the last is not used, so that no encoding is the greatest number.
-const LEVELS_MAX: u32 = u64::BITS / LEVEL_BITS - 1;
-
-const MALFORMED: IndexError = IndexError::Peer("a node of a path-encoded tree is malformed");
-const TOO_DEEP: IndexError = IndexError::Caller("a path-encoded tree is as deep as an encoding is long");
+const TOO_FAST: IndexError = IndexError::Peer("a path-encoded tree changes faster than it can be read");
+const FULL: IndexError = IndexError::Caller("a path-encoded tree has as many values as there are paths");
 
 /// The client half of one column.
 pub struct PathTree<S> {
     store: S,
     cipher: Cipher,
+    /// How many there may be.
+    levels: u32,
 }
 
 impl<S> std::fmt::Debug for PathTree<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PathTree")
     }
-}
-
-/// A key of a node on the way, and where it was; none: it is new.
-struct PathEntry {
-    ciphertext: Vec<u8>,
-    was: Option<Label>,
-}
-
-/// A child of a node on the way, and where its subtree was: the encoding before its first, and its level. None: a node on the
-/// way itself, or new.
-struct PathChild {
-    node: Node,
-    was: Option<(Label, u32)>,
-}
-
-/// A node on the way.
-struct Shape {
-    keys: Vec<PathEntry>,
-    children: Vec<PathChild>,
-}
-
-/// A node that was read, and the place where the way goes on or the value would be.
-struct Visit {
-    node: Node,
-    shape: Shape,
-    prefix: Label,
-    place: usize,
 }
 
 /// How a walk ended.
@@ -85,18 +61,13 @@ enum Walk {
     Missing(Vec<Visit>),
 }
 
-/// The encoding of a place at a level under a path.
-fn spelled(prefix: Label, level: u32, place: usize) -> Label {
-    prefix | (place as u64) << (u64::BITS - LEVEL_BITS * (level + 1))
-}
-
 impl<S: TreeStore> PathTree<S> {
     /// Opens a column's tree under the key of its index.
     ///
     /// # Errors
     /// [`IndexError::Caller`] if no column can have such values.
     pub fn open(store: S, key: &Key, form: Form) -> Result<Self, IndexError> {
-        Ok(Self { store, cipher: Cipher::new(key, form, None)? })
+        Ok(Self { store, cipher: Cipher::new(key, form, None)?, levels: LEVELS_MAX })
     }
 
     /// Where the tree is kept.
@@ -119,12 +90,18 @@ impl<S: TreeStore> PathTree<S> {
             };
             let mut ciphertext = Vec::new();
             self.cipher.seal_each(std::iter::once(plain.as_slice()), &mut ciphertext);
-            let (change, label) = insertion(&head, visits, ciphertext.clone())?;
-            if self.store.commit(change).await? {
+            let made = if visits.len() == self.levels as usize && change::grows(&visits) {
+                self.repack(&head, visits, &ciphertext).await?
+            } else {
+                Some(change::insertion(&head, visits, &ciphertext)?)
+            };
+            if let Some((change, label)) = made
+                && self.store.commit(change).await?
+            {
                 return Ok(Stored { ciphertext: Blob(ciphertext), label });
             }
         }
-        Err(IndexError::Peer("a path-encoded tree changes faster than it can be read"))
+        Err(TOO_FAST)
     }
 
     /// Where a value is, without a change.
@@ -151,200 +128,119 @@ impl<S: TreeStore> PathTree<S> {
             }
             return Ok(Place::Between { below, above });
         }
-        Err(IndexError::Peer("a path-encoded tree changes faster than it can be read"))
+        Err(TOO_FAST)
+    }
+
+    /// The root, and where its path leads.
+    async fn root(&self) -> Result<(Head, Option<Visit>), IndexError> {
+        let fetched = self.store.fetch(Fetch { root: true, ..Fetch::default() }).await?;
+        let head = fetched.head;
+        if head.values == 0 {
+            return Ok((head, None));
+        }
+        let shape = self.decode(fetched.nodes.first(), None)?;
+        let prefix = root_prefix(shape.level);
+        Ok((head, Some(Visit { node: head.root, shape, prefix, place: 0 })))
+    }
+
+    /// A node under a path; without one the root.
+    fn decode(&self, bytes: Option<&Option<Blob>>, prefix: Option<Label>) -> Result<Shape, IndexError> {
+        let bytes = bytes.and_then(Option::as_ref).map_or(&[][..], Blob::as_slice);
+        Shape::decode(bytes, self.cipher.ciphertext_bytes(), prefix)
+    }
+
+    /// Nodes below one that was read, in one round; none if the tree has changed since.
+    async fn below(
+        &self,
+        head: &Head,
+        above: &Visit,
+        children: std::ops::Range<usize>,
+    ) -> Result<Option<Vec<Visit>>, IndexError> {
+        let children = above.shape.children.get(children.clone()).zip(above.shape.digits.get(children));
+        let (children, digits) = children.ok_or(MALFORMED)?;
+        let nodes: Vec<Node> = children.iter().map(|child| child.node).collect();
+        let fetched = self.store.fetch(Fetch { nodes, ..Fetch::default() }).await?;
+        if fetched.head != *head {
+            return Ok(None);
+        }
+        let mut visits = Vec::with_capacity(children.len());
+        for (at, (child, digit)) in children.iter().zip(digits).enumerate() {
+            let prefix = spelled(above.prefix, above.shape.level, *digit);
+            let shape = self.decode(fetched.nodes.get(at), Some(prefix))?;
+            if shape.level + 1 != above.shape.level {
+                return Err(MALFORMED);
+            }
+            visits.push(Visit { node: child.node, shape, prefix, place: 0 });
+        }
+        Ok(Some(visits))
     }
 
     /// Goes down towards a value, a round a node.
     async fn walk(&self, plain: &[u8]) -> Result<(Head, Walk), IndexError> {
-        let root = self.store.fetch(Fetch { root: true, ..Fetch::default() }).await?;
-        let head = root.head;
+        let (head, mut next) = self.root().await?;
         let mut visits: Vec<Visit> = Vec::new();
-        let (mut node, mut bytes, mut prefix) = (head.root, root.nodes.into_iter().next().flatten(), 0);
-        for level in 0..LEVELS_MAX {
-            if head.values == 0 {
-                return Ok((head, Walk::Missing(visits)));
-            }
-            let shape = self.decode(bytes.as_ref().map_or(&[], Blob::as_slice), prefix, level)?;
+        while let Some(mut visit) = next.take() {
+            let shape = &visit.shape;
             let mut plains = Vec::new();
             for key in &shape.keys {
                 self.cipher.open_each(&key.ciphertext, &mut plains)?;
             }
             let place = super::cipher::lower_bound(&plains, self.cipher.plain_bytes(), plain);
-            let next = shape.children.get(place).map(|child| child.node);
             let found = plains.chunks(self.cipher.plain_bytes()).nth(place) == Some(plain);
             if found && let Some(key) = shape.keys.get(place) {
-                let label = spelled(prefix, level, place + 1);
+                let label = spelled(visit.prefix, shape.level, shape.key_digit(place));
                 return Ok((head, Walk::Found(Stored { ciphertext: Blob(key.ciphertext.clone()), label })));
             }
-            visits.push(Visit { node, shape, prefix, place });
-            let Some(next) = next else { return Ok((head, Walk::Missing(visits))) };
-            prefix = spelled(prefix, level, place);
-            let fetched = self.store.fetch(Fetch { nodes: vec![next], ..Fetch::default() }).await?;
-            if fetched.head != head {
-                return Ok((head, Walk::Moved));
-            }
-            node = next;
-            bytes = fetched.nodes.into_iter().next().flatten();
-        }
-        Err(TOO_DEEP)
-    }
-
-    fn decode(&self, bytes: &[u8], prefix: Label, level: u32) -> Result<Shape, IndexError> {
-        let (header, columns) = bytes.split_first_chunk::<2>().ok_or(MALFORMED)?;
-        let (inner, keys) = (header[0] == 1, usize::from(header[1]));
-        let children = if inner { keys + 1 } else { 0 };
-        let each = self.cipher.ciphertext_bytes();
-        if header[0] > 1
-            || keys == 0
-            || keys > KEYS_MAX
-            || columns.len() != keys * each + children * size_of::<Node>()
-        {
-            return Err(MALFORMED);
-        }
-        let (ciphertexts, children) = columns.split_at(keys * each);
-        let key = |(at, ciphertext): (usize, &[u8])| PathEntry {
-            ciphertext: ciphertext.to_vec(),
-            was: Some(spelled(prefix, level, at + 1)),
-        };
-        let child = |(at, node): (usize, &[u8; 8])| PathChild {
-            node: u64::from_be_bytes(*node),
-            was: Some((spelled(prefix, level, at), level + 1)),
-        };
-        Ok(Shape {
-            keys: ciphertexts.chunks(each).enumerate().map(key).collect(),
-            children: children.as_chunks().0.iter().enumerate().map(child).collect(),
-        })
-    }
-}
-
-fn encode(shape: &Shape) -> Vec<u8> {
-    let mut bytes = vec![u8::from(!shape.children.is_empty()), shape.keys.len() as u8];
-    shape.keys.iter().for_each(|key| bytes.extend_from_slice(&key.ciphertext));
-    shape.children.iter().for_each(|child| bytes.extend_from_slice(&child.node.to_be_bytes()));
-    bytes
-}
-
-/// What entering a value comes to whose place a walk has found, and its encoding.
-fn insertion(
-    head: &Head,
-    mut visits: Vec<Visit>,
-    ciphertext: Vec<u8>,
-) -> Result<(TreeChange, Label), IndexError> {
-    let mut next = head.next;
-    let mut root = head.root;
-    let mut shapes: BTreeMap<Node, Shape> = BTreeMap::new();
-    let entered = Blob(ciphertext.clone());
-    // What goes up: a key, and the node to its right.
-    let mut rising = Some((PathEntry { ciphertext, was: None }, None));
-    let mut top = None;
-    while let Some((key, right)) = rising.take() {
-        let Some(mut visit) = visits.pop() else {
-            let children =
-                right.into_iter().flat_map(|right| [root, right]).map(|node| PathChild { node, was: None });
-            let shape = Shape { keys: vec![key], children: children.collect() };
-            (root, top) = (next, Some((next, 0, 0)));
-            next += 1;
-            shapes.insert(root, shape);
-            break;
-        };
-        if let Some(right) = right {
-            if let Some(left) = visit.shape.children.get_mut(visit.place) {
-                left.was = None;
-            }
-            visit.shape.children.insert(visit.place + 1, PathChild { node: right, was: None });
-        }
-        visit.shape.keys.insert(visit.place, key);
-        if visit.shape.keys.len() > KEYS_MAX {
-            // The middle, so that ascending values leave full nodes behind.
-            let middle = visit.shape.keys.len() / 2;
-            let keys = visit.shape.keys.split_off(middle + 1);
-            let children = visit.shape.children.split_off((middle + 1).min(visit.shape.children.len()));
-            shapes.insert(next, Shape { keys, children });
-            rising = visit.shape.keys.pop().map(|key| (key, Some(next)));
-            next += 1;
-        }
-        top = Some((visit.node, visit.prefix, visits.len() as u32));
-        shapes.insert(visit.node, visit.shape);
-    }
-    let mut paths = Paths { shapes: &shapes, moves: Vec::new(), entered: 0 };
-    if let Some((node, prefix, level)) = top {
-        paths.compare(node, prefix, level)?;
-    }
-    let label = paths.entered;
-    let summaries = paths.summary().into_iter().collect();
-    let nodes = shapes.iter().map(|(node, shape)| (*node, Some(Blob(encode(shape))))).collect();
-    let after = Head { version: head.version + 1, root, next, values: head.values + 1, digest: head.digest };
-    let (left, entered) = (Vec::new(), vec![(entered, label)]);
-    Ok((TreeChange { expected: head.version, head: after, nodes, left, summaries, entered }, label))
-}
-
-/// Where everything of some nodes was and is.
-struct Paths<'a> {
-    shapes: &'a BTreeMap<Node, Shape>,
-    moves: Vec<Move>,
-    /// The new key's encoding.
-    entered: Label,
-}
-
-impl Paths<'_> {
-    fn compare(&mut self, node: Node, prefix: Label, level: u32) -> Result<(), IndexError> {
-        let Some(shape) = self.shapes.get(&node) else { return Ok(()) };
-        if level >= LEVELS_MAX {
-            return Err(TOO_DEEP);
-        }
-        for (at, child) in shape.children.iter().enumerate() {
-            if let Some(key) = at.checked_sub(1).and_then(|at| shape.keys.get(at)) {
-                self.key(key, spelled(prefix, level, at));
-            }
-            let is = spelled(prefix, level, at);
-            match child.was {
-                Some(was) => self.subtree(was, is, level + 1),
-                None => self.compare(child.node, is, level + 1)?,
-            }
-        }
-        if shape.children.is_empty() {
-            for (at, key) in shape.keys.iter().enumerate() {
-                self.key(key, spelled(prefix, level, at + 1));
-            }
-        }
-        Ok(())
-    }
-
-    fn key(&mut self, key: &PathEntry, is: Label) {
-        match key.was {
-            None => self.entered = is,
-            Some(was) if was == is => {}
-            Some(was) => self.moves.push(Move { low: was, high: was, start: is, down: 0 }),
-        }
-    }
-
-    /// Encodings below a node begin after its path's own, which is the key's to its left.
-    fn subtree(&mut self, (was, old_level): (Label, u32), is: Label, level: u32) {
-        if was == is && old_level == level {
-            return;
-        }
-        let high = was + (u64::MAX >> (LEVEL_BITS * old_level).min(u64::BITS - 1));
-        let down = (LEVEL_BITS * level) as i8 - (LEVEL_BITS * old_level) as i8;
-        self.moves.push(Move { low: was + 1, high, start: is + 1, down });
-    }
-
-    /// Moves side by side by the same distance are one.
-    fn summary(mut self) -> Option<Summary> {
-        self.moves.sort_unstable_by_key(|step| step.low);
-        let mut moves: Vec<Move> = Vec::with_capacity(self.moves.len());
-        for step in self.moves {
-            match moves.last_mut() {
-                Some(last)
-                    if last.high + 1 == step.low
-                        && (last.down, step.down) == (0, 0)
-                        && step.start.wrapping_sub(last.start) == step.low - last.low =>
-                {
-                    last.high = step.high;
+            if shape.level > 0 {
+                match self.below(&head, &visit, place..place + 1).await? {
+                    None => return Ok((head, Walk::Moved)),
+                    Some(below) => next = below.into_iter().next(),
                 }
-                Some(_) | None => moves.push(step),
+            }
+            visit.place = place;
+            visits.push(visit);
+        }
+        Ok((head, Walk::Missing(visits)))
+    }
+
+    /// A node and all below it, a round a node; none if the tree has changed since.
+    async fn subtree(&self, head: &Head, top: Visit) -> Result<Option<Vec<Visit>>, IndexError> {
+        let mut visits = vec![top];
+        let mut at = 0;
+        while let Some(visit) = visits.get(at) {
+            if visit.shape.level > 0 {
+                let Some(below) = self.below(head, visit, 0..visit.shape.children.len()).await? else {
+                    return Ok(None);
+                };
+                visits.extend(below);
+            }
+            at += 1;
+        }
+        Ok(Some(visits))
+    }
+
+    /// Enters a value where a walk has ended and no node on the way has room; none if the tree has changed since.
+    async fn repack(
+        &self,
+        head: &Head,
+        visits: Vec<Visit>,
+        ciphertext: &[u8],
+    ) -> Result<Option<(TreeChange, Label)>, IndexError> {
+        let before = |visit: &Visit| visit.shape.keys.get(visit.place.checked_sub(1)?)?.was;
+        let behind = visits.iter().filter_map(before).max();
+        let mut scarce = None;
+        for visit in visits.into_iter().rev() {
+            let top = (visit.node, visit.shape.level, visit.prefix);
+            let Some(below) = self.subtree(head, visit).await? else { return Ok(None) };
+            let keys = below.iter().map(|visit| visit.shape.keys.len()).sum();
+            match Room::of(top.1, keys) {
+                Room::Ample => return repack::repack(head, top, below, behind, ciphertext).map(Some),
+                Room::Scarce => scarce = scarce.or(Some((top, below))),
+                Room::Full => {}
             }
         }
-        (!moves.is_empty()).then_some(Summary::Moves(moves))
+        let (top, below) = scarce.ok_or(FULL)?;
+        repack::repack(head, top, below, behind, ciphertext).map(Some)
     }
 }
 
@@ -354,7 +250,9 @@ mod tests {
     use super::*;
     use crate::mope::memory::MemoryStore;
     use crate::mope::tests::support::{bytes, key, run};
+    use arras_protocol::mope::{Fetched, Round, Summary};
     use proptest::prelude::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn open() -> PathTree<MemoryStore> {
         PathTree::open(MemoryStore::default(), &key(), Form::Fixed(8)).unwrap()
@@ -402,30 +300,72 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_insertion_rewrites_about_an_encoding_a_level_and_fewer_in_sequence() {
-        // With the mean of all the one without the two in a hundred that rewrite most.
-        let means = |values: &[u64]| {
-            let tree = open();
-            let (mut each, mut before) = (Vec::new(), 0);
-            for value in bytes(values.iter().copied()) {
-                run(tree.encode(&value)).unwrap();
-                let rewritten = tree.store.kept().rewritten;
-                each.push(rewritten - before);
-                before = rewritten;
+    /// Encodings rewritten an insertion, on the way of so many, and the most moves of one.
+    fn rewritten(values: impl Iterator<Item = u64>) -> (f64, usize) {
+        let tree = PathTree::open(Counted::default(), &key(), Form::Fixed(8)).unwrap();
+        let mut count = 0;
+        for value in bytes(values) {
+            run(tree.encode(&value)).unwrap();
+            count += 1;
+        }
+        let rewritten = tree.store.store.kept().rewritten as f64 / f64::from(count);
+        (rewritten, tree.store.moves.load(Ordering::Relaxed))
+    }
+
+    /// Counts the moves of the longest summary.
+    #[derive(Default)]
+    struct Counted {
+        store: MemoryStore,
+        moves: AtomicUsize,
+    }
+
+    impl TreeStore for Counted {
+        fn fetch(&self, fetch: Fetch) -> Round<'_, Fetched> {
+            self.store.fetch(fetch)
+        }
+
+        fn commit(&self, change: TreeChange) -> Round<'_, bool> {
+            for summary in &change.summaries {
+                if let Summary::Moves(moves) = summary {
+                    self.moves.fetch_max(moves.len(), Ordering::Relaxed);
+                }
             }
-            each.sort_unstable();
-            let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
-            (mean(&each), mean(&each[..each.len() * 98 / 100]))
-        };
-        let random: Vec<u64> = (0..10_000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        let in_sequence: Vec<u64> = (0..10_000).collect();
-        let ((random, most), (in_sequence, _)) = (means(&random), means(&in_sequence));
-        // The paper's figure 12.
-        assert!((2.0..=4.0).contains(&most), "{most}");
-        // A random tree of 10,000 keys has about nine levels.
-        assert!((4.0..=12.0).contains(&random), "{random}");
-        assert!((2.0..=4.0).contains(&in_sequence), "{in_sequence}");
+            self.store.commit(change)
+        }
+    }
+
+    #[test]
+    fn an_insertion_rewrites_two_to_four_encodings_and_fewer_in_sequence() {
+        // The paper's figure 12. The summaries are short however many encodings they rewrite.
+        let scattered = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (random, moves) = rewritten((0..10_000).map(|at| scattered(scattered(at) >> 20)));
+        assert!((2.0..=4.0).contains(&random), "{random}");
+        assert!(moves <= 6 * 2 * shape::CHILDREN_MAX, "{moves}");
+        let (ascending, moves) = rewritten(0..10_000);
+        assert!(ascending < 1.0, "{ascending}");
+        assert!(moves <= 6 * 2 * shape::CHILDREN_MAX, "{moves}");
+        let (descending, _) = rewritten((0..10_000).rev());
+        assert!(descending < 1.0, "{descending}");
+    }
+
+    #[test]
+    fn a_tree_that_is_out_of_levels_is_rebalanced_until_each_path_has_a_value() {
+        for levels in 1..=3_u32 {
+            let paths = 8_u64.pow(levels) - 1;
+            let mut tree = open();
+            tree.levels = levels;
+            let mut entered = std::collections::BTreeSet::new();
+            for value in (0..paths).map(|at| at * 389 % 1009) {
+                let stored = run(tree.encode(&bytes([value])[0])).unwrap();
+                let label = tree.store.kept().table.get(stored.ciphertext.as_slice()).copied();
+                assert_eq!(label, Some(stored.label));
+                entered.insert(value);
+            }
+            check(&tree, &entered);
+            let more = run(tree.encode(&bytes([2000])[0]));
+            assert!(matches!(more, Err(IndexError::Caller(_))), "{levels}: {more:?}");
+            check(&tree, &entered);
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+const NOT_READ: IndexError = IndexError::Peer("a node was read before its parent");
+
 /// Nodes of a level that change, or that are joined with one that does.
 type Level = BTreeMap<Path, (Node, Change)>;
 
@@ -104,6 +106,10 @@ impl<S: TreeStore> Work<'_, S> {
             if level.is_empty() {
                 break;
             }
+            if let Some(tags) = only_tags(&level) {
+                root = self.retag_up(height + 1, tags, &mut rebuilt)?;
+                break;
+            }
         }
         let (root, tag) = root;
         let version = self.head.version + 1;
@@ -125,7 +131,7 @@ impl<S: TreeStore> Work<'_, S> {
         while let Some(path) = runs.peek().map(|run| parent(run.first)) {
             let (node, inner) = match self.inners.get(&(height + 1, path)) {
                 Some((node, inner)) => (*node, Arc::clone(inner)),
-                None => return Err(IndexError::Peer("a node was read before its parent").into()),
+                None => return Err(NOT_READ.into()),
             };
             let layout = self.tree.layout;
             let mut children = Vec::new();
@@ -219,6 +225,25 @@ impl<S: TreeStore> Work<'_, S> {
             }
         }
         self.write(joined.unwrap_or_default(), numbers, Some(known), rebuilt)
+    }
+
+    /// Writes an inner node with other tags of some children and the nodes above it, of which each then has the one below's; most
+    /// changes come to this from the second level on. Returns the root.
+    fn retag_up(
+        &self,
+        mut height: u8,
+        OnlyTags { path, node, tags }: OnlyTags<'_>,
+        rebuilt: &mut Rebuilt,
+    ) -> Result<(Node, Tag), IndexError> {
+        let (mut path, mut node) = (path, node);
+        let mut tag = self.retag(height, path, (node, tags), rebuilt)?;
+        while height < self.height {
+            let below = [(slot(path), tag)];
+            (height, path) = (height + 1, parent(path));
+            node = self.inners.get(&(height, path)).ok_or(NOT_READ)?.0;
+            tag = self.retag(height, path, (node, &below), rebuilt)?;
+        }
+        Ok((node, tag))
     }
 
     /// Writes an inner node with other tags of some children; returns its own.
@@ -356,6 +381,22 @@ impl<S: TreeStore> Tree<S> {
         }
         rebuilt.nodes.push((node, Some(Blob(bytes))));
         Ok(written)
+    }
+}
+
+/// A level in which one node changes, and of that nothing but tags of children.
+struct OnlyTags<'a> {
+    path: Path,
+    node: Node,
+    tags: &'a [(usize, Tag)],
+}
+
+fn only_tags(level: &Level) -> Option<OnlyTags<'_>> {
+    match level.first_key_value() {
+        Some((path, (node, Change::Tags(tags)))) if level.len() == 1 => {
+            Some(OnlyTags { path: *path, node: *node, tags })
+        }
+        _ => None,
     }
 }
 

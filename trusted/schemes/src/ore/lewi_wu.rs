@@ -8,9 +8,10 @@
 //!   is 0, 1, 2 for equal, less, greater.
 //!
 //! # Parameters
-//! Width of 32 or 64 bits, `d` of 2, 4 or 8. `F` is AES-128. `H(u, r) = sigma(u ^ r) mod 3` with
-//! AES under a fixed key as permutation `sigma` ([`trit::hash_each`] says why that is enough); the nonce `r` of 16 bytes
-//! is fresh for each right ciphertext.
+//! Width of 32 or 64 bits, `d` of 2, 4 or 8. `F` is AES-128. `H` is one of two ([`SlotHash`]): `sigma(u ^ r) mod 3` with
+//! AES under a fixed key as permutation `sigma` ([`trit::hash_each`] says why that is enough), or, where who compares has no
+//! AES, the first 7 bytes of `SHA-256(u || r)`, big endian, modulo 3 (bias below 2^-55). The nonce `r` of 16 bytes is
+//! fresh for each right ciphertext.
 //!
 //! # Leakage
 //! Right ciphertexts alone: their number. Each comparison of a left with a right one: the first block that differs,
@@ -29,13 +30,14 @@ use super::tie::Ties;
 use super::{EncryptFailed, Encrypted, End, OrderScheme};
 use crate::error::OpenFailed;
 use arras_keys::{Key, Purpose};
+use arras_primitives::hash::sha256;
 use arras_primitives::prf::Prf;
 use arras_primitives::prg::Prg;
 use arras_primitives::prp::{self, CHOICES_MAX, Follower, SIDE_BY_SIDE};
 use arras_primitives::{Block, trit};
 use arras_protocol::bplus::TieToken;
 use arras_protocol::ore::lewi_wu::{
-    BLOCKS_MAX, LEFT_BLOCK_BYTES, NONCE_BYTES, blocks, left_bytes, right_bytes,
+    BLOCKS_MAX, LEFT_BLOCK_BYTES, NONCE_BYTES, blocks, left_bytes, right_bytes, sha256_trit,
 };
 use arras_protocol::ore::{Scheme, Width};
 
@@ -62,6 +64,16 @@ impl BlockBits {
     }
 }
 
+/// The hash that masks the slots of right ciphertexts: whoever compares computes it, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SlotHash {
+    /// AES under a fixed key: what the server's keyless half computes.
+    #[default]
+    FixedKeyAes,
+    /// SHA-256: what an SQL database has.
+    Sha256,
+}
+
 /// Values of a block, at most.
 const SLOTS_MAX: usize = 256;
 
@@ -85,6 +97,7 @@ pub struct LewiWu {
     block_count: usize,
     images: Prf,
     permutations: Prf,
+    hash: SlotHash,
     ties: Ties,
 }
 
@@ -103,9 +116,15 @@ struct Piece {
 }
 
 impl LewiWu {
-    /// Derives the scheme's keys from the index's.
+    /// Derives the scheme's keys from the index's, with AES for a hash.
     #[must_use]
     pub fn new(index: &Key, width: Width, block_bits: BlockBits) -> Self {
+        Self::with_hash(index, width, block_bits, SlotHash::FixedKeyAes)
+    }
+
+    /// The same with the hash that whoever compares can compute. An index has one for life.
+    #[must_use]
+    pub fn with_hash(index: &Key, width: Width, block_bits: BlockBits, hash: SlotHash) -> Self {
         let block_bits = block_bits.bits();
         Self {
             width,
@@ -113,6 +132,7 @@ impl LewiWu {
             block_count: blocks(width, block_bits).unwrap_or_default(),
             images: Prf::new(index.child(Purpose::LewiWuBlock).expose_16()),
             permutations: Prf::new(index.child(Purpose::LewiWuPermutation).expose_16()),
+            hash,
             ties: Ties::new(index),
         }
     }
@@ -330,7 +350,15 @@ impl LewiWu {
             }
         }
         self.images.blocks(images);
-        trit::hash_each(nonce, images, &mut scratch.trits[..images.len()]);
+        let trits = &mut scratch.trits[..images.len()];
+        match self.hash {
+            SlotHash::FixedKeyAes => trit::hash_each(nonce, images, trits),
+            SlotHash::Sha256 => {
+                for (trit, image) in trits.iter_mut().zip(&*images) {
+                    *trit = sha256_trit(&sha256(&[image, nonce]));
+                }
+            }
+        }
     }
 
     /// A PRF's input without its number: distinct for all widths, block sizes, uses, blocks and prefixes.

@@ -78,7 +78,8 @@ fn the_budget_for_memory_is_in_mebibytes_and_not_too_small() {
 fn the_stores_cache_is_in_mebibytes_and_not_too_small() {
     let flags = |cache| ["--data-dir", "d", "--certificates", "c", "--cache", cache];
     assert_eq!(parsed(&flags("16")).unwrap().cache, 16);
-    assert!(matches!(parsed(&flags("15")), Err(ConfigurationError::LittleCache(15))));
+    assert!(matches!(parsed(&flags("15")), Err(ConfigurationError::Cache(15))));
+    assert!(matches!(parsed(&flags("536870912")), Err(ConfigurationError::Cache(536_870_912))));
     assert_eq!(parsed(&["--data-dir", "d", "--certificates", "c"]).unwrap().cache, CACHE_DEFAULT);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("server.toml");

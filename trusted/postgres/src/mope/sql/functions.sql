@@ -492,7 +492,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Applications may ask for labels and hold them; all else is the proxy's.
+-- Applications may ask for labels and hold them, and compare; all else is the proxy's.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
 GRANT USAGE ON SCHEMA arras TO PUBLIC;
@@ -500,4 +500,9 @@ GRANT EXECUTE ON FUNCTION arras.mope_lock(bigint), arras.mope_order(bigint, byte
     arras.mope_order(bigint, bytea, bigint, bigint), arras.mope_bound(bigint, bytea), arras.mope_hold(bigint[]),
     arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
     arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),
-    arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name) TO PUBLIC;
+    arras.mope_store_in(bigint, regclass, name), arras.mope_forget(bigint, regclass, name),
+    arras.bytes_smaller(bytea, bytea), arras.bytes_larger(bytea, bytea), arras.bytes_min(bytea), arras.bytes_max(bytea),
+    arras.clww_compare(bytea, bytea), arras.clww_between(bytea, bytea, bytea), arras.clww_lesser(bytea[], bytea, bytea),
+    arras.clww_greater(bytea[], bytea, bytea), arras.sealed_of(bytea[]), arras.clww_least(bytea, bytea),
+    arras.clww_greatest(bytea, bytea), arras.lewi_wu_compare(bytea, bytea), arras.lewi_wu_between(bytea, bytea, bytea)
+    TO PUBLIC;

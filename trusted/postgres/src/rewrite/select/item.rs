@@ -2,7 +2,7 @@
 
 use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Fold, Piece};
@@ -282,7 +282,7 @@ impl Analysis<'_> {
                 if !fits {
                     return Err(self.no_common_key(with, &encryption, "a comparison"));
                 }
-                self.need(reference, "a comparison", Some(term))?;
+                self.need_compared(reference, "a comparison", Some(term))?;
                 self.replace_with_term(reference, term);
                 Ok(What::Term)
             }
@@ -309,7 +309,12 @@ impl Analysis<'_> {
                         .terms()
                         .map(|term| {
                             let shown = quoted(&format!("{name}{}", term.suffix()));
-                            format!(", {} AS {shown}", self.term_text(reference, term))
+                            let text = self.term_text(reference, term);
+                            // What is not grouped by: any of the group's says the same.
+                            if is_grouped && !encryption.shared_terms().any(|shared| shared == term) {
+                                return format!(", (array_agg({text}))[1] AS {shown}");
+                            }
+                            format!(", {text} AS {shown}")
                         })
                         .collect();
                     self.edits.insert(end, texts);
@@ -348,19 +353,22 @@ impl Analysis<'_> {
             ("min" | "max", Mode::Term(Term::Order, with)) if with.encryption.id == encryption.id => {
                 self.need(&reference, &reader, Some(Term::Order))?;
                 self.replace_with_term(&reference, Term::Order);
+                self.name_extreme(function, &encryption);
                 What::Term
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
-                self.need(&reference, &reader, Some(Term::Order))?;
+                self.need_compared(&reference, &reader, Some(Term::Order))?;
+                if let Some(order) = encryption.order.filter(|order| !order.is_deterministic()) {
+                    return Err(self.unsorted(&reference, &reader, order));
+                }
                 self.keep(&reference);
-                let direction = if name == "min" { "ASC" } else { "DESC" };
-                let order =
-                    format!(" ORDER BY {} {direction} NULLS LAST", self.term_text(&reference, Term::Order));
+                let term = self.term_text(&reference, Term::Order);
+                let (added, aggregate, after) = extreme_call(&encryption, name, &term);
                 // Behind the argument with its parentheses: before that of the call.
                 let close =
                     self.lexemes.after_parentheses(at + 1).map_or(reference.tokens.end, |end| end - 1);
-                self.edits.insert(self.lexemes.bytes(close).start, order);
-                self.rename_aggregate(function, at, "(array_agg", ")[1]", alias.is_none().then_some(name))?;
+                self.edits.insert(self.lexemes.bytes(close).start, added);
+                self.rename_aggregate(function, at, aggregate, after, alias.is_none().then_some(name))?;
                 What::Sealed(of_function(&encryption, ColumnType::Text), false)
             }
             ("sum" | "avg", Mode::Top) if plain => {
@@ -423,5 +431,16 @@ impl Analysis<'_> {
             end = self.lexemes.after_parentheses(end + 1).unwrap_or(end + 2);
         }
         Some(end)
+    }
+}
+
+/// How the sealed value that is first by its term is found, for `min`, or last: what is added to the argument, what the function
+/// becomes, what follows it.
+fn extreme_call(encryption: &Encryption, name: &str, term: &str) -> (String, &'static str, &'static str) {
+    match (encryption.order.and_then(Order::extremes), name) {
+        (None, "min") => (format!(" ORDER BY {term} ASC NULLS LAST"), "(array_agg", ")[1]"),
+        (None, _) => (format!(" ORDER BY {term} DESC NULLS LAST"), "(array_agg", ")[1]"),
+        (Some([least, _]), "min") => (format!(", {term}"), least, ""),
+        (Some([_, greatest]), _) => (format!(", {term}"), greatest, ""),
     }
 }

@@ -462,6 +462,14 @@ fn the_catalogue_is_shown_without_terms() {
 fn what_cannot_be_done_is_refused_with_its_place() {
     check(&[
         (
+            "SELECT id FROM accounts WHERE memo @@ to_tsquery('whale & ship')",
+            "0A000 31: column accounts.memo is encrypted: operator @@ cannot read it",
+        ),
+        (
+            "SELECT id FROM accounts WHERE to_tsvector('english', memo) @@ plainto_tsquery('whale')",
+            "0A000 54: column accounts.memo is encrypted: function to_tsvector() cannot read it",
+        ),
+        (
             "SELECT lower(owner) FROM accounts",
             "0A000 14: column accounts.owner is encrypted: function lower() cannot read it",
         ),

@@ -44,12 +44,12 @@ pub(super) async fn check(postgres: &Postgres, keyring: &Keyring, deep: bool, re
     if !is_installed(&examining, &catalog, report).await {
         return;
     }
-    for (column, order) in examining.ordered() {
+    for (column, protocol) in examining.ordered() {
         let name = format!("order of {}", column.label);
         let standing = examining.standing(&column).await.map(|line| ((), line));
         report.add(&name, standing);
         if deep {
-            let compared = examining.order(&column, order, keyring).await;
+            let compared = examining.order(&column, protocol, keyring).await;
             told(
                 &name,
                 compared.map(|(values, wrongs)| (format!("{values} values: tree and table agree"), wrongs)),

@@ -1,0 +1,228 @@
+//! What is under way, as tasks: straight code that waits for the host's answers and for one another.
+//!
+//! One goes on at a time. Whenever the host says something, each is polled, in the order in which they began, until none goes on
+//! any more ([`Enclave::run`]). What they share is locked for as long as one step takes, never across an
+//! `await`: tasks are `Send`, and what a lock gives is not.
+
+use crate::fault::Fault;
+use crate::server::{Core, Enclave};
+use arras_protocol::Blob;
+use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::task::{Context, Poll, Waker};
+
+/// Questions of one kind that a task has under way at once: one is answered while the other is worked on.
+pub(crate) const FLIGHTS_MAX: usize = 2;
+
+type Boxed = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+
+struct Task {
+    /// Nothing while it is polled.
+    future: Option<Boxed>,
+    /// Whose search it is: it is let go with its client.
+    connection: Option<ConnectionId>,
+    is_new: bool,
+}
+
+/// What to do with an answer; [`Fault::Unasked`] if it is of another kind.
+type Taking = Box<dyn FnOnce(Incoming) -> Result<(), Fault> + Send>;
+
+/// Tasks, and what they wait for.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    /// Under numbers that rise.
+    tasks: BTreeMap<u64, Task>,
+    next: u64,
+    /// Whether one has gone on, so that others may.
+    moved: bool,
+    asks: HashMap<AskId, Taking>,
+    next_ask: u64,
+    /// Who waits for a turn to compute.
+    turns: VecDeque<SyncSender<()>>,
+    /// Whether the host was asked for the next turn.
+    again: bool,
+    out: Vec<Outgoing>,
+}
+
+impl Tasks {
+    pub(crate) fn spawn(
+        &mut self,
+        connection: Option<ConnectionId>,
+        task: impl Future<Output = Result<(), Fault>> + Send + 'static,
+    ) {
+        self.tasks.insert(self.next, Task { future: Some(Box::pin(task)), connection, is_new: true });
+        self.next += 1;
+        self.moved = true;
+    }
+
+    /// Lets go of a client's searches.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.tasks.retain(|_, task| task.connection != Some(connection));
+        self.moved = true;
+    }
+
+    /// A task that is to be polled, if it is there. A new one goes on at once.
+    fn take(&mut self, number: u64) -> Option<Boxed> {
+        let task = self.tasks.get_mut(&number)?;
+        self.moved |= std::mem::take(&mut task.is_new);
+        task.future.take()
+    }
+
+    /// The number of the next task.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether searches that began before a task have ended.
+    pub(crate) fn has_none_before(&self, number: u64) -> bool {
+        !self.tasks.range(..number).any(|(_, task)| task.connection.is_some())
+    }
+
+    /// Says something to the host that it does not answer.
+    pub(crate) fn say(&mut self, message: Outgoing) {
+        self.out.push(message);
+    }
+
+    /// What is to be sent; with it the host is asked for a turn if somebody waits for one.
+    pub(crate) fn take_out(&mut self) -> Vec<Outgoing> {
+        if !self.again && !self.turns.is_empty() {
+            self.again = true;
+            self.out.push(Outgoing::Again);
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Gives the next one its turn.
+    pub(crate) fn give_turn(&mut self) -> Result<(), Fault> {
+        if !std::mem::take(&mut self.again) {
+            return Err(Fault::Unasked);
+        }
+        // Who waited may be gone.
+        self.turns.pop_front().map(|turn| turn.send(()));
+        Ok(())
+    }
+
+    /// Takes an answer of the host. Who asked may be gone.
+    pub(crate) fn answered(&mut self, ask: AskId, answer: Incoming) -> Result<(), Fault> {
+        self.asks.remove(&ask).ok_or(Fault::Unasked)?(answer)
+    }
+}
+
+impl Enclave {
+    /// Has all tasks go on as far as they can.
+    pub(crate) fn run(&self) -> Result<(), Fault> {
+        loop {
+            let numbers: Vec<u64> = self.core().tasks.tasks.keys().copied().collect();
+            self.core().tasks.moved = false;
+            for number in numbers {
+                let Some(mut future) = self.core().tasks.take(number) else { continue };
+                match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => {
+                        if let Some(task) = self.core().tasks.tasks.get_mut(&number) {
+                            task.future = Some(future);
+                        }
+                    }
+                    Poll::Ready(ended) => {
+                        self.core().tasks.tasks.remove(&number);
+                        ended?;
+                    }
+                }
+            }
+            if !self.core().tasks.moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until there is something.
+    pub(crate) fn until<T>(&self, mut found: impl FnMut(&mut Core) -> Option<T>) -> impl Future<Output = T> {
+        poll_fn(move |_| {
+            let mut core = self.core();
+            let found = found(&mut core);
+            core.tasks.moved |= found.is_some();
+            found.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+
+    /// Asks the host at once; its answer is to be waited for.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(AskId) -> Outgoing,
+        read: fn(Incoming) -> Option<T>,
+    ) -> impl Future<Output = T> {
+        let tasks = &mut self.core().tasks;
+        let (ask, (tell, answer)) = (AskId(tasks.next_ask), sync_channel(1));
+        tasks.next_ask += 1;
+        tasks.out.push(question(ask));
+        let take = move |incoming| read(incoming).map(|read| drop(tell.send(read))).ok_or(Fault::Unasked);
+        tasks.asks.insert(ask, Box::new(take));
+        self.until(move |_| answer.try_recv().ok())
+    }
+
+    /// Sealed entries of labels.
+    pub(crate) fn get(&self, labels: Vec<u8>) -> impl Future<Output = Vec<u8>> {
+        let question = |ask| Outgoing::Get { ask, labels: Blob(labels) };
+        self.ask(question, |answer| {
+            if let Incoming::Entries { entries, .. } = answer { Some(entries.0) } else { None }
+        })
+    }
+
+    pub(crate) fn load(&self, name: StateName) -> impl Future<Output = Option<Blob>> {
+        self.ask(
+            move |ask| Outgoing::Load { ask, name },
+            |answer| {
+                if let Incoming::Loaded { state, .. } = answer { Some(state) } else { None }
+            },
+        )
+    }
+
+    pub(crate) fn save(&self, name: StateName, state: Vec<u8>) -> impl Future<Output = ()> {
+        self.have_done(move |ask| Outgoing::Save { ask, name, state: Blob(state) })
+    }
+
+    /// Has the host store or remove something.
+    pub(crate) fn have_done(&self, what: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = ()> {
+        self.ask(what, |answer| matches!(answer, Incoming::Done(_)).then_some(()))
+    }
+
+    /// The counter's value, before it is raised if that is what is asked.
+    pub(crate) fn counter(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = u64> {
+        self.ask(
+            question,
+            |answer| if let Incoming::Counter { value, .. } = answer { Some(value) } else { None },
+        )
+    }
+
+    pub(crate) fn evidence(&self, question: impl FnOnce(AskId) -> Outgoing) -> impl Future<Output = Vec<u8>> {
+        self.ask(question, |answer| {
+            if let Incoming::Evidence { evidence, .. } = answer { Some(evidence.0) } else { None }
+        })
+    }
+
+    /// Waits until whatever else has arrived was taken.
+    pub(crate) fn turn(&self) -> impl Future<Output = ()> {
+        let (tell, turn) = sync_channel(1);
+        self.core().tasks.turns.push_back(tell);
+        self.until(move |_| turn.try_recv().ok())
+    }
+}
+
+/// Asks one question after the other, two at once, and takes the answers in the order of the questions.
+pub(crate) async fn in_flights<Question, Answer: Future, Wrong>(
+    mut ask: impl FnMut() -> Option<(Question, Answer)>,
+    mut take: impl FnMut(Question, Answer::Output) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    let mut under_way = VecDeque::with_capacity(FLIGHTS_MAX);
+    loop {
+        while under_way.len() < FLIGHTS_MAX
+            && let Some(asked) = ask()
+        {
+            under_way.push_back(asked);
+        }
+        let Some((question, answer)) = under_way.pop_front() else { return Ok(()) };
+        take(question, answer.await)?;
+    }
+}

@@ -1,0 +1,70 @@
+//! Orders by ciphertexts that no tree is kept for: the same statements on a database in plaintext and through the proxy, what the
+//! tables then hold, and what is refused.
+
+mod bclo;
+mod clww;
+mod lewi_wu;
+
+use crate::dev::Dev;
+use crate::encrypted::rows;
+use crate::extended::connect;
+use arras_lab::private_postgres::PrivatePostgres;
+use tokio_postgres::Client;
+
+/// A database in plaintext, and one behind a proxy.
+struct Pair {
+    server: PrivatePostgres,
+    proxy: Dev,
+    plain: Client,
+    encrypted: Client,
+}
+
+impl Pair {
+    /// Both with the tables that some text makes.
+    async fn start(schema: &str, create: &str) -> Self {
+        let server = PrivatePostgres::start().unwrap();
+        let admin = connect(&server.uri("postgres")).await;
+        for database in ["plain", "encrypted"] {
+            admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        }
+        let proxy = Dev::start(&server, "encrypted", schema);
+        let plain = connect(&server.uri("plain")).await;
+        let encrypted = connect(&proxy.uri("encrypted")).await;
+        for client in [&plain, &encrypted] {
+            client.batch_execute(create).await.unwrap();
+        }
+        Self { server, proxy, plain, encrypted }
+    }
+
+    /// Runs a statement on both: the same rows come of it.
+    async fn same(&self, statement: &str) -> usize {
+        let expected = rows(&self.plain, statement).await;
+        assert_eq!(rows(&self.encrypted, statement).await, expected, "{statement}");
+        expected.len()
+    }
+
+    /// What the database behind the proxy holds.
+    async fn direct(&self) -> Client {
+        connect(&self.server.uri("encrypted")).await
+    }
+
+    /// How the server runs a statement of its own.
+    async fn explained(&self, statement: &str) -> String {
+        let direct = self.direct().await;
+        direct.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.unwrap();
+        let plan = rows(&direct, &format!("EXPLAIN {statement}")).await;
+        plan.into_iter().flatten().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    /// A statement that the proxy refuses: the SQLSTATE, the message with its hint, and the place.
+    async fn refused(&self, statement: &str) -> (String, String, Option<u32>) {
+        let error = self.encrypted.simple_query(statement).await.expect_err(statement);
+        let error = error.as_db_error().unwrap();
+        let place = error.position().map(|at| match at {
+            tokio_postgres::error::ErrorPosition::Original(at) => *at,
+            tokio_postgres::error::ErrorPosition::Internal { position, .. } => *position,
+        });
+        let hint = error.hint().unwrap_or_default();
+        (error.code().code().to_owned(), format!("{} {hint}", error.message()), place)
+    }
+}
