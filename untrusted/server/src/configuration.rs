@@ -11,8 +11,8 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:7411";
 /// Least [`Configuration::memory`], in MiB: with less, hardly anything would be worked on at a time.
 pub const MEMORY_MIN: usize = 16;
 
-/// [`Configuration::cache`] unless told otherwise, in MiB. With half of it, searches beside the merging of what was
-/// written a moment ago find their pages gone, and each merge writes as many pages for half of the values.
+/// [`Configuration::cache`] unless told otherwise, in MiB: twice that of a store in a process that does other work, too. What it gains
+/// is in `docs/storage.md`.
 pub const CACHE_DEFAULT: usize = 512;
 
 /// Least [`Configuration::cache`], in MiB.

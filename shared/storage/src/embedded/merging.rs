@@ -50,7 +50,9 @@ impl Opened {
 
     /// Bytes that settling has to move to the engine or write to its file, about.
     pub(super) fn unsettled_bytes(&self, log: &WriteAheadLog) -> u64 {
-        log.held() + (self.memtable.active_bytes() + self.relaxed_bytes.load(Ordering::Acquire)) as u64
+        // Relaxed commits are in both counts until they are merged.
+        let relaxed = self.relaxed_bytes.load(Ordering::Acquire);
+        log.held() + self.memtable.active_bytes().max(relaxed) as u64
     }
 
     /// Has the engine have everything, in memory.

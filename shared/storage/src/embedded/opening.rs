@@ -64,7 +64,7 @@ impl Source {
     /// Opens the engine. After an unclean end, and if the sums are missing, this reads the whole file, from the device.
     pub(super) fn open(&self) -> Result<Opened, StorageError> {
         match self {
-            Self::Directory(directory, memory) => {
+            Self::Directory(directory, sizes) => {
                 let path = directory.join(FILE);
                 let file = File::options().read(true).write(true).open(path);
                 let file = file.map_err(|error| environment(&error))?;
@@ -72,8 +72,8 @@ impl Source {
                     return Err(StorageError::Damaged("the file is empty".to_owned()));
                 }
                 let log = Plain(open_log(directory).map_err(|error| environment(&error))?);
-                open(Arc::new(Plain(file)), Some(directory.join(SUMS)), *memory)?
-                    .with_log(Arc::new(log), LogLimits::with(*memory))
+                open(Arc::new(Plain(file)), Some(directory.join(SUMS)), *sizes)?
+                    .with_log(Arc::new(log), LogLimits::with(*sizes))
             }
             #[cfg(test)]
             Self::Device(device, log) => {
@@ -165,7 +165,7 @@ fn replay(database: &Database, changes: &[Logged<'_>], mark: Mark) -> Result<(),
     Ok(transaction.commit()?)
 }
 
-fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>, memory: Sizes) -> Result<Opened, StorageError> {
+fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>, sizes: Sizes) -> Result<Opened, StorageError> {
     let sums = match &stored_at {
         Some(path) => stored(&*file, path)?,
         None => None,
@@ -180,7 +180,7 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>, memory: Sizes) -> Res
         .map_err(|error| environment(&error))?;
     let repaired = Arc::new(AtomicBool::new(false));
     let mut builder = Builder::new();
-    builder.set_cache_size(memory.cache_bytes);
+    builder.set_cache_size(sizes.cache_bytes);
     builder.set_repair_callback({
         let repaired = Arc::clone(&repaired);
         move |_| repaired.store(true, Ordering::Release)
@@ -202,7 +202,7 @@ fn open(file: Arc<dyn Medium>, stored_at: Option<PathBuf>, memory: Sizes) -> Res
         values: Arc::default(),
         relaxed_bytes: AtomicUsize::new(0),
         merging: Mutex::new(()),
-        limits: LogLimits::with(memory),
+        limits: LogLimits::with(sizes),
     })
 }
 
