@@ -97,7 +97,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
             if let Some(failure) = other {
                 // Those before it may be there: what is known of each by itself is not compared.
                 let doubt = format!("some of several inserts failed: {}", failure.error.message);
-                let several = items.len() > 1 && judge(&failure.error).is_ok();
+                let several = items.len() > 1 && judge(&failure.error, false).is_ok();
                 return Err(if several {
                     ServiceError::new(Fault::InDoubt, doubt)
                 } else {
@@ -229,17 +229,19 @@ pub fn compare(model: &mut Model, action: &Action, found: &Found) -> Result<(), 
     model.read(&format!("{action:?}"), found, |items| expected(action, items, found))
 }
 
-/// Whether a failure may happen to an application of an honest server, and whether what it did is in doubt then.
+/// Whether a failure may happen to an application of an honest server while indexes are dropped or while none is, and whether what it
+/// did is in doubt then.
 ///
 /// # Errors
 /// Why it may not.
-pub fn judge(error: &ServiceError) -> Result<bool, String> {
+pub fn judge(error: &ServiceError, drops: bool) -> Result<bool, String> {
     let excused = error.message.contains("injected") || error.message.contains("this process is dead");
     match error.fault.blame() {
         Blame::Connection => Ok(error.fault == Fault::InDoubt),
         Blame::Server | Blame::Proxy if excused => Ok(error.fault != Fault::ProxyStore),
         // An index that a query goes by may be dropped meanwhile.
         Blame::Server if error.message.contains("unknown index") => Ok(false),
+        Blame::Data if error.fault == Fault::Dropped && drops => Ok(false),
         Blame::Data if error.fault == Fault::DuplicateKey => Ok(false),
         // One that was dropped already, or never made.
         Blame::Request if error.fault == Fault::IndexNotFound => Ok(false),

@@ -314,6 +314,13 @@ impl Plan {
         self.request_bytes < WHOLE
     }
 
+    /// True if an application drops an index.
+    #[must_use]
+    pub fn drops_indexes(&self) -> bool {
+        let mut actions = self.rounds.iter().flat_map(|round| round.actions.iter().flatten());
+        actions.any(|action| matches!(action, Action::DropIndex(_)))
+    }
+
     /// The same without what texts add.
     #[must_use]
     pub fn without_texts(seed: u64) -> Self {

@@ -57,6 +57,14 @@ fn text_indexes_keep_what_they_have_and_miss_what_they_lost() {
     }
 }
 
+/// A sorted read goes by an index that another application drops: it is refused, as MongoDB refuses it.
+#[test]
+fn a_read_may_lose_the_index_that_it_goes_by() {
+    let plan = Plan::new(20_022_104);
+    assert!(plan.drops_indexes());
+    assert_eq!(run(&plan, None, false).wrong, None);
+}
+
 #[test]
 fn a_defect_is_found_and_its_run_is_shortened() {
     let mutation = Some(Mutation::IntentStruckEarly);
