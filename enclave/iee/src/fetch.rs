@@ -10,10 +10,15 @@ use arras_primitives::prg::Prg;
 use arras_primitives::uniform::uniform;
 use arras_protocol::iee::{BATCH_MAX, SEALED_BYTES};
 use arras_schemes::bisen::message::Tampering;
-use arras_schemes::bisen::update::{METADATA_BYTES, Metadata, Operation};
+use arras_schemes::bisen::update::{Metadata, Operation};
 
 /// Bytes of a question and its answer.
 const FLIGHT_BYTES: usize = BATCH_MAX * (16 + 4 + SEALED_BYTES + 32);
+
+/// Bytes that are kept of an entry's block: all, or operation and document number.
+const fn kept_of_each(with_metadata: bool) -> usize {
+    if with_metadata { size_of::<Block>() } else { size_of::<u32>() }
+}
 
 /// A keyword as it was when the fetch began.
 pub(crate) struct Word {
@@ -75,12 +80,11 @@ impl Order {
     }
 }
 
-/// Entries as they have come, by word and counter.
+/// Entries as they have come, by word and counter: in a random order, and each goes to one place of memory.
 struct Arrived {
-    /// Operation and document number of each.
-    heads: Vec<u32>,
-    /// Of each, or of none.
-    metadata: Vec<[u8; METADATA_BYTES]>,
+    entries: Vec<u8>,
+    /// Bytes of each: those of a block, or only its head's.
+    each: usize,
     /// Documents' numbers are below.
     bound: usize,
 }
@@ -100,17 +104,11 @@ impl Arrived {
             if sealed[wrong] == [0; SEALED_BYTES] { Tampering::Missing } else { Tampering::Altered }
         })?;
         for (entry, block) in question.entries.iter().zip(&blocks) {
-            let entry = *entry as usize;
-            let (head, metadata) = block.split_at(4);
-            let head = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-            if operation(head).is_some_and(|(_, number)| number as usize >= self.bound) {
+            if operation(block).is_some_and(|(_, number)| number as usize >= self.bound) {
                 // Of another life of these keys.
                 return Err(Tampering::Altered);
             }
-            self.heads[entry] = head;
-            if let Some(place) = self.metadata.get_mut(entry) {
-                place.copy_from_slice(metadata);
-            }
+            self.entries[*entry as usize * self.each..][..self.each].copy_from_slice(&block[..self.each]);
         }
         Ok(())
     }
@@ -149,7 +147,7 @@ impl Enclave {
 impl Fetch {
     /// Bytes that a fetch takes.
     pub(crate) fn bytes_for(entries: u64, with_metadata: bool) -> usize {
-        let each = 4 + 4 + if with_metadata { METADATA_BYTES } else { 0 };
+        let each = size_of::<u32>() + kept_of_each(with_metadata);
         let all = usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(each);
         all.saturating_add(FLIGHTS_MAX * FLIGHT_BYTES)
     }
@@ -165,9 +163,9 @@ impl Fetch {
             }
             words.push(Word { stem, count: total - first, spilled, first });
         }
-        let metadata = vec![[0; METADATA_BYTES]; if with_metadata { total as usize } else { 0 }];
-        let order = Order { runs, entries: (0..total).collect(), drawn: 0 };
-        Self { words, order, arrived: Arrived { heads: vec![0; total as usize], metadata, bound } }
+        let each = kept_of_each(with_metadata);
+        let arrived = Arrived { entries: vec![0; total as usize * each], each, bound };
+        Self { words, order: Order { runs, entries: (0..total).collect(), drawn: 0 }, arrived }
     }
 
     /// The same entries once more, without what was fetched: for their removal.
@@ -177,24 +175,27 @@ impl Fetch {
 
     /// How many entries there are.
     pub(crate) fn entries(&self) -> usize {
-        self.arrived.heads.len()
-    }
-
-    fn range(&self, word: usize) -> std::ops::Range<usize> {
-        let Some(word) = self.words.get(word) else { return 0..0 };
-        word.first as usize..word.first as usize + word.count as usize
+        self.order.entries.len()
     }
 
     /// Entries of a word, oldest first.
-    pub(crate) fn oldest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32)> {
-        self.arrived.heads[self.range(word)].iter().filter_map(|head| operation(*head))
+    fn entries_of(&self, word: usize) -> std::slice::ChunksExact<'_, u8> {
+        let (Arrived { entries, each, .. }, word) = (&self.arrived, self.words.get(word));
+        let bytes = word
+            .and_then(|word| entries.get(word.first as usize * each..)?.get(..word.count as usize * each));
+        bytes.unwrap_or_default().chunks_exact(*each)
     }
 
-    /// Entries of a word with their metadata, newest first.
+    /// What entries of a word say, oldest first.
+    pub(crate) fn oldest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32)> {
+        self.entries_of(word).filter_map(operation)
+    }
+
+    /// The same with their metadata, newest first.
     pub(crate) fn newest_first(&self, word: usize) -> impl Iterator<Item = (Operation, u32, Metadata)> {
-        self.range(word).rev().filter_map(|at| {
-            let (operation, number) = operation(*self.arrived.heads.get(at)?)?;
-            Some((operation, number, Metadata(*self.arrived.metadata.get(at)?)))
+        self.entries_of(word).rev().filter_map(|block| {
+            let (operation, number) = operation(block)?;
+            Some((operation, number, Metadata(*block.last_chunk()?)))
         })
     }
 
@@ -209,6 +210,8 @@ impl Fetch {
     }
 }
 
-fn operation(head: u32) -> Option<(Operation, u32)> {
+/// What a block says, or its head.
+fn operation(block: &[u8]) -> Option<(Operation, u32)> {
+    let head = u32::from_le_bytes(*block.first_chunk()?);
     Some((Operation::of_code((head >> 30) as u8)?, head & ((1 << 30) - 1)))
 }

@@ -47,15 +47,15 @@ impl Scores {
         } else {
             (documents / frequency.max(1.0)).ln()
         };
+        let (short, by_length) =
+            (SATURATION * (1.0 - NORMALISATION), SATURATION * NORMALISATION / average.max(1.0));
         for (number, metadata) in ground.fetch.current(keyword, ground.bound) {
             if !self.found.contains(number as usize) {
                 continue;
             }
             let times = metadata.frequency().max(1) as f32;
             let weight = if okapi {
-                let length = of.length(number) as f32 / average.max(1.0);
-                times * (SATURATION + 1.0)
-                    / (times + SATURATION * (1.0 - NORMALISATION + NORMALISATION * length))
+                times * (SATURATION + 1.0) / (times + short + by_length * of.length(number) as f32)
             } else {
                 1.0 + times.ln()
             };

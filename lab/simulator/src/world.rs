@@ -352,7 +352,8 @@ impl World {
             Some(Err(Answer::Wrong(why))) => return Err(why),
             Some(Err(Answer::Failed(error))) => {
                 self.note(|| format!("{number} is refused: {:?}: {}", error.fault, error.message));
-                let in_doubt = judge(&error, self.plan.drops_indexes()).map_err(|why| format!("{action:?} is refused: {why}"))?;
+                let in_doubt = judge(&error, self.plan.drops_indexes())
+                    .map_err(|why| format!("{action:?} is refused: {why}"))?;
                 if in_doubt {
                     self.doubt(number, action);
                 }
