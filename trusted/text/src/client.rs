@@ -316,7 +316,12 @@ impl Connection {
 
     /// Carries an update out, durably.
     async fn update(&mut self, issued: &mut Option<u128>, update: &Update) -> Result<(), ServiceError> {
-        match self.change(issued, |fence| Request::Update(Update { fence, ..update.clone() })).await? {
+        let fenced = |fence| {
+            let mut update = update.clone();
+            update.fence = fence;
+            Request::Update(update)
+        };
+        match self.change(issued, fenced).await? {
             Reply::Updated => Ok(()),
             _ => Err(failure(Failure::Reply)),
         }

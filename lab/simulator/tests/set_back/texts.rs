@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 const FIRST: TextIndexId = [1; 8];
 const SECOND: TextIndexId = [2; 8];
+const NOTHING: [u8; 0] = [];
 
 /// A proxy: its service, and what it has recorded when it starts.
 struct Proxy(Service);
@@ -115,7 +116,7 @@ async fn an_update_that_was_held_back_does_not_come_over_a_newer_one() {
     proxy.tell(FIRST, 1, "whale").await.unwrap();
     proxy.tell(FIRST, 1, "ship").await.unwrap();
     machine.hand_over();
-    assert_eq!(proxy.find(FIRST, "whale").await.unwrap(), []);
+    assert_eq!(proxy.find(FIRST, "whale").await.unwrap(), NOTHING);
     assert_eq!(proxy.find(FIRST, "ship").await.unwrap(), [1]);
     proxy.tell(FIRST, 1, "captain").await.unwrap();
     assert_eq!(proxy.find(FIRST, "captain").await.unwrap(), [1]);
@@ -174,7 +175,7 @@ async fn an_update_of_a_proxy_that_is_gone_does_not_come_over_those_of_the_next(
         if !is_first {
             machine.hand_over();
         }
-        assert_eq!(next.find(FIRST, "whale gull").await.unwrap(), []);
+        assert_eq!(next.find(FIRST, "whale gull").await.unwrap(), NOTHING);
         assert_eq!(next.find(FIRST, "ship").await.unwrap(), [1]);
         // One that is not gone after all is heard, and hears of the other.
         gone.tell(FIRST, 2, "whale").await.unwrap();
@@ -246,7 +247,7 @@ async fn what_is_under_way_at_once_is_all_carried_out() {
         done.unwrap();
     }
     assert_eq!(proxy.find(FIRST, "whale").await.unwrap().len(), 20);
-    assert_eq!(proxy.find(SECOND, "gull").await.unwrap(), []);
+    assert_eq!(proxy.find(SECOND, "gull").await.unwrap(), NOTHING);
 }
 
 /// A host that ends in the midst of a removal, compaction included, is honest: whoever goes on, goes on.
@@ -271,7 +272,7 @@ async fn a_host_that_ends_in_a_removal_is_not_taken_for_one_that_was_set_back() 
         for proxy in [&proxy, &started] {
             assert_eq!(proxy.find(SECOND, "gull").await.unwrap(), [7], "after {messages} messages");
             proxy.remove(FIRST).await.unwrap();
-            assert_eq!(proxy.find(FIRST, "whale").await.unwrap(), []);
+            assert_eq!(proxy.find(FIRST, "whale").await.unwrap(), NOTHING);
         }
     }
 }
