@@ -99,7 +99,8 @@ impl Revisions {
             Some(next) if next >= known.acknowledged => next,
             _ => {
                 let next = number(known.issued.max(known.acknowledged)).checked_add(1);
-                let next = next.ok_or_else(|| failed(&"the collection of text indexes is at its last revision"))?;
+                let next =
+                    next.ok_or_else(|| failed(&"the collection of text indexes is at its last revision"))?;
                 known.issued = u128::from(next) << 64 | known.issued & u128::from(u64::MAX);
                 known.issued
             }

@@ -32,7 +32,8 @@ async fn entries_of_an_index_go_when_it_is_dropped() {
     let (world, proxy) = world().await;
     for drops_all in [false, true] {
         world.made(&proxy, vec![text()]).await.unwrap();
-        let documents = (0..20).map(|number| doc! { "_id": i32::from(drops_all) * 100 + number, "t": "whale" });
+        let documents =
+            (0..20).map(|number| doc! { "_id": i32::from(drops_all) * 100 + number, "t": "whale" });
         insert(&proxy, documents.collect()).await;
         assert!(world.search.entries() > 0);
         if drops_all {
