@@ -255,8 +255,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if completed > 0 {
             tracing::info!(writes = completed, "completed the writes an earlier start left");
         }
-        let (cleanups, jobs) = mpsc::channel(cleanup::WAITING_MAX);
-        let (sweeps, sweeps_wanted) = mpsc::channel(1);
+        let ((cleanups, jobs), (sweeps, wanted)) = (mpsc::channel(cleanup::WAITING_MAX), mpsc::channel(1));
         let budget = budget::Budget::new(settings.memory_bytes);
         let spill = spill::SpillFile::new(settings.spill_directory.clone(), &mut settings.random.rng());
         let shared = Arc::new(Shared {
@@ -296,8 +295,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if let Some(witness) = &witness {
             witness.advance(seen(server, epoch), restored.is_some())?;
         }
-        shared.sweep_texts();
-        tokio::spawn(text::sweep(Arc::downgrade(&shared), sweeps_wanted));
+        tokio::spawn(text::sweep(Arc::downgrade(&shared), wanted));
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         if shared.settings.keep_schema_applied {
             tokio::spawn(declared::keep_applied(Arc::downgrade(&shared)));

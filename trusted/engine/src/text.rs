@@ -307,19 +307,19 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 }
 
-/// Removes entries of dropped indexes whenever that is wanted, until the engine is gone.
+/// Removes entries of dropped indexes at the start and whenever that is wanted, until the engine is gone.
 pub(super) async fn sweep<S: Storage, C: ServerChannel>(
     shared: Weak<Shared<S, C>>,
     mut wanted: mpsc::Receiver<()>,
 ) {
-    while wanted.recv().await.is_some() {
-        while let Some(sweeping) = shared.upgrade() {
-            match sweeping.sweep_once().await {
-                Ok(()) => break,
-                Err(error) => tracing::debug!(%error, "entries of a dropped text index are still there"),
-            }
-            drop(sweeping);
+    while let Some(sweeping) = shared.upgrade() {
+        let swept = sweeping.sweep_once().await;
+        drop(sweeping);
+        if let Err(error) = swept {
+            tracing::debug!(%error, "entries of a dropped text index are still there");
             tokio::time::sleep(PAUSE).await;
+        } else if wanted.recv().await.is_none() {
+            return;
         }
     }
 }
