@@ -66,8 +66,8 @@ impl Head {
 enum Piece {
     /// Everything that is small: the first piece.
     Rest {
-        /// Each with the number of its entries (little endian) that only what is spilled says.
-        collections: Vec<(Described, [u8; 8])>,
+        /// Each with how many of its entries only what is spilled says, and its revision (little endian).
+        collections: Vec<(Described, [u8; 8], [u8; 16])>,
         policy: Vec<u8>,
         epochs: u32,
         generation: u32,
@@ -112,9 +112,10 @@ impl Pieces {
             Piece::Rest { collections, policy, epochs, generation } => {
                 state.policy = codec::decode(&policy).map_err(|_| Fault::StateAltered)?;
                 let root = state.policy.root(root);
-                for ((described, spilled), number) in collections.into_iter().zip(0..) {
-                    let mut collection = Collection::new(&root, number, described, generation);
+                for ((described, spilled, revision), at) in collections.into_iter().zip(0..) {
+                    let mut collection = Collection::new(&root, at, described, generation);
                     collection.table.spilled = u64::from_le_bytes(spilled);
+                    collection.revision = u128::from_le_bytes(revision);
                     state.collections.push(collection);
                 }
                 (state.epochs, state.generation) = (epochs, generation);
@@ -221,9 +222,9 @@ impl Writer<'_> {
 impl State {
     /// Everything that is small; what is leaving the tables is spilled in it.
     fn rest(&self, generation: u32) -> Piece {
-        let described = |collection: &Collection| {
-            let spilled = collection.table.spilled + collection.table.leaving();
-            ((collection.name.clone(), collection.settings.clone()), spilled.to_le_bytes())
+        let described = |Collection { name, settings, revision, table, .. }: &Collection| {
+            let spilled = (table.spilled + table.leaving()).to_le_bytes();
+            ((name.clone(), settings.clone()), spilled, revision.to_le_bytes())
         };
         Piece::Rest {
             collections: self.collections.iter().map(described).collect(),

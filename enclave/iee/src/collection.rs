@@ -9,7 +9,7 @@ use arras_primitives::prg::Prg;
 use arras_primitives::uniform::shuffle;
 use arras_protocol::iee::{BATCH_MAX, put_bytes};
 use arras_schemes::bisen::message::{Opened, Refused, Settings};
-use arras_schemes::bisen::update::{Operation, Pair, Update};
+use arras_schemes::bisen::update::{Fence, Operation, Pair, Update};
 use arras_schemes::bisen::{KeywordHash, Salt};
 
 /// Most entries of a collection, so that counters of 32 bits hold.
@@ -22,6 +22,8 @@ pub(crate) type Described = (String, Settings);
 pub(crate) struct Collection {
     pub(crate) name: String,
     pub(crate) settings: Settings,
+    /// Grows with every change.
+    pub(crate) revision: u128,
     salt: Salt,
     pub(crate) keys: EntryKeys,
     pub(crate) table: Table,
@@ -77,7 +79,7 @@ impl Collection {
         let salt = Salt(*root.derive(&[b"bisen", b"salt", &number.to_be_bytes()]).expose_16());
         let documents = Documents::new(usize::from(settings.fields));
         let (keys, table) = (EntryKeys::derive(root, number), Table::new(generation));
-        Self { name, settings, salt, keys, table, documents }
+        Self { name, settings, revision: 0, salt, keys, table, documents }
     }
 
     pub(crate) fn opened(&self, number: u32) -> Opened {
@@ -87,6 +89,7 @@ impl Collection {
             settings: self.settings.clone(),
             documents: self.documents.published_count() as u64,
             entries: self.table.entries(),
+            revision: self.revision,
         }
     }
 
@@ -104,6 +107,11 @@ impl Collection {
         let mut stems: Vec<Block> = update.pairs().map(|pair| pair.keyword.0).collect();
         self.keys.stems(&mut stems);
         stems
+    }
+
+    /// Its revision with a change, which is the present one if that was the last.
+    pub(crate) fn revision_with(&self, fence: Fence) -> Result<u128, Refused> {
+        fence.next(self.revision).ok_or(Refused::Stale(self.revision))
     }
 
     /// Whether an update can be carried out, and by how many bytes the collection grows with it.
@@ -140,6 +148,7 @@ impl Collection {
 
     /// From now on searches see it.
     pub(crate) fn publish(&mut self, update: &Update, staged: &Staged) {
+        self.revision = update.fence.next(self.revision).unwrap_or(self.revision);
         self.table.publish(&staged.touched);
         self.documents.apply(update, &staged.targets);
     }

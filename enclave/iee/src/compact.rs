@@ -16,7 +16,7 @@ use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
 use arras_protocol::iee::Outgoing;
 use arras_schemes::bisen::message::{Refused, Reply, Setting};
-use arras_schemes::bisen::update::{Metadata, Operation};
+use arras_schemes::bisen::update::{Fence, Metadata, Operation};
 use std::collections::HashSet;
 
 /// Entries that a round reads, at least, unless nothing is left: keywords of whole segments, so that what is read together is not one
@@ -110,7 +110,8 @@ impl Core {
 
 impl Enclave {
     /// One round.
-    pub(crate) async fn compact(&self, number: u32, from: u64) -> Result<Reply, Stopped> {
+    pub(crate) async fn compact(&self, number: u32, from: u64, fence: Fence) -> Result<Reply, Stopped> {
+        let revision = self.core().state.collection(number)?.revision_with(fence)?.to_le_bytes();
         let gathered = self.gather(number, from).await?;
         let (keywords, next, growth) = self.core().choose(number, gathered)?;
         let bound = self.core().state.collection(number)?.documents.bound();
@@ -120,7 +121,7 @@ impl Enclave {
         let reserved = self.core().make_room_for_data(growth, bytes_for(&keywords))?;
         self.core().fill.since += round_keywords(keywords.len());
         let fetch = Fetch::new(keywords.into_iter(), true, bound);
-        let compacted = self.round(number, fetch, next, reserved).await;
+        let compacted = self.round(number, revision, fetch, next, reserved).await;
         // Keywords came into the table one by one, which takes no more than all at once.
         let core = &mut *self.core();
         core.budget.kept = core.state.bytes();
@@ -130,6 +131,7 @@ impl Enclave {
     async fn round(
         &self,
         number: u32,
+        revision: [u8; 16],
         mut fetch: Fetch,
         next: Option<u64>,
         reserved: Reserved,
@@ -145,7 +147,7 @@ impl Enclave {
         for counts in counts.chunks(COUNTED_MAX) {
             let (keywords, spilled): (Vec<_>, Vec<u32>) = counts.iter().copied().unzip();
             let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
-            self.log(&Change::Compacted { collection: number, epoch, spilled, keywords }).await?;
+            self.log(&Change::Compacted { collection: number, epoch, revision, spilled, keywords }).await?;
         }
         let read = fetch.entries() as u64;
         self.core().tasks.spawn(None, self.clone().remove(number, fetch.into_order(), reserved));

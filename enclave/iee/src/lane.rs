@@ -77,8 +77,12 @@ impl Core {
     fn admit(&mut self, request: &Request) -> Result<Option<Reply>, Refused> {
         match request {
             Request::Update(update) => {
+                let collection = self.state.collection(update.collection)?;
+                if collection.revision_with(update.fence)? == collection.revision {
+                    return Ok(Some(Reply::Updated));
+                }
                 self.fill.hold(update.pair_count())?;
-                let growth = self.state.collection(update.collection)?.admit(update)?;
+                let growth = collection.admit(update)?;
                 self.make_room_for_data(growth, 0)?;
                 self.fill.since += update.pair_count();
             }
@@ -92,12 +96,10 @@ impl Core {
                 }
             }
             Request::Grant { rights, .. } => self.state.policy.has_room(rights)?,
-            Request::RevokeCertificate { .. } => self.state.policy.may_revoke()?,
-            Request::Revoke { .. } => {}
-            Request::Compact { .. } | Request::Open { .. } | Request::Search(_) => {
-                return Err(Refused::NotAllowed);
-            }
-            Request::More { .. } | Request::Close { .. } => return Err(Refused::NotAllowed),
+            Request::RevokeCertificate(_) => self.state.policy.may_revoke()?,
+            Request::Revoke(_) => {}
+            Request::Compact { .. } | Request::Open(_) => return Err(Refused::NotAllowed),
+            Request::Search(_) | Request::More(_) | Request::Close(_) => return Err(Refused::NotAllowed),
         }
         Ok(None)
     }
@@ -110,11 +112,11 @@ impl Core {
                 return self.state.open(&name);
             }
             Request::Grant { identity, .. } => self.give_up_results_of(&identity),
-            Request::Revoke { identity } => self.dismiss(|client| client.name == identity),
-            Request::RevokeCertificate { serial } => self.dismiss(|client| client.serial == serial.0),
+            Request::Revoke(identity) => self.dismiss(|client| client.name == identity),
+            Request::RevokeCertificate(serial) => self.dismiss(|client| client.serial == serial.0),
             Request::Update(_) => return Ok(Reply::Updated),
-            Request::Compact { .. } | Request::Open { .. } | Request::Search(_) => {}
-            Request::More { .. } | Request::Close { .. } => {}
+            Request::Compact { .. } | Request::Open(_) | Request::Search(_) => {}
+            Request::More(_) | Request::Close(_) => {}
         }
         Ok(Reply::Done)
     }
@@ -150,8 +152,8 @@ impl Enclave {
     }
 
     async fn change(&self, request: Request) -> Result<Reply, Stopped> {
-        if let Request::Compact { collection, from } = request {
-            return self.compact(collection, from.unwrap_or(0)).await;
+        if let Request::Compact { collection, from, fence } = request {
+            return self.compact(collection, from.unwrap_or(0), fence).await;
         }
         if let Some(reply) = self.core().admit(&request)? {
             return Ok(reply);

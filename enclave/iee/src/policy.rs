@@ -72,10 +72,10 @@ impl Policy {
                 let grants = self.grants.entry(identity.clone()).or_default();
                 grants.insert(collection.clone(), rights.clone());
             }
-            Request::Revoke { identity } => _ = self.grants.remove(identity),
-            Request::RevokeCertificate { serial } => _ = self.revoked.insert(serial.0.clone()),
-            Request::Create { .. } | Request::Open { .. } | Request::Update(_) | Request::Search(_) => {}
-            Request::More { .. } | Request::Close { .. } | Request::Compact { .. } => {}
+            Request::Revoke(identity) => _ = self.grants.remove(identity),
+            Request::RevokeCertificate(serial) => _ = self.revoked.insert(serial.0.clone()),
+            Request::Create { .. } | Request::Open(_) | Request::Update(_) | Request::Search(_) => {}
+            Request::More(_) | Request::Close(_) | Request::Compact { .. } => {}
         }
     }
 

@@ -111,10 +111,8 @@ impl Enclave {
         let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
-            return Ok((
-                (found.ones().map(|number| number as u32).take(most).collect(), Vec::new()),
-                matches,
-            ));
+            let all = found.ones().map(|number| number as u32).take(most).collect();
+            return Ok(((all, Vec::new()), matches));
         }
         let mut scores = Scores::new(found);
         for (keyword, word) in ground.fetch.words.iter().enumerate() {

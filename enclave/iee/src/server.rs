@@ -251,7 +251,7 @@ impl Enclave {
         request.check_bounds()?;
         core.permit(client, &request)?;
         match request {
-            Request::Open { name } => core.state.open(&name).map(Some),
+            Request::Open(name) => core.state.open(&name).map(Some),
             Request::Search(search) => {
                 let enclave = self.clone();
                 core.tasks.spawn(Some(client.connection), async move {
@@ -261,11 +261,11 @@ impl Enclave {
                 });
                 Ok(None)
             }
-            Request::More { cursor } => {
+            Request::More(cursor) => {
                 let page = core.results.more(cursor, client.connection, &core.state);
                 page.map(|page| Some(Reply::Found(page))).ok_or(Refused::Cursor)
             }
-            Request::Close { cursor } => {
+            Request::Close(cursor) => {
                 core.results.close(cursor, client.connection);
                 Ok(Some(Reply::Done))
             }
@@ -397,11 +397,9 @@ impl Core {
 
     /// The results of somebody whose rights have changed are asked for anew.
     pub(crate) fn give_up_results_of(&mut self, identity: &str) {
-        for (connection, peer) in &self.connections {
-            if peer.client.as_ref().is_some_and(|client| client.name == identity) {
-                self.results.close_all_of(*connection);
-            }
-        }
+        let is_its = |peer: &Connection| peer.client.as_ref().is_some_and(|named| named.name == identity);
+        let theirs = self.connections.iter().filter(|(_, peer)| is_its(peer));
+        theirs.for_each(|(connection, _)| self.results.close_all_of(*connection));
     }
 
     /// Who asks; refused if it is gone.
@@ -418,16 +416,16 @@ impl Core {
     /// Whether a client may ask this, now.
     pub(crate) fn permit(&self, client: Client, request: &Request) -> Result<(), Refused> {
         let permitted = match request {
-            Request::Open { name } => self.state.policy.rights(self.identity(client)?, name).is_ok(),
+            Request::Open(name) => self.state.policy.rights(self.identity(client)?, name).is_ok(),
             Request::Search(search) => may_search(&self.rights(client, search.collection)?, search),
             Request::Update(update) => self.rights(client, update.collection)?.update,
             Request::Compact { collection, .. } => self.rights(client, *collection)?.update,
             // Of results that are its own.
-            Request::More { .. } | Request::Close { .. } => true,
+            Request::More(_) | Request::Close(_) => true,
             Request::Create { .. }
             | Request::Grant { .. }
-            | Request::Revoke { .. }
-            | Request::RevokeCertificate { .. } => self.identity(client)? == self.state.policy.administrator,
+            | Request::Revoke(_)
+            | Request::RevokeCertificate(_) => self.identity(client)? == self.state.policy.administrator,
         };
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }

@@ -101,7 +101,7 @@ impl Fill {
     /// Whether so many more may come, once no checkpoint must come before them: tables hold them, or may spill.
     pub(crate) fn hold(&self, more: usize) -> Result<(), Refused> {
         let holds = self.may_spill() || self.known + self.since + more <= self.most;
-        if holds { Ok(()) } else { Err(Refused::Keywords { spilled_max: self.spilled_max }) }
+        if holds { Ok(()) } else { Err(Refused::Keywords(self.spilled_max)) }
     }
 
     pub(crate) fn set_known(&mut self, keywords: usize, spilled: Option<Head>) {

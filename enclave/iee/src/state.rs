@@ -74,18 +74,15 @@ impl State {
             Change::Start { administrator, authority, .. } => self.policy.begin(administrator, *authority),
             Change::Asked(Request::Create { name, settings }) => {
                 let described = (name.clone(), settings.clone());
-                self.collections.push(Collection::new(
-                    &self.policy.root(root),
-                    self.collections.len(),
-                    described,
-                    self.generation,
-                ));
+                let (root, at) = (self.policy.root(root), self.collections.len());
+                self.collections.push(Collection::new(&root, at, described, self.generation));
             }
             Change::Asked(request) => self.policy.apply(request),
             Change::Generation(_) => {}
             Change::Epoch => self.epochs += 1,
-            Change::Compacted { collection, epoch, spilled, keywords } => {
+            Change::Compacted { collection, epoch, revision, spilled, keywords } => {
                 if let Ok(collection) = self.collection_mut(*collection) {
+                    collection.revision = u128::from_le_bytes(*revision);
                     let table = &mut collection.table;
                     table.spilled = table.spilled.saturating_sub(u64::from_le_bytes(*spilled));
                     for (stem, count) in keywords {

@@ -18,6 +18,14 @@ type Tables = BTreeMap<Table, Arc<BTreeMap<Bytes, Bytes>>>;
 #[derive(Clone, Debug, Default)]
 pub struct Content(Arc<Tables>);
 
+impl Content {
+    /// How many entries a table has.
+    #[cfg(test)]
+    pub(crate) fn count(&self, table: Table) -> usize {
+        self.0.get(&table).map_or(0, |entries| entries.len())
+    }
+}
+
 /// What goes wrong at an operation of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {

@@ -103,6 +103,12 @@ impl Searching {
         Kept { disk: self.machine.copy(), counter: *lock(&self.counter) }
     }
 
+    /// How many entries are kept now.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> usize {
+        self.machine.copy().count(kept::ENTRIES)
+    }
+
     /// Ends what runs and sets the disk back, or forth; `counter`: the monotonic counter with it.
     pub(crate) fn restore(&self, kept: &Kept, counter: bool) {
         *lock(&self.running) = None;

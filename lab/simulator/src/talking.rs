@@ -17,6 +17,8 @@ use tokio::time::{sleep, timeout};
 
 /// How long an answer may take.
 const DEADLINE: Duration = Duration::from_secs(4);
+/// How long the host holds back, at most, what was sent over a connection that then was cut.
+const HELD_BACK_MS_MAX: u64 = 4000;
 
 /// The way of one proxy to the host.
 pub(crate) struct Way {
@@ -86,6 +88,17 @@ impl Link {
         }
     }
 
+    /// To the client it is closed. The host has the message still, and hands it to the enclave after some seconds.
+    async fn hold_back(&self, message: Vec<u8>, ms: u64) {
+        if self.closed.raise() {
+            return;
+        }
+        sleep(Duration::from_millis(ms)).await;
+        self.hosting.hear(self.connection, message);
+        sleep(Duration::from_secs(1)).await;
+        self.hosting.gone(self.connection);
+    }
+
     fn is_over(&self) -> bool {
         self.closed.is_raised() || self.hosting.process.is_dead()
     }
@@ -109,13 +122,13 @@ impl Drop for Talking {
 fn kind(request: &Request) -> &'static str {
     match request {
         Request::Create { .. } => "create",
-        Request::Open { .. } => "open",
+        Request::Open(_) => "open",
         Request::Update(_) => "update",
         Request::Search(_) => "search",
-        Request::More { .. } => "more",
-        Request::Close { .. } => "close",
+        Request::More(_) => "more",
+        Request::Close(_) => "close",
         Request::Compact { .. } => "compact",
-        Request::Grant { .. } | Request::Revoke { .. } | Request::RevokeCertificate { .. } => "policy",
+        Request::Grant { .. } | Request::Revoke(_) | Request::RevokeCertificate(_) => "policy",
     }
 }
 
@@ -175,7 +188,10 @@ async fn carry(searching: Arc<Searching>, link: Arc<Link>, message: Vec<u8>, tel
     let fate = searching.network.fate();
     sleep(fate.there).await;
     if fate.cut_there {
-        return link.close();
+        return match searching.network.chance(HELD_BACK_MS_MAX) {
+            ms if ms % 2 == 0 => link.hold_back(message, ms).await,
+            _ => link.close(),
+        };
     }
     if fate.lost_there {
         // Nobody hears of it, and the connection stays.

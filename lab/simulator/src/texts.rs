@@ -181,11 +181,6 @@ impl Dice {
     }
 }
 
-/// True if an index of texts is dropped in a round.
-fn drops(round: &Round) -> bool {
-    round.actions.iter().flatten().any(|action| matches!(action, Action::DropIndex(TEXT)))
-}
-
 /// Adds texts to the plans of half of all seeds.
 pub(crate) fn add(plan: &mut Plan) {
     let mut dice = Dice(StdRng::seed_from_u64(plan.seed ^ 0x0074_6578_7473));
@@ -200,16 +195,12 @@ pub(crate) fn add(plan: &mut Plan) {
     if !dice.one_in(8) {
         plan.indexes.push(TEXT);
     }
-    let ending = match dice.0.random_range(0..6) {
+    plan.ending = match dice.0.random_range(0..6) {
         0 => Ending::SearchSetBack,
         1 => Ending::SearchAndCounterSetBack,
         2 => Ending::SearchAndCounterSetBackAtStart,
         _ => plan.ending,
     };
-    // By how much there must be, a disk that is set back to before an index was dropped is not noticed.
-    if !plan.rounds.iter().any(drops) {
-        plan.ending = ending;
-    }
 }
 
 #[cfg(test)]

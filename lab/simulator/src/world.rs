@@ -497,3 +497,7 @@ async fn follow_restarts(engine: Engine<Disk, Wire>, mut restarts: tokio::sync::
         engine.server_restarted().await;
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -44,13 +44,13 @@ fn clients_with_different_rights_do_not_read_each_other_s_results() {
     let Reply::Found(page) = bob.call(all_of(&books, &["whale"])) else { panic!() };
     let cursor = page.cursor();
     assert_ne!(cursor, 0);
-    assert_eq!(eve.call(Request::More { cursor }), Reply::Refused(Refused::Cursor));
-    assert_eq!(eve.call(Request::Close { cursor }), Reply::Done);
+    assert_eq!(eve.call(Request::More(cursor)), Reply::Refused(Refused::Cursor));
+    assert_eq!(eve.call(Request::Close(cursor)), Reply::Done);
     assert_eq!(eve.call(all_of(&books, &["whale"])), Reply::Refused(Refused::NotAllowed));
-    assert_eq!(eve.call(Request::Open { name: "books".into() }), Reply::Refused(Refused::NotAllowed));
+    assert_eq!(eve.call(Request::Open("books".into())), Reply::Refused(Refused::NotAllowed));
     assert_eq!(eve.search(&letters, &["whale"]), [1]);
     // Bob's results are as they were.
-    let Reply::Found(rest) = bob.call(Request::More { cursor }) else { panic!() };
+    let Reply::Found(rest) = bob.call(Request::More(cursor)) else { panic!() };
     assert_eq!(page.hits().count() + rest.hits().count(), 6000);
     assert_eq!(bob.call(all_of(&letters, &["whale"])), Reply::Refused(Refused::NotAllowed));
 }
@@ -120,19 +120,19 @@ fn a_revoked_client_loses_its_open_connection() {
     let (bob, serial) = deployment.client("bob", deployment.policy());
     let mut by_name = Client::open(&address, &bob).unwrap();
     assert_eq!(by_name.search(&books, &["whale"]), [7]);
-    assert_eq!(ada.call(Request::Revoke { identity: "bob".into() }), Reply::Done);
+    assert_eq!(ada.call(Request::Revoke("bob".into())), Reply::Done);
     assert!(by_name.ask(all_of(&books, &["whale"])).is_err());
     let mut again = Client::open(&address, &bob).unwrap();
     assert_eq!(again.call(all_of(&books, &["whale"])), Reply::Refused(Refused::NotAllowed));
     // The certificate: its connections end, and it opens none, whatever rights the name has; another one of this name does.
     grant(&mut ada, "bob", "books");
     assert_eq!(again.search(&books, &["whale"]), [7]);
-    assert_eq!(ada.call(Request::RevokeCertificate { serial: serial.into() }), Reply::Done);
+    assert_eq!(ada.call(Request::RevokeCertificate(serial.into())), Reply::Done);
     assert!(again.ask(all_of(&books, &["whale"])).is_err());
     let refused = Client::open(&address, &bob).err().unwrap();
     assert!(matches!(refused, OpenError::Channel(ChannelError::Revoked)), "{refused}");
     assert_eq!(deployment.connect(&address, "bob").search(&books, &["whale"]), [7]);
-    let refused = Request::RevokeCertificate { serial: vec![1].into() };
+    let refused = Request::RevokeCertificate(vec![1].into());
     assert_eq!(deployment.connect(&address, "bob").call(refused), Reply::Refused(Refused::NotAllowed));
 }
 
@@ -151,7 +151,7 @@ impl Between {
 
     /// A request as the client sends it.
     fn ask(&mut self, number: u64) -> Vec<u8> {
-        self.channel.wrap(&Ask { number, request: Request::Close { cursor: 0 } }.encode()).unwrap()
+        self.channel.wrap(&Ask { number, request: Request::Close(0) }.encode()).unwrap()
     }
 
     /// What the enclave answers to requests.
@@ -263,7 +263,7 @@ fn a_channel_is_neither_replayed_nor_forked() {
     assert_ne!(flight, forked);
     channel.take(&flight).unwrap();
     let finish = channel.flight();
-    let settings = Request::Open { name: "books".into() };
+    let settings = Request::Open("books".into());
     let ask = channel.wrap(&Ask { number: 0, request: settings }.encode()).unwrap();
     // The fork has another key, whatever is said to it.
     frame(&mut second, &finish);
@@ -299,11 +299,9 @@ fn records_show_no_more_than_their_messages_classes() {
     let words: Vec<String> = (0..20).map(|word| format!("word{word}")).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut lengths = Vec::new();
-    for request in [
-        all_of(&books, &words[..1]),
-        all_of(&books, &words),
-        Request::Open { name: "a-name-that-nobody-sees".into() },
-    ] {
+    for request in
+        [all_of(&books, &words[..1]), all_of(&books, &words), Request::Open("a-name-that-nobody-sees".into())]
+    {
         let message = between.channel.wrap(&Ask { number: 0, request }.encode()).unwrap();
         let answer = between.answers(std::slice::from_ref(&message)).remove(0);
         between.channel.unwrap(&answer).unwrap();

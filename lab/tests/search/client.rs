@@ -51,7 +51,7 @@ impl Client {
             if page.cursor() == 0 {
                 break;
             }
-            reply = self.call(Request::More { cursor: page.cursor() });
+            reply = self.call(Request::More(page.cursor()));
         }
         let number = |hit: &Hit| u64::from_le_bytes(hit.name.0[..8].try_into().unwrap());
         let mut found: Vec<u64> = hits.iter().map(number).collect();

@@ -155,7 +155,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Drops a collection; false if there is none.
-    pub(super) async fn drop_collection(self: &Arc<Self>, ns: &Namespace) -> Result<bool, ServiceError> {
+    pub(super) async fn drop_collection(&self, ns: &Namespace) -> Result<bool, ServiceError> {
         let _one_at_a_time = self.definitions.lock().await;
         let Some(collection) = self.collection(ns) else {
             return Ok(false);
@@ -168,7 +168,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         self.unregister(ns);
         let mut changes = vec![catalog::forget(&self.local, ns)];
         changes.extend(record.indexes.iter().filter_map(|index| self.remove_text(index)));
-        if let Err(failed) = self.intents.perform(&*self.channel, steps, changes).await {
+        let dropped = self.intents.perform(&*self.channel, steps, changes).await;
+        self.sweep_texts();
+        if let Err(failed) = dropped {
             if failed.nothing_applied() {
                 collection.unrecorded.store(true, Ordering::SeqCst);
                 self.register(Arc::clone(&collection));
@@ -180,7 +182,6 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for part in parts() {
             self.forget_counters(part.id)?;
         }
-        self.sweep_texts();
         Ok(true)
     }
 
@@ -412,6 +413,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         };
         let is_recorded = removed.as_ref().err().is_none_or(WriteError::is_recorded);
         collection.unrecorded.store(!is_recorded, Ordering::SeqCst);
+        // It waits for the definitions' lock: whether the index is listed again shows then.
+        self.sweep_texts();
         removed.map_err(|failed| NotRemoved {
             nothing_applied: failed.nothing_applied(),
             error: error::write(failed),

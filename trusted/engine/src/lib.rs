@@ -216,10 +216,10 @@ struct Shared<S: Storage, C> {
     spill: Arc<spill::SpillFile>,
     /// Index builds under way.
     builds: builds::Builds,
-    /// Entries of dropped text indexes are removed by one at a time.
-    sweeping: tokio::sync::Mutex<()>,
-    /// How many entries text indexes have is recorded by one at a time.
-    entries: std::sync::Mutex<()>,
+    /// Asks that entries of dropped text indexes be removed.
+    sweeps: mpsc::Sender<()>,
+    /// The revision of text indexes is recorded by one at a time.
+    recording_texts: std::sync::Mutex<()>,
     /// Starts so far, this one included.
     starts: u64,
     /// Insertion order: the number of this start in the high bits, so that it rises across starts.
@@ -255,7 +255,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if completed > 0 {
             tracing::info!(writes = completed, "completed the writes an earlier start left");
         }
-        let (cleanups, jobs) = mpsc::channel(cleanup::WAITING_MAX);
+        let ((cleanups, jobs), (sweeps, wanted)) = (mpsc::channel(cleanup::WAITING_MAX), mpsc::channel(1));
         let budget = budget::Budget::new(settings.memory_bytes);
         let spill = spill::SpillFile::new(settings.spill_directory.clone(), &mut settings.random.rng());
         let shared = Arc::new(Shared {
@@ -271,8 +271,8 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
             budget,
             spill,
             builds: builds::Builds::default(),
-            sweeping: tokio::sync::Mutex::default(),
-            entries: std::sync::Mutex::default(),
+            sweeps,
+            recording_texts: std::sync::Mutex::default(),
             sequence: AtomicU64::new(starts << 40),
             starts,
         });
@@ -295,7 +295,7 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
         if let Some(witness) = &witness {
             witness.advance(seen(server, epoch), restored.is_some())?;
         }
-        shared.sweep_texts();
+        tokio::spawn(text::sweep(Arc::downgrade(&shared), wanted));
         tokio::spawn(cleanup::run(Arc::downgrade(&shared), jobs));
         if shared.settings.keep_schema_applied {
             tokio::spawn(declared::keep_applied(Arc::downgrade(&shared)));

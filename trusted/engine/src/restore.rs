@@ -66,7 +66,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let failed = |error: ServiceError| OpenError::Restore(error.message);
         if let Some(service) = &self.settings.text {
             // Its indexes are all made anew.
-            self.forget_entries(&**service).map_err(failed)?;
+            self.forget_texts(&**service).map_err(failed)?;
         }
         let (mut indexes, collections) = (0, self.all_collections());
         for collection in &collections {

@@ -31,6 +31,7 @@ use arras_service::store::IndexRequest;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage, Table};
 use bson::Document;
+use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
@@ -38,13 +39,18 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Index and row to nothing: the service is to be told of the document.
 pub(super) const UNTOLD: Table = Table("text.untold");
 /// Indexes that are gone, and whose entries the service is to remove.
 const REMOVED: Table = Table("text.removed");
-/// How many entries the service has acknowledged.
-const ENTRIES: &[u8] = b"text entries";
+/// The revision that the service has acknowledged last.
+const ACKNOWLEDGED: &[u8] = b"text revision";
+/// Numbers of revisions that changes of earlier starts were to bring are below.
+const ISSUED: &[u8] = b"text revisions issued";
+/// More changes than one start makes.
+const PER_START: u64 = 1 << 32;
 /// Between two attempts to have entries of dropped indexes removed.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -63,22 +69,18 @@ pub trait TextService: fmt::Debug + Send + Sync {
     fn index(&self, id: TextIndexId, definition: &TextDefinition)
     -> Result<Arc<dyn TextIndex>, ServiceError>;
 
-    /// The service has acknowledged so many entries, as an earlier start has recorded: it must not have fewer. 0: whatever it has
-    /// is right.
-    fn expect(&self, entries: u64);
+    /// The service has acknowledged this revision, as an earlier start has recorded: it must not be behind it. 0: wherever it is is
+    /// right. A revision is a number that grows with every change (64 bits), and in the lower 64 who issued it. Those that changes are
+    /// to bring from now on have greater numbers than `issued`, and its lower half.
+    fn expect(&self, acknowledged: u128, issued: u128);
 
-    /// The service is about to have fewer entries than it acknowledged: whatever it has is right, until [`Self::remove`] has
-    /// returned.
-    fn lessen(&self);
-
-    /// How many entries it has acknowledged, or was found to have.
-    fn acknowledged(&self) -> u64;
+    /// The revision that it has acknowledged last, or was found to be at.
+    fn acknowledged(&self) -> u128;
 
     /// Returns if the service can be reached, and has what it acknowledged.
     fn ready(&self) -> Answer<'_, ()>;
 
-    /// Removes all entries of an index, which may be none. The service has fewer then than it acknowledged: the caller has
-    /// called [`Self::lessen`].
+    /// Removes all entries of an index, which may be none.
     fn remove(&self, id: TextIndexId) -> Answer<'_, ()>;
 }
 
@@ -158,14 +160,19 @@ pub(super) fn refuse_without_collection(filter: &Filter) -> Result<(), ServiceEr
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    /// Has the service expect what it acknowledged, as it is recorded.
+    /// Has the service expect what it acknowledged, as it is recorded. Revisions of this start have greater numbers than those of earlier
+    /// starts, and are others than those of a proxy on a copy of this store.
     pub(super) fn expect_text(&self) -> Result<(), LocalError> {
+        let Some(service) = &self.settings.text else { return Ok(()) };
+        let mut acknowledged: u128 = self.local.get(STATE, ACKNOWLEDGED)?.unwrap_or(0);
+        let issued: u64 = self.local.get(STATE, ISSUED)?.unwrap_or(0);
+        let next = issued.max((acknowledged >> 64) as u64).saturating_add(PER_START);
+        self.local.apply(&[self.local.set(STATE, ISSUED, &next)], Durability::Durable)?;
         if self.settings.mutations.has(Mutation::TextSetbackNotNoticed) {
-            return Ok(());
+            acknowledged = 0;
         }
-        if let Some(service) = &self.settings.text {
-            service.expect(self.local.get(STATE, ENTRIES)?.unwrap_or(0));
-        }
+        let issuer = self.settings.random.rng().next_u64();
+        service.expect(acknowledged, u128::from(next - PER_START) << 64 | u128::from(issuer));
         Ok(())
     }
 
@@ -246,28 +253,23 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     }
 
     /// Has the entries of dropped indexes removed, when the service can be reached.
-    pub(super) fn sweep_texts(self: &Arc<Self>) {
-        tokio::spawn(sweep(Arc::downgrade(self)));
+    pub(super) fn sweep_texts(&self) {
+        // If there is no place, that is wanted already.
+        let _ = self.sweeps.try_send(());
     }
 
     /// Nothing that the service may have lost so far is missed.
-    pub(super) fn forget_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
-        service.expect(0);
-        self.record_entries(Vec::new(), Durability::Durable)
+    pub(super) fn forget_texts(&self, service: &dyn TextService) -> Result<(), ServiceError> {
+        service.expect(0, 0);
+        self.record_texts(Vec::new(), Durability::Durable)
     }
 
-    /// Nothing that the service is about to remove is missed.
-    fn lessen_entries(&self, service: &dyn TextService) -> Result<(), ServiceError> {
-        service.lessen();
-        self.record_entries(Vec::new(), Durability::Durable)
-    }
-
-    /// Records changes together with how many entries the service has acknowledged. One at a time, so that the last record is of
-    /// the last count.
-    fn record_entries(&self, mut changes: Vec<Change>, durability: Durability) -> Result<(), ServiceError> {
-        let _one_at_a_time = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Records changes together with the revision that the service has acknowledged. One at a time, so that the last record is of
+    /// the last revision.
+    fn record_texts(&self, mut changes: Vec<Change>, durability: Durability) -> Result<(), ServiceError> {
+        let _one_at_a_time = self.recording_texts.lock().unwrap_or_else(PoisonError::into_inner);
         let acknowledged = self.settings.text.as_ref().map_or(0, |service| service.acknowledged());
-        changes.push(self.local.set(STATE, ENTRIES, &acknowledged));
+        changes.push(self.local.set(STATE, ACKNOWLEDGED, &acknowledged));
         self.local.apply(&changes, durability).map_err(error::local)
     }
 
@@ -294,29 +296,30 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
 
     /// Removes the entries of dropped indexes.
     async fn sweep_once(&self) -> Result<(), ServiceError> {
-        let _one_at_a_time = self.sweeping.lock().await;
         let removed = self.removed_texts().await?;
         for id in removed {
             let Some(service) = &self.settings.text else { return Ok(()) };
-            service.ready().await?;
-            self.lessen_entries(&**service)?;
             service.remove(id).await?;
-            self.record_entries(Vec::new(), Durability::Durable)?;
             self.local.remove_as_named(UNTOLD, &id).map_err(error::local)?;
-            let struck = [self.local.unset(REMOVED, &id)];
-            self.local.apply(&struck, Durability::Durable).map_err(error::local)?;
+            self.record_texts(vec![self.local.unset(REMOVED, &id)], Durability::Durable)?;
         }
         Ok(())
     }
 }
 
-async fn sweep<S: Storage, C: ServerChannel>(shared: Weak<Shared<S, C>>) {
+/// Removes entries of dropped indexes at the start and whenever that is wanted, until the engine is gone.
+pub(super) async fn sweep<S: Storage, C: ServerChannel>(
+    shared: Weak<Shared<S, C>>,
+    mut wanted: mpsc::Receiver<()>,
+) {
     while let Some(sweeping) = shared.upgrade() {
-        match sweeping.sweep_once().await {
-            Ok(()) => return,
-            Err(error) => tracing::debug!(%error, "entries of a dropped text index are still there"),
-        }
+        let swept = sweeping.sweep_once().await;
         drop(sweeping);
-        tokio::time::sleep(PAUSE).await;
+        if let Err(error) = swept {
+            tracing::debug!(%error, "entries of a dropped text index are still there");
+            tokio::time::sleep(PAUSE).await;
+        } else if wanted.recv().await.is_none() {
+            return;
+        }
     }
 }

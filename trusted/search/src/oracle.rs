@@ -39,8 +39,8 @@ impl SearchService for Oracle {
                 self.settings = Some(settings);
                 self.opened()
             }
-            Request::Open { .. } if self.settings.is_none() => Reply::Refused(Refused::NotAllowed),
-            Request::Open { .. } => self.opened(),
+            Request::Open(_) if self.settings.is_none() => Reply::Refused(Refused::NotAllowed),
+            Request::Open(_) => self.opened(),
             Request::Update(update) => {
                 if self.dies_after.is_some_and(|last| self.updates >= last) {
                     return Err(Unreachable("it was killed".into()));
@@ -50,15 +50,15 @@ impl SearchService for Oracle {
                 Reply::Updated
             }
             Request::Search(search) => self.search(&search),
-            Request::More { cursor } => {
+            Request::More(cursor) => {
                 let hits = self.pages.remove(&cursor).unwrap();
                 self.page(hits, 0)
             }
-            Request::Close { .. }
+            Request::Close(_)
             | Request::Compact { .. }
             | Request::Grant { .. }
-            | Request::Revoke { .. }
-            | Request::RevokeCertificate { .. } => Reply::Done,
+            | Request::Revoke(_)
+            | Request::RevokeCertificate(_) => Reply::Done,
         })
     }
 }
@@ -71,6 +71,7 @@ impl Oracle {
             settings: self.settings.clone().unwrap(),
             documents: self.published.len() as u64,
             entries: 0,
+            revision: self.updates as u128,
         })
     }
 

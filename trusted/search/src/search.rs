@@ -224,7 +224,7 @@ impl<S: SearchService> Results<'_, '_, S> {
     pub fn next_page(&mut self) -> Result<Option<Vec<Hit>>, ServiceError> {
         let Some(current) = self.page.take() else { return Ok(None) };
         if current.cursor() != 0 {
-            self.page = Some(page(self.collection.ask(Request::More { cursor: current.cursor() })?)?);
+            self.page = Some(page(self.collection.ask(Request::More(current.cursor()))?)?);
         }
         Ok(Some(current.hits().collect()))
     }

@@ -75,7 +75,7 @@ impl<'s, S: SearchService> Collection<'s, S> {
     }
 
     fn open(service: &mut S, name: &str) -> Result<(Opened, Profile), ServiceError> {
-        let opened = opened(service.ask(Request::Open { name: name.into() })?)?;
+        let opened = opened(service.ask(Request::Open(name.into()))?)?;
         let profile = Profile::decode(opened.settings.profile.as_slice())?;
         Ok((opened, profile))
     }

@@ -35,14 +35,14 @@ pub(crate) fn grant(arguments: &GrantArguments) -> Result<(), Failure> {
 
 pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
     if let Some(name) = &arguments.name {
-        ask(&arguments.administrator, Request::Revoke { identity: name.clone() })?;
+        ask(&arguments.administrator, Request::Revoke(name.clone()))?;
         writeln!(io::stdout(), "{name} may do nothing; its connections are ended")?;
     }
     if let Some(written) = &arguments.serial {
         let serial = serial_from(written).ok_or_else(|| {
             Failure::Certificates(format!("{written}: no serial number: pairs of hexadecimal digits"))
         })?;
-        ask(&arguments.administrator, Request::RevokeCertificate { serial: serial.into() })?;
+        ask(&arguments.administrator, Request::RevokeCertificate(serial.into()))?;
         writeln!(io::stdout(), "certificate {written} opens no connection any more; those it had are ended")?;
     }
     Ok(())

@@ -1,17 +1,22 @@
-//! Connections to the host of the enclave.
+//! Connections to the host of the enclave, and the revision at which its collection must be.
 //!
-//! One is kept for each operation that is under way at a time, and used again. At each connection the enclave says how many entries
-//! it has: fewer than it has acknowledged, and its state was set back. Only a start of the enclave can do that, which ends
-//! all connections.
+//! One connection is kept for each operation that is under way at a time, and used again.
+//!
+//! *Set back.* The collection's revision grows with every change. What the enclave has acknowledged, or was heard to be at, it must
+//! not fall behind: a lower one is refused, on a new connection and with every change.
+//!
+//! *Held back.* Changes go one after the other. Each supposes the last revision that is known, and brings one that no other change
+//! brings: so it is carried out before any later one or never, and if it is sent again after its acknowledgement was lost, once.
 
 use super::Names;
 use super::analysis::marked;
 use super::talk::{Conversation, Host, unreachable};
 use arras_engine::text::Answer;
 use arras_protocol::RowId;
+use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::{Hit, Page, Refused, Reply, Request};
 use arras_schemes::bisen::query::{Padding, Ranking, Search};
-use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DOCUMENTS_MAX, DocumentAction, Facts, Fence, Update};
 use arras_search::condition::Condition;
 use arras_search::grammar::QueryError;
 use arras_search::language::Language;
@@ -19,6 +24,7 @@ use arras_search::profile::Profile;
 use arras_search::search::{Wanted, request};
 use arras_search::service::{ServiceError as Failure, Unreachable};
 use arras_service::{Fault, ServiceError};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -29,52 +35,104 @@ pub(super) use arras_schemes::bisen::message::Opened;
 const COLLECTION: &str = "arras text indexes";
 /// Operations under way at a time.
 const CONNECTIONS_MAX: usize = 8;
+/// Attempts at a change that comes late each time.
+const LATE_MAX: usize = 16;
 
 /// What asks a host.
 #[derive(Debug)]
 pub(super) struct Client {
     host: Arc<dyn Host>,
-    expected: Arc<Mutex<Expected>>,
+    revisions: Arc<Revisions>,
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
 }
 
-/// What the enclave must have.
+/// The collection's revisions, as far as this client knows them.
 #[derive(Debug, Default)]
-struct Expected {
-    /// Entries that it has acknowledged, or said to have, at least.
-    entries: u64,
-    /// It is about to have fewer: what it says to have is not yet what it must have.
-    lessens: bool,
-    /// Changes when what it must have becomes less: what was said before says nothing any more.
-    generation: u64,
-    /// Changes when the enclave says what it has: an update that was under way then may be in that.
-    said: u64,
+struct Revisions {
+    known: Mutex<Known>,
+    /// Held by the change that is under way.
+    lane: tokio::sync::Mutex<()>,
 }
 
-impl Expected {
-    /// What it must have, whatever was said before.
-    fn anew(&mut self, entries: u64, lessens: bool) {
-        *self = Self { entries, lessens, generation: self.generation + 1, said: self.said + 1 };
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// It must be at this one, or further.
+    acknowledged: u128,
+    /// The last that a change was to bring, whatever came of it.
+    issued: u128,
+}
+
+/// The number of a revision, which grows with every change. The lower half tells clients, and their starts, apart.
+fn number(revision: u128) -> u64 {
+    (revision >> 64) as u64
+}
+
+impl Revisions {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing panics while it is held.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-fn locked(expected: &Mutex<Expected>) -> MutexGuard<'_, Expected> {
-    // Nothing panics while it is held.
-    expected.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The enclave says, or acknowledges, that the collection is at this revision; before it was asked it was known to be at
+    /// another.
+    fn hear(&self, revision: u128, before: u128) -> Result<(), ServiceError> {
+        let mut known = self.known();
+        // It may have been forgotten meanwhile.
+        let least = known.acknowledged.min(before);
+        if revision < least {
+            let message = format!(
+                "its enclave was set back: it is at revision {}, and was at {}; drop all text indexes and create them again",
+                number(revision),
+                number(least)
+            );
+            return Err(ServiceError::new(Fault::Corruption, message));
+        }
+        known.acknowledged = known.acknowledged.max(revision);
+        Ok(())
+    }
+
+    /// The fence of a change. What it brings stays the same for as long as the change may be the next or the last one.
+    fn fence(&self, issued: &mut Option<u128>) -> Result<Fence, ServiceError> {
+        let mut known = self.known();
+        let next = match *issued {
+            Some(next) if next >= known.acknowledged => next,
+            _ => {
+                let next = number(known.issued.max(known.acknowledged)).checked_add(1);
+                let next =
+                    next.ok_or_else(|| failed(&"the collection of text indexes is at its last revision"))?;
+                known.issued = u128::from(next) << 64 | known.issued & u128::from(u64::MAX);
+                known.issued
+            }
+        };
+        *issued = Some(next);
+        Ok(Fence::new(known.acknowledged, next))
+    }
 }
 
 /// A conversation with the collection open.
 pub(super) struct Connection {
     talk: Box<dyn Conversation>,
     pub(super) opened: Opened,
-    expected: Arc<Mutex<Expected>>,
+    /// The last revision that was heard on it.
+    heard: u128,
+    revisions: Arc<Revisions>,
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Connection")
     }
+}
+
+/// Updates that make up one operation, and what is left of them.
+#[derive(Default)]
+pub(super) struct Updates {
+    /// Collection and salt.
+    made_for: Option<(u32, Salt)>,
+    left: VecDeque<Update>,
+    /// What the first of them was to bring, if it may have been sent.
+    issued: Option<u128>,
 }
 
 /// A `$search` that cannot be read.
@@ -90,27 +148,21 @@ impl Client {
     pub(super) fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
-            expected: Arc::default(),
+            revisions: Arc::default(),
             idle: Mutex::default(),
             turns: Semaphore::new(CONNECTIONS_MAX),
         }
     }
 
-    pub(super) fn expect(&self, entries: u64) {
-        let mut expected = locked(&self.expected);
-        // A removal that is under way says itself what it left.
-        match expected.lessens {
-            true => expected.anew(0, true),
-            false => expected.anew(entries, false),
-        }
+    pub(super) fn expect(&self, acknowledged: u128, issued: u128) {
+        // They are of an enclave that may have been set back.
+        self.idle().clear();
+        let mut known = self.revisions.known();
+        *known = Known { acknowledged, issued: known.issued.max(issued) };
     }
 
-    pub(super) fn lessen(&self) {
-        locked(&self.expected).anew(0, true);
-    }
-
-    pub(super) fn acknowledged(&self) -> u64 {
-        locked(&self.expected).entries
+    pub(super) fn acknowledged(&self) -> u128 {
+        self.revisions.known().acknowledged
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
@@ -144,7 +196,10 @@ impl Client {
     }
 
     fn done<T>(&self, connection: Connection, done: Result<T, ServiceError>) -> Result<T, ServiceError> {
-        self.idle().push(connection);
+        // One that was set back is not used again: whoever needs it hears so before anything is recorded.
+        if done.as_ref().err().is_none_or(|error| error.fault != Fault::Corruption) {
+            self.idle().push(connection);
+        }
         done.map_err(|error| self.named(error))
     }
 
@@ -164,43 +219,19 @@ impl Client {
 
     async fn connect(&self) -> Result<Connection, ServiceError> {
         // What is acknowledged while this connection comes about may not be in what is said on it.
-        let (generation, before) = {
-            let expected = locked(&self.expected);
-            (expected.generation, expected.entries)
-        };
+        let before = self.acknowledged();
         let mut talk = self.host.begin().await?;
         let opened = open(&mut *talk).await?;
-        self.compare(opened.entries, generation, before)?;
-        Ok(Connection { talk, opened, expected: Arc::clone(&self.expected) })
-    }
-
-    /// Whether the enclave has what it must have had `before`. What it has beyond (updates whose acknowledgement was lost, with the
-    /// proxy or on the way) it must have from now on, too.
-    fn compare(&self, entries: u64, generation: u64, before: u64) -> Result<(), ServiceError> {
-        let mut expected = locked(&self.expected);
-        if expected.generation != generation {
-            // It was said before, or while, it became less: the next connection compares.
-            return Ok(());
-        }
-        if entries < before {
-            let message = format!(
-                "its enclave was set back: it has {entries} entries of {before} that it had; drop all text indexes and create them \
-                 again"
-            );
-            return Err(ServiceError::new(Fault::Corruption, message));
-        }
-        if !expected.lessens {
-            expected.entries = expected.entries.max(entries);
-            expected.said += 1;
-        }
-        Ok(())
+        self.revisions.hear(opened.revision, before)?;
+        let heard = opened.revision;
+        Ok(Connection { talk, opened, heard, revisions: Arc::clone(&self.revisions) })
     }
 }
 
 /// Opens the collection, or makes it if there is none.
 async fn open(talk: &mut dyn Conversation) -> Result<Opened, ServiceError> {
     let profile = Profile::new(Language::None);
-    let reply = match ask(talk, Request::Open { name: COLLECTION.to_owned() }).await {
+    let reply = match ask(talk, Request::Open(COLLECTION.to_owned())).await {
         // That it is not there looks like that it is somebody else's, who then refuses to have it made.
         Ok(Reply::Refused(Refused::NotAllowed)) => {
             ask(talk, Request::Create { name: COLLECTION.to_owned(), settings: profile.settings() }).await?
@@ -225,7 +256,7 @@ fn failure(failure: Failure) -> ServiceError {
     let fault = match &failure {
         Failure::Unreachable(Unreachable(why)) => return unreachable(why),
         Failure::Refused(Refused::Busy) => return unreachable(&failure),
-        Failure::Refused(Refused::Memory { .. } | Refused::Keywords { .. }) => Fault::MemoryExceeded,
+        Failure::Refused(Refused::Memory { .. } | Refused::Keywords(_)) => Fault::MemoryExceeded,
         Failure::Refused(Refused::Storage(_)) => Fault::Corruption,
         Failure::Refused(_) | Failure::Reply | Failure::Profile(_) => Fault::Peer,
     };
@@ -240,48 +271,82 @@ impl Connection {
         }
     }
 
-    /// Carries an update out, durably.
-    async fn update(&mut self, update: Update) -> Result<(), ServiceError> {
-        let pairs = update.pair_count() as u64;
-        let said = locked(&self.expected).said;
-        match self.ask(Request::Update(update)).await? {
-            Reply::Updated => self.count(pairs, said).await,
+    fn hear(&mut self, revision: u128, before: u128) -> Result<(), ServiceError> {
+        self.heard = revision;
+        self.revisions.hear(revision, before)
+    }
+
+    /// Sees that who answers here has what was acknowledged on other connections: a host may run two enclaves.
+    async fn catch_up(&mut self) -> Result<(), ServiceError> {
+        let before = self.revisions.known().acknowledged;
+        if self.heard >= before {
+            return Ok(());
+        }
+        match self.ask(Request::Open(COLLECTION.to_owned())).await? {
+            Reply::Opened(opened) => self.hear(opened.revision, before),
             _ => Err(failure(Failure::Reply)),
         }
     }
 
-    /// Counts what was acknowledged to an update that began when what the enclave must have was `said`. If it was said anew
-    /// meanwhile, with or without the update, the enclave says what it has now.
-    async fn count(&mut self, pairs: u64, said: u64) -> Result<(), ServiceError> {
-        let generation = {
-            let mut expected = locked(&self.expected);
-            if expected.lessens {
-                return Ok(());
-            }
-            if expected.said == said {
-                expected.entries += pairs;
-                return Ok(());
-            }
-            expected.generation
-        };
-        if let Reply::Opened(opened) = self.ask(Request::Open { name: COLLECTION.to_owned() }).await? {
-            let mut expected = locked(&self.expected);
-            if expected.generation == generation && !expected.lessens {
-                expected.entries = expected.entries.max(opened.entries);
-                expected.said += 1;
+    /// Carries a change out, durably; its reply. `issued`: what it was to bring before, if it may have been sent already.
+    async fn change(
+        &mut self,
+        issued: &mut Option<u128>,
+        request: impl Fn(Fence) -> Request,
+    ) -> Result<Reply, ServiceError> {
+        let revisions = Arc::clone(&self.revisions);
+        let _one_at_a_time = revisions.lane.lock().await;
+        for _ in 0..LATE_MAX {
+            let before = revisions.known().acknowledged;
+            let fence = revisions.fence(issued)?;
+            match ask(&mut *self.talk, request(fence)).await? {
+                // A change that was given up for lost has come to it after all, or one of another proxy.
+                Reply::Refused(Refused::Stale(revision)) => self.hear(revision, before)?,
+                Reply::Refused(refused) => return Err(failure(refused.into())),
+                reply => {
+                    let has_changed = !matches!(reply, Reply::Compacted { read: 0, .. });
+                    if let Some(next) = issued.filter(|_| has_changed) {
+                        self.hear(next, before)?;
+                    }
+                    return Ok(reply);
+                }
             }
         }
-        Ok(())
+        Err(unreachable(&"others change the same collection all the time"))
     }
 
-    /// Carries updates out, one after the other, when they are there.
+    /// Carries an update out, durably.
+    async fn update(&mut self, issued: &mut Option<u128>, update: &Update) -> Result<(), ServiceError> {
+        let fenced = |fence| {
+            let mut update = update.clone();
+            update.fence = fence;
+            Request::Update(update)
+        };
+        match self.change(issued, fenced).await? {
+            Reply::Updated => Ok(()),
+            _ => Err(failure(Failure::Reply)),
+        }
+    }
+
+    /// Carries updates out, one after the other, when they are there. What an attempt over another connection has left of them goes on.
     pub(super) fn update_all(
         &mut self,
-        updates: JoinHandle<Result<Vec<Update>, ServiceError>>,
+        updates: Arc<tokio::sync::Mutex<Updates>>,
+        analyse: impl FnOnce() -> JoinHandle<Result<Vec<Update>, ServiceError>> + Send + 'static,
     ) -> Answer<'_, ()> {
         Box::pin(async move {
-            for update in updates.await.map_err(|error| failed(&error))?? {
-                self.update(update).await?;
+            let mut updates = updates.lock().await;
+            let made_for = Some((self.opened.collection, self.opened.salt));
+            if updates.made_for != made_for {
+                let left = analyse().await.map_err(|error| failed(&error))??.into();
+                *updates = Updates { made_for, left, issued: None };
+            }
+            while let Updates { left, issued, .. } = &mut *updates
+                && let Some(update) = left.front()
+            {
+                self.update(issued, update).await?;
+                left.pop_front();
+                *issued = None;
             }
             Ok(())
         })
@@ -293,6 +358,7 @@ impl Connection {
     }
 
     async fn rows(&mut self, condition: &Condition, names: Names) -> Result<Vec<RowId>, ServiceError> {
+        self.catch_up().await?;
         let wanted = Wanted { ranking: Ranking::None, top: 0, padding: Padding::None };
         let salt = names.salt(&self.opened);
         let search = request(condition, self.opened.collection, &salt, wanted)
@@ -308,7 +374,7 @@ impl Connection {
             found.extend(page.hits());
             match page.cursor() {
                 0 => return Ok(found),
-                cursor => page = self.page(Request::More { cursor }).await?,
+                cursor => page = self.page(Request::More(cursor)).await?,
             }
         }
     }
@@ -332,21 +398,16 @@ impl Connection {
                 let retired = update.document(DocumentAction::Retire, names.document(*row), Facts::default());
                 retired.map_err(|error| failed(&error))?;
             }
-            self.update(update).await?;
+            self.update(&mut None, &update).await?;
         }
         let collection = self.opened.collection;
         let mut from = None;
         loop {
-            match self.ask(Request::Compact { collection, from }).await? {
+            match self.change(&mut None, |fence| Request::Compact { collection, from, fence }).await? {
                 Reply::Compacted { next: Some(next), .. } => from = Some(next),
-                Reply::Compacted { next: None, .. } => break,
+                Reply::Compacted { next: None, .. } => return Ok(()),
                 _ => return Err(failure(Failure::Reply)),
             }
         }
-        // What it has by now it is not to lose.
-        if let Reply::Opened(opened) = self.ask(Request::Open { name: COLLECTION.to_owned() }).await? {
-            locked(&self.expected).anew(opened.entries, false);
-        }
-        Ok(())
     }
 }

@@ -62,15 +62,11 @@ impl TextService for Service {
         }))
     }
 
-    fn expect(&self, entries: u64) {
-        self.client.expect(entries);
+    fn expect(&self, acknowledged: u128, issued: u128) {
+        self.client.expect(acknowledged, issued);
     }
 
-    fn lessen(&self) {
-        self.client.lessen();
-    }
-
-    fn acknowledged(&self) -> u64 {
+    fn acknowledged(&self) -> u128 {
         self.client.acknowledged()
     }
 
@@ -171,17 +167,19 @@ impl TextIndex for Index {
     fn update(&self, changes: Vec<(RowId, Option<Document>)>) -> Answer<'_, ()> {
         let (client, names, language) = (Arc::clone(&self.client), self.names, self.language);
         let (definition, analysis) = (Arc::clone(&self.definition), Arc::clone(&self.analysis));
-        let changes = Arc::new(changes);
+        let (changes, updates) = (Arc::new(changes), Arc::default());
         Box::pin(async move {
             client
                 .run(move |connection| {
                     let (salt, collection) = (names.salt(&connection.opened), connection.opened.collection);
                     let (definition, analysis) = (Arc::clone(&definition), Arc::clone(&analysis));
                     let changes = Arc::clone(&changes);
-                    let analysed = aside::run(move || {
-                        analysis.updates(&changes, &definition, language, (names, collection, salt))
-                    });
-                    connection.update_all(analysed)
+                    let analyse = move || {
+                        aside::run(move || {
+                            analysis.updates(&changes, &definition, language, (names, collection, salt))
+                        })
+                    };
+                    connection.update_all(Arc::clone(&updates), analyse)
                 })
                 .await
         })

@@ -6,7 +6,7 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming};
 use arras_schemes::bisen::message::{Groups, Refused, Reply, Request, Rights, Setting, Settings};
 use arras_schemes::bisen::query::{Filter, Malformed, MalformedWhy, Padding, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -60,8 +60,8 @@ fn rights_are_kept_to_and_survive_a_restart() {
     let (mut host, ada, collection) = world(30);
     let bob = host.connect(2, "bob");
     let not_allowed = Reply::Refused(Refused::NotAllowed);
-    assert_eq!(host.call(bob, Request::Open { name: "mail".into() }), not_allowed);
-    assert_eq!(host.call(bob, Request::Open { name: "other".into() }), not_allowed);
+    assert_eq!(host.call(bob, Request::Open("mail".into())), not_allowed);
+    assert_eq!(host.call(bob, Request::Open("other".into())), not_allowed);
     assert_eq!(host.call(bob, Request::Search(search(collection))), not_allowed);
     grant(&mut host, ada, rights());
     for restarted in [false, true] {
@@ -84,10 +84,13 @@ fn rights_are_kept_to_and_survive_a_restart() {
         let ranked = Search { ranking: Ranking::Bm25, ..search(collection) };
         assert_eq!(found(&mut host, bob, ranked), Err(Refused::NotAllowed));
         assert_eq!(host.call(bob, Request::Update(Update::new(collection))), not_allowed);
-        assert_eq!(host.call(bob, Request::Compact { collection, from: None }), not_allowed);
-        assert_eq!(host.call(bob, Request::Revoke { identity: ADMINISTRATOR.into() }), not_allowed);
+        assert_eq!(
+            host.call(bob, Request::Compact { collection, from: None, fence: Fence::default() }),
+            not_allowed
+        );
+        assert_eq!(host.call(bob, Request::Revoke(ADMINISTRATOR.into())), not_allowed);
     }
-    assert_eq!(host.call(ada, Request::Revoke { identity: "bob".into() }), Reply::Done);
+    assert_eq!(host.call(ada, Request::Revoke("bob".into())), Reply::Done);
     assert_eq!(host.closed, [bob]);
     let bob = host.connect(3, "bob");
     assert_eq!(host.call(bob, Request::Search(search(collection))), not_allowed);
@@ -122,7 +125,7 @@ fn rights_that_were_narrowed_hold_for_what_is_under_way() {
     kept.take().into_iter().for_each(|incoming| host.say(incoming));
     host.run().unwrap();
     assert_eq!(host.answer(bob, number), Some(Reply::Refused(Refused::NotAllowed)));
-    let more = host.call(bob, Request::More { cursor: page.cursor() });
+    let more = host.call(bob, Request::More(page.cursor()));
     assert_eq!(more, Reply::Refused(Refused::Cursor));
     assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 6667);
 }
@@ -134,7 +137,7 @@ fn what_waits_behind_a_revocation_is_not_carried_out() {
     let bob = host.connect(2, "bob");
     let mut update = Update::new(collection);
     update.document(DocumentAction::Retire, DocumentName([0; 16]), Facts::default()).unwrap();
-    let revoked = host.send(ada, Request::Revoke { identity: "bob".into() });
+    let revoked = host.send(ada, Request::Revoke("bob".into()));
     host.send(bob, Request::Update(update));
     host.run().unwrap();
     assert_eq!(host.answer(ada, revoked), Some(Reply::Done));
@@ -160,7 +163,7 @@ fn what_clients_say_before_the_state_is_loaded_waits() {
     let mut second = Host::new(std::mem::take(&mut host.disk));
     // The launch, and what follows it, before any answer.
     let client = second.announce(1, ADMINISTRATOR);
-    let number = second.send(client, Request::Open { name: "mail".into() });
+    let number = second.send(client, Request::Open("mail".into()));
     second.run().unwrap();
     let Some(Reply::Opened(opened)) = second.answer(client, number) else { panic!() };
     assert_eq!(opened.documents, 3);
@@ -199,7 +202,7 @@ fn what_is_wrong_with_a_request_is_named() {
     let settings = Settings { fields: 1, padding: Padding::None, profile: Blob::default() };
     let other = Request::Create { name: "mail".into(), settings };
     assert_eq!(host.call(ada, other), Reply::Refused(Refused::OtherSettings));
-    assert_eq!(host.call(ada, Request::More { cursor: 5 }), Reply::Refused(Refused::Cursor));
+    assert_eq!(host.call(ada, Request::More(5)), Reply::Refused(Refused::Cursor));
 }
 
 #[test]
@@ -211,11 +214,11 @@ fn pages_are_their_client_s_alone_and_are_given_up_with_it() {
     let cursor = page.cursor();
     assert!(cursor > 0);
     let gone = Reply::Refused(Refused::Cursor);
-    assert_eq!(host.call(ada, Request::More { cursor }), gone);
-    assert_eq!(host.call(ada, Request::Close { cursor }), Reply::Done);
-    assert!(matches!(host.call(bob, Request::More { cursor }), Reply::Found(_)));
-    assert_eq!(host.call(bob, Request::Close { cursor }), Reply::Done);
-    assert_eq!(host.call(bob, Request::More { cursor }), gone);
+    assert_eq!(host.call(ada, Request::More(cursor)), gone);
+    assert_eq!(host.call(ada, Request::Close(cursor)), Reply::Done);
+    assert!(matches!(host.call(bob, Request::More(cursor)), Reply::Found(_)));
+    assert_eq!(host.call(bob, Request::Close(cursor)), Reply::Done);
+    assert_eq!(host.call(bob, Request::More(cursor)), gone);
     assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 10_000);
 }
 
@@ -228,7 +231,7 @@ fn results_that_nobody_takes_make_room_for_others() {
         let reply = host.call(ada, Request::Search(search(collection)));
         assert!(matches!(reply, Reply::Found(_)), "{reply:?}");
     }
-    let reply = host.call(ada, Request::More { cursor: first.cursor() });
+    let reply = host.call(ada, Request::More(first.cursor()));
     assert_eq!(reply, Reply::Refused(Refused::Cursor), "the oldest were given up");
 }
 
@@ -326,7 +329,7 @@ fn a_long_evaluation_is_done_in_pieces_and_others_go_between() {
     // It is taken, and its first piece waits for its turn.
     assert!(host.step().unwrap());
     assert_eq!(host.answer(ada, long), None);
-    let short = host.send(bob, Request::Open { name: "mail".into() });
+    let short = host.send(bob, Request::Open("mail".into()));
     let mut answered = Vec::new();
     while host.step().unwrap() {
         for (client, number) in [(ada, long), (bob, short)] {

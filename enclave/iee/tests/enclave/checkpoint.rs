@@ -5,7 +5,7 @@ use arras_iee::Fault;
 use arras_protocol::iee::{ConnectionId, StateName};
 use arras_schemes::bisen::message::{Groups, Reply, Request, Rights};
 use arras_schemes::bisen::query::{Filter, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::collections::HashMap;
 
@@ -112,7 +112,7 @@ fn rounds_leave_nothing_behind_that_is_counted() {
     host.create(ada, "mail", 0);
     new_words(&mut host, ada, 0);
     for round in 0..20 {
-        let reply = host.call(ada, Request::Compact { collection: 0, from: None });
+        let reply = host.call(ada, Request::Compact { collection: 0, from: None, fence: Fence::default() });
         assert!(matches!(reply, Reply::Compacted { .. }), "{round}: {reply:?}");
     }
     new_words(&mut host, ada, PAIRS_MAX as u32);
@@ -127,7 +127,7 @@ fn a_round_of_many_keywords_is_logged_in_records_that_the_host_takes() {
     let keywords = 3 * PAIRS_MAX as u32;
     (0..keywords).step_by(PAIRS_MAX).for_each(|first| new_words(&mut host, ada, first));
     let before = host.disk.counted();
-    let compacted = host.call(ada, Request::Compact { collection: 0, from: None });
+    let compacted = host.call(ada, Request::Compact { collection: 0, from: None, fence: Fence::default() });
     let Reply::Compacted { next: Some(_), read, saved: 0 } = compacted else { panic!("{compacted:?}") };
     assert!(read > 1 << 16);
     assert_eq!(host.disk.counted() - before, 3, "an epoch, and two records of counts");

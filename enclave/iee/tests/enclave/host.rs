@@ -196,7 +196,7 @@ impl Host {
                     if cursor == 0 {
                         return Ok(pages);
                     }
-                    reply = self.call(connection, Request::More { cursor });
+                    reply = self.call(connection, Request::More(cursor));
                 }
                 Reply::Refused(refused) => return Err(refused),
                 other => panic!("{other:?}"),

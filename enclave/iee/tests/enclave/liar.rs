@@ -6,7 +6,7 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ENTRY_BYTES, Incoming, SEALED_BYTES, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Settings, Tampering};
 use arras_schemes::bisen::query::{Padding, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -136,7 +136,7 @@ fn requests(life: usize) -> Vec<Request> {
     search.keywords = WORDS.to_vec();
     search.formula = vec![Step::Keyword(0), Step::Keyword(1), Step::Not, Step::And];
     let search = Request::Search(search);
-    let compact = Request::Compact { collection: 0, from: None };
+    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
     if life == 0 {
         vec![create, update(0), search.clone(), update(3), compact, search]
     } else {

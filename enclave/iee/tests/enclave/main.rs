@@ -4,6 +4,7 @@
 mod access;
 mod attested;
 mod checkpoint;
+mod fences;
 mod forks;
 mod host;
 mod liar;

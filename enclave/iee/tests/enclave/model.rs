@@ -4,7 +4,7 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::iee::ConnectionId;
 use arras_schemes::bisen::message::{Reply, Request};
 use arras_schemes::bisen::query::{Filter, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +166,7 @@ impl World {
         let disk = std::mem::take(&mut self.host.disk);
         self.host = Host::with_counters(disk, self.counters_max).start();
         self.client = self.host.connect(1, ADMINISTRATOR);
-        let reply = self.host.call(self.client, Request::Open { name: "mail".into() });
+        let reply = self.host.call(self.client, Request::Open("mail".into()));
         assert!(matches!(reply, Reply::Opened(_)), "{reply:?}");
     }
 
@@ -179,7 +179,7 @@ impl World {
     fn compact(&mut self) {
         let mut from = None;
         loop {
-            let request = Request::Compact { collection: self.collection, from };
+            let request = Request::Compact { collection: self.collection, from, fence: Fence::default() };
             match self.host.call(self.client, request) {
                 Reply::Compacted { next: None, .. } => return,
                 Reply::Compacted { next, .. } => from = next,

@@ -8,7 +8,7 @@ use arras_protocol::Blob;
 use arras_protocol::iee::{ConnectionId, StateName};
 use arras_schemes::bisen::message::{Ask, Reply, Request, Settings};
 use arras_schemes::bisen::query::{Filter, Padding, Ranking, Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Metadata, Operation, Pair, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Metadata, Operation, Pair, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -224,7 +224,7 @@ impl Twin {
             Event::Retire { groups } if self.single => self.retire(groups),
             Event::Search { groups } => self.search(groups),
             Event::Compact if self.single => {
-                let reply = self.say(Request::Compact { collection: 0, from: None });
+                let reply = self.say(Request::Compact { collection: 0, from: None, fence: Fence::default() });
                 assert!(matches!(reply, Reply::Compacted { next: None, .. }), "{reply:?}");
             }
             Event::Retire { .. } | Event::Compact => {}

@@ -7,7 +7,7 @@ use arras_primitives::uniform::{shuffle, uniform};
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, StateName};
 use arras_schemes::bisen::message::{Refused, Reply, Request, Tampering};
 use arras_schemes::bisen::query::{Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, PAIRS_MAX, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, PAIRS_MAX, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -127,7 +127,7 @@ fn a_budget_as_small_as_there_is_is_enough_for_compaction() {
         }
         let mut from = None;
         loop {
-            match host.call(ada, Request::Compact { collection: 0, from }) {
+            match host.call(ada, Request::Compact { collection: 0, from, fence: Fence::default() }) {
                 Reply::Compacted { next: None, .. } => break,
                 Reply::Compacted { next, .. } => from = next,
                 other => panic!("{other:?} of {calls} calls from {from:?}"),
@@ -195,7 +195,7 @@ fn until_refused(spilled_max: u64) -> (Host, ConnectionId, u32) {
         match host.call(ada, document(&words, [number as u8; 16])) {
             Reply::Updated => {}
             refused => {
-                assert_eq!(refused, Reply::Refused(Refused::Keywords { spilled_max }));
+                assert_eq!(refused, Reply::Refused(Refused::Keywords(spilled_max)));
                 return (host, ada, number);
             }
         }
@@ -211,7 +211,7 @@ fn no_more_is_spilled_than_may_be() {
         assert!(documents as usize * 2 <= COUNTERS * (1 + pieces), "{documents}");
         assert_eq!(
             host.call(ada, document(&[word(1), word(999)], [201; 16])),
-            Reply::Refused(Refused::Keywords { spilled_max })
+            Reply::Refused(Refused::Keywords(spilled_max))
         );
         for again in [false, true] {
             if again {
@@ -238,7 +238,7 @@ fn where_nothing_may_be_spilled_known_keywords_do_not_each_need_a_checkpoint() {
     host.shape.clear();
     for number in 0..20 {
         let reply = host.call(ada, document(&[word(1), word(2)], [210 + number; 16]));
-        assert!(matches!(reply, Reply::Updated | Reply::Refused(Refused::Keywords { .. })), "{reply:?}");
+        assert!(matches!(reply, Reply::Updated | Reply::Refused(Refused::Keywords(_))), "{reply:?}");
     }
     let made = host.shape.iter().filter(|(kind, _)| kind == "Forget").count();
     assert!(made <= 20 / (COUNTERS / 8), "{made}");

@@ -4,7 +4,7 @@ use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::iee::{ConnectionId, Incoming};
 use arras_schemes::bisen::message::{Reply, Request};
 use arras_schemes::bisen::query::{Search, Step};
-use arras_schemes::bisen::update::{DocumentAction, Facts, Update};
+use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -108,7 +108,7 @@ fn entries_stay_until_the_searches_that_want_them_have_ended() {
         other => vec![other],
     }));
     host.run().unwrap();
-    let compact = Request::Compact { collection: 0, from: None };
+    let compact = Request::Compact { collection: 0, from: None, fence: Fence::default() };
     let reply = host.call(ada, compact);
     assert_eq!(reply, Reply::Compacted { next: None, read: 20, saved: 5 });
     let old_and_new = host.disk.entries.len();

@@ -92,7 +92,7 @@ pub(super) fn searched(system: &mut System, search: &Search, rounds: usize) -> R
                 return Err(arras_search::service::ServiceError::Reply.into());
             };
             matches = page.matches();
-            request = Request::More { cursor: page.cursor() };
+            request = Request::More(page.cursor());
             if page.cursor() == 0 {
                 break;
             }

@@ -90,7 +90,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             && let Some(service) = &self.settings.text
         {
             // Nothing that it may have lost is missed.
-            self.forget_entries(&**service)?;
+            self.forget_texts(&**service)?;
         }
         let mut id = TextIndexId::default();
         self.settings.random.rng().fill_bytes(&mut id);

@@ -86,7 +86,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         text.index()?.update(changes).await?;
         let told = rows.iter().map(|row| self.local.unset_as_named(UNTOLD, untold_name(text, *row)));
         // If this is lost they are told again.
-        self.record_entries(told.collect(), Durability::Relaxed)?;
+        self.record_texts(told.collect(), Durability::Relaxed)?;
         let mut untold = text.untold();
         for row in &rows {
             untold.remove(row);

@@ -8,8 +8,8 @@ pub use channel::ClientChannel;
 use super::message::{Answer, Ask, HEADER_BYTES, HIT_BYTES, Hit, Page, decode, encode};
 use super::query::{Padding, Ranking, Search};
 use super::update::{
-    DOCUMENT_BYTES, DOCUMENTS_MAX, DocumentAction, Facts, METADATA_BYTES, MORE_POSITIONS, Metadata, NOWHERE,
-    Operation, PAIR_BYTES, PAIRS_MAX, Pair, Update,
+    DOCUMENT_BYTES, DOCUMENTS_MAX, DocumentAction, Facts, Fence, METADATA_BYTES, MORE_POSITIONS, Metadata,
+    NOWHERE, Operation, PAIR_BYTES, PAIRS_MAX, Pair, Update,
 };
 use super::{DocumentName, KEYWORD_BYTES, KeywordHash, Salt, Unreadable};
 use arras_primitives::hash::sha256_framed;
@@ -50,11 +50,19 @@ impl Metadata {
     }
 }
 
+impl Fence {
+    /// Of a change that supposes one revision and brings another, greater one, which no other change brings.
+    #[must_use]
+    pub fn new(supposed: u128, next: u128) -> Self {
+        Self { supposed: supposed.to_le_bytes(), next: next.to_le_bytes() }
+    }
+}
+
 impl Update {
-    /// An empty one.
+    /// An empty one, whatever changes there were before it.
     #[must_use]
     pub fn new(collection: u32) -> Self {
-        Self { collection, documents: Vec::new(), pairs: Vec::new() }
+        Self { collection, fence: Fence::default(), documents: Vec::new(), pairs: Vec::new() }
     }
 
     /// Adds a document; its slot for the pairs that follow. A document comes once in a call.

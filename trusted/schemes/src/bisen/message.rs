@@ -8,7 +8,7 @@
 //! of [`STEP_BYTES`].
 
 use super::query::{Malformed, Padding, Search};
-use super::update::Update;
+use super::update::{Fence, Update};
 use super::{COLLECTION_NAME_BYTES_MAX, DocumentName, Salt, Unreadable};
 use crate::padding::{pad_in_proportion, unpad};
 use arras_protocol::Blob;
@@ -73,25 +73,16 @@ pub enum Request {
         /// What it is made with.
         settings: Settings,
     },
-    /// Opens one: [`Reply::Opened`].
-    Open {
-        /// Its name.
-        name: String,
-    },
+    /// Opens the one of this name: [`Reply::Opened`].
+    Open(String),
     /// Changes one: [`Reply::Updated`] when it is durable and visible.
     Update(Update),
     /// Searches one: [`Reply::Found`].
     Search(Search),
-    /// The next page of a search: [`Reply::Found`].
-    More {
-        /// From the page before.
-        cursor: u64,
-    },
-    /// No further pages are wanted: [`Reply::Done`].
-    Close {
-        /// From the page before.
-        cursor: u64,
-    },
+    /// The next page of a search, by the cursor in the page before: [`Reply::Found`].
+    More(u64),
+    /// No further pages are wanted, by the cursor in the page before: [`Reply::Done`].
+    Close(u64),
     /// Writes what is left of keywords' entries anew where additions were deleted or their documents retired: [`Reply::Compacted`] after one
     /// round. Again, from where it came to, until that is `None`.
     Compact {
@@ -99,6 +90,8 @@ pub enum Request {
         collection: u32,
         /// Where to begin.
         from: Option<u64>,
+        /// Where it stands among the collection's changes, if it reads anything; one that reads nothing is none.
+        fence: Fence,
     },
     /// Says what somebody may do: the administrator's. [`Reply::Done`]. Replaces what was said before.
     Grant {
@@ -109,16 +102,11 @@ pub enum Request {
         /// What it may do there.
         rights: Rights,
     },
-    /// Takes all rights from somebody, in every collection: the administrator's. [`Reply::Done`]. Its connections end.
-    Revoke {
-        /// The name in its certificate.
-        identity: String,
-    },
-    /// Takes no more connections with a certificate, and ends those that there are: the administrator's. [`Reply::Done`]. For good.
-    RevokeCertificate {
-        /// The certificate's serial number, as DER has its content.
-        serial: Blob,
-    },
+    /// Takes all rights from whom certificates name so, in every collection: the administrator's. [`Reply::Done`]. Its connections end.
+    Revoke(String),
+    /// Takes no more connections with the certificate of this serial number (as DER has its content), and ends those that there are: the
+    /// administrator's. [`Reply::Done`]. For good.
+    RevokeCertificate(Blob),
 }
 
 /// An open collection.
@@ -134,6 +122,8 @@ pub struct Opened {
     pub documents: u64,
     /// How many entries are stored.
     pub entries: u64,
+    /// Its revision: a number that grows with every change.
+    pub revision: u128,
 }
 
 /// A document that was found.
@@ -187,7 +177,7 @@ impl Page {
 pub enum Reply {
     /// To [`Request::Create`] and [`Request::Open`].
     Opened(Opened),
-    /// To [`Request::Update`].
+    /// To [`Request::Update`]: the collection is at its fence's revision.
     Updated,
     /// To [`Request::Search`] and [`Request::More`].
     Found(Page),
@@ -195,7 +185,7 @@ pub enum Reply {
     Compacted {
         /// Where the next round begins, if there is one.
         next: Option<u64>,
-        /// Entries that the round read.
+        /// Entries that the round read; if there were any, the collection is at the fence's revision.
         read: u64,
         /// How many fewer there are.
         saved: u64,
@@ -223,6 +213,8 @@ pub enum Refused {
     Bound(Setting),
     /// The collection is there with other settings.
     OtherSettings,
+    /// The change's fence supposes another revision than the collection is at: this one.
+    Stale(u128),
     /// The cursor is not there: read to its end, closed, or given up for another search's memory.
     Cursor,
     /// The enclave's memory does not hold what the request needs, whatever else is under way.
@@ -232,11 +224,9 @@ pub enum Refused {
         /// What there is at most.
         budget: u64,
     },
-    /// The enclave's memory does not hold the counters of so many keywords, and no more of them may be kept beside it.
-    Keywords {
-        /// How many records may be kept beside it.
-        spilled_max: u64,
-    },
+    /// The enclave's memory does not hold the counters of so many keywords, and no more than so many records of them may be kept beside
+    /// it.
+    Keywords(u64),
     /// Too much is under way: to be asked again later.
     Busy,
     /// The storage answered with something that the enclave did not store there, or not: an attack, or a loss of data.
@@ -343,7 +333,7 @@ impl Request {
                 bound(usize::from(settings.fields) <= super::FIELDS_MAX, Setting::Fields)?;
                 bound(settings.padding.is_bounded(), Setting::Padding)
             }
-            Self::Open { name } => named(name),
+            Self::Open(name) => named(name),
             Self::Grant { identity, collection, rights } => {
                 identified(identity)?;
                 named(collection)?;
@@ -352,15 +342,12 @@ impl Request {
                     Groups::Only(groups) => bound(groups.len() <= GROUPS_MAX, Setting::Groups),
                 }
             }
-            Self::Revoke { identity } => identified(identity),
-            Self::RevokeCertificate { serial } => {
+            Self::Revoke(identity) => identified(identity),
+            Self::RevokeCertificate(serial) => {
                 bound((1..=SERIAL_BYTES_MAX).contains(&serial.len()), Setting::Serial)
             }
-            Self::Update(_)
-            | Self::Search(_)
-            | Self::More { .. }
-            | Self::Close { .. }
-            | Self::Compact { .. } => Ok(()),
+            Self::Update(_) | Self::Search(_) | Self::Compact { .. } => Ok(()),
+            Self::More(_) | Self::Close(_) => Ok(()),
         }
     }
 }

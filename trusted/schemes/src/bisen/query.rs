@@ -1,6 +1,6 @@
 //! Searches: a boolean formula over keywords, filters, ranking, padding.
 
-use super::KeywordHash;
+use super::{FIELDS_MAX, KeywordHash};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -183,10 +183,7 @@ impl Search {
     pub fn check(&self) -> Result<Plan, Malformed> {
         let steps = self.formula.len();
         let end = |why| Malformed { step: u32::try_from(steps).unwrap_or(u32::MAX), why };
-        let top_max = match self.ranking {
-            Ranking::None => u32::MAX,
-            Ranking::TfIdf | Ranking::Bm25 => TOP_MAX,
-        };
+        let top_max = if self.ranking == Ranking::None { u32::MAX } else { TOP_MAX };
         let bounded = steps <= STEPS_MAX
             && self.keywords.len() <= KEYWORDS_MAX
             && self.filters.len() <= FILTERS_MAX
@@ -219,9 +216,7 @@ impl Search {
         let listed = |keyword: u16| usize::from(keyword) < self.keywords.len();
         match step {
             Step::Keyword(keyword) if !listed(*keyword) => Err(MalformedWhy::Keyword),
-            Step::Phrase(words) if !words.iter().all(|(keyword, _)| listed(*keyword)) => {
-                Err(MalformedWhy::Keyword)
-            }
+            Step::Phrase(words) if !words.iter().all(|word| listed(word.0)) => Err(MalformedWhy::Keyword),
             Step::Phrase(words)
                 if words.len() > PHRASE_MAX || words.first().is_none_or(|(_, distance)| *distance != 0) =>
             {
@@ -237,9 +232,7 @@ impl Search {
     fn holds(&self, filter: &Filter) -> bool {
         match filter {
             Filter::Frequency { keyword, .. } => usize::from(*keyword) < self.keywords.len(),
-            Filter::Equals { field, .. } | Filter::Range { field, .. } => {
-                usize::from(*field) < super::FIELDS_MAX
-            }
+            Filter::Equals { field, .. } | Filter::Range { field, .. } => usize::from(*field) < FIELDS_MAX,
             Filter::Visibility(_) | Filter::Length(_) => true,
         }
     }

@@ -173,11 +173,34 @@ pub struct DocumentChange {
     pub facts: Facts,
 }
 
+/// A fencing token: at which revision a change supposes its collection to be, and to which later one it brings it, as no other change
+/// does. So a change that comes late, or a second time, is known for it. The default supposes nothing, and brings it to the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    // Numbers of one length, whatever they are.
+    pub(super) supposed: [u8; 16],
+    pub(super) next: [u8; 16],
+}
+
+impl Fence {
+    /// Where the change brings a collection that is at this revision now: nowhere else, if it was its last. None if it comes late.
+    #[must_use]
+    pub fn next(self, now: u128) -> Option<u128> {
+        match [self.supposed, self.next].map(u128::from_le_bytes) {
+            [_, 0] => now.checked_add(1),
+            [_, next] if next == now => Some(now),
+            [supposed, next] => Some(next).filter(|next| supposed == now && *next > now),
+        }
+    }
+}
+
 /// One call: all of it is visible to searches at once, or nothing.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// The collection's number, from [`super::message::Opened`].
+    /// Which of the enclave's collections, from [`super::message::Opened`].
     pub collection: u32,
+    /// Where it stands among the collection's changes.
+    pub fence: Fence,
     #[serde(with = "serde_bytes")]
     pub(super) documents: Vec<u8>,
     #[serde(with = "serde_bytes")]
@@ -208,16 +231,13 @@ impl Update {
     /// # Errors
     /// [`Unreadable`] if not.
     pub fn check(&self) -> Result<(), Unreadable> {
-        let whole = self.documents.len().is_multiple_of(DOCUMENT_BYTES)
-            && self.pairs.len().is_multiple_of(PAIR_BYTES);
         let (documents, pairs) = (self.document_count(), self.pair_count());
         if documents > DOCUMENTS_MAX || pairs > PAIRS_MAX {
             return Err(Unreadable::TooLong("documents or pairs in a call"));
         }
-        let readable = self.documents().count() == documents
-            && self.pairs().count() == pairs
-            && self.pairs().all(|pair| (pair.slot as usize) < documents);
-        if whole && readable { Ok(()) } else { Err(Unreadable::Malformed) }
+        let readable = self.pairs().filter(|pair| (pair.slot as usize) < documents).count();
+        let whole = (self.documents().count() * DOCUMENT_BYTES, readable * PAIR_BYTES);
+        if whole == (self.documents.len(), self.pairs.len()) { Ok(()) } else { Err(Unreadable::Malformed) }
     }
 
     /// Its documents, up to the first that cannot be read.

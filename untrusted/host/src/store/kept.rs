@@ -5,7 +5,8 @@ use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use arras_storage::{Direction, Durability, KeyRange, Read as _, Storage, StorageError, Table, Write as _};
 use std::ops::{Bound, ControlFlow};
 
-const ENTRIES: Table = Table("iee_entries");
+/// Entries by their labels.
+pub const ENTRIES: Table = Table("iee_entries");
 const STATE: Table = Table("iee_state");
 
 /// The entries of labels, in their order; zeros where there is none.

@@ -110,10 +110,10 @@ fn searches_of_a_few_keywords_have_one_length() {
 fn overlong_names_and_lists_are_refused() {
     let refused = |request: Request| request.check_bounds().unwrap_err();
     let name = "a".repeat(COLLECTION_NAME_BYTES_MAX + 1);
-    assert_eq!(refused(Request::Open { name }), Refused::Bound(Setting::Name));
-    assert_eq!(refused(Request::Open { name: String::new() }), Refused::Bound(Setting::Name));
+    assert_eq!(refused(Request::Open(name)), Refused::Bound(Setting::Name));
+    assert_eq!(refused(Request::Open(String::new())), Refused::Bound(Setting::Name));
     let identity = "a".repeat(IDENTITY_BYTES_MAX + 1);
-    assert_eq!(refused(Request::Revoke { identity }), Refused::Bound(Setting::Identity));
+    assert_eq!(refused(Request::Revoke(identity)), Refused::Bound(Setting::Identity));
     let settings = Settings { fields: 5, padding: Padding::None, profile: Blob::default() };
     let request = Request::Create { name: "mail".into(), settings };
     assert_eq!(refused(request), Refused::Bound(Setting::Fields));

@@ -20,6 +20,12 @@ impl Display for Refused {
             Self::Document(slot) => write!(f, "document {slot} of the update is not there, or comes twice"),
             Self::Bound(setting) => write!(f, "{setting} is too long or out of bounds"),
             Self::OtherSettings => f.write_str("the collection is there with other settings"),
+            Self::Stale(revision) => {
+                write!(
+                    f,
+                    "the change supposes another revision of the collection than {revision}, where it is"
+                )
+            }
             Self::Cursor => f.write_str("the search's results are no longer kept"),
             Self::Memory { needed, budget } => {
                 write!(
@@ -28,7 +34,7 @@ impl Display for Refused {
                 )
             }
             Self::Busy => f.write_str("the enclave has too much under way"),
-            Self::Keywords { spilled_max } => write!(
+            Self::Keywords(spilled_max) => write!(
                 f,
                 "the enclave's memory does not hold so many keywords, and no more than {spilled_max} may be kept beside it"
             ),

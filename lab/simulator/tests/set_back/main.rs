@@ -1,0 +1,5 @@
+//! The proxy's text indexes at a host that sets its disk and its counter back, holds updates back, loses acknowledgements or dies: step
+//! by step, beside the simulator's random runs. The enclave's own code and the proxy's service of text indexes, in one process.
+
+mod machine;
+mod texts;
