@@ -45,14 +45,14 @@ pub(super) struct Client {
     revisions: Arc<Revisions>,
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
+    /// Held by who changes something, with all attempts.
+    lane: tokio::sync::Mutex<()>,
 }
 
 /// The collection's revisions, as far as this client knows them.
 #[derive(Debug, Default)]
 struct Revisions {
     known: Mutex<Known>,
-    /// Held by the change that is under way.
-    lane: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,22 +92,28 @@ impl Revisions {
         Ok(())
     }
 
-    /// The fence of a change. What it brings stays the same for as long as the change may be the next or the last one.
-    fn fence(&self, issued: &mut Option<u128>) -> Result<Fence, ServiceError> {
+    /// The fence of a new change, which supposes the last revision that is known.
+    fn issue(&self) -> Result<Issued, ServiceError> {
         let mut known = self.known();
-        let next = match *issued {
-            Some(next) if next >= known.acknowledged => next,
-            _ => {
-                let next = number(known.issued.max(known.acknowledged)).checked_add(1);
-                let next =
-                    next.ok_or_else(|| failed(&"the collection of text indexes is at its last revision"))?;
-                known.issued = u128::from(next) << 64 | known.issued & u128::from(u64::MAX);
-                known.issued
-            }
-        };
-        *issued = Some(next);
-        Ok(Fence::new(known.acknowledged, next))
+        let next = number(known.issued.max(known.acknowledged)).checked_add(1);
+        let next = next.ok_or_else(|| failed(&"the collection of text indexes is at its last revision"))?;
+        known.issued = u128::from(next) << 64 | known.issued & u128::from(u64::MAX);
+        Ok(Issued { supposed: known.acknowledged, next: known.issued })
     }
+
+    /// True if a change is the next one or the last: it is carried out when it is sent again, or acknowledged. Any other was refused
+    /// or lost, or others came behind it.
+    fn stands(&self, issued: Issued) -> bool {
+        let acknowledged = self.known().acknowledged;
+        acknowledged == issued.supposed || acknowledged == issued.next
+    }
+}
+
+/// What a change supposes, and brings. It is never sent with another supposition: one number would be two histories'.
+#[derive(Clone, Copy)]
+struct Issued {
+    supposed: u128,
+    next: u128,
 }
 
 /// A conversation with the collection open.
@@ -131,8 +137,8 @@ pub(super) struct Updates {
     /// Collection and salt.
     made_for: Option<(u32, Salt)>,
     left: VecDeque<Update>,
-    /// What the first of them was to bring, if it may have been sent.
-    issued: Option<u128>,
+    /// Where the first of them stands, if it may have been sent.
+    issued: Option<Issued>,
 }
 
 /// A `$search` that cannot be read.
@@ -151,6 +157,7 @@ impl Client {
             revisions: Arc::default(),
             idle: Mutex::default(),
             turns: Semaphore::new(CONNECTIONS_MAX),
+            lane: tokio::sync::Mutex::default(),
         }
     }
 
@@ -173,6 +180,31 @@ impl Client {
     /// Returns if there is a connection.
     pub(super) async fn ready(&self) -> Result<(), ServiceError> {
         if self.idle().is_empty() { self.run(|_| Box::pin(async { Ok(()) })).await } else { Ok(()) }
+    }
+
+    /// Takes all documents out of an index, and what is left of them out of the storage; others' changes come between.
+    pub(super) async fn remove_all(&self, names: Names) -> Result<(), ServiceError> {
+        let rows = self.run_change(|connection| connection.left_of(names)).await?;
+        for rows in rows.chunks(DOCUMENTS_MAX) {
+            let rows: Arc<[RowId]> = rows.into();
+            self.run_change(|connection| connection.retire(names, Arc::clone(&rows))).await?;
+        }
+        let mut from = None;
+        loop {
+            from = self.run_change(|connection| connection.compact(from)).await?;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Does something that changes the collection: one at a time, each with all its attempts, before it takes a connection.
+    pub(super) async fn run_change<T: Send>(
+        &self,
+        work: impl for<'c> FnMut(&'c mut Connection) -> Answer<'c, T> + Send,
+    ) -> Result<T, ServiceError> {
+        let _one_at_a_time = self.lane.lock().await;
+        self.run(work).await
     }
 
     /// Does something over a connection. What fails over a connection from before is tried once more over a new one.
@@ -288,47 +320,58 @@ impl Connection {
         }
     }
 
-    /// Carries a change out, durably; its reply. `issued`: what it was to bring before, if it may have been sent already.
+    /// Carries a change out, durably; its reply. `issued`: where it stands, if it may have been sent already; it comes to none then if
+    /// others came behind it, as it may have been carried out before them.
     async fn change(
         &mut self,
-        issued: &mut Option<u128>,
+        issued: &mut Option<Issued>,
         request: impl Fn(Fence) -> Request,
-    ) -> Result<Reply, ServiceError> {
-        let revisions = Arc::clone(&self.revisions);
-        let _one_at_a_time = revisions.lane.lock().await;
+    ) -> Result<Option<Reply>, ServiceError> {
+        if issued.is_some_and(|issued| !self.revisions.stands(issued)) {
+            return Ok(None);
+        }
+        let mut may_be_sent = issued.is_some();
         for _ in 0..LATE_MAX {
-            let before = revisions.known().acknowledged;
-            let fence = revisions.fence(issued)?;
-            match ask(&mut *self.talk, request(fence)).await? {
-                // A change that was given up for lost has come to it after all, or one of another proxy.
+            let before = self.revisions.known().acknowledged;
+            let fence = match *issued {
+                Some(fence) => fence,
+                None => *issued.insert(self.revisions.issue()?),
+            };
+            match ask(&mut *self.talk, request(Fence::new(fence.supposed, fence.next))).await? {
+                // Others came before: one of another proxy, or one that was given up for lost.
                 Reply::Refused(Refused::Stale(revision)) => self.hear(revision, before)?,
                 Reply::Refused(refused) => return Err(failure(refused.into())),
                 reply => {
-                    let has_changed = !matches!(reply, Reply::Compacted { read: 0, .. });
-                    if let Some(next) = issued.filter(|_| has_changed) {
-                        self.hear(next, before)?;
+                    if !matches!(reply, Reply::Compacted { read: 0, .. }) {
+                        self.hear(fence.next, before)?;
                     }
-                    return Ok(reply);
+                    return Ok(Some(reply));
                 }
             }
+            if std::mem::take(&mut may_be_sent) {
+                return Ok(None);
+            }
+            *issued = None;
         }
         Err(unreachable(&"others change the same collection all the time"))
     }
 
-    /// Carries an update out, durably.
-    async fn update(&mut self, issued: &mut Option<u128>, update: &Update) -> Result<(), ServiceError> {
+    /// Carries an update out, durably: false if that may have been done already, and others came behind it.
+    async fn update(&mut self, issued: &mut Option<Issued>, update: &Update) -> Result<bool, ServiceError> {
         let fenced = |fence| {
             let mut update = update.clone();
             update.fence = fence;
             Request::Update(update)
         };
         match self.change(issued, fenced).await? {
-            Reply::Updated => Ok(()),
-            _ => Err(failure(Failure::Reply)),
+            Some(Reply::Updated) => Ok(true),
+            Some(_) => Err(failure(Failure::Reply)),
+            None => Ok(false),
         }
     }
 
-    /// Carries updates out, one after the other, when they are there. What an attempt over another connection has left of them goes on.
+    /// Carries updates out, one after the other, when they are there. What an attempt over another connection has left of them goes
+    /// on, or all of them begin anew if others came between.
     pub(super) fn update_all(
         &mut self,
         updates: Arc<tokio::sync::Mutex<Updates>>,
@@ -337,18 +380,24 @@ impl Connection {
         Box::pin(async move {
             let mut updates = updates.lock().await;
             let made_for = Some((self.opened.collection, self.opened.salt));
-            if updates.made_for != made_for {
-                let left = analyse().await.map_err(|error| failed(&error))??.into();
-                *updates = Updates { made_for, left, issued: None };
+            let mut analyse = Some(analyse);
+            loop {
+                if updates.made_for != made_for {
+                    let Some(analyse) = analyse.take() else {
+                        return Err(unreachable(&"others change the same collection all the time"));
+                    };
+                    let left = analyse().await.map_err(|error| failed(&error))??.into();
+                    *updates = Updates { made_for, left, issued: None };
+                }
+                let Updates { left, issued, .. } = &mut *updates;
+                let Some(update) = left.front() else { return Ok(()) };
+                if self.update(issued, update).await? {
+                    left.pop_front();
+                    *issued = None;
+                } else {
+                    *updates = Updates::default();
+                }
             }
-            while let Updates { left, issued, .. } = &mut *updates
-                && let Some(update) = left.front()
-            {
-                self.update(issued, update).await?;
-                left.pop_front();
-                *issued = None;
-            }
-            Ok(())
         })
     }
 
@@ -386,28 +435,37 @@ impl Connection {
         }
     }
 
-    /// Takes all documents out of an index, and what is left of them out of the storage.
-    pub(super) async fn remove_all(&mut self, names: Names) -> Result<(), ServiceError> {
-        let rows = match marked() {
-            Some(marked) => self.rows(&marked, names).await?,
-            None => Vec::new(),
-        };
-        for chunk in rows.chunks(DOCUMENTS_MAX) {
+    /// The rows that an index has. Behind this no change comes that was made before.
+    fn left_of(&mut self, names: Names) -> Answer<'_, Vec<RowId>> {
+        Box::pin(async move {
+            self.update(&mut None, &Update::new(self.opened.collection)).await?;
+            match marked() {
+                Some(marked) => self.rows(&marked, names).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    /// Takes rows out of an index.
+    fn retire(&mut self, names: Names, rows: Arc<[RowId]>) -> Answer<'_, ()> {
+        Box::pin(async move {
             let mut update = Update::new(self.opened.collection);
-            for row in chunk {
+            for row in &*rows {
                 let retired = update.document(DocumentAction::Retire, names.document(*row), Facts::default());
                 retired.map_err(|error| failed(&error))?;
             }
-            self.update(&mut None, &update).await?;
-        }
-        let collection = self.opened.collection;
-        let mut from = None;
-        loop {
+            self.update(&mut None, &update).await.map(drop)
+        })
+    }
+
+    /// A round of a compaction; where the next one begins, if there is one more.
+    fn compact(&mut self, from: Option<u64>) -> Answer<'_, Option<u64>> {
+        Box::pin(async move {
+            let collection = self.opened.collection;
             match self.change(&mut None, |fence| Request::Compact { collection, from, fence }).await? {
-                Reply::Compacted { next: Some(next), .. } => from = Some(next),
-                Reply::Compacted { next: None, .. } => return Ok(()),
-                _ => return Err(failure(Failure::Reply)),
+                Some(Reply::Compacted { next, .. }) => Ok(next),
+                _ => Err(failure(Failure::Reply)),
             }
-        }
+        })
     }
 }

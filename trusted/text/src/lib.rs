@@ -77,7 +77,7 @@ impl TextService for Service {
 
     fn remove(&self, id: TextIndexId) -> Answer<'_, ()> {
         let (names, client) = (Names(id), Arc::clone(&self.client));
-        Box::pin(async move { client.run(|connection| Box::pin(connection.remove_all(names))).await })
+        Box::pin(async move { client.remove_all(names).await })
     }
 }
 
@@ -170,7 +170,7 @@ impl TextIndex for Index {
         let (changes, updates) = (Arc::new(changes), Arc::default());
         Box::pin(async move {
             client
-                .run(move |connection| {
+                .run_change(move |connection| {
                     let (salt, collection) = (names.salt(&connection.opened), connection.opened.collection);
                     let (definition, analysis) = (Arc::clone(&definition), Arc::clone(&analysis));
                     let changes = Arc::clone(&changes);

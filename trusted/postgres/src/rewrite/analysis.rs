@@ -10,6 +10,7 @@ use super::insert_rows::InsertedRows;
 use super::mention::is_keyword;
 use super::recompute::Computed;
 use super::scope::{Found, Relation, Scope};
+use super::select::Grouped;
 use super::term::Term;
 use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table};
 use crate::error::{SqlError, sqlstate};
@@ -42,6 +43,8 @@ pub(super) struct Analysis<'a> {
     pub(super) inserted: Option<InsertedRows>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
+    /// What the rows are grouped by of which a condition on groups is looked at.
+    pub(super) groups: Grouped,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -56,6 +59,8 @@ pub(super) struct Reference {
     pub(super) relation: Option<String>,
     /// Are its terms at hand?
     pub(super) terms: bool,
+    /// Is it an aggregate's argument, whose least or greatest value is meant?
+    pub(super) is_extreme: bool,
     /// The tokens of the reference; the last one is the column's name.
     pub(super) tokens: Range<usize>,
 }
@@ -81,6 +86,7 @@ impl<'a> Analysis<'a> {
             computed: Computed::default(),
             inserted: None,
             common: Vec::new(),
+            groups: Grouped::default(),
             ordered: BTreeSet::new(),
         }
     }
@@ -217,6 +223,7 @@ impl<'a> Analysis<'a> {
                     self.understand(part);
                 }
                 Ok(encryption.map(|encryption| Reference {
+                    is_extreme: false,
                     encryption,
                     column: name,
                     relation,
@@ -262,6 +269,13 @@ impl<'a> Analysis<'a> {
 
     /// A reference to a column becomes one to a term of it.
     pub(super) fn replace_with_term(&mut self, reference: &Reference, term: Term) {
+        if self.is_of_group(reference, term) {
+            let bytes = self.bytes(&reference.tokens);
+            let text = self.term_text(reference, term);
+            self.edits.replace(bytes, vec![Piece::Text(text)]);
+            self.understand_tokens(reference.tokens.clone());
+            return;
+        }
         let last = reference.tokens.end.saturating_sub(1);
         let name = quoted(&format!("{}{}", reference.column, term.suffix()));
         self.edits.replace(self.lexemes.bytes(last), vec![Piece::Text(name)]);
@@ -272,7 +286,22 @@ impl<'a> Analysis<'a> {
     pub(super) fn term_text(&self, reference: &Reference, term: Term) -> String {
         let before = reference.tokens.start..reference.tokens.end.saturating_sub(1);
         let qualifier = if before.is_empty() { "" } else { self.source(&before) };
-        format!("{qualifier}{}", quoted(&format!("{}{}", reference.column, term.suffix())))
+        let term_of = format!("{qualifier}{}", quoted(&format!("{}{}", reference.column, term.suffix())));
+        if self.is_of_group(reference, term) { format!("(array_agg({term_of}))[1]") } else { term_of }
+    }
+
+    /// Whether a term is asked of a group whose rows have a value in common, and not this term of it: any row's is the value's.
+    fn is_of_group(&self, reference: &Reference, term: Term) -> bool {
+        let is_shared = reference.encryption.shared_terms().any(|shared| shared == term);
+        !is_shared && !reference.is_extreme && self.groups.holds(reference)
+    }
+
+    /// Looks at what is computed of the rows of a group, not of the group.
+    pub(super) fn within_group<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let groups = std::mem::take(&mut self.groups);
+        let found = look(self);
+        self.groups = groups;
+        found
     }
 
     /// Notes that a client's parameter is a value of that type.

@@ -62,15 +62,16 @@ impl Analysis<'_> {
             return Ok(None);
         };
         let Some(argument) = argument_of(argument) else { return Ok(None) };
-        let reference = self.reference(argument, scope)?;
-        if let Some(reference) = &reference {
+        let mut reference = self.reference(argument, scope)?;
+        if let Some(reference) = &mut reference {
+            reference.is_extreme = true;
             self.understand_name(&function.name);
             if let Some(order) = reference.encryption.order.filter(|order| !order.sorts()) {
                 return Err(self.unsorted(reference, &format!("{name}() beside other values"), order));
             }
             self.name_extreme(function, &reference.encryption);
             if let Some(filter) = &function.filter {
-                self.expression(filter, scope, "FILTER")?;
+                self.within_group(|analysis| analysis.expression(filter, scope, "FILTER"))?;
             }
         }
         Ok(reference)
@@ -230,6 +231,10 @@ impl Analysis<'_> {
 
     /// A function's call. Its value is plain.
     pub(super) fn function(&mut self, function: &Function, scope: &Scope<'_>) -> Result<(), SqlError> {
+        self.within_group(|analysis| analysis.call(function, scope))
+    }
+
+    fn call(&mut self, function: &Function, scope: &Scope<'_>) -> Result<(), SqlError> {
         let name = function.name.to_string().to_lowercase();
         self.understand_name(&function.name);
         let reader = format!("function {name}()");

@@ -98,7 +98,8 @@ impl Analysis<'_> {
         if let Some(with) = &query.with {
             self.with(with, outer)?;
         }
-        let results = self.body(&query.body, query.order_by.as_ref(), outer, mode)?;
+        let order = query.order_by.as_ref();
+        let results = self.within_group(|analysis| analysis.body(&query.body, order, outer, mode))?;
         for lock in &query.locks {
             if let Some(name) = &lock.of {
                 self.understand_name(name);
@@ -311,7 +312,7 @@ impl Analysis<'_> {
         let grouped = self.group_by(select, &scope)?;
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
         if let Some(having) = &select.having {
-            self.expression(having, &scope, "HAVING")?;
+            self.having(having, grouped, &scope)?;
         }
         for window in &select.named_window {
             self.understand(&window.0);
@@ -320,6 +321,14 @@ impl Analysis<'_> {
         let ordered = self.order_by(order, select, &results, &scope)?;
         self.distinct(select, &results, &ordered, &scope, mode)?;
         Ok(results)
+    }
+
+    /// `HAVING`, of groups.
+    fn having(&mut self, condition: &Expr, grouped: Grouped, scope: &Scope<'_>) -> Result<(), SqlError> {
+        self.groups = grouped;
+        let looked = self.expression(condition, scope, "HAVING");
+        self.groups = Grouped::default();
+        looked
     }
 
     /// `GROUP BY`: columns become their terms.

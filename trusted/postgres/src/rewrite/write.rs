@@ -163,6 +163,7 @@ impl Analysis<'_> {
                 match relation.column(&name).and_then(|column| column.encryption.clone()) {
                     Some(encryption) => {
                         let reference = Reference {
+                            is_extreme: false,
                             encryption,
                             column: name,
                             relation: relation.name.clone(),

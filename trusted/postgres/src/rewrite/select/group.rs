@@ -15,7 +15,7 @@ pub(in crate::rewrite) struct Grouped {
 }
 
 impl Grouped {
-    pub(super) fn holds(&self, reference: &Reference) -> bool {
+    pub(in crate::rewrite) fn holds(&self, reference: &Reference) -> bool {
         self.columns
             .iter()
             .any(|(relation, column)| *relation == reference.relation && *column == reference.column)

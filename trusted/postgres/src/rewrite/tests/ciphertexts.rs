@@ -90,6 +90,12 @@ fn what_is_stored_at_random_is_compared_with_constants_alone() {
             "SELECT (array_agg(rank))[1] AS \"rank\" FROM readings WHERE \"rank$eq\" = ‹eq 5› AND \
              arras.lewi_wu_compare(\"rank$ord\", ‹Less 9›) < 0 GROUP BY \"rank$eq\" => readings.rank",
         ),
+        (
+            "SELECT r.rank FROM readings r GROUP BY r.rank HAVING r.rank > 5 AND r.rank <> 7 AND count(*) FILTER (WHERE r.rank < 9) > 1",
+            "SELECT (array_agg(r.rank))[1] AS \"rank\" FROM readings r GROUP BY r.\"rank$eq\" HAVING \
+             arras.lewi_wu_compare((array_agg(r.\"rank$ord\"))[1], ‹Greater 5›) > 0 AND r.\"rank$eq\" <> ‹eq 7› AND count(*) \
+             FILTER (WHERE arras.lewi_wu_compare(r.\"rank$ord\", ‹Less 9›) < 0) > 1 => readings.rank",
+        ),
     ]);
     let depth: &[&str] = &["column readings.depth"];
     check_refused(&[
