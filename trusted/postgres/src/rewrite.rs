@@ -16,6 +16,7 @@ mod insert_rows;
 mod layout;
 mod mention;
 mod naming;
+mod fh_ope;
 mod recompute;
 mod scope;
 mod select;

@@ -201,8 +201,8 @@ async fn carry_labels(
 
 /// What the database compares labels with, by where a value stands: how it is meant, and the ciphertext.
 fn bound(place: Place, side: Side) -> (u8, Vec<u8>) {
-    let Place { exact, below, above } = place;
-    match (side, exact) {
+    let Place { exact, among, below, above } = place;
+    match (side, exact.or_else(|| end_of(among, side))) {
         (_, Some(exact)) => (BOUND_AT, exact),
         (Side::Less, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AFTER, below)),
         (Side::LessOrEqual, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AT, below)),
@@ -211,6 +211,16 @@ fn bound(place: Place, side: Side) -> (u8, Vec<u8>) {
             above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_AT, above))
         }
         (Side::Equal, None) => (BOUND_BELOW_ALL, Vec::new()),
+    }
+}
+
+/// The occurrence of a value that a range which has the value itself in it ends with; none of another range.
+fn end_of(among: Option<(Vec<u8>, Vec<u8>)>, side: Side) -> Option<Vec<u8>> {
+    let (first, last) = among?;
+    match side {
+        Side::GreaterOrEqual => Some(first),
+        Side::LessOrEqual => Some(last),
+        Side::Less | Side::Greater | Side::Equal => None,
     }
 }
 

@@ -4,6 +4,7 @@ mod columns;
 pub(crate) mod examining;
 mod known;
 mod opening;
+mod ready;
 
 use crate::cli::Failure;
 use crate::configuration::{

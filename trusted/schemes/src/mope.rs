@@ -1,5 +1,5 @@
 //! Mutable order-preserving encoding (mOPE) and its same-time secure form (stOPE): the keyed half (Popa, Li and Zeldovich,
-//! S&P 2013).
+//! S&P 2013). On the same tree, the frequency-hiding form of Kerschbaum (CCS 2015; [`Kind::FrequencyHiding`]).
 //!
 //! The keyless side keeps, of each column, a tree whose keys are ciphertexts of the distinct values, and a table from
 //! ciphertexts to *labels*, the encodings ([`arras_protocol::mope`]). The half here walks the tree, decrypts what it meets, and
@@ -12,6 +12,10 @@
 //!
 //! *stOPE* (section V). Leaves count occurrences; with its last a value's key goes from the tree, its ancestors and the table, and
 //! the same value coming back is encrypted under a fresh nonce.
+//!
+//! *Frequency-hiding*. Each occurrence of a value is a key, under a nonce of its own, at a random place among those of equal values; it
+//! goes with the row that has it. Kerschbaum's tree is the client's; here it is the keeper's, and what he has the client search in
+//! memory is a walk.
 //!
 //! *Malicious keeper* (section VII). Where [`Settings::verified`], each inner node has the tags of its children and the head has
 //! the root's. The paper's hash tree has hashes; as only holders of the key verify, ours has tags of a MAC under a key, which
@@ -26,7 +30,9 @@
 //!
 //! *Leakage.* mOPE: order and equality of all values that were ever inserted, and for a look-up, between which of them it fell.
 //! stOPE: for each two values that were present at the same time, their order; orders that follow from those, through a third
-//! value; the number of occurrences. Both: the sizes of batches, and which of several writers wrote.
+//! value; the number of occurrences. Frequency-hiding: an order of all occurrences that are there, in which equal ones are at random places
+//! drawn here, and the order in which they came and went; not which are equal. All: the sizes of batches, and which of several
+//! writers wrote.
 
 mod cache;
 mod cipher;
@@ -37,6 +43,7 @@ mod labels;
 #[cfg(any(test, feature = "lab"))]
 pub mod memory;
 mod node;
+mod fh_ope;
 #[cfg(any(test, feature = "lab"))]
 pub mod path_encoded;
 mod places;
@@ -72,9 +79,12 @@ use tokio::sync::OwnedMutexGuard;
 /// How often an operation starts again because others changed the tree meanwhile.
 const TRIES_MAX: usize = 64;
 
-/// Which of the two schemes a column has.
+/// Which scheme a column has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Each occurrence of a value is a key of its own at a random place among those of equal values;
+    /// it leaves by [`Tree::remove_stored`].
+    FrequencyHiding,
     /// Values stay in the tree, under deterministic ciphertexts.
     Mope,
     /// A value leaves the tree with its last occurrence.
@@ -139,7 +149,7 @@ impl<E: Into<IndexError>> From<E> for Miss {
 
 impl<S: TreeStore> Tree<S> {
     /// Opens a column's tree under the key of its index. `acknowledged` is what [`Self::acknowledged`] said last, where that was
-    /// kept: a keeper that shows an older state is found out. Nonces of stOPE and salts of heads come from
+    /// kept: a keeper that shows an older state is found out. Nonces, places among equal values and salts of heads come from
     /// `randomness`.
     ///
     /// # Errors
@@ -153,7 +163,7 @@ impl<S: TreeStore> Tree<S> {
     ) -> Result<Self, IndexError> {
         let nonces = match settings.kind {
             Kind::Mope => None,
-            Kind::Stope => Some(randomness.clone()),
+            Kind::Stope | Kind::FrequencyHiding => Some(randomness.clone()),
         };
         let cipher = Cipher::new(key, settings.form, nonces)?;
         let layout = Layout {
@@ -188,13 +198,13 @@ impl<S: TreeStore> Tree<S> {
         Ok(self.cipher.value(ciphertext.as_slice())?)
     }
 
-    /// The ciphertext that a value has wherever it is stored, and whether it is stored or not; none in stOPE, where each entry
-    /// of it has another.
+    /// The ciphertext that a value has wherever it is stored, and whether it is stored or not; none but in mOPE: elsewhere
+    /// each entry of it has another.
     ///
     /// # Errors
     /// [`IndexError::Caller`] if it is no value of the column.
     pub fn ciphertext(&self, value: &[u8]) -> Result<Option<Blob>, IndexError> {
-        if self.kind == Kind::Stope {
+        if self.kind != Kind::Mope {
             return Ok(None);
         }
         let plain = self.cipher.plains(&[value])?;
@@ -221,8 +231,8 @@ impl<S: TreeStore> Tree<S> {
         self.shared.cache().head
     }
 
-    /// Enters values that are not there yet, counts those that are once more (stOPE), and tells what they are stored as. Applied
-    /// at once.
+    /// Enters values that are not there yet, counts those that are once more (stOPE) or enters them once more
+    /// (frequency-hiding), and tells what they are stored as. Applied at once.
     ///
     /// # Errors
     /// [`IndexError`]. With [`IndexError::Channel`] it may be unknown whether the values entered; in mOPE the same may be asked
@@ -231,8 +241,8 @@ impl<S: TreeStore> Tree<S> {
         self.enter(values).await
     }
 
-    /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and this does
-    /// nothing). Applied at once.
+    /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and keys of
+    /// occurrences leave by their ciphertexts: there this does nothing). Applied at once.
     ///
     /// # Errors
     /// [`IndexError`]; [`IndexError::Caller`] if a value is not there as often.
@@ -248,20 +258,27 @@ impl<S: TreeStore> Tree<S> {
         remove: &[V],
     ) -> Result<Vec<Stored>, IndexError> {
         for _ in 0..TRIES_MAX {
-            let mut staged = self.stage_in_turn(insert, remove).await?;
-            let Some(change) = staged.take() else { return Ok(staged.finish()) };
-            let head = change.head;
-            match self.store.commit(change).await {
-                Ok(true) => return Ok(staged.finish()),
-                // Without a salt the same change of another writer leads to the same head.
-                Ok(false) if self.is_verified() => self.shared.refuse(head),
-                Ok(false) => self.shared.doubt(),
-                Err(error) => {
-                    self.shared.doubt();
-                    return Err(error.into());
-                }
+            if let Some(stored) = self.apply(self.stage_in_turn(insert, remove).await?).await? {
+                return Ok(stored);
             }
         }
         Err(IndexError::Peer("an order-preserving tree is never at the version that it says it is at"))
+    }
+
+    /// Applies what is staged: what its values are stored as, none if another client was first.
+    async fn apply(&self, mut staged: StagedChange) -> Result<Option<Vec<Stored>>, IndexError> {
+        let Some(change) = staged.take() else { return Ok(Some(staged.finish())) };
+        let head = change.head;
+        match self.store.commit(change).await {
+            Ok(true) => return Ok(Some(staged.finish())),
+            // Without a salt the same change of another writer leads to the same head.
+            Ok(false) if self.is_verified() => self.shared.refuse(head),
+            Ok(false) => self.shared.doubt(),
+            Err(error) => {
+                self.shared.doubt();
+                return Err(error.into());
+            }
+        }
+        Ok(None)
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Analysis<'a> {
     pub(super) inserted: Option<InsertedRows>,
     /// Common table expressions in sight, the nearest last.
     pub(super) common: Vec<Relation>,
+    /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
+    pub(super) with_ties: bool,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -81,6 +83,7 @@ impl<'a> Analysis<'a> {
             computed: Computed::default(),
             inserted: None,
             common: Vec::new(),
+            with_ties: false,
             ordered: BTreeSet::new(),
         }
     }

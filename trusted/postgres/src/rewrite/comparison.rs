@@ -107,13 +107,22 @@ impl Analysis<'_> {
             (Operand::Column(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Column(column)) => {
                 let order = column.encryption.order.filter(|order| !order.is_deterministic());
-                if let (None, Some(_), true) = (column.encryption.equality, order, is_operator(reader)) {
-                    // No term is shared by equal values: the function says which are.
-                    return self.ordered(&column, &value, Side::Equal, reader);
+                if let (None, Some(order), true) = (column.encryption.equality, order, is_operator(reader)) {
+                    // No term is shared by equal values: the function says which are, or the ends of their keys.
+                    return match order.hides_frequency() {
+                        true => self.equals_constant(&column, &value, reader == "operator <>"),
+                        false => self.ordered(&column, &value, Side::Equal, reader),
+                    };
                 }
                 let term = self.need(&column, reader, None)?;
                 self.replace_with_term(&column, term);
                 self.replace_constant(&value, Self::equal_form(&column.encryption, term))
+            }
+            (Operand::Extreme(column), Operand::Constant(_))
+            | (Operand::Constant(_), Operand::Extreme(column))
+                if column.encryption.hides_frequency() =>
+            {
+                Err(self.scattered(&column, &format!("{reader} beside a least or greatest value")))
             }
             (Operand::Extreme(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Extreme(column)) => {
@@ -235,8 +244,11 @@ impl Analysis<'_> {
             (None, None) | (Some(_), Some(_)) => return Ok(false),
         };
         let Some(column) = self.reference(column, scope)? else { return Ok(false) };
-        // A label finds equal values of one column as well as a term does, and the least and greatest besides.
-        let sorts = column.encryption.order.is_some_and(Order::sorts);
+        if column.encryption.hides_frequency() && wanted == Term::Order {
+            return Err(self.scattered(&column, &format!("{reader} beside a query")));
+        }
+        // A label that equal values share finds them as well as a term does, and the least and greatest besides.
+        let sorts = column.encryption.order.is_some_and(|order| order.sorts() && order.is_deterministic());
         let sorted = (sorts || wanted == Term::Order).then_some(Term::Order);
         let term = self.need(&column, reader, sorted)?;
         self.replace_with_term(&column, term);
@@ -252,6 +264,9 @@ impl Analysis<'_> {
             self.expression(left, scope, "IN")?;
             return self.expressions(list, scope, "IN");
         };
+        if column.encryption.equality.is_none() && column.encryption.hides_frequency() {
+            return self.in_constants(&column, list);
+        }
         let term = self.need(&column, "IN", None)?;
         self.replace_with_term(&column, term);
         for member in list {

@@ -269,7 +269,7 @@ impl Analysis<'_> {
         let reader = format!("function {}() WITHIN GROUP", function.name.to_string().to_lowercase());
         self.expressions(function.within_group.iter().map(|item| &item.expr), scope, &reader)?;
         match &function.over {
-            Some(WindowType::WindowSpec(window)) => self.window(window, scope),
+            Some(WindowType::WindowSpec(window)) => self.window(window, Some(function), scope),
             Some(WindowType::NamedWindow(name)) => {
                 self.understand(name);
                 Ok(())
@@ -278,7 +278,13 @@ impl Analysis<'_> {
         }
     }
 
-    fn window(&mut self, window: &WindowSpec, scope: &Scope<'_>) -> Result<(), SqlError> {
+    /// The window of a function; of any, if it is named.
+    fn window(
+        &mut self,
+        window: &WindowSpec,
+        function: Option<&Function>,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         window.window_name.iter().for_each(|name| self.understand(name));
         for expression in &window.partition_by {
             match self.reference(expression, scope)? {
@@ -301,6 +307,7 @@ impl Analysis<'_> {
                 return self.expressions(order, scope, "a RANGE by distance");
             }
         }
+        self.check_window(window, function, scope)?;
         self.order(&window.order_by, scope)
     }
 
@@ -314,29 +321,37 @@ impl Analysis<'_> {
                 self.understand(name);
                 Ok(())
             }
-            NamedWindowExpr::WindowSpec(window) => self.window(window, scope),
+            NamedWindowExpr::WindowSpec(window) => self.window(window, None, scope),
         }
     }
 
     /// An order by input columns (of a window, of an aggregate).
     pub(super) fn order(&mut self, order: &[OrderByExpr], scope: &Scope<'_>) -> Result<(), SqlError> {
-        for item in order {
+        for (place, item) in order.iter().enumerate() {
+            let is_last = place + 1 == order.len();
             match self.reference(&item.expr, scope)? {
                 Some(reference) => {
                     let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                    self.check_last(&reference, is_last, "ORDER BY")?;
                     self.replace_with_term(&reference, term);
                 }
-                None => self.order_by_value(&item.expr, scope)?,
+                None => self.order_by_value(&item.expr, is_last, scope)?,
             }
         }
         Ok(())
     }
 
     /// An order by what is no column: by an encrypted column's least or greatest value, or by a plain value.
-    pub(super) fn order_by_value(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+    pub(super) fn order_by_value(
+        &mut self,
+        expression: &Expr,
+        is_last: bool,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         match self.extreme(expression, scope)? {
             Some(reference) => {
                 let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                self.check_last(&reference, is_last, "ORDER BY")?;
                 self.replace_with_term(&reference, term);
                 Ok(())
             }

@@ -98,7 +98,10 @@ impl Analysis<'_> {
         if let Some(with) = &query.with {
             self.with(with, outer)?;
         }
+        let ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        let around = std::mem::replace(&mut self.with_ties, ties);
         let results = self.body(&query.body, query.order_by.as_ref(), outer, mode)?;
+        self.with_ties = around;
         for lock in &query.locks {
             if let Some(name) = &lock.of {
                 self.understand_name(name);
@@ -317,7 +320,7 @@ impl Analysis<'_> {
             self.understand(&window.0);
             self.named_window(&window.1, &scope)?;
         }
-        let ordered = self.order_by(order, select, &results, &scope)?;
+        let ordered = self.order_by(order, select, (&results, &grouped), &scope)?;
         self.distinct(select, &results, &ordered, &scope, mode)?;
         Ok(results)
     }

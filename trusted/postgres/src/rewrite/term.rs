@@ -116,8 +116,11 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
 }
 
 impl Analysis<'_> {
-    /// That terms which a function compares are not sorted by.
+    /// That terms which a function compares are not sorted by, or that equal values have none in common.
     pub(super) fn unsorted(&self, reference: &Reference, reader: &str, order: Order) -> SqlError {
+        if order.hides_frequency() {
+            return self.scattered(reference, reader);
+        }
         let (label, name) = (&reference.encryption.label, order.name());
         let message = format!(
             "column {label} is encrypted with order = \"{name}\", whose ciphertexts are compared and not sorted: {reader} needs \

@@ -3,6 +3,7 @@
 mod ciphertexts;
 mod declared;
 mod golden;
+mod fh_ope;
 mod random;
 mod rows;
 
@@ -29,6 +30,9 @@ pub(crate) fn catalog() -> Catalog {
         level = { id = "0000000000000009", type = "integer", operations = ["order"], order = "clww" }
         depth = { id = "000000000000000a", type = "integer", operations = ["order"], order = "lewi_wu" }
         rank = { id = "000000000000000b", type = "integer", operations = ["equality", "order"], order = "lewi_wu" }
+        [tables."public.visits"]
+        age = { id = "000000000000000c", type = "integer", operations = ["order"], order = "fh_ope" }
+        score = { id = "000000000000000d", type = "integer", operations = ["equality", "order"], order = "fh_ope" }
         "#,
         "schema.toml",
     )
@@ -48,6 +52,7 @@ pub(crate) fn catalog() -> Catalog {
         table("payments", &["id", "payer", "owner", "amount", "note"]),
         table("notes", &["id", "owner", "body"]),
         table("readings", &["id", "level", "depth", "rank"]),
+        table("visits", &["id", "age", "score"]),
     ];
     Catalog::new(schema, tables).with_views()
 }

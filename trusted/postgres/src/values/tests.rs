@@ -61,6 +61,7 @@ impl OrderEncoder for Bare {
         let stored = self.1.lock().unwrap();
         let place = |key: &Vec<u8>| Place {
             exact: stored.get(key).cloned(),
+            among: None,
             below: stored.range(..key.clone()).next_back().cloned(),
             above: stored.range(key.clone()..).find(|other| *other != key).cloned(),
         };

@@ -1,6 +1,7 @@
 //! The keys of a SQL schema's columns, and the encoders of their orders over the database's own tables.
 
 use super::known::Known;
+use super::ready::Ready;
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
 use arras_postgres::mope::{self, Column, Connections, Heads, Protocol, Reach, Recent, TreeTables, Watched};
@@ -15,7 +16,7 @@ use arras_service::columns::{
 };
 use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 use zeroize::Zeroizing;
@@ -23,7 +24,7 @@ use zeroize::Zeroizing;
 /// For how long a value that was encoded for a statement stays, though no row has it: the statement may still come.
 const GRACE: Duration = Duration::from_secs(60);
 /// Values that are taken out at a time.
-const SWEPT: u16 = 256;
+pub(super) const SWEPT: u16 = 256;
 
 /// Statements whose values are owed at a time.
 const OWED_MAX: usize = 64;
@@ -51,6 +52,7 @@ pub(super) fn tree<S: TreeStore>(
     let kind = match protocol {
         Protocol::Mope => Kind::Mope,
         Protocol::Stope => Kind::Stope,
+        Protocol::FrequencyHiding => Kind::FrequencyHiding,
     };
     let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
     let key = root.child(Purpose::Column(&column.id));
@@ -115,7 +117,7 @@ impl KeyedColumns {
 
     /// The encoders of the columns whose values leave with their last row.
     pub(crate) fn swept(&self) -> Vec<Arc<Encoder>> {
-        self.encoders.values().filter(|encoder| encoder.kind == Kind::Stope).cloned().collect()
+        self.encoders.values().filter(|encoder| encoder.kind != Kind::Mope).cloned().collect()
     }
 }
 
@@ -143,9 +145,11 @@ pub(crate) struct Encoder {
     /// are tried again.
     owed: mpsc::Sender<Owed>,
     owing: Mutex<Option<mpsc::Receiver<Owed>>>,
-    /// stOPE: values that were encoded lately, and when. Held while values come or go, so that none goes that somebody was
-    /// just told is there.
+    /// All but mOPE: keys that were given out lately, and when. Held while keys come or go, so that none goes that somebody
+    /// was just told is there.
     lately: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// Keys of single occurrences that are not given out yet.
+    ready: std::sync::Mutex<Ready>,
     /// mOPE: ciphertexts that are stored.
     known: Known,
 }
@@ -165,14 +169,62 @@ impl Encoder {
         let (label, kind) = (column.label.clone(), tree.kind());
         let (owed, owing) = mpsc::channel(OWED_MAX);
         let owing = Mutex::new(Some(owing));
-        Ok(Self { label, kind, tree, tables, owed, owing, lately: Mutex::default(), known: Known::default() })
+        let (lately, ready, known) = (Mutex::default(), std::sync::Mutex::default(), Known::default());
+        Ok(Self { label, kind, tree, tables, owed, owing, lately, ready, known })
     }
 
     async fn encoded(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
-        if self.kind == Kind::Mope {
-            let stored = self.tree.encode(keys).await?;
-            return Ok(stored.into_iter().map(|stored| stored.ciphertext).collect());
+        match self.kind {
+            Kind::Mope => {
+                let stored = self.tree.encode(keys).await?;
+                Ok(stored.into_iter().map(|stored| stored.ciphertext).collect())
+            }
+            Kind::Stope => self.encoded_once(keys).await,
+            Kind::FrequencyHiding => self.encoded_each(keys).await,
         }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A key for each, of those that are ready or new ones.
+    async fn encoded_each(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
+        let mut lately = self.lately.lock().await;
+        let taken: Vec<Option<Blob>> = {
+            let mut ready = self.ready();
+            keys.iter().map(|key| ready.take(key)).collect()
+        };
+        let missing: Vec<&Vec<u8>> =
+            keys.iter().zip(&taken).filter(|(_, taken)| taken.is_none()).map(|(key, _)| key).collect();
+        let entered = match missing.is_empty() {
+            true => Vec::new(),
+            false => match self.tree.encode(&missing).await {
+                Ok(entered) => entered,
+                Err(error) => {
+                    let unused = keys.iter().zip(taken).filter_map(|(key, taken)| Some((key, taken?)));
+                    self.keep_ready(unused);
+                    return Err(error);
+                }
+            },
+        };
+        let mut entered = entered.into_iter().map(|stored| stored.ciphertext);
+        let ciphertexts: Vec<Blob> = taken.into_iter().filter_map(|taken| taken.or_else(|| entered.next())).collect();
+        let now = Instant::now();
+        lately.extend(ciphertexts.iter().map(|ciphertext| (ciphertext.as_slice().to_vec(), now)));
+        if ciphertexts.len() != keys.len() {
+            return Err(IndexError::Caller("a value that was entered is not among those that were"));
+        }
+        Ok(ciphertexts)
+    }
+
+    fn keep_ready<'k>(&self, keys: impl Iterator<Item = (&'k Vec<u8>, Blob)>) {
+        let mut ready = self.ready();
+        keys.for_each(|(key, ciphertext)| ready.keep(key, ciphertext));
+    }
+
+    /// stOPE: the key of each value, which is entered if it is not there.
+    async fn encoded_once(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
         // Rows count themselves: a value is entered once, however many rows it has.
         let mut lately = self.lately.lock().await;
         let found = self.tree.places(keys).await?;
@@ -191,7 +243,7 @@ impl Encoder {
         for (key, place) in keys.iter().zip(found) {
             let ciphertext = match place {
                 Found::At(stored) => stored.ciphertext,
-                Found::Between { .. } => entered
+                Found::Among { .. } | Found::Between { .. } => entered
                     .get(key)
                     .cloned()
                     .ok_or(IndexError::Caller("a value that was entered is not among those that were"))?,
@@ -222,6 +274,10 @@ impl Encoder {
                 let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
                 match self.encoded(&keys).await {
                     Err(IndexError::Channel(ChannelError::Halted(_))) => tokio::task::yield_now().await,
+                    Ok(entered) if self.kind == Kind::FrequencyHiding => {
+                        self.keep_ready(keys.iter().zip(entered));
+                        break;
+                    }
                     Ok(_) | Err(_) => break,
                 }
             }
@@ -235,17 +291,23 @@ impl Encoder {
     pub(crate) async fn sweep(&self, reach: Reach) -> Result<usize, IndexError> {
         let mut lately = self.lately.lock().await;
         lately.retain(|_, encoded| encoded.elapsed() < GRACE);
-        let unused = self.tables.unused(reach, SWEPT).await?;
+        self.ready().let_go();
+        let mut unused = self.tables.unused(reach, SWEPT).await?;
+        unused.retain(|ciphertext| !lately.contains_key(ciphertext.as_slice()));
+        let together = self.kind == Kind::FrequencyHiding && !unused.is_empty();
+        if together && is_gone(self.tree.remove_stored(&unused).await)? {
+            return Ok(unused.len());
+        }
         let mut gone = 0;
-        for ciphertext in unused.into_iter().filter(|ciphertext| !lately.contains_key(ciphertext.as_slice()))
-        {
-            let value = Zeroizing::new(self.tree.value(&ciphertext)?);
-            match self.tree.remove(&[&*value]).await {
-                Ok(()) => gone += 1,
-                // A row has it again.
-                Err(IndexError::Channel(ChannelError::Refused(_))) => {}
-                Err(error) => return Err(error),
-            }
+        for ciphertext in unused {
+            let removed = match self.kind {
+                Kind::Mope | Kind::Stope => {
+                    let value = Zeroizing::new(self.tree.value(&ciphertext)?);
+                    self.tree.remove(&[&*value]).await
+                }
+                Kind::FrequencyHiding => self.tree.remove_stored(&[ciphertext]).await,
+            };
+            gone += usize::from(is_gone(removed)?);
         }
         Ok(gone)
     }
@@ -263,6 +325,15 @@ impl Encoder {
             IndexError::Caller(_) | IndexError::State(_) => Fault::Internal,
         };
         ServiceError::new(fault, format!("the order of column {}: {error}", self.label))
+    }
+}
+
+/// Whether keys went: not if a row has one again.
+fn is_gone(removed: Result<(), IndexError>) -> Result<bool, IndexError> {
+    match removed {
+        Ok(()) => Ok(true),
+        Err(IndexError::Channel(ChannelError::Refused(_))) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -289,6 +360,16 @@ impl OrderEncoder for Encoder {
         })
     }
 
+    fn prepare<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let entered = self.encode(keys, process).await?;
+            if self.kind == Kind::FrequencyHiding {
+                self.keep_ready(keys.iter().zip(entered.into_iter().map(Blob)));
+            }
+            Ok(())
+        })
+    }
+
     fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>> {
         Box::pin(async move {
             let learned = self.tables.learn(ciphertexts).await;
@@ -300,15 +381,21 @@ impl OrderEncoder for Encoder {
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
         Box::pin(async move {
             if let Some(known) = self.known_ciphertexts(keys).map_err(|error| self.failure(error))? {
-                let exact = |ciphertext| Place { exact: Some(ciphertext), below: None, above: None };
+                let exact = |ciphertext| Place { exact: Some(ciphertext), among: None, below: None, above: None };
                 return Ok(known.into_iter().map(exact).collect());
             }
             let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
             let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
             let place = |place: Found| match place {
-                Found::At(stored) => Place { exact: Some(bytes(stored)), below: None, above: None },
+                Found::At(stored) => Place { exact: Some(bytes(stored)), among: None, below: None, above: None },
+                Found::Among { below, first, last, above } => Place {
+                    exact: None,
+                    among: Some((bytes(first), bytes(last))),
+                    below: below.map(bytes),
+                    above: above.map(bytes),
+                },
                 Found::Between { below, above } => {
-                    Place { exact: None, below: below.map(bytes), above: above.map(bytes) }
+                    Place { exact: None, among: None, below: below.map(bytes), above: above.map(bytes) }
                 }
             };
             Ok(found.into_iter().map(place).collect())

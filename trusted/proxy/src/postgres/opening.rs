@@ -1,7 +1,7 @@
 //! What rewriting statements takes: the schema, its columns' keys, and what is kept in the database itself.
 
 use super::Postgres;
-use super::columns::{Encoder, KeyedColumns};
+use super::columns::{Encoder, KeyedColumns, SWEPT};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::Encryption;
@@ -106,10 +106,18 @@ async fn sweep(encoder: Arc<Encoder>) {
     let mut sweeps = 0_u32;
     loop {
         let reach = if sweeps.is_multiple_of(SWEEPS_OF_NOTED) { Reach::All } else { Reach::Noted };
-        sweeps = sweeps.wrapping_add(1);
-        if let Err(error) = encoder.sweep(reach).await {
-            tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
+        match encoder.sweep(reach).await {
+            // There are more: where each row is a key, as many as rows went.
+            Ok(gone) if gone >= usize::from(SWEPT) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
+            }
         }
+        sweeps = sweeps.wrapping_add(1);
         tokio::time::sleep(SWEEP).await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod malicious;
+mod fh_ope;
 mod relabellings;
 mod sharing;
 pub(super) mod support;
