@@ -37,13 +37,13 @@
 mod cache;
 mod cipher;
 mod edit;
+mod fh_ope;
 pub mod index;
 mod inner;
 mod labels;
 #[cfg(any(test, feature = "lab"))]
 pub mod memory;
 mod node;
-mod fh_ope;
 #[cfg(any(test, feature = "lab"))]
 pub mod path_encoded;
 mod places;

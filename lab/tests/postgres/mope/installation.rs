@@ -24,7 +24,8 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
         assert!(register(&other, column, another).await.is_err());
     }
     // What was registered before keys of rows were known stays what it is.
-    let before = "ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
+    let before =
+        "ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
     one.batch_execute(before).await.unwrap();
     assert_eq!(install(&mut one).await.unwrap(), 5);
     register(&one, column, Protocol::Mope).await.unwrap();

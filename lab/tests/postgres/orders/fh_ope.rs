@@ -42,9 +42,11 @@ struct History(HashMap<(&'static str, Vec<u8>), i32>);
 impl History {
     /// Looks at what rows have now: labels and ciphertexts of theirs alone, now and at all times.
     async fn look(&mut self, direct: &Client) {
-        for (column, id) in
-            [("age", 0x5f0c_9d3e_21b7_a831_i64), ("score", 0x5f0c_9d3e_21b7_a832), ("city", 0x5f0c_9d3e_21b7_a833)]
-        {
+        for (column, id) in [
+            ("age", 0x5f0c_9d3e_21b7_a831_i64),
+            ("score", 0x5f0c_9d3e_21b7_a832),
+            ("city", 0x5f0c_9d3e_21b7_a833),
+        ] {
             let text = format!(
                 "SELECT v.id, e.ciphertext FROM visits v LEFT JOIN arras.mope_entry e ON e.column_id = {id} \
                  AND e.label = v.\"{column}$ord\" WHERE v.{column} IS NOT NULL"
@@ -77,7 +79,8 @@ async fn asked(pair: &Pair) -> usize {
     for (column, constants) in COMPARED {
         for constant in constants {
             for operator in ["<", "<=", ">", ">=", "=", "<>"] {
-                let statement = format!("SELECT id FROM visits WHERE {column} {operator} {constant} ORDER BY id");
+                let statement =
+                    format!("SELECT id FROM visits WHERE {column} {operator} {constant} ORDER BY id");
                 found += pair.same(&statement).await;
             }
             let other = constants[0];
@@ -98,7 +101,9 @@ async fn asked(pair: &Pair) -> usize {
             format!("SELECT {column} FROM visits ORDER BY {column} DESC NULLS LAST LIMIT 7 OFFSET 2"),
             format!("SELECT id % 2, {column} FROM visits ORDER BY id % 2, {column}"),
             format!("SELECT min({column}), max({column}), count({column}) FROM visits"),
-            format!("SELECT {column}, row_number() OVER (ORDER BY {column}), lag({column}) OVER (ORDER BY {column}) FROM visits ORDER BY 2"),
+            format!(
+                "SELECT {column}, row_number() OVER (ORDER BY {column}), lag({column}) OVER (ORDER BY {column}) FROM visits ORDER BY 2"
+            ),
             format!("SELECT id % 3 FROM visits GROUP BY id % 3 HAVING max({column}) >= {}", constants[0]),
         ] {
             found += pair.same(&statement).await;
@@ -228,10 +233,7 @@ async fn what_fh_ope_hides_is_refused_and_a_shared_label_is_found() {
         ("ALTER TABLE visits ADD UNIQUE (age)", "\"unique\""),
     ] {
         let (code, said, place) = pair.refused(statement).await;
-        assert!(
-            code == "0A000" && said.contains("visits.age") && said.contains(part),
-            "{statement}: {said}"
-        );
+        assert!(code == "0A000" && said.contains("visits.age") && said.contains(part), "{statement}: {said}");
         let expected = u32::try_from(statement.rfind("age").unwrap() + 1).unwrap();
         assert!(place == Some(expected) || statement.starts_with("ALTER"), "{statement}: {place:?}");
     }
@@ -239,5 +241,8 @@ async fn what_fh_ope_hides_is_refused_and_a_shared_label_is_found() {
     let damage = "UPDATE visits a SET age = b.age, \"age$ord\" = b.\"age$ord\" FROM visits b WHERE a.id = 1 AND b.id = 2";
     direct.batch_execute(damage).await.unwrap();
     let (well, said) = pair.proxy.doctor(&pair.server, "encrypted", true);
-    assert!(!well && said.contains("1 rows of visits have a label in \"age$ord\" that is another row's"), "{said}");
+    assert!(
+        !well && said.contains("1 rows of visits have a label in \"age$ord\" that is another row's"),
+        "{said}"
+    );
 }

@@ -34,8 +34,7 @@ const BLOCK_BITS: u8 = 4;
 
 impl Order {
     /// All there are.
-    pub const ALL: [Self; 6] =
-        [Self::Mope, Self::Stope, Self::FhOpe, Self::Bclo, Self::Clww, Self::LewiWu];
+    pub const ALL: [Self; 6] = [Self::Mope, Self::Stope, Self::FhOpe, Self::Bclo, Self::Clww, Self::LewiWu];
 
     /// As the schema file has it.
     #[must_use]

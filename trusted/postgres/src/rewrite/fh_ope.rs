@@ -78,7 +78,8 @@ impl Analysis<'_> {
         let opens = matches!(self.lexemes.token(at + 1), Some(Token::LParen));
         let end = self.lexemes.after_parentheses(at + 1).filter(|_| opens && self.lexemes.is_word(at, "in"));
         let Some(end) = end else { return Err(self.in_other_words(column, "IN")) };
-        let values: Option<Vec<Constant>> = list.iter().map(|member| constant(self.lexemes, member)).collect();
+        let values: Option<Vec<Constant>> =
+            list.iter().map(|member| constant(self.lexemes, member)).collect();
         let Some(values) = values else { return Err(self.unreadable(column, "IN beside a computed value")) };
         self.among(column, &values, column.tokens.start..end, is_not)
     }

@@ -186,9 +186,8 @@ impl Analysis<'_> {
         }
         // What is computed beside it may give a listed row several times.
         if targets.iter().flatten().any(|target| target.hides_frequency())
-            && !items(select).all(|item| {
-                constant(self.lexemes, item).is_some() || self.selected(item, &names).is_some()
-            })
+            && !items(select)
+                .all(|item| constant(self.lexemes, item).is_some() || self.selected(item, &names).is_some())
         {
             return Ok(false);
         }

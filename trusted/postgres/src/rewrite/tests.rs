@@ -2,8 +2,8 @@
 
 mod ciphertexts;
 mod declared;
-mod golden;
 mod fh_ope;
+mod golden;
 mod random;
 mod rows;
 

@@ -209,7 +209,8 @@ impl Encoder {
             },
         };
         let mut entered = entered.into_iter().map(|stored| stored.ciphertext);
-        let ciphertexts: Vec<Blob> = taken.into_iter().filter_map(|taken| taken.or_else(|| entered.next())).collect();
+        let ciphertexts: Vec<Blob> =
+            taken.into_iter().filter_map(|taken| taken.or_else(|| entered.next())).collect();
         let now = Instant::now();
         lately.extend(ciphertexts.iter().map(|ciphertext| (ciphertext.as_slice().to_vec(), now)));
         if ciphertexts.len() != keys.len() {
@@ -381,13 +382,16 @@ impl OrderEncoder for Encoder {
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
         Box::pin(async move {
             if let Some(known) = self.known_ciphertexts(keys).map_err(|error| self.failure(error))? {
-                let exact = |ciphertext| Place { exact: Some(ciphertext), among: None, below: None, above: None };
+                let exact =
+                    |ciphertext| Place { exact: Some(ciphertext), among: None, below: None, above: None };
                 return Ok(known.into_iter().map(exact).collect());
             }
             let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
             let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
             let place = |place: Found| match place {
-                Found::At(stored) => Place { exact: Some(bytes(stored)), among: None, below: None, above: None },
+                Found::At(stored) => {
+                    Place { exact: Some(bytes(stored)), among: None, below: None, above: None }
+                }
                 Found::Among { below, first, last, above } => Place {
                     exact: None,
                     among: Some((bytes(first), bytes(last))),

@@ -63,11 +63,10 @@ mod tests {
         ready.keep(b"b", ciphertext(3));
         assert_eq!([ready.take(b"a"), ready.take(b"c")], [Some(ciphertext(1)), None]);
         ready.let_go();
-        assert_eq!([ready.take(b"a"), ready.take(b"a"), ready.take(b"b")], [
-            Some(ciphertext(2)),
-            None,
-            Some(ciphertext(3))
-        ]);
+        assert_eq!(
+            [ready.take(b"a"), ready.take(b"a"), ready.take(b"b")],
+            [Some(ciphertext(2)), None, Some(ciphertext(3))]
+        );
         assert_eq!((ready.count, ready.keys.len()), (0, 0));
     }
 

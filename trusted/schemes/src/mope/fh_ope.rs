@@ -150,7 +150,7 @@ impl<S: TreeStore> Work<'_, S> {
     }
 
     /// Where values are, or would be.
-    pub(super) async fn runs(&mut self, sorted: &Sorted) -> Result<Vec<Place>, Miss> {
+    pub(super) async fn ends(&mut self, sorted: &Sorted) -> Result<Vec<Place>, Miss> {
         let bytes = self.tree.layout.plain_bytes;
         let sought = Sought { plains: &sorted.plains, bytes, ends: true };
         let mut places = Vec::with_capacity(sorted.count);
@@ -166,7 +166,8 @@ impl<S: TreeStore> Work<'_, S> {
                     continue;
                 }
                 let behind = upper_bound(&leaf.plains, bytes, plain);
-                let is_last = behind.checked_sub(1).filter(|last| leaf.plain(*last, &self.tree.layout) == plain);
+                let is_last =
+                    behind.checked_sub(1).filter(|last| leaf.plain(*last, &self.tree.layout) == plain);
                 let last = is_last.map(|last| self.stored(path, last)).transpose()?;
                 let above = self.stored_or_next(path, behind)?;
                 places.push(match (std::mem::take(&mut before), last) {

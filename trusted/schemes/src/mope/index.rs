@@ -77,7 +77,9 @@ impl Making<'_> {
         let nonces = match self.kind {
             Kind::Mope => None,
             Kind::Stope => Some(self.randomness.clone()),
-            Kind::FrequencyHiding => return Err(IndexError::Caller("entries of an index lie under keys of values")),
+            Kind::FrequencyHiding => {
+                return Err(IndexError::Caller("entries of an index lie under keys of values"));
+            }
         };
         let ciphertext_bytes = Cipher::new(self.key, self.settings().form, nonces)?.ciphertext_bytes();
         let ciphertext_bytes = u16::try_from(ciphertext_bytes)
@@ -191,7 +193,9 @@ impl<C: Channel<Mope>> Index<C> {
         let end = |stored: &Stored, is_value| Some(End { ciphertext: stored.ciphertext.clone(), is_value });
         let neighbours = |place: &Place| match place {
             Place::At(stored) => Neighbours { below: end(stored, true), above: end(stored, true) },
-            Place::Among { first, last, .. } => Neighbours { below: end(first, true), above: end(last, true) },
+            Place::Among { first, last, .. } => {
+                Neighbours { below: end(first, true), above: end(last, true) }
+            }
             Place::Between { below, above } => Neighbours {
                 below: below.as_ref().and_then(|stored| end(stored, false)),
                 above: above.as_ref().and_then(|stored| end(stored, false)),

@@ -133,7 +133,7 @@ impl<S: TreeStore> Work<'_, S> {
             return Ok(vec![Place::Between { below: None, above: None }; sorted.count]);
         }
         if self.tree.kind == Kind::FrequencyHiding {
-            return self.runs(sorted).await;
+            return self.ends(sorted).await;
         }
         let bytes = self.tree.layout.plain_bytes;
         let mut places = Vec::with_capacity(sorted.count);

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
-mod malicious;
 mod fh_ope;
+mod malicious;
 mod relabellings;
 mod sharing;
 pub(super) mod support;

@@ -79,10 +79,7 @@ impl Analysis<'_> {
         };
         Err(self.unsupported(
             at,
-            format!(
-                "column {} is {why}: it is not added with a default",
-                encryption.label
-            ),
+            format!("column {} is {why}: it is not added with a default", encryption.label),
             "Add it without one, SET DEFAULT, and UPDATE the rows that are there.",
         ))
     }
