@@ -30,7 +30,9 @@ impl Ready {
     pub(super) fn take(&mut self, value: &[u8]) -> Option<Blob> {
         let keys = self.keys.get_mut(value)?;
         let mut taken = None;
-        while let (None, Some((ciphertext, since))) = (&taken, keys.pop_front()) {
+        while taken.is_none()
+            && let Some((ciphertext, since)) = keys.pop_front()
+        {
             self.count -= 1;
             taken = (since.elapsed() < FRESH).then_some(ciphertext);
         }
