@@ -1,5 +1,5 @@
 //! Leakage of frequency-hiding order-preserving encryption (FH-OPE; Kerschbaum, CCS 2015) as a term of a SQL column, whose tree and
-//! labels the database keeps (`trusted/schemes/src/mope/fh_ope.rs`).
+//! labels the database keeps.
 //!
 //! *A copy* shows an order of the rows, by labels that no two rows share. Keys of equal values are at places among each other
 //! that the proxy draws, so nothing in the order says where one value ends and the next begins. What the order of insertion says

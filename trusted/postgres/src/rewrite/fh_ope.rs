@@ -13,7 +13,7 @@ use super::analysis::{Analysis, Reference};
 use super::constant::{Constant, constant};
 use super::scope::{Relation, Scope};
 use super::term::Term;
-use crate::catalog::Encryption;
+use crate::catalog::{Encryption, Order};
 use crate::error::SqlError;
 use crate::plan::{Form, Piece, Side, Source};
 use sqlparser::ast::{Expr, Function, OrderByExpr, WindowFrameUnits, WindowSpec};
@@ -33,8 +33,9 @@ impl Analysis<'_> {
             "column {label} is encrypted with order = \"fh_ope\", in which rows of equal values stand in random order: {reader} \
              needs another"
         );
+        let other = Order::default().name();
         let hint = format!(
-            "Order by {label} alone or last, group by \"equality\", or add a column with order = \"mope\" to the schema file and \
+            "Order by {label} alone or last, group by \"equality\", or add a column with order = \"{other}\" to the schema file and \
              copy the values of {label}."
         );
         self.unsupported(reference.tokens.end.saturating_sub(1), message, &hint)
