@@ -111,7 +111,7 @@ impl Core {
 impl Enclave {
     /// One round.
     pub(crate) async fn compact(&self, number: u32, from: u64, fence: Fence) -> Result<Reply, Stopped> {
-        let revision = self.core().state.collection(number)?.revision_with(fence)?.to_le_bytes();
+        let revision = self.core().state.collection(number)?.revision_with(fence)?;
         let gathered = self.gather(number, from).await?;
         let (keywords, next, growth) = self.core().choose(number, gathered)?;
         let bound = self.core().state.collection(number)?.documents.bound();
@@ -131,21 +131,23 @@ impl Enclave {
     async fn round(
         &self,
         number: u32,
-        revision: [u8; 16],
+        revision: u128,
         mut fetch: Fetch,
         next: Option<u64>,
         reserved: Reserved,
     ) -> Result<Reply, Stopped> {
         self.log(&Change::Epoch).await?;
         self.fetch(&mut fetch, number).await.map_err(Refused::Storage)?;
-        let (epoch, (puts, counts, left)) = {
+        let (epoch, before, (puts, counts, left)) = {
             let core = &mut *self.core();
-            let epoch = core.state.epochs;
-            (epoch, rewrite(&fetch, epoch, core.state.collection(number)?, &mut core.prg))
+            let (epoch, collection) = (core.state.epochs, core.state.collection(number)?);
+            (epoch, collection.revision, rewrite(&fetch, epoch, collection, &mut core.prg))
         };
         self.put(puts).await;
-        for counts in counts.chunks(COUNTED_MAX) {
-            let (keywords, spilled): (Vec<_>, Vec<u32>) = counts.iter().copied().unzip();
+        for (some, done) in counts.chunks(COUNTED_MAX).zip((COUNTED_MAX..).step_by(COUNTED_MAX)) {
+            // The round has brought the collection forward when all of it is there.
+            let revision = if done < counts.len() { before } else { revision }.to_le_bytes();
+            let (keywords, spilled): (Vec<_>, Vec<u32>) = some.iter().copied().unzip();
             let spilled = spilled.into_iter().map(u64::from).sum::<u64>().to_le_bytes();
             self.log(&Change::Compacted { collection: number, epoch, revision, spilled, keywords }).await?;
         }
