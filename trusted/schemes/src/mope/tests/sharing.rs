@@ -33,6 +33,23 @@ fn two_clients_take_turns_and_see_each_others_values() {
     }
 }
 
+/// Nothing is read of an empty tree that would show that it is another by now.
+#[test]
+fn a_client_that_found_a_tree_empty_asks_again() {
+    for verified in [false, true] {
+        let store = Counted::default();
+        let (one, other) =
+            (open(&store, settings(Kind::Mope, verified)), open(&store, settings(Kind::Mope, verified)));
+        assert!(!is_there(&other, 5));
+        run(one.encode(&bytes(0..10))).unwrap();
+        assert!(is_there(&other, 5));
+        assert!(matches!(
+            &run(other.places(&bytes([20]))).unwrap()[0],
+            Place::Between { below: Some(_), above: None }
+        ));
+    }
+}
+
 #[test]
 fn a_change_that_another_writer_overtook_is_worked_out_again() {
     let store = Counted::default();
