@@ -61,6 +61,7 @@ async fn columns_compared_by_lewi_wu_answer_as_plain_ones_do() {
         "UPDATE readings SET level = CASE WHEN id < 4 THEN level ELSE NULL END WHERE id IN (3, 4)",
         "DELETE FROM readings WHERE level >= 2000000000 RETURNING id",
         "SELECT large, count(*) FROM readings WHERE large > 0 GROUP BY large HAVING count(*) > 1",
+        "SELECT large, count(*) FROM readings GROUP BY large HAVING large > 0 AND count(*) FILTER (WHERE large < 1000) > 1",
         "SELECT sum(level) FROM readings WHERE level < 100",
         "SELECT id, level, large, price, day FROM readings ORDER BY id",
     ] {
