@@ -223,7 +223,8 @@ impl Host for Machine {
     fn begin(&self) -> Saying<'_, Result<Box<dyn Conversation>, ServiceError>> {
         Box::pin(async move {
             let mut running = self.running();
-            if running.fates.pop_front_if(|fate| *fate == Fate::Unconnected).is_some() {
+            if running.fates.front() == Some(&Fate::Unconnected) {
+                running.fates.pop_front();
                 return Err(unreachable(&"nobody listens"));
             }
             running.next += 1;
