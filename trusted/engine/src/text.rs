@@ -77,7 +77,8 @@ pub trait TextService: fmt::Debug + Send + Sync {
     /// The revision that it has acknowledged last, or was found to be at.
     fn acknowledged(&self) -> u128;
 
-    /// Returns if the service can be reached, and has what it acknowledged.
+    /// Returns if the service can be reached, or could be a moment ago. A new connection has what was acknowledged; one that is kept is
+    /// not asked.
     fn ready(&self) -> Answer<'_, ()>;
 
     /// Removes all entries of an index, which may be none.
@@ -104,7 +105,8 @@ pub trait TextIndex: fmt::Debug + Send + Sync {
     /// [`Fault::BadValue`] for what the service cannot be asked.
     fn meaning(&self, condition: &TextCondition) -> Result<Arc<dyn TextMatch>, ServiceError>;
 
-    /// Returns if the service can be reached, and has what it acknowledged.
+    /// Returns if the service can be reached, or could be a moment ago. A new connection has what was acknowledged; one that is kept is
+    /// not asked.
     fn ready(&self) -> Answer<'_, ()>;
 
     /// Replaces or, where there is none, removes what the index has of documents; durable when it returns.
