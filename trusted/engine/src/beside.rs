@@ -1,9 +1,9 @@
 //! Reads beside the drop of an index.
 //!
 //! A read takes no lock: an index that its plan reads may be dropped between the plan and the read, or in the middle. The server
-//! then refuses what it is asked, and nobody has broken the protocol; or the proxy's own counters of it are gone, and there
-//! seems to be nothing in it. A read that has returned nothing yet begins again, by a plan without that index; one that
-//! has is ended, as one whose collection was dropped.
+//! then refuses what it is asked, and nobody has broken the protocol; or the proxy's own counters of it are gone, or the entries
+//! of texts at their service, and there seems to be nothing in it. A read that has returned nothing yet begins again, by a plan
+//! without that index; one that has is ended, as one whose collection was dropped.
 
 use super::collection::Collection;
 use super::error;
@@ -30,9 +30,11 @@ impl Begun {
     }
 
     fn dropped_since(&self) -> bool {
-        let left = self.collection.parts();
-        let mut begun = self.indexes.iter().flat_map(|index| &index.parts);
-        begun.any(|part| left.iter().all(|other| other.id != part.id))
+        let left = self.collection.indexes();
+        let mut parts = self.indexes.iter().flat_map(|index| &index.parts);
+        let mut texts = self.indexes.iter().filter_map(|index| index.text.as_ref());
+        parts.any(|part| left.iter().flat_map(|index| &index.parts).all(|other| other.id != part.id))
+            || texts.any(|text| left.iter().filter_map(|index| index.text.as_ref()).all(|other| other.id != text.id))
     }
 
     /// The failure of a read that has returned something, with the right blame.
