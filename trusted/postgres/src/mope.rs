@@ -19,7 +19,7 @@ mod statements;
 mod summaries;
 mod tables;
 
-pub use bound::{Bound, Learned};
+pub use bound::{Bound, Learned, LearnedLabels};
 pub use connections::{Connections, Dial, Dialled, Duplex, Settings, lacks_room};
 pub use encoding::EncodingTurn;
 pub use examination::{Examination, Snapshot};

@@ -31,6 +31,8 @@ const BOUND_BEFORE: u8 = 3;
 const BOUND_AFTER: u8 = 4;
 /// Added to one of the last three: a label that was learned, and its epoch, come before the ciphertext.
 const BOUND_LEARNED: u8 = 16;
+/// Added to any, and to what is then 18 or more: the epoch must be the one that the statement sees.
+const BOUND_OF_EPOCH: u8 = 32;
 
 /// A parameter that a client bound.
 #[derive(Clone, Copy)]
@@ -177,23 +179,34 @@ fn put_answer(found: &mut [PhysicalValue], asked: &Asked<'_>, answer: Vec<u8>) -
     Ok(())
 }
 
-/// Puts the label that each ciphertext has now beside it.
+/// Puts the label that each ciphertext has now beside it. Where keys leave, a statement that sees the past may see rows of one
+/// that has left since: what it compares with is then good at its own time only.
 async fn carry_labels(
     encoder: &dyn OrderEncoder,
     answers: &mut [(Option<u8>, Vec<u8>)],
 ) -> Result<(), SqlError> {
     let ciphertexts: Vec<Vec<u8>> = answers.iter().map(|(_, ciphertext)| ciphertext.clone()).collect();
     let learned = encoder.learned(&ciphertexts).await?;
-    for ((kind, rest), learned) in answers.iter_mut().zip(learned) {
-        let Some(learned) = learned else { continue };
-        match kind {
+    for ((kind, rest), label) in answers.iter_mut().zip(learned.labels) {
+        match (kind, label) {
             // The end of all labels has none of its own.
-            Some(kind) if rest.is_empty() => debug_assert!(*kind <= BOUND_ABOVE_ALL),
-            Some(kind) => {
-                *kind += BOUND_LEARNED;
-                rest.splice(..0, learned);
+            (Some(kind), _) if rest.is_empty() => {
+                debug_assert!(*kind <= BOUND_ABOVE_ALL);
+                if learned.keys_leave {
+                    *kind += BOUND_LEARNED + BOUND_OF_EPOCH;
+                    rest.extend([[0; 8], learned.epoch].concat());
+                }
             }
-            None => rest.extend(learned),
+            (Some(kind), Some(label)) => {
+                *kind += BOUND_LEARNED + if learned.keys_leave { BOUND_OF_EPOCH } else { 0 };
+                rest.splice(..0, [label, learned.epoch].concat());
+            }
+            (None, Some(label)) => rest.extend([label, learned.epoch].concat()),
+            (_, None) if learned.keys_leave => {
+                let message = "could not serialize access: a value of the order has gone meanwhile";
+                return Err(SqlError::new(sqlstate::SERIALIZATION_FAILURE, message));
+            }
+            (_, None) => {}
         }
     }
     Ok(())

@@ -58,9 +58,17 @@ pub struct Place {
     pub above: Option<Vec<u8>>,
 }
 
-/// A ciphertext's label and how often labels of the column had changed then, 8 bytes each, as the database's functions take
-/// them.
-pub type Learned = [u8; 16];
+/// The labels that ciphertexts have at one time, and what tells that time from others: 8 bytes each, as the database's
+/// functions take them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Of each ciphertext, in the order given; none of one that is not stored.
+    pub labels: Vec<Option<[u8; 8]>>,
+    /// How often labels of the column had changed or gone.
+    pub epoch: [u8; 8],
+    /// Do keys go with their last row? Then one that was there at another time may be missing beside a neighbour.
+    pub keys_leave: bool,
+}
 
 /// The order-preserving encoder of one column.
 pub trait OrderEncoder: Send + Sync {
@@ -69,9 +77,8 @@ pub trait OrderEncoder: Send + Sync {
     /// the change has to wait for that session itself, it fails at once.
     fn encode<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, Vec<Vec<u8>>>;
 
-    /// The labels that ciphertexts have now, none of one that is gone: for a transaction that sees the database as it was
-    /// before they came.
-    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>>;
+    /// The labels that ciphertexts have now: for a transaction that sees the database as it was before they came.
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Learned>;
 
     /// Where order keys stand, without storing them, in the order given.
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>>;

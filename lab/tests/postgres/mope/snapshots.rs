@@ -50,7 +50,7 @@ async fn values_that_are_newer_are_stored_and_compared_by_labels_that_were_learn
         assert!(tables.commit(model.change(Vec::new(), &[(new, label)], &[])).await.unwrap());
         world.hold(&transaction).await;
         let ciphertext = ciphertext(new);
-        let learned = tables.learn(std::slice::from_ref(&ciphertext)).await.unwrap()[0];
+        let learned = tables.learn(std::slice::from_ref(&ciphertext)).await.unwrap().of[0];
         assert_eq!(learned.unwrap().label, label);
         let reading = format!("SELECT name FROM t WHERE label > arras.mope_bound({number}, $1)");
         let bound = Bound::At(&ciphertext, learned).encode();
@@ -74,7 +74,7 @@ async fn values_that_are_newer_are_stored_and_compared_by_labels_that_were_learn
         let high = *model.labels.values().max().unwrap();
         let change = model.change(vec![spread(10, high, 11, 1)], &[], &[]);
         assert!(tables.commit(change).await.unwrap());
-        let learned: Option<Learned> = tables.learn(std::slice::from_ref(&unknown)).await.unwrap()[0];
+        let learned: Option<Learned> = tables.learn(std::slice::from_ref(&unknown)).await.unwrap().of[0];
         let refused = late.query(&reading, &[&Bound::At(&unknown, learned).encode()]).await.unwrap_err();
         assert_eq!(refused.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
         let change = model.change(vec![spread(11, 11 + model.head.values, 10, 1)], &[], &[level]);
@@ -97,7 +97,7 @@ async fn a_new_value_is_stored_with_the_label_that_it_brings() {
         let label = model.labels.values().filter(|label| **label < 1 << 40).max().unwrap() + 1;
         assert!(tables.commit(model.change(Vec::new(), &[(new, label)], &[])).await.unwrap());
         let stored = ciphertext(new);
-        let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap()[0].unwrap();
+        let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap().of[0].unwrap();
         world.hold(&transaction).await;
         let carried = [&stored[..], &learned.encode()].concat();
         transaction.execute(&storing, &[&stored, &carried]).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_new_value_is_stored_with_the_label_that_it_brings() {
     assert!(tables.commit(model.change(Vec::new(), &[("b4", label)], &[])).await.unwrap());
     assert!(tables.commit(model.change(vec![spread(10, 1 << 40, 11, 1)], &[], &[])).await.unwrap());
     let stored = ciphertext("b4");
-    let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap()[0].unwrap();
+    let learned = tables.learn(std::slice::from_ref(&stored)).await.unwrap().of[0].unwrap();
     let carried = [&stored[..], &learned.encode()].concat();
     let refused = late.execute(&storing, &[&stored, &carried]).await.unwrap_err();
     assert_eq!(refused.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
@@ -139,6 +139,42 @@ async fn a_transaction_that_waits_for_itself_is_told_so_at_once() {
     assert_eq!(world.contradictions(&model).await, Vec::<String>::new());
 }
 
+/// A transaction sees rows of a value that has left since: what it is compared with now is not between what it sees.
+#[tokio::test]
+async fn a_bound_beside_a_value_that_left_is_refused_to_who_sees_its_rows() {
+    let world = World::new(Protocol::Stope).await;
+    let tables = world.tables();
+    let mut model = Model::store(&tables, &[("a", 10), ("b", 20), ("c", 30), ("d", 40)]).await;
+    let (setup, number) = (world.application().await, world.column.number());
+    world.insert(&setup, &["a", "b", "c", "d"]).await;
+    for (level, (gone, neighbour)) in LEVELS.into_iter().zip([("b", "c"), ("d", "c")]) {
+        let transaction = begin(&world, level).await;
+        setup.batch_execute("BEGIN").await.unwrap();
+        world.hold(&setup).await;
+        setup.execute("DELETE FROM t WHERE name = $1", &[&ciphertext(gone)]).await.unwrap();
+        setup.batch_execute("COMMIT").await.unwrap();
+        assert!(tables.commit(model.change(Vec::new(), &[], &[gone])).await.unwrap());
+        let beside = ciphertext(neighbour);
+        let learned = tables.learn(std::slice::from_ref(&beside)).await.unwrap();
+        let greater = |bound: Vec<u8>| {
+            let reading = format!("SELECT name FROM t WHERE label >= arras.mope_bound({number}, $1) ORDER BY label");
+            let transaction = &transaction;
+            async move { transaction.query(&reading, &[&bound]).await }
+        };
+        // What is not less than the value that left, as the tree has it now.
+        let bound = if gone < neighbour { Bound::At(&beside, learned.of[0]) } else { Bound::Greatest };
+        let seen = names(&greater(bound.encode()).await.unwrap());
+        assert!(!seen.contains(&gone.to_owned()), "{level}: it misses the row that it sees: {seen:?}");
+        let refused = greater(bound.encode_of_epoch(learned.epoch).unwrap()).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{level}");
+        transaction.batch_execute("ROLLBACK").await.unwrap();
+        // Who sees the rows as they are now goes by it.
+        transaction.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).await.unwrap();
+        let expected: &[&str] = if gone < neighbour { &["c", "d"] } else { &[] };
+        assert_eq!(names(&greater(bound.encode_of_epoch(learned.epoch).unwrap()).await.unwrap()), expected);
+    }
+}
+
 #[tokio::test]
 async fn bounds_stand_where_they_say() {
     let world = World::new(Protocol::Mope).await;
@@ -147,7 +183,7 @@ async fn bounds_stand_where_they_say() {
     let client = world.application().await;
     world.insert(&client, &["a", "b", "c"]).await;
     let (a, b, c) = (ciphertext("a"), ciphertext("b"), ciphertext("c"));
-    let learned = tables.learn(&[b.clone(), ciphertext("no")]).await.unwrap();
+    let learned = tables.learn(&[b.clone(), ciphertext("no")]).await.unwrap().of;
     assert_eq!(learned[1], None);
     let expected: [(Bound<'_>, &str, &[&str]); 9] = [
         (Bound::Least, ">", &["a", "b", "c"]),

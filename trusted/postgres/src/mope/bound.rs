@@ -13,6 +13,15 @@ pub struct Learned {
     pub epoch: i64,
 }
 
+/// The labels of ciphertexts, learned together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedLabels {
+    /// In the order in which they were asked for; none of one that is not stored.
+    pub of: Vec<Option<Learned>>,
+    /// How often labels of the column had changed.
+    pub epoch: i64,
+}
+
 /// The end of a range of labels, as `arras.mope_bound` takes it: never a label alone, which a relabelling may change before
 /// the statement runs, but a ciphertext whose label the statement's own snapshot has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +39,16 @@ pub enum Bound<'a> {
 }
 
 impl Learned {
+    /// The label, as the functions take it.
+    #[must_use]
+    pub fn label_bytes(&self) -> [u8; 8] {
+        to_database(self.label).to_be_bytes()
+    }
+
     /// The label and its epoch, as the functions take them.
     #[must_use]
-    pub fn encode(&self) -> [u8; 16] {
-        let (label, epoch) = (to_database(self.label).to_be_bytes(), self.epoch.to_be_bytes());
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&label);
-        bytes[8..].copy_from_slice(&epoch);
-        bytes
+    pub fn encode(&self) -> Vec<u8> {
+        [self.label_bytes(), self.epoch.to_be_bytes()].concat()
     }
 }
 
@@ -57,6 +68,25 @@ impl Bound<'_> {
         };
         [&[kind + 16], &learned.encode()[..], ciphertext].concat()
     }
+
+    /// The bytes of a bound that is good only for who sees the epoch that it was learned in: where keys leave, another may see
+    /// rows between the bound and its neighbour. `None` if its label was not learned.
+    #[must_use]
+    pub fn encode_of_epoch(&self, epoch: i64) -> Option<Vec<u8>> {
+        let mut bytes = self.encode();
+        let kind = bytes.first_mut()?;
+        match self {
+            Self::Least | Self::Greatest => {
+                *kind += 48;
+                bytes.extend([[0; 8], epoch.to_be_bytes()].concat());
+            }
+            Self::At(_, learned) | Self::JustBelow(_, learned) | Self::JustAbove(_, learned) => {
+                (*learned)?;
+                *kind += 32;
+            }
+        }
+        Some(bytes)
+    }
 }
 
 #[cfg(test)]
@@ -73,5 +103,9 @@ mod tests {
             b"\x13\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02ab"
         );
         assert_eq!(Bound::JustAbove(b"ab", learned).encode()[0], 20);
+        let of_epoch = |bound: Bound<'_>| bound.encode_of_epoch(258);
+        assert_eq!(of_epoch(Bound::Greatest), Some(b"\x31\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x02".to_vec()));
+        assert_eq!(of_epoch(Bound::At(b"ab", learned)).unwrap()[0], 50);
+        assert_eq!(of_epoch(Bound::At(b"ab", None)), None);
     }
 }

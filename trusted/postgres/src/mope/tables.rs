@@ -1,7 +1,7 @@
 //! One column's tree in PostgreSQL's tables.
 
 use super::Column;
-use super::bound::Learned;
+use super::bound::{Learned, LearnedLabels};
 use super::connections::{Connections, Prepared, failure};
 use super::encoding::{Encoding, EncodingTurn};
 use super::labels::{from_database, to_database};
@@ -69,13 +69,13 @@ impl TreeTables {
     ///
     /// # Errors
     /// [`ChannelError`].
-    pub async fn learn(&self, ciphertexts: &[Vec<u8>]) -> Result<Vec<Option<Learned>>, ChannelError> {
+    pub async fn learn(&self, ciphertexts: &[Vec<u8>]) -> Result<LearnedLabels, ChannelError> {
         let asked: Vec<&[u8]> = ciphertexts.iter().map(Vec::as_slice).collect();
         let row = self.read(&[], false, &asked).await?;
         let epoch = column(&row, "epoch")?;
         let labels: Option<Vec<Option<i64>>> = column(&row, "labels")?;
         let learned = |label: Option<i64>| label.map(|label| Learned { label: from_database(label), epoch });
-        Ok(labels.unwrap_or_default().into_iter().map(learned).collect())
+        Ok(LearnedLabels { of: labels.unwrap_or_default().into_iter().map(learned).collect(), epoch })
     }
 
     /// Ciphertexts, `most` at most, of values that no row has. A change that takes one out is refused if a row has it then.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Keys that hide nothing: what is computed shows.
 #[derive(Clone)]
-struct Bare([u8; 8], Arc<Mutex<BTreeSet<Vec<u8>>>>);
+struct Bare([u8; 8], Arc<Mutex<BTreeSet<Vec<u8>>>>, bool);
 
 impl ColumnKeys for Bare {
     fn seal(&self, canonical: &[u8]) -> Vec<u8> {
@@ -53,8 +53,9 @@ impl OrderEncoder for Bare {
         Box::pin(std::future::ready(Ok(keys.to_vec())))
     }
 
-    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>> {
-        Box::pin(std::future::ready(Ok(ciphertexts.iter().map(|_| Some([0xee; 16])).collect())))
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Learned> {
+        let labels = ciphertexts.iter().map(|ciphertext| (!ciphertext.is_empty()).then_some([0xee; 8])).collect();
+        Box::pin(std::future::ready(Ok(Learned { labels, epoch: [0xef; 8], keys_leave: self.2 })))
     }
 
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
@@ -69,19 +70,19 @@ impl OrderEncoder for Bare {
 }
 
 #[derive(Default)]
-struct BareColumns(Arc<Mutex<BTreeSet<Vec<u8>>>>);
+struct BareColumns(Arc<Mutex<BTreeSet<Vec<u8>>>>, bool);
 
 impl Columns for BareColumns {
     fn keys(&self, column: [u8; 8]) -> Option<Arc<dyn ColumnKeys>> {
-        Some(Arc::new(Bare(column, Arc::default())))
+        Some(Arc::new(Bare(column, Arc::default(), false)))
     }
 
     fn encoder(&self, column: [u8; 8]) -> Option<Arc<dyn OrderEncoder>> {
-        Some(Arc::new(Bare(column, self.0.clone())))
+        Some(Arc::new(Bare(column, self.0.clone(), self.1)))
     }
 
     fn order_terms(&self, column: [u8; 8]) -> Option<Arc<dyn OrderTerms>> {
-        Some(Arc::new(Bare(column, Arc::default())))
+        Some(Arc::new(Bare(column, Arc::default(), false)))
     }
 }
 
@@ -143,7 +144,7 @@ fn a_bound_is_a_neighbours_ciphertext_inside_the_range() {
 fn a_session_that_may_see_the_past_sends_the_labels_that_there_are_now() {
     let (columns, past) = (BareColumns::default(), Asker { sees_the_past: true, ..Asker::default() });
     let key = |number: i64| crate::plan::hexadecimal(&(number.cast_unsigned() ^ (1 << 63)).to_be_bytes());
-    let learned = "ee".repeat(16);
+    let learned = format!("{}{}", "ee".repeat(8), "ef".repeat(8));
     let text = simple_of("INSERT INTO accounts (balance) VALUES (10)", &columns, past).unwrap();
     let expected = format!("arras.mope_order('2'::bigint, '\\x{}{learned}'::bytea)", key(10));
     assert!(text.contains(&expected), "{text}\n{expected}");
@@ -151,6 +152,19 @@ fn a_session_that_may_see_the_past_sends_the_labels_that_there_are_now() {
         ("< 10", format!("12{learned}{}", key(10))),
         ("< 15", format!("14{learned}{}", key(10))),
         ("< 5", "00".into()),
+    ] {
+        let text =
+            simple_of(&format!("SELECT id FROM accounts WHERE balance {condition}"), &columns, past).unwrap();
+        assert!(text.ends_with(&format!("'\\x{expected}'::bytea)")), "{text}\n{expected}");
+    }
+    // Where keys leave, a bound is of one epoch, also if it is no key's.
+    let (columns, none) = (BareColumns(columns.0, true), "00".repeat(8));
+    for (condition, expected) in [
+        ("< 10", format!("32{learned}{}", key(10))),
+        ("< 15", format!("34{learned}{}", key(10))),
+        ("< 5", format!("30{none}{}", "ef".repeat(8))),
+        ("> 10", format!("32{learned}{}", key(10))),
+        ("> 15", format!("31{none}{}", "ef".repeat(8))),
     ] {
         let text =
             simple_of(&format!("SELECT id FROM accounts WHERE balance {condition}"), &columns, past).unwrap();

@@ -289,11 +289,13 @@ impl OrderEncoder for Encoder {
         })
     }
 
-    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Vec<Option<Learned>>> {
+    fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Learned> {
         Box::pin(async move {
             let learned = self.tables.learn(ciphertexts).await;
             let learned = learned.map_err(|error| self.failure(error.into()))?;
-            Ok(learned.into_iter().map(|learned| Some(learned?.encode())).collect())
+            let labels = learned.of.iter().map(|one| Some(one.as_ref()?.label_bytes())).collect();
+            let keys_leave = self.kind != Kind::Mope;
+            Ok(Learned { labels, epoch: learned.epoch.to_be_bytes(), keys_leave })
         })
     }
 

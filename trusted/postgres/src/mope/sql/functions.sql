@@ -43,7 +43,6 @@ CREATE OR REPLACE FUNCTION arras.mope_order(column_id bigint, ciphertext bytea, 
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found_label bigint;
-    seen bigint;
 BEGIN
     IF mope_order.ciphertext IS NULL THEN
         RETURN NULL;
@@ -51,11 +50,7 @@ BEGIN
     SELECT e.label INTO found_label FROM arras.mope_entry e
         WHERE e.column_id = mope_order.column_id AND e.ciphertext = mope_order.ciphertext;
     IF found_label IS NULL THEN
-        SELECT p.epoch INTO seen FROM arras.mope_epoch p WHERE p.column_id = mope_order.column_id;
-        IF seen IS DISTINCT FROM mope_order.epoch OR learned IS NULL THEN
-            RAISE EXCEPTION 'could not serialize access: the order of column % has changed since', to_hex(mope_order.column_id)
-                USING ERRCODE = 'serialization_failure';
-        END IF;
+        PERFORM arras.mope_same_epoch(column_id, CASE WHEN learned IS NULL THEN -1 ELSE coalesce(epoch, -1) END);
         RETURN learned;
     END IF;
     RETURN found_label;
@@ -63,7 +58,8 @@ END $$;
 
 -- What labels are compared with for the end of a range. The first byte says how the rest is meant: 0 below every label,
 -- 1 above every one; 2 the label of the ciphertext that follows, 3 just below it, 4 just above it. With 16 more, the
--- ciphertext comes after eight bytes each of a label learned and its epoch.
+-- ciphertext comes after eight bytes each of a label learned and its epoch. With 48 more, too, and the epoch must be the one
+-- that the statement sees: where keys leave, one that it sees may have stood between the bound and its neighbour.
 -- Where it is no condition of an index it is called for each row, too.
 CREATE OR REPLACE FUNCTION arras.mope_bound(column_id bigint, bound bytea) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER AS $$
@@ -87,6 +83,13 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = 
 DECLARE
     kind integer := get_byte(bound, 0);
 BEGIN
+    IF kind >= 48 THEN
+        PERFORM arras.mope_same_epoch(column_id, arras.mope_number(bound, 9));
+        IF kind < 50 THEN
+            RETURN arras.mope_bound_beside(column_id, set_byte('\x00', 0, kind - 48));
+        END IF;
+        kind := kind - 32;
+    END IF;
     CASE kind
         WHEN 0 THEN RETURN -9223372036854775808;
         WHEN 1 THEN RETURN 9223372036854775807;
@@ -98,6 +101,18 @@ BEGIN
         ELSE
             RAISE EXCEPTION 'a bound of an unknown kind' USING ERRCODE = 'data_exception';
     END CASE;
+END $$;
+
+-- An error if labels have changed, or gone, since that epoch, as the statement sees it, or had not yet.
+CREATE OR REPLACE FUNCTION arras.mope_same_epoch(column_id bigint, epoch bigint) RETURNS void
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM arras.mope_epoch p
+        WHERE p.column_id = mope_same_epoch.column_id AND p.epoch = mope_same_epoch.epoch)
+    THEN
+        RAISE EXCEPTION 'could not serialize access: the order of column % has changed since', to_hex(mope_same_epoch.column_id)
+            USING ERRCODE = 'serialization_failure';
+    END IF;
 END $$;
 
 -- Eight bytes as a number.
