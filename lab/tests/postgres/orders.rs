@@ -3,6 +3,7 @@
 
 mod bclo;
 mod clww;
+mod fh_ope;
 mod lewi_wu;
 
 use crate::dev::Dev;

@@ -11,7 +11,7 @@
 //! a key of that value, which comes with the requests that need it and is not stored: names in their own order would
 //! show where a value ends. To who has a copy of the tree their sequence is as random as that of different values.
 //!
-//! *State.* The ciphertexts of a scheme that hides equality (FH-OPE) are the client's state, which changes with every
+//! *State.* The ciphertexts of a scheme that hides equality are the client's state, which changes with every
 //! insertion. So its index has a version, which every change raises and every message carries: a message that is late,
 //! or of a client that does not know yet what became of its last change, is refused and told the version.
 //!

@@ -7,6 +7,7 @@
 
 pub mod bisen;
 pub mod bplus;
+pub mod fh_ope;
 pub mod mope;
 pub mod sql;
 

@@ -19,6 +19,7 @@ use crate::{Blob, ChannelError};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// Number of a node; never used again in its column.
 pub type Node = u64;
@@ -174,11 +175,11 @@ pub trait TreeStore: Send + Sync {
     /// [`ChannelError`]; see [`ChannelError::outcome_unknown`].
     fn commit(&self, change: TreeChange) -> Round<'_, bool>;
 
-    /// The same for a change that can wait: not applied if that takes waiting for anybody.
+    /// The same for a change that can be made later: not applied if others have to be waited for longer than `wait`.
     ///
     /// # Errors
     /// [`ChannelError`].
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+    fn commit_within(&self, change: TreeChange, _wait: Duration) -> Round<'_, Tried> {
         Box::pin(
             async move { Ok(if self.commit(change).await? { Tried::Applied } else { Tried::OtherVersion }) },
         )

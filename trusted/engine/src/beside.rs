@@ -34,7 +34,9 @@ impl Begun {
         let mut parts = self.indexes.iter().flat_map(|index| &index.parts);
         let mut texts = self.indexes.iter().filter_map(|index| index.text.as_ref());
         parts.any(|part| left.iter().flat_map(|index| &index.parts).all(|other| other.id != part.id))
-            || texts.any(|text| left.iter().filter_map(|index| index.text.as_ref()).all(|other| other.id != text.id))
+            || texts.any(|text| {
+                left.iter().filter_map(|index| index.text.as_ref()).all(|other| other.id != text.id)
+            })
     }
 
     /// The failure of a read that has returned something, with the right blame.

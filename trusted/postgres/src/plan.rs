@@ -105,7 +105,7 @@ pub enum Form {
     /// The ciphertext that the value has in the column's order, made if it has none: `bytea`.
     Order(Arc<Encryption>),
     /// What the database compares the column's terms of order with: `bytea`. Where they are labels, for `arras.mope_bound`.
-    Bound(Arc<Encryption>, Side),
+    Bound(Arc<Encryption>, Side, Gap),
 }
 
 impl Form {
@@ -133,8 +133,8 @@ impl Form {
 ///
 /// Only labels of stored keys can be compared, so a value that is not stored is replaced by its neighbour inside the range
 /// that is asked for: `c >= 5` by the least stored key above 5, `c < 5` by the greatest below it, that one included. What is
-/// stored between the two meanwhile is missed by a statement that began before; it never matches wrongly. The operator in
-/// the text stays, and NULL compares as ever.
+/// stored in the gap between the two meanwhile ([`Gap`]) is missed by a statement that began before; it never matches wrongly.
+/// The operator in the text stays, and NULL compares as ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// `<`
@@ -147,6 +147,16 @@ pub enum Side {
     GreaterOrEqual,
     /// `=`, `<>`
     Equal,
+}
+
+/// Whether a comparison holds for what is stored in the gap around its constant, between the look-up and the statement: nobody
+/// knows on which side of the constant that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// It does not: the rows are missed.
+    Outside,
+    /// It does, as its result is denied: so the rows are missed.
+    Inside,
 }
 
 /// What is known of a client's parameter.

@@ -7,6 +7,7 @@ mod constraint;
 mod copy;
 mod edits;
 mod expression;
+mod fh_ope;
 mod filter;
 mod foreseen;
 mod from;

@@ -11,7 +11,7 @@ use crate::catalog::Encryption;
 use crate::codec::{Datum, array_members, binary_members};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Fold, Form, Output, PhysicalValue, Side, Source, Value};
+use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
 pub(crate) use ahead::enter;
 use arras_service::columns::{ColumnKeys, Columns, OrderEncoder, OrderTerms, Place};
 pub(crate) use folding::Folding;
@@ -77,7 +77,7 @@ struct Asked<'v> {
     encryption: &'v Arc<Encryption>,
     key: Vec<u8>,
     /// None: it is stored. Else: it is compared with.
-    side: Option<Side>,
+    side: Option<(Side, Gap)>,
 }
 
 /// Computes a statement's values, in their order. All that are asked of one column's order are asked together.
@@ -113,7 +113,10 @@ pub async fn compute(
         let asker = inputs.asker;
         let mut answers: Vec<(Option<u8>, Vec<u8>)> = if compared {
             let places = encoder.places(&keys).await?;
-            let bound = |(one, place): (&Asked<'_>, Place)| bound(place, one.side.unwrap_or(Side::Equal));
+            let bound = |(one, place): (&Asked<'_>, Place)| {
+                let (side, gap) = one.side.unwrap_or((Side::Equal, Gap::Outside));
+                bound(place, side, gap)
+            };
             list.iter().zip(places).map(bound).map(|(kind, ciphertext)| (Some(kind), ciphertext)).collect()
         } else {
             let stored = encoder.encode(&keys, asker.process).await?;
@@ -140,13 +143,13 @@ pub async fn compute(
 /// What is asked of the order of a value's column; nothing where its terms are ciphertexts.
 fn asked_of<'v>(index: usize, value: &'v Value, inputs: Inputs<'_>) -> Result<Vec<Asked<'v>>, SqlError> {
     let (encryption, side) = match &value.form {
-        Form::Order(encryption) | Form::Bound(encryption, _) | Form::OrderArray(encryption)
+        Form::Order(encryption) | Form::Bound(encryption, ..) | Form::OrderArray(encryption)
             if encryption.order_is_ciphertext() =>
         {
             return Ok(Vec::new());
         }
         Form::Order(encryption) => (encryption, None),
-        Form::Bound(encryption, side) => (encryption, Some(*side)),
+        Form::Bound(encryption, side, gap) => (encryption, Some((*side, *gap))),
         Form::OrderArray(encryption) => {
             let members = members(&value.source, encryption, inputs)?.unwrap_or_default();
             let one = |(member, datum): (usize, Option<Datum>)| {
@@ -202,7 +205,7 @@ async fn carry_labels(
                 rest.splice(..0, [label, learned.epoch].concat());
             }
             (None, Some(label)) => rest.extend([label, learned.epoch].concat()),
-            (_, None) if learned.keys_leave => {
+            (Some(_), None) if learned.keys_leave => {
                 let message = "could not serialize access: a value of the order has gone meanwhile";
                 return Err(SqlError::new(sqlstate::SERIALIZATION_FAILURE, message));
             }
@@ -213,17 +216,24 @@ async fn carry_labels(
 }
 
 /// What the database compares labels with, by where a value stands: how it is meant, and the ciphertext.
-fn bound(place: Place, side: Side) -> (u8, Vec<u8>) {
-    let Place { exact, below, above } = place;
-    match (side, exact) {
-        (_, Some(exact)) => (BOUND_AT, exact),
-        (Side::Less, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AFTER, below)),
-        (Side::LessOrEqual, None) => below.map_or((BOUND_BELOW_ALL, Vec::new()), |below| (BOUND_AT, below)),
-        (Side::Greater, None) => above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_BEFORE, above)),
-        (Side::GreaterOrEqual, None) => {
-            above.map_or((BOUND_ABOVE_ALL, Vec::new()), |above| (BOUND_AT, above))
-        }
-        (Side::Equal, None) => (BOUND_BELOW_ALL, Vec::new()),
+fn bound(place: Place, side: Side, gap: Gap) -> (u8, Vec<u8>) {
+    let Place { exact, among, below, above } = place;
+    if let Some(exact) = exact {
+        return (BOUND_AT, exact);
+    }
+    let (first, last) = among.unzip();
+    let beside = |key: Option<Vec<u8>>, kind, none| key.map_or((none, Vec::new()), |key| (kind, key));
+    match (side, gap) {
+        (Side::Less, Gap::Outside) => beside(below, BOUND_AFTER, BOUND_BELOW_ALL),
+        (Side::Less, Gap::Inside) => beside(first.or(above), BOUND_AT, BOUND_ABOVE_ALL),
+        (Side::LessOrEqual, Gap::Outside) => beside(last.or(below), BOUND_AT, BOUND_BELOW_ALL),
+        (Side::LessOrEqual, Gap::Inside) => beside(above, BOUND_BEFORE, BOUND_ABOVE_ALL),
+        (Side::Greater, Gap::Outside) => beside(above, BOUND_BEFORE, BOUND_ABOVE_ALL),
+        (Side::Greater, Gap::Inside) => beside(last.or(below), BOUND_AT, BOUND_BELOW_ALL),
+        (Side::GreaterOrEqual, Gap::Outside) => beside(first.or(above), BOUND_AT, BOUND_ABOVE_ALL),
+        (Side::GreaterOrEqual, Gap::Inside) => beside(below, BOUND_AFTER, BOUND_BELOW_ALL),
+        // No label is that of what is not stored.
+        (Side::Equal, _) => (BOUND_BELOW_ALL, Vec::new()),
     }
 }
 
@@ -285,7 +295,7 @@ fn local(value: &Value, inputs: Inputs<'_>, columns: &dyn Columns) -> Result<Phy
             let key = datum.storable(encryption)?.order_key(encryption)?;
             Ok(order_terms(columns, encryption)?.stored(&key)?)
         }),
-        Form::Bound(encryption, _) if encryption.order_is_ciphertext() => bytes(encryption, &|datum| {
+        Form::Bound(encryption, ..) if encryption.order_is_ciphertext() => bytes(encryption, &|datum| {
             Ok(order_terms(columns, encryption)?.compared(&datum.order_key(encryption)?)?)
         }),
         Form::OrderArray(encryption) => array(value, encryption, inputs, &|_| Ok(None)),

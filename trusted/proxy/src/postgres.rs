@@ -3,7 +3,9 @@
 mod columns;
 pub(crate) mod examining;
 mod known;
+mod lately;
 mod opening;
+mod ready;
 
 use crate::cli::Failure;
 use crate::configuration::{

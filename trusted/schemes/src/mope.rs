@@ -1,5 +1,5 @@
 //! Mutable order-preserving encoding (mOPE) and its same-time secure form (stOPE): the keyed half (Popa, Li and Zeldovich,
-//! S&P 2013).
+//! S&P 2013). On the same tree, the frequency-hiding form of Kerschbaum (CCS 2015; [`Kind::FrequencyHiding`]).
 //!
 //! The keyless side keeps, of each column, a tree whose keys are ciphertexts of the distinct values, and a table from
 //! ciphertexts to *labels*, the encodings ([`arras_protocol::mope`]). The half here walks the tree, decrypts what it meets, and
@@ -12,6 +12,10 @@
 //!
 //! *stOPE* (section V). Leaves count occurrences; with its last a value's key goes from the tree, its ancestors and the table, and
 //! the same value coming back is encrypted under a fresh nonce.
+//!
+//! *Frequency-hiding*. Each occurrence of a value is a key, under a nonce of its own, at a random place among those of equal values; it
+//! goes with the row that has it. Kerschbaum's tree is the client's; here it is the keeper's, and what he has the client search in
+//! memory is a walk.
 //!
 //! *Malicious keeper* (section VII). Where [`Settings::verified`], each inner node has the tags of its children and the head has
 //! the root's. The paper's hash tree has hashes; as only holders of the key verify, ours has tags of a MAC under a key, which
@@ -26,11 +30,14 @@
 //!
 //! *Leakage.* mOPE: order and equality of all values that were ever inserted, and for a look-up, between which of them it fell.
 //! stOPE: for each two values that were present at the same time, their order; orders that follow from those, through a third
-//! value; the number of occurrences. Both: the sizes of batches, and which of several writers wrote.
+//! value; the number of occurrences. Frequency-hiding: an order of all occurrences that are there, in which equal ones are at random places
+//! drawn here, and the order in which they came and went; not which are equal. All: the sizes of batches, and which of several
+//! writers wrote.
 
 mod cache;
 mod cipher;
 mod edit;
+mod fh_ope;
 pub mod index;
 mod inner;
 mod labels;
@@ -60,21 +67,27 @@ use crate::error::IndexError;
 use crate::random::Randomness;
 use arras_keys::Key;
 use arras_protocol::Blob;
-use arras_protocol::mope::{Head, Label, TreeStore};
+use arras_protocol::mope::{Head, Label, TreeStore, Tried};
 use cache::Shared;
 use cipher::Cipher;
 use node::Layout;
 use std::sync::Arc;
+use std::time::Duration;
 use tags::Tags;
 use together::Waiting;
 use tokio::sync::OwnedMutexGuard;
 
 /// How often an operation starts again because others changed the tree meanwhile.
 const TRIES_MAX: usize = 64;
+const NEVER_AT_ITS_VERSION: IndexError =
+    IndexError::Peer("an order-preserving tree is never at the version that it says it is at");
 
-/// Which of the two schemes a column has.
+/// Which scheme a column has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Each occurrence of a value is a key of its own at a random place among those of equal values;
+    /// it leaves by [`Tree::remove_stored`].
+    FrequencyHiding,
     /// Values stay in the tree, under deterministic ciphertexts.
     Mope,
     /// A value leaves the tree with its last occurrence.
@@ -139,7 +152,7 @@ impl<E: Into<IndexError>> From<E> for Miss {
 
 impl<S: TreeStore> Tree<S> {
     /// Opens a column's tree under the key of its index. `acknowledged` is what [`Self::acknowledged`] said last, where that was
-    /// kept: a keeper that shows an older state is found out. Nonces of stOPE and salts of heads come from
+    /// kept: a keeper that shows an older state is found out. Nonces, places among equal values and salts of heads come from
     /// `randomness`.
     ///
     /// # Errors
@@ -153,7 +166,7 @@ impl<S: TreeStore> Tree<S> {
     ) -> Result<Self, IndexError> {
         let nonces = match settings.kind {
             Kind::Mope => None,
-            Kind::Stope => Some(randomness.clone()),
+            Kind::Stope | Kind::FrequencyHiding => Some(randomness.clone()),
         };
         let cipher = Cipher::new(key, settings.form, nonces)?;
         let layout = Layout {
@@ -188,13 +201,13 @@ impl<S: TreeStore> Tree<S> {
         Ok(self.cipher.value(ciphertext.as_slice())?)
     }
 
-    /// The ciphertext that a value has wherever it is stored, and whether it is stored or not; none in stOPE, where each entry
-    /// of it has another.
+    /// The ciphertext that a value has wherever it is stored, and whether it is stored or not; none but in mOPE: elsewhere
+    /// each entry of it has another.
     ///
     /// # Errors
     /// [`IndexError::Caller`] if it is no value of the column.
     pub fn ciphertext(&self, value: &[u8]) -> Result<Option<Blob>, IndexError> {
-        if self.kind == Kind::Stope {
+        if self.kind != Kind::Mope {
             return Ok(None);
         }
         let plain = self.cipher.plains(&[value])?;
@@ -221,8 +234,8 @@ impl<S: TreeStore> Tree<S> {
         self.shared.cache().head
     }
 
-    /// Enters values that are not there yet, counts those that are once more (stOPE), and tells what they are stored as. Applied
-    /// at once.
+    /// Enters values that are not there yet, counts those that are once more (stOPE) or enters them once more
+    /// (frequency-hiding), and tells what they are stored as. Applied at once.
     ///
     /// # Errors
     /// [`IndexError`]. With [`IndexError::Channel`] it may be unknown whether the values entered; in mOPE the same may be asked
@@ -231,13 +244,33 @@ impl<S: TreeStore> Tree<S> {
         self.enter(values).await
     }
 
-    /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and this does
-    /// nothing). Applied at once.
+    /// Takes one occurrence of each value away, and the value with its last one (stOPE; in mOPE values stay, and keys of
+    /// occurrences leave by their ciphertexts: there this does nothing). Applied at once.
     ///
     /// # Errors
     /// [`IndexError`]; [`IndexError::Caller`] if a value is not there as often.
     pub async fn remove<V: AsRef<[u8]>>(&self, values: &[V]) -> Result<(), IndexError> {
         self.change(&self.in_turn().await, &[], values).await.map(|_| ())
+    }
+
+    /// The same, unless others have to be waited for longer than `wait`: then nothing was done, and the answer is false.
+    ///
+    /// # Errors
+    /// As [`Self::remove`].
+    pub async fn remove_within<V: AsRef<[u8]>>(
+        &self,
+        values: &[V],
+        wait: Duration,
+    ) -> Result<bool, IndexError> {
+        let _turn = self.in_turn().await;
+        for _ in 0..TRIES_MAX {
+            match self.apply_within(self.stage_in_turn(&[], values).await?, wait).await? {
+                Tried::Applied => return Ok(true),
+                Tried::Busy => return Ok(false),
+                Tried::OtherVersion => {}
+            }
+        }
+        Err(NEVER_AT_ITS_VERSION)
     }
 
     /// Stages and applies in the writer's turn, again if another client was first.
@@ -248,20 +281,43 @@ impl<S: TreeStore> Tree<S> {
         remove: &[V],
     ) -> Result<Vec<Stored>, IndexError> {
         for _ in 0..TRIES_MAX {
-            let mut staged = self.stage_in_turn(insert, remove).await?;
-            let Some(change) = staged.take() else { return Ok(staged.finish()) };
-            let head = change.head;
-            match self.store.commit(change).await {
-                Ok(true) => return Ok(staged.finish()),
-                // Without a salt the same change of another writer leads to the same head.
-                Ok(false) if self.is_verified() => self.shared.refuse(head),
-                Ok(false) => self.shared.doubt(),
-                Err(error) => {
-                    self.shared.doubt();
-                    return Err(error.into());
-                }
+            if let Some(stored) = self.apply(self.stage_in_turn(insert, remove).await?).await? {
+                return Ok(stored);
             }
         }
-        Err(IndexError::Peer("an order-preserving tree is never at the version that it says it is at"))
+        Err(NEVER_AT_ITS_VERSION)
+    }
+
+    /// Applies what is staged, if others need not be waited for longer.
+    async fn apply_within(&self, mut staged: StagedChange, wait: Duration) -> Result<Tried, IndexError> {
+        let Some(change) = staged.take() else {
+            drop(staged.finish());
+            return Ok(Tried::Applied);
+        };
+        let head = change.head;
+        let tried = self.store.commit_within(change, wait).await;
+        match &tried {
+            Ok(Tried::Applied) => drop(staged.finish()),
+            Ok(Tried::OtherVersion) if self.is_verified() => self.shared.refuse(head),
+            Ok(Tried::Busy | Tried::OtherVersion) | Err(_) => self.shared.doubt(),
+        }
+        Ok(tried?)
+    }
+
+    /// Applies what is staged: what its values are stored as, none if another client was first.
+    async fn apply(&self, mut staged: StagedChange) -> Result<Option<Vec<Stored>>, IndexError> {
+        let Some(change) = staged.take() else { return Ok(Some(staged.finish())) };
+        let head = change.head;
+        match self.store.commit(change).await {
+            Ok(true) => return Ok(Some(staged.finish())),
+            // Without a salt the same change of another writer leads to the same head.
+            Ok(false) if self.is_verified() => self.shared.refuse(head),
+            Ok(false) => self.shared.doubt(),
+            Err(error) => {
+                self.shared.doubt();
+                return Err(error.into());
+            }
+        }
+        Ok(None)
     }
 }

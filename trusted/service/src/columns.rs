@@ -50,8 +50,10 @@ pub trait ColumnKeys: Send + Sync {
 /// ciphertext, never a label: labels change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Ciphertext of the key itself, if it is stored.
+    /// Ciphertext of the key itself, if it is stored under one.
     pub exact: Option<Vec<u8>>,
+    /// Ciphertexts of its first and its last occurrence, if each is stored under its own.
+    pub among: Option<(Vec<u8>, Vec<u8>)>,
     /// Ciphertext of the greatest stored key below it.
     pub below: Option<Vec<u8>>,
     /// Ciphertext of the least stored key above it.
@@ -76,6 +78,11 @@ pub trait OrderEncoder: Send + Sync {
     /// of its own before the statement that stores them. `process` is the database's process of the session that asks: where
     /// the change has to wait for that session itself, it fails at once.
     fn encode<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, Vec<Vec<u8>>>;
+
+    /// Does what is slow of encoding order keys, for those that [`Self::encode`] will soon be asked for: all in one change.
+    fn prepare<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, ()> {
+        Box::pin(async move { self.encode(keys, process).await.map(drop) })
+    }
 
     /// The labels that ciphertexts have now: for a transaction that sees the database as it was before they came.
     fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Learned>;

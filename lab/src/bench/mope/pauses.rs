@@ -88,10 +88,10 @@ impl TreeStore for Timed {
         Box::pin(self.timed(summaries, self.tables.commit(change), |applied| *applied))
     }
 
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+    fn commit_within(&self, change: TreeChange, wait: Duration) -> Round<'_, Tried> {
         let summaries = change.summaries.clone();
         let is_applied = |tried: &Tried| matches!(tried, Tried::Applied);
-        Box::pin(self.timed(summaries, self.tables.commit_if_free(change), is_applied))
+        Box::pin(self.timed(summaries, self.tables.commit_within(change, wait), is_applied))
     }
 }
 

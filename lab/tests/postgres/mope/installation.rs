@@ -16,13 +16,24 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 5]);
+    assert_eq!(found, [0, 6]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
-    assert!(register(&other, column, Protocol::Stope).await.is_err());
+    for another in [Protocol::Stope, Protocol::FrequencyHiding] {
+        assert!(register(&other, column, another).await.is_err());
+    }
+    // What was registered before keys of rows were known stays what it is.
+    let before =
+        "ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
+    one.batch_execute(before).await.unwrap();
+    assert_eq!(install(&mut one).await.unwrap(), 5);
+    register(&one, column, Protocol::Mope).await.unwrap();
+    let hiding = Column::from([9; 8]);
+    register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
+    assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 5 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 6 })));
 }
 
 #[tokio::test]

@@ -26,15 +26,15 @@ async fn a_change_that_can_wait_is_made_only_where_nobody_holds_labels_or_rows()
         }
         let before = model.clone();
         let change = model.change(vec![spread(10, 11, 100, 100)], &[], &[]);
-        assert_eq!(tables.commit_if_free(change).await.unwrap(), Tried::Busy);
+        assert_eq!(tables.commit_within(change, Duration::from_millis(1)).await.unwrap(), Tried::Busy);
         model = before;
         thinking.batch_execute("COMMIT").await.unwrap();
         assert_eq!(world.contradictions(&model).await, Vec::<String>::new());
     }
     let late = model.clone().change(vec![spread(10, 11, 300, 100)], &[], &[]);
     let change = model.change(vec![spread(10, 11, 100, 100)], &[], &[]);
-    assert_eq!(tables.commit_if_free(change).await.unwrap(), Tried::Applied);
-    assert_eq!(tables.commit_if_free(late).await.unwrap(), Tried::OtherVersion);
+    assert_eq!(tables.commit_within(change, Duration::from_millis(1)).await.unwrap(), Tried::Applied);
+    assert_eq!(tables.commit_within(late, Duration::from_millis(1)).await.unwrap(), Tried::OtherVersion);
     assert_eq!(world.contradictions(&model).await, Vec::<String>::new());
 }
 
@@ -71,8 +71,8 @@ impl TreeStore for Counted {
         Box::pin(self.counted(!change.summaries.is_empty(), self.tables.commit(change)))
     }
 
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
-        Box::pin(self.counted(true, self.tables.commit_if_free(change)))
+    fn commit_within(&self, change: TreeChange, wait: Duration) -> Round<'_, Tried> {
+        Box::pin(self.counted(true, self.tables.commit_within(change, wait)))
     }
 }
 

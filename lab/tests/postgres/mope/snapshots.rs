@@ -157,7 +157,8 @@ async fn a_bound_beside_a_value_that_left_is_refused_to_who_sees_its_rows() {
         let beside = ciphertext(neighbour);
         let learned = tables.learn(std::slice::from_ref(&beside)).await.unwrap();
         let greater = |bound: Vec<u8>| {
-            let reading = format!("SELECT name FROM t WHERE label >= arras.mope_bound({number}, $1) ORDER BY label");
+            let reading =
+                format!("SELECT name FROM t WHERE label >= arras.mope_bound({number}, $1) ORDER BY label");
             let transaction = &transaction;
             async move { transaction.query(&reading, &[&bound]).await }
         };

@@ -3,6 +3,7 @@
 use super::Encryption;
 use crate::mope::Protocol;
 use arras_protocol::leakage::Leakage;
+use arras_protocol::leakage::fh_ope::FH_OPE_TERM;
 use arras_protocol::leakage::mope::{MOPE, STOPE};
 use arras_protocol::leakage::sql::{COMPARED_TERM, SIDED_TERM, SORTED_TERM};
 use arras_protocol::ore::{self, Width};
@@ -15,6 +16,8 @@ pub enum Order {
     Mope,
     /// The same, of the values that are stored at the same time.
     Stope,
+    /// Frequency-hiding order-preserving encryption: each row has a place of its own, equal values at random among each other.
+    FhOpe,
     /// An order-preserving function: ciphertexts in the order of the values, as bytes.
     Bclo,
     /// Order-revealing encryption: ciphertexts that a function compares.
@@ -31,7 +34,7 @@ const BLOCK_BITS: u8 = 4;
 
 impl Order {
     /// All there are.
-    pub const ALL: [Self; 5] = [Self::Mope, Self::Stope, Self::Bclo, Self::Clww, Self::LewiWu];
+    pub const ALL: [Self; 6] = [Self::Mope, Self::Stope, Self::FhOpe, Self::Bclo, Self::Clww, Self::LewiWu];
 
     /// As the schema file has it.
     #[must_use]
@@ -39,6 +42,7 @@ impl Order {
         match self {
             Self::Mope => "mope",
             Self::Stope => "stope",
+            Self::FhOpe => "fh_ope",
             Self::Bclo => "bclo",
             Self::Clww => "clww",
             Self::LewiWu => "lewi_wu",
@@ -50,7 +54,7 @@ impl Order {
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Mope | Self::Stope => "bigint",
+            Self::Mope | Self::Stope | Self::FhOpe => "bigint",
             Self::Bclo => "arras.bclo",
             Self::Clww => "arras.clww",
             Self::LewiWu => "arras.lewi_wu",
@@ -63,6 +67,7 @@ impl Order {
         match self {
             Self::Mope => Some(Protocol::Mope),
             Self::Stope => Some(Protocol::Stope),
+            Self::FhOpe => Some(Protocol::FrequencyHiding),
             Self::Bclo | Self::Clww | Self::LewiWu => None,
         }
     }
@@ -79,7 +84,7 @@ impl Order {
     #[must_use]
     pub fn compared_by(self) -> Option<&'static str> {
         match self {
-            Self::Mope | Self::Stope | Self::Bclo => None,
+            Self::Mope | Self::Stope | Self::FhOpe | Self::Bclo => None,
             Self::Clww => Some("arras.clww_compare"),
             Self::LewiWu => Some("arras.lewi_wu_compare"),
         }
@@ -89,7 +94,7 @@ impl Order {
     #[must_use]
     pub fn extremes(self) -> Option<[&'static str; 2]> {
         match self {
-            Self::Mope | Self::Stope | Self::Bclo | Self::LewiWu => None,
+            Self::Mope | Self::Stope | Self::FhOpe | Self::Bclo | Self::LewiWu => None,
             Self::Clww => Some(["arras.clww_least", "arras.clww_greatest"]),
         }
     }
@@ -100,7 +105,26 @@ impl Order {
     pub fn is_deterministic(self) -> bool {
         match self {
             Self::Mope | Self::Stope | Self::Bclo | Self::Clww => true,
+            Self::FhOpe | Self::LewiWu => false,
+        }
+    }
+
+    /// Do terms tell the order of two rows? Those of one of two sides tell it of a row and a constant.
+    #[must_use]
+    pub fn compares_rows(self) -> bool {
+        match self {
+            Self::Mope | Self::Stope | Self::FhOpe | Self::Bclo | Self::Clww => true,
             Self::LewiWu => false,
+        }
+    }
+
+    /// Has each row a term that no other has? Then a value that is stored is encrypted for each row that it is stored in, and
+    /// rows of equal values stand in an order that says nothing.
+    #[must_use]
+    pub fn hides_frequency(self) -> bool {
+        match self {
+            Self::FhOpe => true,
+            Self::Mope | Self::Stope | Self::Bclo | Self::Clww | Self::LewiWu => false,
         }
     }
 
@@ -118,6 +142,7 @@ impl Order {
         match self {
             Self::Mope => label("mOPE"),
             Self::Stope => label("stOPE"),
+            Self::FhOpe => "the row's own label in the column's FH-OPE tree; labels change".into(),
             Self::Bclo => format!(
                 "a BCLO ciphertext of {} bytes, in the order of the values; it never changes",
                 ore::bclo::bytes(width)
@@ -138,6 +163,7 @@ impl Order {
     pub fn serves(self) -> &'static str {
         match self {
             Self::Mope | Self::Stope | Self::Bclo => "<, <=, >, >=, BETWEEN, ORDER BY, MIN, MAX, windows",
+            Self::FhOpe => "=, <>, IN, <, <=, >, >=, BETWEEN with constants, ORDER BY it last, MIN, MAX",
             Self::Clww => "<, <=, >, >=, BETWEEN, MIN, MAX, row by row; no ORDER BY, no index but for =",
             Self::LewiWu => {
                 "=, <>, <, <=, >, >=, BETWEEN with constants, row by row; no ORDER BY, no MIN, no index"
@@ -151,6 +177,7 @@ impl Order {
         match self {
             Self::Mope => MOPE,
             Self::Stope => STOPE,
+            Self::FhOpe => FH_OPE_TERM,
             Self::Bclo => SORTED_TERM,
             Self::Clww => COMPARED_TERM,
             Self::LewiWu => SIDED_TERM,
@@ -159,6 +186,12 @@ impl Order {
 }
 
 impl Encryption {
+    /// Has each row a label of its own?
+    #[must_use]
+    pub fn hides_frequency(&self) -> bool {
+        self.order.is_some_and(Order::hides_frequency)
+    }
+
     /// How the labels of the column's order are kept, if it has labels.
     #[must_use]
     pub fn labels(&self) -> Option<Protocol> {

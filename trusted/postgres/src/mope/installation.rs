@@ -2,15 +2,17 @@
 
 use super::Column;
 use super::installed::differing;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
     include_str!("sql/compared_terms.sql"),
     include_str!("sql/sided_terms.sql"),
+    include_str!("sql/rows_of_keys.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str =
@@ -50,6 +52,26 @@ pub enum Protocol {
     Mope,
     /// stOPE: a value goes with its last occurrence.
     Stope,
+    /// The frequency-hiding form: each occurrence is a key of its own, which goes with its row.
+    FrequencyHiding,
+}
+
+impl Protocol {
+    /// Do keys go with the last row that has them?
+    pub(super) fn same_time(self) -> bool {
+        match self {
+            Self::Mope => false,
+            Self::Stope | Self::FrequencyHiding => true,
+        }
+    }
+
+    /// Is each key one row's?
+    pub(super) fn one_row(self) -> bool {
+        match self {
+            Self::Mope | Self::Stope => false,
+            Self::FrequencyHiding => true,
+        }
+    }
 }
 
 /// Makes the schema `arras`, or brings it up to date, in one transaction. Returns the version that was there, 0 if none.
@@ -99,10 +121,11 @@ async fn there(transaction: &tokio_postgres::Transaction<'_>) -> Result<Option<u
 /// Makes a column known. No effect if it is.
 ///
 /// # Errors
-/// PostgreSQL's; also if its order is kept by the other protocol.
+/// PostgreSQL's; also if its order is kept by another protocol.
 pub async fn register(client: &Client, column: Column, protocol: Protocol) -> Result<(), Error> {
-    let same_time = protocol == Protocol::Stope;
-    client.execute("SELECT arras.mope_register($1, $2)", &[&column.number(), &same_time]).await.map(|_| ())
+    let statement = "SELECT arras.mope_register($1, $2, $3)";
+    let kept: [&(dyn ToSql + Sync); 3] = [&column.number(), &protocol.same_time(), &protocol.one_row()];
+    client.execute(statement, &kept).await.map(|_| ())
 }
 
 /// Says that a table's column, a `bigint`, stores the labels of `column`: they change together from then on. In the

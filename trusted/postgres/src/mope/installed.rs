@@ -99,7 +99,8 @@ async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>)
                      AND p.attribute = $4::pg_catalog.text), \
                      ARRAY(SELECT g.tgname::pg_catalog.text FROM pg_catalog.pg_trigger g WHERE g.tgrelid = r.oid \
                      AND g.tgenabled IN ('O', 'A')), \
-                     (SELECT c.same_time FROM arras.mope_column c WHERE c.id = $1) \
+                     (SELECT ARRAY[c.same_time, coalesce((pg_catalog.to_jsonb(c) ->> 'one_row')::pg_catalog.bool, false)] \
+                     FROM arras.mope_column c WHERE c.id = $1) \
                      FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
                      WHERE n.nspname = $2 AND r.relname = $3";
     for one in stored {
@@ -110,11 +111,11 @@ async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>)
         let malformed = |error: Error| ChannelError::Malformed(error.to_string());
         let known: bool = row.try_get(0).map_err(malformed)?;
         let triggers: Vec<String> = row.try_get(1).map_err(malformed)?;
-        let same_time: Option<bool> = row.try_get(2).map_err(malformed)?;
+        let kept: Option<Vec<bool>> = row.try_get(2).map_err(malformed)?;
         let place = format!("{schema}.{table}.{attribute}");
-        if same_time.is_none() {
+        if kept.is_none() {
             wrong.push(format!("the order of column {column} ({place}) is not registered: start the proxy"));
-        } else if same_time != Some(*protocol == Protocol::Stope) {
+        } else if kept != Some(vec![protocol.same_time(), protocol.one_row()]) {
             wrong.push(format!(
                 "the order of column {column} ({place}) is kept by another protocol than the schema file says: correct the file"
             ));
@@ -125,7 +126,7 @@ async fn places(snapshot: &Snapshot, stored: &[Stored], wrong: &mut Vec<String>)
                  SELECT arras.mope_store_in({number}, '{schema}.{table}', '{attribute}')"
             ));
         }
-        if *protocol == Protocol::Mope {
+        if !protocol.same_time() {
             continue;
         }
         let there: BTreeSet<&str> = triggers.iter().map(String::as_str).collect();

@@ -7,6 +7,7 @@ use arras_protocol::Blob;
 use arras_protocol::mope::{Fetch, Fetched, Node, Round, TreeChange, TreeStore, Tried};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Bytes of nodes that are kept, at most: where another has no room, all go.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -94,10 +95,10 @@ impl<S: TreeStore> TreeStore for Recent<S> {
         })
     }
 
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+    fn commit_within(&self, change: TreeChange, wait: Duration) -> Round<'_, Tried> {
         Box::pin(async move {
             let nodes = change.nodes.clone();
-            let tried = self.store.commit_if_free(change).await?;
+            let tried = self.store.commit_within(change, wait).await?;
             if tried == Tried::Applied {
                 self.keep(nodes.into_iter());
             }

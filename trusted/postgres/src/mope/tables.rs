@@ -18,8 +18,6 @@ use tokio_postgres::types::ToSql;
 /// The first attempt to have a column's labels alone, and the pause after it. Whoever wants to store labels waits for an
 /// attempt, and goes on in the pause.
 const FIRST_ATTEMPT: Duration = Duration::from_millis(20);
-/// The attempt, and the wait for rows, of a change that can wait.
-const FREE_ATTEMPT: Duration = Duration::from_millis(1);
 /// The longest attempt and pause.
 const LONGEST_ATTEMPT: Duration = Duration::from_millis(500);
 
@@ -202,9 +200,9 @@ impl TreeTables {
         ))
     }
 
-    /// One attempt, and one only: who is in the way is not waited for.
-    async fn apply_if_free(&self, change: &TreeChange) -> Result<Tried, ChannelError> {
-        Ok(match self.attempt(change, FREE_ATTEMPT, FREE_ATTEMPT).await? {
+    /// One attempt, and one only.
+    async fn apply_within(&self, change: &TreeChange, wait: Duration) -> Result<Tried, ChannelError> {
+        Ok(match self.attempt(change, wait, wait).await? {
             Attempt::Applied => Tried::Applied,
             Attempt::OtherVersion => Tried::OtherVersion,
             Attempt::Held | Attempt::Again => Tried::Busy,
@@ -250,8 +248,8 @@ impl TreeStore for TreeTables {
         Box::pin(async move { self.apply(&change).await })
     }
 
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
-        Box::pin(async move { self.apply_if_free(&change).await })
+    fn commit_within(&self, change: TreeChange, wait: Duration) -> Round<'_, Tried> {
+        Box::pin(async move { self.apply_within(&change, wait).await })
     }
 }
 

@@ -14,7 +14,7 @@ use super::select::Grouped;
 use super::term::Term;
 use crate::catalog::{Catalog, EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Table};
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Form, ParameterType, Piece, Rewritten, Source, Value};
+use crate::plan::{Form, Gap, ParameterType, Piece, Rewritten, Source, Value};
 use crate::text::{Lexemes, fold, name_of, quoted};
 use sqlparser::ast::{Expr, Ident, ObjectName};
 use sqlparser::tokenizer::Token;
@@ -45,6 +45,10 @@ pub(super) struct Analysis<'a> {
     pub(super) common: Vec<Relation>,
     /// What the rows are grouped by of which a condition on groups is looked at.
     pub(super) groups: Grouped,
+    /// Is the result of what is looked at denied, as under a `NOT`?
+    denied: bool,
+    /// Does the query that is looked at give all rows that are equal to its last (`WITH TIES`)?
+    pub(super) with_ties: bool,
     /// The columns in sight that have labels.
     ordered: BTreeSet<[u8; 8]>,
 }
@@ -87,6 +91,8 @@ impl<'a> Analysis<'a> {
             inserted: None,
             common: Vec::new(),
             groups: Grouped::default(),
+            denied: false,
+            with_ties: false,
             ordered: BTreeSet::new(),
         }
     }
@@ -357,6 +363,24 @@ impl<'a> Analysis<'a> {
         let parameters = self.parameter_types(&values);
         let locks = self.locks(&pieces, &values);
         Rewritten { pieces, values, parameters, outputs: crate::plan::Outputs::AsSent, locks }
+    }
+
+    /// Looks at something; `denies`: what is true of it then is false of the whole.
+    pub(super) fn denying<T>(&mut self, denies: bool, look: impl FnOnce(&mut Self) -> T) -> T {
+        self.denied ^= denies;
+        let looked = look(self);
+        self.denied ^= denies;
+        looked
+    }
+
+    /// Is it denied that the constants of `c = 5`, or with `is_not` of `c <> 5`, are a row's?
+    pub(super) fn denies(&self, is_not: bool) -> bool {
+        self.denied != is_not
+    }
+
+    /// What a comparison here must be of what is stored in the gap around its constant meanwhile. A ciphertext has none.
+    pub(super) fn gap(&self, encryption: &Encryption) -> Gap {
+        if self.denied && encryption.labels().is_some() { Gap::Inside } else { Gap::Outside }
     }
 
     /// The columns whose labels a statement needs held that compares or copies labels and writes or locks rows.

@@ -106,14 +106,26 @@ impl Analysis<'_> {
         match (self.operand(left, scope, reader)?, self.operand(right, scope, reader)?) {
             (Operand::Column(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Column(column)) => {
-                let order = column.encryption.order.filter(|order| !order.is_deterministic());
-                if let (None, Some(_), true) = (column.encryption.equality, order, is_operator(reader)) {
+                let by_order = column.encryption.order.filter(|_| column.encryption.equality.is_none());
+                if let (Some(order), true) = (by_order, is_operator(reader)) {
+                    let is_not = reader == "operator <>";
+                    if self.goes_by_ends(order, is_not) && self.equals_constant(&column, &value, is_not)? {
+                        return Ok(());
+                    }
                     // No term is shared by equal values: the function says which are.
-                    return self.ordered(&column, &value, Side::Equal, reader);
+                    if !order.is_deterministic() {
+                        return self.ordered(&column, &value, Side::Equal, reader);
+                    }
                 }
                 let term = self.need(&column, reader, None)?;
                 self.replace_with_term(&column, term);
                 self.replace_constant(&value, Self::equal_form(&column.encryption, term))
+            }
+            (Operand::Extreme(column), Operand::Constant(_))
+            | (Operand::Constant(_), Operand::Extreme(column))
+                if column.encryption.hides_frequency() =>
+            {
+                Err(self.scattered(&column, &format!("{reader} beside a least or greatest value")))
             }
             (Operand::Extreme(column), Operand::Constant(value))
             | (Operand::Constant(value), Operand::Extreme(column)) => {
@@ -142,7 +154,7 @@ impl Analysis<'_> {
         reader: &str,
     ) -> Result<(), SqlError> {
         let term = self.need_compared(column, reader, Some(Term::Order))?;
-        let form = Form::Bound(column.encryption.clone(), side);
+        let form = Form::Bound(column.encryption.clone(), side, self.gap(&column.encryption));
         let Some(function) = column.encryption.order.and_then(Order::compared_by) else {
             self.replace_with_term(column, term);
             return self.replace_constant(value, form);
@@ -235,8 +247,11 @@ impl Analysis<'_> {
             (None, None) | (Some(_), Some(_)) => return Ok(false),
         };
         let Some(column) = self.reference(column, scope)? else { return Ok(false) };
-        // A label finds equal values of one column as well as a term does, and the least and greatest besides.
-        let sorts = column.encryption.order.is_some_and(Order::sorts);
+        if column.encryption.hides_frequency() && wanted == Term::Order {
+            return Err(self.scattered(&column, &format!("{reader} beside a query")));
+        }
+        // A label that equal values share finds them as well as a term does, and the least and greatest besides.
+        let sorts = column.encryption.order.is_some_and(|order| order.sorts() && order.is_deterministic());
         let sorted = (sorts || wanted == Term::Order).then_some(Term::Order);
         let term = self.need(&column, reader, sorted)?;
         self.replace_with_term(&column, term);
@@ -244,7 +259,13 @@ impl Analysis<'_> {
         Ok(true)
     }
 
-    pub(super) fn in_list(&mut self, left: &Expr, list: &[Expr], scope: &Scope<'_>) -> Result<(), SqlError> {
+    pub(super) fn in_list(
+        &mut self,
+        left: &Expr,
+        list: &[Expr],
+        is_not: bool,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         if let Expr::Tuple(columns) = left {
             return self.in_list_of_rows(columns, list, scope);
         }
@@ -252,6 +273,12 @@ impl Analysis<'_> {
             self.expression(left, scope, "IN")?;
             return self.expressions(list, scope, "IN");
         };
+        let by_order = column.encryption.order.filter(|_| column.encryption.equality.is_none());
+        if by_order.is_some_and(|order| self.goes_by_ends(order, is_not))
+            && self.in_constants(&column, list, is_not)?
+        {
+            return Ok(());
+        }
         let term = self.need(&column, "IN", None)?;
         self.replace_with_term(&column, term);
         for member in list {
@@ -329,7 +356,7 @@ impl Analysis<'_> {
             let Some(end) = constant(self.lexemes, end) else {
                 return Err(self.unreadable(&column, "BETWEEN beside a computed value"));
             };
-            let form = Form::Bound(column.encryption.clone(), side);
+            let form = Form::Bound(column.encryption.clone(), side, self.gap(&column.encryption));
             if function.is_some() {
                 compared.push(self.value_pieces(&end, form)?);
                 self.replace_with_zero(&end.tokens);

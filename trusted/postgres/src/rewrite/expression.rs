@@ -11,8 +11,8 @@ use crate::error::SqlError;
 use crate::plan::{Piece, Source, Value};
 use sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, NamedWindowExpr, OrderByExpr, UnaryOperator, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    FunctionArguments, NamedWindowExpr, OrderByExpr, Query, UnaryOperator, WindowFrameBound,
+    WindowFrameUnits, WindowSpec, WindowType,
 };
 
 /// What is compared.
@@ -138,19 +138,28 @@ impl Analysis<'_> {
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.equal(left, right, scope, "IS DISTINCT FROM")
             }
-            Expr::InList { expr, list, .. } => self.in_list(expr, list, scope),
-            Expr::InSubquery { expr, subquery, .. } => self.in_subquery(expr, subquery, scope),
-            Expr::Between { expr, low, high, .. } => self.between(expr, low, high, scope),
+            Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated, scope),
+            Expr::InSubquery { expr, subquery, negated } => {
+                self.denying(*negated, |analysis| analysis.in_subquery(expr, subquery, scope))
+            }
+            Expr::Between { expr, low, high, negated } => {
+                self.denying(*negated, |analysis| analysis.between(expr, low, high, scope))
+            }
             Expr::AnyOp { left, compare_op, right, .. } => self.any(left, compare_op, right, scope, "ANY"),
-            Expr::AllOp { left, compare_op, right } => self.any(left, compare_op, right, scope, "ALL"),
+            Expr::AllOp { left, compare_op, right } => {
+                self.denying(true, |analysis| analysis.any(left, compare_op, right, scope, "ALL"))
+            }
             Expr::IsTrue(inner)
-            | Expr::IsNotTrue(inner)
-            | Expr::IsFalse(inner)
             | Expr::IsNotFalse(inner)
             | Expr::IsUnknown(inner)
             | Expr::IsNotUnknown(inner) => self.expression(inner, scope, "IS TRUE or FALSE"),
+            Expr::IsNotTrue(inner) | Expr::IsFalse(inner) => {
+                self.denying(true, |analysis| analysis.expression(inner, scope, "IS TRUE or FALSE"))
+            }
             Expr::Nested(inner) => self.expression(inner, scope, reader),
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.expression(expr, scope, "NOT"),
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+                self.denying(true, |analysis| analysis.expression(expr, scope, "NOT"))
+            }
             Expr::UnaryOp { op, expr } => self.expression(expr, scope, &format!("operator {op}")),
             Expr::Cast { expr, data_type, .. } => {
                 self.expression(expr, scope, &format!("a cast to {data_type}"))
@@ -158,10 +167,14 @@ impl Analysis<'_> {
             Expr::Collate { expr, .. } => self.expression(expr, scope, "COLLATE"),
             Expr::Function(function) => self.function(function, scope),
             Expr::Case { .. } => self.case(expression, scope),
-            Expr::Exists { subquery, .. } => self.query(subquery, Some(scope), Mode::Unread).map(drop),
+            Expr::Exists { subquery, negated } => self.exists(subquery, *negated, scope),
             Expr::Subquery(subquery) => self.query(subquery, Some(scope), Mode::Plain).map(drop),
             _ => self.reading(expression, scope),
         }
+    }
+
+    fn exists(&mut self, query: &Query, is_not: bool, scope: &Scope<'_>) -> Result<(), SqlError> {
+        self.denying(is_not, |analysis| analysis.query(query, Some(scope), Mode::Unread)).map(drop)
     }
 
     /// Expressions that read whatever is in them.
@@ -274,7 +287,7 @@ impl Analysis<'_> {
         let reader = format!("function {}() WITHIN GROUP", function.name.to_string().to_lowercase());
         self.expressions(function.within_group.iter().map(|item| &item.expr), scope, &reader)?;
         match &function.over {
-            Some(WindowType::WindowSpec(window)) => self.window(window, scope),
+            Some(WindowType::WindowSpec(window)) => self.window(window, Some(function), scope),
             Some(WindowType::NamedWindow(name)) => {
                 self.understand(name);
                 Ok(())
@@ -283,7 +296,13 @@ impl Analysis<'_> {
         }
     }
 
-    fn window(&mut self, window: &WindowSpec, scope: &Scope<'_>) -> Result<(), SqlError> {
+    /// The window of a function; of any, if it is named.
+    fn window(
+        &mut self,
+        window: &WindowSpec,
+        function: Option<&Function>,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         window.window_name.iter().for_each(|name| self.understand(name));
         for expression in &window.partition_by {
             match self.reference(expression, scope)? {
@@ -306,6 +325,7 @@ impl Analysis<'_> {
                 return self.expressions(order, scope, "a RANGE by distance");
             }
         }
+        self.check_window(window, function, scope)?;
         self.order(&window.order_by, scope)
     }
 
@@ -319,29 +339,37 @@ impl Analysis<'_> {
                 self.understand(name);
                 Ok(())
             }
-            NamedWindowExpr::WindowSpec(window) => self.window(window, scope),
+            NamedWindowExpr::WindowSpec(window) => self.window(window, None, scope),
         }
     }
 
     /// An order by input columns (of a window, of an aggregate).
     pub(super) fn order(&mut self, order: &[OrderByExpr], scope: &Scope<'_>) -> Result<(), SqlError> {
-        for item in order {
+        for (place, item) in order.iter().enumerate() {
+            let is_last = place + 1 == order.len();
             match self.reference(&item.expr, scope)? {
                 Some(reference) => {
                     let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                    self.check_last(&reference, is_last, "ORDER BY")?;
                     self.replace_with_term(&reference, term);
                 }
-                None => self.order_by_value(&item.expr, scope)?,
+                None => self.order_by_value(&item.expr, is_last, scope)?,
             }
         }
         Ok(())
     }
 
     /// An order by what is no column: by an encrypted column's least or greatest value, or by a plain value.
-    pub(super) fn order_by_value(&mut self, expression: &Expr, scope: &Scope<'_>) -> Result<(), SqlError> {
+    pub(super) fn order_by_value(
+        &mut self,
+        expression: &Expr,
+        is_last: bool,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         match self.extreme(expression, scope)? {
             Some(reference) => {
                 let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
+                self.check_last(&reference, is_last, "ORDER BY")?;
                 self.replace_with_term(&reference, term);
                 Ok(())
             }

@@ -8,6 +8,7 @@ use super::analysis::Analysis;
 use super::constant::{Constant, cast_tokens, constant, in_parentheses};
 use super::insert::{Columns, items};
 use super::scope::{Relation, RelationColumn, Scope};
+use super::select::Grouped;
 use super::term::{Term, stored_order};
 use super::write::{Target, listed as with_commas, stored_forms, stored_names};
 use crate::catalog::Encryption;
@@ -182,6 +183,13 @@ impl Analysis<'_> {
                 (None, Some(_)) => return Ok(false),
                 (None, None) => selected.push(None),
             }
+        }
+        // What is computed beside it may give a listed row several times.
+        if targets.iter().flatten().any(|target| target.hides_frequency())
+            && !items(select)
+                .all(|item| constant(self.lexemes, item).is_some() || self.selected(item, &names).is_some())
+        {
+            return Ok(false);
         }
         let listed = Listed { list, names, targets };
         self.seal_listed(&listed, select, columns)?;
@@ -440,7 +448,7 @@ impl Analysis<'_> {
             self.expression(condition, &scope, "WHERE")?;
         }
         self.check_order(source.order_by.as_ref(), select)?;
-        self.order_by(source.order_by.as_ref(), select, &[], &scope)?;
+        self.order_by(source.order_by.as_ref(), select, (&[], &Grouped::default()), &scope)?;
         let limits = super::select::limits(source);
         self.expressions(limits, &Scope::new(None), "LIMIT")
     }

@@ -302,7 +302,7 @@ impl Analysis<'_> {
             | Form::EqualityArray(encryption)
             | Form::OrderArray(encryption)
             | Form::Order(encryption)
-            | Form::Bound(encryption, _) => encryption.clone(),
+            | Form::Bound(encryption, ..) => encryption.clone(),
         };
         let parsed = self.lexemes.tokens().get(tokens.clone()).map(<[_]>::to_vec).unwrap_or_default();
         let expression = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(parsed).parse_expr();

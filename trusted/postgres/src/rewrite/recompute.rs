@@ -200,6 +200,15 @@ impl Analysis<'_> {
         None
     }
 
+    /// The first query in parentheses among some tokens.
+    fn query_within(&self, tokens: Range<usize>) -> Option<usize> {
+        let begins = |at: &usize| {
+            matches!(self.lexemes.token(*at), Some(Token::LParen))
+                && ["select", "table", "with"].iter().any(|word| self.lexemes.is_word(at + 1, word))
+        };
+        tokens.into_iter().find(begins).map(|at| at + 1)
+    }
+
     /// The statements that an `UPDATE` with computed values is.
     pub(super) fn recompute(&mut self, outputs: Outputs) -> Result<Recompute, SqlError> {
         let end = self.lexemes.list.len();
@@ -211,6 +220,15 @@ impl Analysis<'_> {
                 from,
                 "an UPDATE that computes with encrypted columns and has FROM is not rewritten".into(),
                 "Use a sub-query in WHERE, or compute in the application.",
+            ));
+        }
+        if let Some(at) = self.query_within(set..condition).or_else(|| self.query_within(returning..end)) {
+            return Err(self.unsupported(
+                at,
+                "an UPDATE that is run row by row, as it computes with encrypted columns, has a sub-query which would see the rows \
+                 that it has written"
+                    .into(),
+                "Read what the sub-query gives first, in the same transaction, or keep it to WHERE.",
             ));
         }
         let text_of = |from: usize, to: usize| {

@@ -94,12 +94,26 @@ impl Analysis<'_> {
         outer: Option<&Scope<'_>>,
         mode: Mode<'_>,
     ) -> Result<Vec<ResultColumn>, SqlError> {
+        self.query_with_ties(query, false, outer, mode)
+    }
+
+    /// A query; in parentheses, `WITH TIES` may be said behind them.
+    fn query_with_ties(
+        &mut self,
+        query: &Query,
+        ties: bool,
+        outer: Option<&Scope<'_>>,
+        mode: Mode<'_>,
+    ) -> Result<Vec<ResultColumn>, SqlError> {
         let common = self.common.len();
         if let Some(with) = &query.with {
             self.with(with, outer)?;
         }
         let order = query.order_by.as_ref();
+        let ties = ties || query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        let around = std::mem::replace(&mut self.with_ties, ties);
         let results = self.within_group(|analysis| analysis.body(&query.body, order, outer, mode))?;
+        self.with_ties = around;
         for lock in &query.locks {
             if let Some(name) = &lock.of {
                 self.understand_name(name);
@@ -189,7 +203,7 @@ impl Analysis<'_> {
         match body {
             SetExpr::Select(select) => self.select(select, order, outer, mode),
             SetExpr::Query(query) => {
-                let results = self.query(query, outer, mode)?;
+                let results = self.query_with_ties(query, self.with_ties, outer, mode)?;
                 self.order_of_results(order, &results)?;
                 Ok(results)
             }
@@ -309,25 +323,25 @@ impl Analysis<'_> {
         if let Some(condition) = &select.selection {
             self.filter(condition, &scope)?;
         }
-        let grouped = self.group_by(select, &scope)?;
+        let mut grouped = self.group_by(select, &scope)?;
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
         if let Some(having) = &select.having {
-            self.having(having, grouped, &scope)?;
+            self.having(having, &mut grouped, &scope)?;
         }
         for window in &select.named_window {
             self.understand(&window.0);
             self.named_window(&window.1, &scope)?;
         }
-        let ordered = self.order_by(order, select, &results, &scope)?;
+        let ordered = self.order_by(order, select, (&results, &grouped), &scope)?;
         self.distinct(select, &results, &ordered, &scope, mode)?;
         Ok(results)
     }
 
     /// `HAVING`, of groups.
-    fn having(&mut self, condition: &Expr, grouped: Grouped, scope: &Scope<'_>) -> Result<(), SqlError> {
-        self.groups = grouped;
+    fn having(&mut self, condition: &Expr, grouped: &mut Grouped, scope: &Scope<'_>) -> Result<(), SqlError> {
+        std::mem::swap(&mut self.groups, grouped);
         let looked = self.expression(condition, scope, "HAVING");
-        self.groups = Grouped::default();
+        std::mem::swap(&mut self.groups, grouped);
         looked
     }
 

@@ -5,7 +5,7 @@ use super::constant::{Constant, Written, cast_agrees};
 use crate::catalog::{EQUALITY_SUFFIX, Encryption, ORDER_SUFFIX, Order};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
-use crate::plan::{Form, Piece, Side, Source, Value};
+use crate::plan::{Form, Gap, Piece, Side, Source, Value};
 use std::sync::Arc;
 
 /// A term of a column.
@@ -111,13 +111,16 @@ pub(super) fn form_pieces(form: &Form, index: usize) -> Vec<Piece> {
         // Each member is one's that is taken out.
         | Form::OrderArray(_) => vec![Piece::Value(index)],
         Form::Order(encryption) => call(LABEL_OF, encryption),
-        Form::Bound(encryption, _) => call(BOUND_OF, encryption),
+        Form::Bound(encryption, ..) => call(BOUND_OF, encryption),
     }
 }
 
 impl Analysis<'_> {
-    /// That terms which a function compares are not sorted by.
+    /// That terms which a function compares are not sorted by, or that equal values have none in common.
     pub(super) fn unsorted(&self, reference: &Reference, reader: &str, order: Order) -> SqlError {
+        if order.hides_frequency() {
+            return self.scattered(reference, reader);
+        }
         let (label, name) = (&reference.encryption.label, order.name());
         let message = format!(
             "column {label} is encrypted with order = \"{name}\", whose ciphertexts are compared and not sorted: {reader} needs \
@@ -254,7 +257,7 @@ impl Analysis<'_> {
     pub(super) fn equal_form(encryption: &Arc<Encryption>, term: Term) -> Form {
         match term {
             Term::Equality => Form::Equality(encryption.clone()),
-            Term::Order => Form::Bound(encryption.clone(), Side::Equal),
+            Term::Order => Form::Bound(encryption.clone(), Side::Equal, Gap::Outside),
         }
     }
 }
@@ -284,6 +287,6 @@ fn encryption_of(form: &Form) -> Option<Arc<Encryption>> {
         | Form::EqualityArray(encryption)
         | Form::OrderArray(encryption)
         | Form::Order(encryption)
-        | Form::Bound(encryption, _) => Some(encryption.clone()),
+        | Form::Bound(encryption, ..) => Some(encryption.clone()),
     }
 }

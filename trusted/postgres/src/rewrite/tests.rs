@@ -2,12 +2,13 @@
 
 mod ciphertexts;
 mod declared;
+mod fh_ope;
 mod golden;
 mod random;
 mod rows;
 
 use crate::catalog::{Catalog, Column, Table};
-use crate::plan::{Action, Expression, Fold, Form, Output, Outputs, Piece, Program, Rewritten, Source};
+use crate::plan::{Action, Expression, Fold, Form, Gap, Output, Outputs, Piece, Program, Rewritten, Source};
 use crate::schema::Schema;
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ pub(crate) fn catalog() -> Catalog {
         level = { id = "0000000000000009", type = "integer", operations = ["order"], order = "clww" }
         depth = { id = "000000000000000a", type = "integer", operations = ["order"], order = "lewi_wu" }
         rank = { id = "000000000000000b", type = "integer", operations = ["equality", "order"], order = "lewi_wu" }
+        [tables."public.visits"]
+        age = { id = "000000000000000c", type = "integer", operations = ["order"], order = "fh_ope" }
+        score = { id = "000000000000000d", type = "integer", operations = ["equality", "order"], order = "fh_ope" }
         "#,
         "schema.toml",
     )
@@ -48,6 +52,7 @@ pub(crate) fn catalog() -> Catalog {
         table("payments", &["id", "payer", "owner", "amount", "note"]),
         table("notes", &["id", "owner", "body"]),
         table("readings", &["id", "level", "depth", "rank"]),
+        table("visits", &["id", "age", "score"]),
     ];
     Catalog::new(schema, tables).with_views()
 }
@@ -108,7 +113,8 @@ fn shown(rewritten: &Rewritten, index: usize) -> String {
         Form::EqualityArray(_) => format!("‹eqs {source}›"),
         Form::OrderArray(_) => format!("‹ords {source}›"),
         Form::Order(_) => format!("‹ord {source}›"),
-        Form::Bound(_, side) => format!("‹{side:?} {source}›"),
+        Form::Bound(_, side, Gap::Outside) => format!("‹{side:?} {source}›"),
+        Form::Bound(_, side, Gap::Inside) => format!("‹{side:?} or in the gap {source}›"),
     }
 }
 

@@ -230,6 +230,9 @@ impl Analysis<'_> {
     ) -> Result<(), SqlError> {
         let name = fold(&identifier.value, identifier.quote_style.is_some());
         let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        if encryption.hides_frequency() && !self.keeps_terms(value, encryption, relation, scope)? {
+            return self.assign_to_each(identifier, value, encryption, relation, scope);
+        }
         let (texts, tokens) = if let Some(found) = constant(self.lexemes, value) {
             (self.stored_pieces(&found, encryption)?, found.tokens)
         } else if let Some(at) = self.default_at(value) {
@@ -263,6 +266,25 @@ impl Analysis<'_> {
         let bytes = self.lexemes.bytes(at).start..self.bytes(&tokens).end;
         self.edits.replace(bytes, pieces);
         Ok(())
+    }
+
+    /// Of a column where each row has a term of its own: a value that is computed for each row, or by the proxy as if it were.
+    fn assign_to_each(
+        &mut self,
+        identifier: &Ident,
+        value: &Expr,
+        encryption: &Arc<Encryption>,
+        relation: &Relation,
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let at = self.lexemes.index_of(identifier.span).unwrap_or(0);
+        if self.default_at(value).is_some() || !self.lexemes.is_word(0, "update") {
+            return Err(self.one_for_many(at, encryption));
+        }
+        if let Some(found) = constant(self.lexemes, value) {
+            self.check_constant(&found, encryption)?;
+        }
+        self.assign_computed(identifier, value, encryption, relation, scope)
     }
 
     pub(super) fn update(&mut self, update: &Update, mode: Mode<'_>) -> Result<Vec<ResultColumn>, SqlError> {

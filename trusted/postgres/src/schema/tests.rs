@@ -41,7 +41,7 @@ fn a_mistake_is_told_with_its_place_and_what_is_allowed() {
         (column("type = \"text\", operations = [\"sum\"]"), "2:61", "text is no number"),
         (column("type = \"jsonb\", operations = [\"equality\"]"), "2:62", "stored only"),
         (column("type = \"int\", order = \"mope\""), "2:54", "without \"order\""),
-        (column("type = \"int\", order = \"best\""), "2:54", "\"mope\", \"stope\", \"bclo\""),
+        (column("type = \"int\", order = \"best\""), "2:54", "\"mope\", \"stope\", \"fh_ope\", \"bclo\""),
         (column("type = \"int\", join = \"t.d\""), "2:53", "there are public.t.c"),
         (column("type = \"int\", joins = \"t.d\""), "2:46", "unknown field"),
         ("[tables.t]\nc = { id = \"12\", type = \"int\" }".into(), "2:12", "16 hexadecimal digits"),

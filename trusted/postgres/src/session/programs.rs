@@ -13,7 +13,9 @@ use crate::copy::{Line, RowReader};
 use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
 use crate::pipeline::Asked;
-use crate::plan::{Computation, CopyIn, Expression, ParameterType, Program, Recompute, Rewritten, Source};
+use crate::plan::{
+    Computation, CopyIn, Expression, Form, ParameterType, Program, Recompute, Rewritten, Source, Value,
+};
 use crate::replies;
 use crate::rewriting::Share;
 use crate::values::{Argument, Inputs, compute, enter, stored_terms};
@@ -256,6 +258,10 @@ impl Requests<'_> {
     ) -> Result<bool, super::End> {
         let arguments = arguments(&portal.statement, &portal.bound);
         let name = self.writes_of(&portal.statement);
+        if let Err(error) = self.prepare_rows(recompute, &rows, &portal.statement, &arguments).await {
+            self.refuse(b'P', error);
+            return Ok(false);
+        }
         for row in rows {
             match self.new_values(recompute, &row, &portal.statement, &arguments).await {
                 Ok((values, stored)) => {
@@ -281,6 +287,38 @@ impl Requests<'_> {
             self.bound().await?;
         }
         Ok(true)
+    }
+
+    /// Where rows have places of their own in an order, enters those of several rows together.
+    async fn prepare_rows(
+        &self,
+        recompute: &Recompute,
+        rows: &[Vec<Option<String>>],
+        statement: &Statement,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), SqlError> {
+        let values = &recompute.write.values;
+        let is_own = |value: &Value| matches!(&value.form, Form::Order(of) if of.hides_frequency());
+        if rows.len() < 2 || !values.iter().any(is_own) {
+            return Ok(());
+        }
+        let columns = &*self.rewriting.columns;
+        let text = statement.texts.client.as_str();
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
+            let read = reading::opened_texts(row, &recompute.read.outputs, columns)?;
+            let inputs = Inputs { text, arguments, read: &read, computed: &[], asker: self.orders() };
+            let computed: Result<Vec<_>, SqlError> =
+                recompute.computed.iter().map(|computation| computation.evaluate(inputs)).collect();
+            // The row's own turn says what is wrong with it.
+            let Ok(computed) = computed else { break };
+            all.push((read, computed));
+        }
+        let inputs: Vec<Inputs<'_>> = all
+            .iter()
+            .map(|(read, computed)| Inputs { text, arguments, read, computed, asker: self.orders() })
+            .collect();
+        enter(values, &inputs, columns).await
     }
 
     /// What is written of a row that was read.

@@ -51,7 +51,7 @@ pub(crate) async fn enter(
     let process = rows.first().and_then(|inputs| inputs.asker.process);
     for (column, keys) in keys {
         let missing = || SqlError::new(sqlstate::INTERNAL_ERROR, "a column has no encoder of its order");
-        columns.encoder(column).ok_or_else(missing)?.encode(&keys, process).await?;
+        columns.encoder(column).ok_or_else(missing)?.prepare(&keys, process).await?;
     }
     Ok(())
 }

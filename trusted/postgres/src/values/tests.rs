@@ -54,7 +54,8 @@ impl OrderEncoder for Bare {
     }
 
     fn learned<'a>(&'a self, ciphertexts: &'a [Vec<u8>]) -> Pending<'a, Learned> {
-        let labels = ciphertexts.iter().map(|ciphertext| (!ciphertext.is_empty()).then_some([0xee; 8])).collect();
+        let labels =
+            ciphertexts.iter().map(|ciphertext| (!ciphertext.is_empty()).then_some([0xee; 8])).collect();
         Box::pin(std::future::ready(Ok(Learned { labels, epoch: [0xef; 8], keys_leave: self.2 })))
     }
 
@@ -62,6 +63,7 @@ impl OrderEncoder for Bare {
         let stored = self.1.lock().unwrap();
         let place = |key: &Vec<u8>| Place {
             exact: stored.get(key).cloned(),
+            among: None,
             below: stored.range(..key.clone()).next_back().cloned(),
             above: stored.range(key.clone()..).find(|other| *other != key).cloned(),
         };

@@ -1,6 +1,8 @@
 //! The keys of a SQL schema's columns, and the encoders of their orders over the database's own tables.
 
 use super::known::Known;
+use super::lately::Lately;
+use super::ready::{self, Ready};
 use arras_keys::{Key, Purpose};
 use arras_postgres::catalog::{Encryption, Order};
 use arras_postgres::mope::{self, Column, Connections, Heads, Protocol, Reach, Recent, TreeTables, Watched};
@@ -15,15 +17,15 @@ use arras_service::columns::{
 };
 use arras_service::{Fault, ServiceError};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 use zeroize::Zeroizing;
 
-/// For how long a value that was encoded for a statement stays, though no row has it: the statement may still come.
-const GRACE: Duration = Duration::from_secs(60);
-/// Values that are taken out at a time.
+/// Keys that are looked at at a time, to be taken out.
 const SWEPT: u16 = 256;
+/// For how long who holds labels is waited for when keys are taken out: as long does a value wait that is encoded meanwhile.
+const SWEEP_WAIT: Duration = Duration::from_millis(20);
 
 /// Statements whose values are owed at a time.
 const OWED_MAX: usize = 64;
@@ -31,7 +33,18 @@ const OWED_MAX: usize = 64;
 const OWED_TRIES: usize = 100;
 
 /// Order keys that are to be entered.
-type Owed = Vec<Zeroizing<Vec<u8>>>;
+type Owed = (Vec<Zeroizing<Vec<u8>>>, Option<i32>);
+
+/// What a sweep came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// Keys that went.
+    pub(crate) gone: usize,
+    /// Were all keys looked at that no row has?
+    pub(crate) is_all: bool,
+    /// Were others in the way, who hold the labels?
+    pub(crate) is_busy: bool,
+}
 
 /// A column's tree, as this proxy uses it.
 type ColumnTree = Tree<Recent<Watched<TreeTables>>>;
@@ -51,6 +64,7 @@ pub(super) fn tree<S: TreeStore>(
     let kind = match protocol {
         Protocol::Mope => Kind::Mope,
         Protocol::Stope => Kind::Stope,
+        Protocol::FrequencyHiding => Kind::FrequencyHiding,
     };
     let settings = Settings { form: Form::Fixed(bytes), kind, verified: true };
     let key = root.child(Purpose::Column(&column.id));
@@ -115,7 +129,7 @@ impl KeyedColumns {
 
     /// The encoders of the columns whose values leave with their last row.
     pub(crate) fn swept(&self) -> Vec<Arc<Encoder>> {
-        self.encoders.values().filter(|encoder| encoder.kind == Kind::Stope).cloned().collect()
+        self.encoders.values().filter(|encoder| encoder.kind != Kind::Mope).cloned().collect()
     }
 }
 
@@ -143,9 +157,11 @@ pub(crate) struct Encoder {
     /// are tried again.
     owed: mpsc::Sender<Owed>,
     owing: Mutex<Option<mpsc::Receiver<Owed>>>,
-    /// stOPE: values that were encoded lately, and when. Held while values come or go, so that none goes that somebody was
-    /// just told is there.
-    lately: Mutex<HashMap<Vec<u8>, Instant>>,
+    /// All but mOPE: keys that were given out lately, and when. Held while keys come or go, so that none goes that somebody
+    /// was just told is there.
+    lately: Mutex<Lately>,
+    /// Keys of single occurrences that are not given out yet.
+    ready: std::sync::Mutex<Ready>,
     /// mOPE: ciphertexts that are stored.
     known: Known,
 }
@@ -165,14 +181,63 @@ impl Encoder {
         let (label, kind) = (column.label.clone(), tree.kind());
         let (owed, owing) = mpsc::channel(OWED_MAX);
         let owing = Mutex::new(Some(owing));
-        Ok(Self { label, kind, tree, tables, owed, owing, lately: Mutex::default(), known: Known::default() })
+        let (lately, ready, known) = (Mutex::default(), std::sync::Mutex::default(), Known::default());
+        Ok(Self { label, kind, tree, tables, owed, owing, lately, ready, known })
     }
 
-    async fn encoded(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
-        if self.kind == Kind::Mope {
-            let stored = self.tree.encode(keys).await?;
-            return Ok(stored.into_iter().map(|stored| stored.ciphertext).collect());
+    async fn encoded(&self, keys: &[Vec<u8>], process: Option<i32>) -> Result<Vec<Blob>, IndexError> {
+        match self.kind {
+            Kind::Mope => {
+                let stored = self.tree.encode(keys).await?;
+                Ok(stored.into_iter().map(|stored| stored.ciphertext).collect())
+            }
+            Kind::Stope => self.encoded_once(keys).await,
+            Kind::FrequencyHiding => self.encoded_each(keys, process).await,
         }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where each occurrence has a key: one for each, of those that are ready for the session or new ones.
+    async fn encoded_each(&self, keys: &[Vec<u8>], process: Option<i32>) -> Result<Vec<Blob>, IndexError> {
+        let mut lately = self.lately.lock().await;
+        let taken: Vec<Option<ready::Key>> = {
+            let (mut ready, now) = (self.ready(), Instant::now());
+            keys.iter().map(|key| ready.take(process, key, now)).collect()
+        };
+        let missing: Vec<&Vec<u8>> =
+            keys.iter().zip(&taken).filter(|(_, taken)| taken.is_none()).map(|(key, _)| key).collect();
+        let entered = match missing.is_empty() {
+            true => Vec::new(),
+            false => match self.tree.encode(&missing).await {
+                Ok(entered) => entered,
+                Err(error) => {
+                    let unused = keys.iter().zip(taken).filter_map(|(key, taken)| Some((key, taken?)));
+                    self.keep_ready(process, unused);
+                    return Err(error);
+                }
+            },
+        };
+        let mut entered = entered.into_iter().map(|stored| stored.ciphertext);
+        let taken = taken.into_iter().map(|taken| taken.map(|(ciphertext, _)| ciphertext));
+        let ciphertexts: Vec<Blob> = taken.filter_map(|taken| taken.or_else(|| entered.next())).collect();
+        let now = Instant::now();
+        ciphertexts.iter().for_each(|ciphertext| lately.note(ciphertext.as_slice(), now));
+        if ciphertexts.len() != keys.len() {
+            return Err(IndexError::Caller("a value that was entered is not among those that were"));
+        }
+        Ok(ciphertexts)
+    }
+
+    fn keep_ready<'k>(&self, process: Option<i32>, keys: impl Iterator<Item = (&'k Vec<u8>, ready::Key)>) {
+        let mut ready = self.ready();
+        keys.for_each(|(value, key)| ready.keep(process, value, key));
+    }
+
+    /// stOPE: the key of each value, which is entered if it is not there.
+    async fn encoded_once(&self, keys: &[Vec<u8>]) -> Result<Vec<Blob>, IndexError> {
         // Rows count themselves: a value is entered once, however many rows it has.
         let mut lately = self.lately.lock().await;
         let found = self.tree.places(keys).await?;
@@ -191,12 +256,12 @@ impl Encoder {
         for (key, place) in keys.iter().zip(found) {
             let ciphertext = match place {
                 Found::At(stored) => stored.ciphertext,
-                Found::Between { .. } => entered
+                Found::Among { .. } | Found::Between { .. } => entered
                     .get(key)
                     .cloned()
                     .ok_or(IndexError::Caller("a value that was entered is not among those that were"))?,
             };
-            lately.insert(ciphertext.as_slice().to_vec(), Instant::now());
+            lately.note(ciphertext.as_slice(), Instant::now());
             ciphertexts.push(ciphertext);
         }
         Ok(ciphertexts)
@@ -217,37 +282,78 @@ impl Encoder {
     /// Enters what transactions could not, for as long as the process runs.
     pub(crate) async fn enter_owed(&self) {
         let Some(mut owing) = self.owing.lock().await.take() else { return };
-        while let Some(keys) = owing.recv().await {
+        while let Some((keys, process)) = owing.recv().await {
             for _ in 0..OWED_TRIES {
                 let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
-                match self.encoded(&keys).await {
+                let since = Instant::now();
+                match self.encoded(&keys, process).await {
                     Err(IndexError::Channel(ChannelError::Halted(_))) => tokio::task::yield_now().await,
+                    Ok(entered) if self.kind == Kind::FrequencyHiding => {
+                        let entered = entered.into_iter().map(|ciphertext| (ciphertext, since));
+                        self.keep_ready(process, keys.iter().zip(entered));
+                        break;
+                    }
                     Ok(_) | Err(_) => break,
                 }
             }
         }
     }
 
-    /// Takes out values that no row has any more; how many went.
+    /// Takes out keys that no row has any more. Nobody waits for long for that, nor for those who store values meanwhile.
     ///
     /// # Errors
     /// [`IndexError`]; what did not go is found again.
-    pub(crate) async fn sweep(&self, reach: Reach) -> Result<usize, IndexError> {
+    pub(crate) async fn sweep(&self, reach: Reach) -> Result<Swept, IndexError> {
         let mut lately = self.lately.lock().await;
-        lately.retain(|_, encoded| encoded.elapsed() < GRACE);
-        let unused = self.tables.unused(reach, SWEPT).await?;
+        let now = Instant::now();
+        lately.let_go(now);
+        self.ready().let_go(now);
+        let mut unused = self.tables.unused(reach, SWEPT).await?;
+        let is_all = unused.len() < usize::from(SWEPT);
+        unused.retain(|ciphertext| !lately.has(ciphertext.as_slice()));
         let mut gone = 0;
-        for ciphertext in unused.into_iter().filter(|ciphertext| !lately.contains_key(ciphertext.as_slice()))
-        {
-            let value = Zeroizing::new(self.tree.value(&ciphertext)?);
-            match self.tree.remove(&[&*value]).await {
-                Ok(()) => gone += 1,
+        // Keys of occurrences, of which there are as many as rows went, together.
+        let together = self.kind == Kind::FrequencyHiding && unused.len() > 1;
+        if together && let Some(swept) = self.swept_together(&unused).await? {
+            return Ok(Swept { is_all, ..swept });
+        }
+        for ciphertext in unused {
+            match self.take_out(&ciphertext).await {
+                Ok(true) => gone += 1,
+                Ok(false) => return Ok(Swept { gone, is_all, is_busy: true }),
                 // A row has it again.
                 Err(IndexError::Channel(ChannelError::Refused(_))) => {}
+                // It is not what the tree says: the others are taken out all the same.
+                Err(error @ (IndexError::Open(_) | IndexError::Contradicted(_))) => {
+                    tracing::warn!(column = %self.label, %error, "a key that no row has cannot be taken out: arras doctor --deep says what is wrong");
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(gone)
+        Ok(Swept { gone, is_all, is_busy: false })
+    }
+
+    /// Takes keys of occurrences out in one change; nothing if one of them cannot go.
+    async fn swept_together(&self, unused: &[Blob]) -> Result<Option<Swept>, IndexError> {
+        match self.tree.remove_stored(unused, SWEEP_WAIT).await {
+            Ok(true) => Ok(Some(Swept { gone: unused.len(), is_all: true, is_busy: false })),
+            Ok(false) => Ok(Some(Swept { gone: 0, is_all: true, is_busy: true })),
+            Err(IndexError::Channel(ChannelError::Refused(_)) | IndexError::Contradicted(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a key out; false if others had to be waited for.
+    async fn take_out(&self, ciphertext: &Blob) -> Result<bool, IndexError> {
+        match self.kind {
+            Kind::Mope | Kind::Stope => {
+                let value = Zeroizing::new(self.tree.value(ciphertext)?);
+                self.tree.remove_within(&[&*value], SWEEP_WAIT).await
+            }
+            Kind::FrequencyHiding => {
+                self.tree.remove_stored(std::slice::from_ref(ciphertext), SWEEP_WAIT).await
+            }
+        }
     }
 
     fn failure(&self, error: IndexError) -> ServiceError {
@@ -273,11 +379,12 @@ impl OrderEncoder for Encoder {
                 return Ok(ciphertexts);
             }
             let session = self.tables.encoding(process);
-            let encoded = self.encoded(keys).await;
+            let encoded = self.encoded(keys, process).await;
             drop(session);
             if let Err(IndexError::Channel(ChannelError::Halted(_))) = &encoded {
                 // Where too many are owed already, the next try owes it.
-                let _ = self.owed.try_send(keys.iter().cloned().map(Zeroizing::new).collect());
+                let keys = keys.iter().cloned().map(Zeroizing::new).collect();
+                let _ = self.owed.try_send((keys, process));
             }
             let ciphertexts = encoded.map_err(|error| self.failure(error))?;
             let ciphertexts: Vec<Vec<u8>> =
@@ -286,6 +393,18 @@ impl OrderEncoder for Encoder {
                 self.known.found(&ciphertexts);
             }
             Ok(ciphertexts)
+        })
+    }
+
+    fn prepare<'a>(&'a self, keys: &'a [Vec<u8>], process: Option<i32>) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let since = Instant::now();
+            let entered = self.encode(keys, process).await?;
+            if self.kind == Kind::FrequencyHiding {
+                let entered = entered.into_iter().map(|ciphertext| (Blob(ciphertext), since));
+                self.keep_ready(process, keys.iter().zip(entered));
+            }
+            Ok(())
         })
     }
 
@@ -302,15 +421,24 @@ impl OrderEncoder for Encoder {
     fn places<'a>(&'a self, keys: &'a [Vec<u8>]) -> Pending<'a, Vec<Place>> {
         Box::pin(async move {
             if let Some(known) = self.known_ciphertexts(keys).map_err(|error| self.failure(error))? {
-                let exact = |ciphertext| Place { exact: Some(ciphertext), below: None, above: None };
+                let exact =
+                    |ciphertext| Place { exact: Some(ciphertext), among: None, below: None, above: None };
                 return Ok(known.into_iter().map(exact).collect());
             }
             let found = self.tree.places(keys).await.map_err(|error| self.failure(error))?;
             let bytes = |stored: arras_schemes::mope::Stored| stored.ciphertext.as_slice().to_vec();
             let place = |place: Found| match place {
-                Found::At(stored) => Place { exact: Some(bytes(stored)), below: None, above: None },
+                Found::At(stored) => {
+                    Place { exact: Some(bytes(stored)), among: None, below: None, above: None }
+                }
+                Found::Among { below, first, last, above } => Place {
+                    exact: None,
+                    among: Some((bytes(first), bytes(last))),
+                    below: below.map(bytes),
+                    above: above.map(bytes),
+                },
                 Found::Between { below, above } => {
-                    Place { exact: None, below: below.map(bytes), above: above.map(bytes) }
+                    Place { exact: None, among: None, below: below.map(bytes), above: above.map(bytes) }
                 }
             };
             Ok(found.into_iter().map(place).collect())

@@ -12,7 +12,7 @@ use arras_postgres::mope::{self, Column, Connections, Examination, FileHeads, He
 use arras_postgres::{Schema, Upstream};
 use arras_protocol::mope::{Fetch, Head, TreeStore};
 use arras_protocol::{Blob, ChannelError};
-use arras_schemes::mope::{Place, Tree};
+use arras_schemes::mope::{Kind, Place, Stored, Tree};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -228,6 +228,8 @@ fn shown(label: u64) -> i64 {
     (label ^ (1 << 63)).cast_signed()
 }
 
+const MEND: &str = "restore the database from a backup, or copy the column's values to a new one";
+
 /// A walk along a table of labels, beside the tree.
 struct Compared {
     walked: Tree<Examination>,
@@ -243,7 +245,6 @@ impl Compared {
         greatest: &mut Option<Zeroizing<Vec<u8>>>,
         wrongs: &mut Wrongs,
     ) -> bool {
-        const MEND: &str = "restore the database from a backup, or copy the column's values to a new one";
         let mut opened = Vec::with_capacity(entries.len());
         for (ciphertext, label) in entries {
             self.values += 1;
@@ -255,11 +256,19 @@ impl Compared {
                 continue;
             };
             let value = Zeroizing::new(value);
-            if greatest.as_ref().is_some_and(|greatest| **greatest >= *value) {
+            // Occurrences of one value are beside each other, where each has a key.
+            let is_last = |greatest: &Zeroizing<Vec<u8>>| match self.walked.kind() {
+                Kind::Mope | Kind::Stope => **greatest >= *value,
+                Kind::FrequencyHiding => **greatest > *value,
+            };
+            if greatest.as_ref().is_some_and(is_last) {
                 wrongs.tell(format!("the label {shown} is above that of a value which is not less; {MEND}"));
             }
             *greatest = Some(value.clone());
             opened.push((value, ciphertext, *label));
+        }
+        if self.walked.kind() == Kind::FrequencyHiding {
+            return self.compare_keys(entries, wrongs).await;
         }
         let values: Vec<&[u8]> = opened.iter().map(|(value, ..)| value.as_slice()).collect();
         let places = match self.walked.places(&values).await {
@@ -277,7 +286,7 @@ impl Compared {
                     let other = shown(stored.label);
                     wrongs.tell(format!("the table has the label {here} for a value whose label is {other} in the tree; {MEND}"));
                 }
-                Place::At(_) | Place::Between { .. } => {
+                Place::At(_) | Place::Among { .. } | Place::Between { .. } => {
                     wrongs.tell(format!(
                         "the table has an entry, of label {here}, that the tree has not; {MEND}"
                     ));
@@ -285,5 +294,28 @@ impl Compared {
             }
         }
         true
+    }
+
+    /// The same of keys of occurrences, which no value tells from one another: by their labels.
+    async fn compare_keys(&self, entries: &[(Blob, u64)], wrongs: &mut Wrongs) -> bool {
+        let stored: Vec<Stored> = entries
+            .iter()
+            .map(|(ciphertext, label)| Stored { ciphertext: ciphertext.clone(), label: *label })
+            .collect();
+        match self.walked.holds(&stored).await {
+            Ok(held) => {
+                for (Stored { label, .. }, _) in stored.iter().zip(held).filter(|(_, held)| !held) {
+                    let here = shown(*label);
+                    wrongs.tell(format!(
+                        "the table has an entry, of label {here}, that the tree has not; {MEND}"
+                    ));
+                }
+                true
+            }
+            Err(error) => {
+                wrongs.tell(format!("the tree cannot be walked: {error}; {MEND}"));
+                false
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What rewriting statements takes: the schema, its columns' keys, and what is kept in the database itself.
 
 use super::Postgres;
-use super::columns::{Encoder, KeyedColumns};
+use super::columns::{Encoder, KeyedColumns, Swept};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::Encryption;
@@ -16,8 +16,10 @@ use std::time::Duration;
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 /// For transactions that hold labels that must change.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks for values whose last row has gone.
+/// Between two looks for keys that no row has.
 const SWEEP: Duration = Duration::from_secs(5);
+/// The same, while others are in the way.
+const BUSY: Duration = Duration::from_millis(500);
 /// Every so many looks are at all values, also those that a statement which was rolled back left behind.
 const SWEEPS_OF_NOTED: u32 = 120;
 
@@ -106,10 +108,22 @@ async fn sweep(encoder: Arc<Encoder>) {
     let mut sweeps = 0_u32;
     loop {
         let reach = if sweeps.is_multiple_of(SWEEPS_OF_NOTED) { Reach::All } else { Reach::Noted };
-        sweeps = sweeps.wrapping_add(1);
-        if let Err(error) = encoder.sweep(reach).await {
-            tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
+        match encoder.sweep(reach).await {
+            Ok(Swept { is_busy: true, .. }) => {
+                tokio::time::sleep(BUSY).await;
+                continue;
+            }
+            // There are more: where each row is a key, as many as rows went.
+            Ok(Swept { gone, is_all: false, .. }) if gone > 0 => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
+            }
         }
+        sweeps = sweeps.wrapping_add(1);
         tokio::time::sleep(SWEEP).await;
     }
 }

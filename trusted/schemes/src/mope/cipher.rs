@@ -6,7 +6,8 @@
 //! *Ciphertexts*, all of one length in a column and bound to it by the key. Up to 8 bytes: one AES block
 //! ([`arras_primitives::number_block`]; 24 bytes where randomised). Longer: AES-SIV, 16 bytes more than the plain (32 where
 //! randomised: with a nonce). In mOPE they are deterministic: equal values share a key of the tree. In stOPE a value is
-//! encrypted under a fresh nonce when it enters, and again when it comes back: lifetimes are not linked.
+//! encrypted under a fresh nonce when it enters, and again when it comes back: lifetimes are not linked. Where frequency is
+//! hidden, each occurrence is encrypted under a nonce of its own.
 
 use crate::error::{IndexError, OpenFailed};
 use crate::random::Randomness;
@@ -93,7 +94,7 @@ enum Method {
 }
 
 impl Cipher {
-    /// Under the key of a column's index; randomised (stOPE) if a source of nonces is given.
+    /// Under the key of a column's index; randomised (all but mOPE) if a source of nonces is given.
     pub(super) fn new(key: &Key, form: Form, nonces: Option<Randomness>) -> Result<Self, IndexError> {
         let (Form::Fixed(bytes) | Form::Text(bytes)) = form;
         if bytes == 0 || bytes > VALUE_BYTES_MAX {
@@ -211,10 +212,20 @@ pub(super) fn lower_bound(plains: &[u8], bytes: usize, plain: &[u8]) -> usize {
         let wanted = number(plain);
         return plains.partition_point(|plain| u64::from_be_bytes(*plain) < wanted);
     }
+    first_not(plains, bytes, |other| other < plain)
+}
+
+/// How many of them are not greater.
+pub(super) fn upper_bound(plains: &[u8], bytes: usize, plain: &[u8]) -> usize {
+    first_not(plains, bytes, |other| other <= plain)
+}
+
+/// The place of the first plain for which a condition does not hold that holds for all before it.
+fn first_not(plains: &[u8], bytes: usize, holds: impl Fn(&[u8]) -> bool) -> usize {
     let (mut from, mut until) = (0, plains.len() / bytes);
     while from < until {
         let middle = from.midpoint(until);
-        if plains[middle * bytes..(middle + 1) * bytes] < *plain {
+        if holds(&plains[middle * bytes..(middle + 1) * bytes]) {
             from = middle + 1;
         } else {
             until = middle;
@@ -296,7 +307,8 @@ mod tests {
         }
 
         #[test]
-        fn the_lower_bound_is_that_of_a_sorted_list(values in proptest::collection::btree_set(0_u64..60, 0..40)) {
+        fn the_bounds_are_those_of_a_sorted_list(mut values in proptest::collection::vec(0_u64..60, 0..40)) {
+            values.sort_unstable();
             for bytes in [8, 12] {
                 let plain = |value: &u64| {
                     let mut plain = vec![0; bytes - 8];
@@ -307,6 +319,8 @@ mod tests {
                 for wanted in 0..60 {
                     let expected = values.iter().filter(|value| **value < wanted).count();
                     prop_assert_eq!(lower_bound(&plains, bytes, &plain(&wanted)), expected);
+                    let expected = values.iter().filter(|value| **value <= wanted).count();
+                    prop_assert_eq!(upper_bound(&plains, bytes, &plain(&wanted)), expected);
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::places::Sorted;
 use super::room::{Followed, Gap, Spreads};
 use super::tend::{Tending, Tight};
 use super::work::{Landing, Path, Work};
-use super::{Miss, Stored};
+use super::{Kind, Miss, Stored};
 use crate::error::IndexError;
 use arras_primitives::wipe::Wiped;
 use arras_protocol::Blob;
@@ -105,7 +105,10 @@ impl<S: TreeStore> Work<'_, S> {
         if sorted.count == 0 {
             return Ok(edited);
         }
-        let landings = self.descend(&sorted.plains, sorted.count).await?;
+        let landings = match self.tree.kind {
+            Kind::Mope | Kind::Stope => self.descend(&sorted.plains, sorted.count).await?,
+            Kind::FrequencyHiding => self.descend_drawn(sorted).await?,
+        };
         let mut edits = Vec::with_capacity(landings.len());
         for landing in landings {
             edits.push(self.occurrences(landing, sorted, amounts, &mut edited.left)?);
@@ -142,6 +145,11 @@ impl<S: TreeStore> Work<'_, S> {
         left: &mut Vec<Blob>,
     ) -> Result<Edit, IndexError> {
         let tree = self.tree;
+        if tree.kind == Kind::FrequencyHiding {
+            // Each is a key of its own.
+            let fates = self.drawn_places(&landing, sorted)?.into_iter().map(Fate::New).collect();
+            return Ok(Edit { path: landing.path, values: landing.values, fates });
+        }
         let layout = &tree.layout;
         let leaf = self.leaf_mut(landing.path)?;
         let mut fates = Vec::with_capacity(landing.values.len());

@@ -72,11 +72,14 @@ impl Making<'_> {
     /// The steps that make an empty index.
     ///
     /// # Errors
-    /// [`IndexError::Caller`] if no index can have such keys.
+    /// [`IndexError::Caller`] if no index can have such keys, or is of such a scheme.
     pub fn create(&self) -> Result<Vec<Step>, IndexError> {
         let nonces = match self.kind {
             Kind::Mope => None,
             Kind::Stope => Some(self.randomness.clone()),
+            Kind::FrequencyHiding => {
+                return Err(IndexError::Caller("entries of an index lie under keys of values"));
+            }
         };
         let ciphertext_bytes = Cipher::new(self.key, self.settings().form, nonces)?.ciphertext_bytes();
         let ciphertext_bytes = u16::try_from(ciphertext_bytes)
@@ -190,6 +193,9 @@ impl<C: Channel<Mope>> Index<C> {
         let end = |stored: &Stored, is_value| Some(End { ciphertext: stored.ciphertext.clone(), is_value });
         let neighbours = |place: &Place| match place {
             Place::At(stored) => Neighbours { below: end(stored, true), above: end(stored, true) },
+            Place::Among { first, last, .. } => {
+                Neighbours { below: end(first, true), above: end(last, true) }
+            }
             Place::Between { below, above } => Neighbours {
                 below: below.as_ref().and_then(|stored| end(stored, false)),
                 above: above.as_ref().and_then(|stored| end(stored, false)),
@@ -218,7 +224,7 @@ impl<C: Channel<Mope>> Index<C> {
         let places = self.tree.places(&keys).await?;
         let stored = values.iter().zip(places).filter_map(|(value, place)| match place {
             Place::At(stored) => Some((*value, stored.ciphertext)),
-            Place::Between { .. } => None,
+            Place::Among { .. } | Place::Between { .. } => None,
         });
         Ok(stored.collect())
     }
@@ -266,7 +272,7 @@ impl<C: Channel<Mope>> Index<C> {
         // In mOPE a value's further occurrences are nothing to the tree, and what goes stays in it.
         let (inserted, gone) = match self.kind {
             Kind::Mope => (self.distinct(&come), Vec::new()),
-            Kind::Stope => (keys(&come), keys(&go)),
+            Kind::Stope | Kind::FrequencyHiding => (keys(&come), keys(&go)),
         };
         if inserted.is_empty() && gone.is_empty() {
             let update = Update { removed, ..Update::default() };
@@ -426,7 +432,7 @@ impl<C: Channel<Mope> + 'static> RangeSearch for Index<C> {
             let agrees = match self.kind {
                 // Values stay in the tree when their entries go.
                 Kind::Mope => distinct <= values,
-                Kind::Stope => distinct == values,
+                Kind::Stope | Kind::FrequencyHiding => distinct == values,
             };
             match agrees {
                 true => Ok(found),

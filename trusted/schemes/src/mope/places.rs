@@ -2,17 +2,30 @@
 
 use super::cipher::Cipher;
 use super::work::{Path, Work};
-use super::{Miss, Stored, TRIES_MAX, Tree};
+use super::{Kind, Miss, Stored, TRIES_MAX, Tree};
 use crate::error::IndexError;
+use crate::random::Randomness;
 use arras_primitives::wipe::Wiped;
 use arras_protocol::Blob;
 use arras_protocol::mope::TreeStore;
+use rand::seq::SliceRandom;
 
 /// Where a value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is in the tree.
     At(Stored),
+    /// It is there, under keys of its occurrences ([`super::Kind::FrequencyHiding`]).
+    Among {
+        /// The last key of the values that are less; none if none is.
+        below: Option<Stored>,
+        /// The first of its keys.
+        first: Stored,
+        /// The last of them.
+        last: Stored,
+        /// The first key of the values that are greater.
+        above: Option<Stored>,
+    },
     /// It is not.
     Between {
         /// The greatest value of the tree that is less; none if none is.
@@ -22,7 +35,7 @@ pub enum Place {
     },
 }
 
-/// Values in order, each once.
+/// Values in order, each once, or each of their occurrences.
 pub(super) struct Sorted {
     /// One after the other.
     pub(super) plains: Wiped,
@@ -33,6 +46,7 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
+    /// Each once.
     pub(super) fn new(cipher: &Cipher, values: &[impl AsRef<[u8]>]) -> Result<Self, IndexError> {
         let bytes = cipher.plain_bytes();
         let unsorted = cipher.plains(values)?;
@@ -59,6 +73,27 @@ impl Sorted {
             ranks[at] = count - 1;
         }
         Ok(Self { plains, ranks, count })
+    }
+
+    /// Each as often as it is given; equal ones in random order.
+    pub(super) fn occurrences(
+        cipher: &Cipher,
+        values: &[impl AsRef<[u8]>],
+        randomness: &Randomness,
+    ) -> Result<Self, IndexError> {
+        let bytes = cipher.plain_bytes();
+        let unsorted = cipher.plains(values)?;
+        let plain = |at: usize| &unsorted[at * bytes..(at + 1) * bytes];
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.shuffle(&mut randomness.rng());
+        order.sort_by(|one, other| plain(*one).cmp(plain(*other)));
+        let mut plains = Wiped::with_capacity(unsorted.len());
+        let mut ranks = vec![0; values.len()];
+        for (rank, at) in order.into_iter().enumerate() {
+            plains.extend_from_slice(plain(at));
+            ranks[at] = rank;
+        }
+        Ok(Self { plains, ranks, count: values.len() })
     }
 }
 
@@ -98,6 +133,9 @@ impl<S: TreeStore> Work<'_, S> {
         if self.head.values == 0 || sorted.count == 0 {
             return Ok(vec![Place::Between { below: None, above: None }; sorted.count]);
         }
+        if self.tree.kind == Kind::FrequencyHiding {
+            return self.ends(sorted).await;
+        }
         let bytes = self.tree.layout.plain_bytes;
         let mut places = Vec::with_capacity(sorted.count);
         for landing in self.descend(&sorted.plains, sorted.count).await? {
@@ -117,14 +155,14 @@ impl<S: TreeStore> Work<'_, S> {
     }
 
     /// A key of a leaf.
-    fn stored(&self, path: Path, at: usize) -> Result<Stored, IndexError> {
+    pub(super) fn stored(&self, path: Path, at: usize) -> Result<Stored, IndexError> {
         let leaf = &self.leaf(path)?.body;
         let ciphertext = Blob(leaf.ciphertext(at, &self.tree.layout).to_vec());
         Ok(Stored { ciphertext, label: leaf.labels[at] })
     }
 
     /// The same, or the next leaf's first where the leaf ends.
-    fn stored_or_next(&self, path: Path, at: usize) -> Result<Option<Stored>, IndexError> {
+    pub(super) fn stored_or_next(&self, path: Path, at: usize) -> Result<Option<Stored>, IndexError> {
         if at < self.leaf(path)?.body.len() {
             return self.stored(path, at).map(Some);
         }

@@ -3,11 +3,13 @@
 
 use super::cache::{After, Shared};
 use super::edit::{Amount, Edited};
-use super::labels::MOVED_MAX;
+use super::labels::{Last, MOVED_MAX};
 use super::places::Sorted;
+use super::tend::Tending;
 use super::work::Work;
 use super::{Kind, Miss, Stored, TRIES_MAX, Tree};
 use crate::error::IndexError;
+use arras_protocol::Blob;
 use arras_protocol::mope::{TreeChange, TreeStore};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
@@ -84,8 +86,8 @@ impl Drop for StagedChange {
 
 impl<S: TreeStore> Tree<S> {
     /// Works out what inserting values, an occurrence each, and taking occurrences of others away comes to; waits until no other
-    /// change is staged. What is removed must be there before (stOPE; in mOPE nothing is ever removed). A value that loses its
-    /// last occurrence and gains one stays the same.
+    /// change is staged. What is removed must be there before (stOPE; in mOPE nothing is ever removed, and keys of
+    /// occurrences by [`Self::remove_stored`]). A value that loses its last occurrence and gains one stays the same.
     ///
     /// The whole of what [`StagedChange::take`] returns is to be applied by [`TreeStore::commit`], or in a write of the caller's
     /// own; then [`StagedChange::finish`] is to be called.
@@ -111,7 +113,10 @@ impl<S: TreeStore> Tree<S> {
     ) -> Result<StagedChange, IndexError> {
         let remove = if self.kind == Kind::Stope { remove } else { &[] };
         let values: Vec<&[u8]> = insert.iter().chain(remove).map(AsRef::as_ref).collect();
-        let sorted = Sorted::new(&self.cipher, &values)?;
+        let sorted = match self.kind {
+            Kind::Mope | Kind::Stope => Sorted::new(&self.cipher, &values)?,
+            Kind::FrequencyHiding => Sorted::occurrences(&self.cipher, &values, &self.randomness)?,
+        };
         let mut amounts = vec![Amount::default(); sorted.count];
         for (at, rank) in sorted.ranks.iter().enumerate() {
             let Some(amount) = amounts.get_mut(*rank) else { continue };
@@ -126,11 +131,7 @@ impl<S: TreeStore> Tree<S> {
         for _ in 0..TRIES_MAX + sorted.count {
             let mut work = Work::start(self, again.take()).await?.for_change();
             match work.staged(&sorted, &amounts, insert.len(), most).await {
-                Ok((change, after, stored, rewritten)) => {
-                    self.shared.expect(after.as_ref().map(|after| after.head));
-                    let shared = Arc::clone(&self.shared);
-                    return Ok(StagedChange { change, stored, rewritten, after, shared, turn: None });
-                }
+                Ok(parts) => return Ok(self.staged(parts)),
                 Err(Miss::Moved) => again = Some(work.seen()),
                 Err(Miss::Crowded(crowd)) if self.store.is_alone() => self.relieve(crowd).await?,
                 Err(Miss::Crowded(_)) => most = usize::MAX,
@@ -139,10 +140,17 @@ impl<S: TreeStore> Tree<S> {
         }
         Err(IndexError::Peer("an order-preserving tree changes faster than it can be read"))
     }
+
+    /// A change that was worked out, in a turn of its caller's.
+    pub(super) fn staged(&self, (change, after, stored, rewritten): StagedParts) -> StagedChange {
+        self.shared.expect(after.as_ref().map(|after| after.head));
+        let shared = Arc::clone(&self.shared);
+        StagedChange { change, stored, rewritten, after, shared, turn: None }
+    }
 }
 
 /// The change, what is known after it, what the inserted values are stored as, and how many labels it rewrites.
-type StagedParts = (Option<TreeChange>, Option<After>, Vec<Stored>, u64);
+pub(super) type StagedParts = (Option<TreeChange>, Option<After>, Vec<Stored>, u64);
 
 impl<S: TreeStore> Work<'_, S> {
     /// Works out a change of `inserted` values and of the rest, whose occurrences go, that rewrites so many labels at `most`.
@@ -170,5 +178,22 @@ impl<S: TreeStore> Work<'_, S> {
         let change = TreeChange { expected, head, nodes: rebuilt.nodes, left, summaries, entered };
         let after = After { last, tending, ..rebuilt.after };
         Ok((Some(change), Some(after), stored, spreads.rewritten as u64))
+    }
+
+    /// A change by which keys leave that were taken out of their leaves, and nothing else.
+    pub(super) async fn left(
+        &mut self,
+        left: Vec<Blob>,
+        last: Option<Last>,
+        tending: Tending,
+    ) -> Result<StagedParts, Miss> {
+        let expected = self.head.version;
+        let Some(rebuilt) = self.rebuild(0, left.len()).await? else {
+            return Ok((None, None, Vec::new(), 0));
+        };
+        let (head, nodes) = (rebuilt.after.head, rebuilt.nodes);
+        let (summaries, entered) = (Vec::new(), Vec::new());
+        let change = TreeChange { expected, head, nodes, left, summaries, entered };
+        Ok((Some(change), Some(After { last, tending, ..rebuilt.after }), Vec::new(), 0))
     }
 }

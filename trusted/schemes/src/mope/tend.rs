@@ -16,6 +16,7 @@ use super::{Miss, Tree};
 use crate::error::IndexError;
 use arras_protocol::mope::{TreeChange, TreeStore, Tried};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A new label with fewer labels free on either side has little room: at least five more find some between the same two. So
 /// many times more for several new ones beside each other.
@@ -26,6 +27,9 @@ const EARLY_ROOM: u64 = 1024;
 
 /// New ones beside each other that as many more are expected of, at most.
 const EARLY_KEYS: u64 = 64;
+
+/// How long others are waited for: nobody is.
+const WAIT: Duration = Duration::from_millis(1);
 
 /// A place at which there is little room.
 #[derive(Clone, Copy)]
@@ -146,7 +150,7 @@ impl<S: TreeStore> Tree<S> {
         };
         let Some(change) = staged.take() else { return Ok(()) };
         let head = change.head;
-        match self.store.commit_if_free(change).await? {
+        match self.store.commit_within(change, WAIT).await? {
             Tried::Applied => drop(staged.finish()),
             Tried::Busy => staged.postpone(),
             Tried::OtherVersion if self.is_verified() => self.shared.refuse(head),

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod fh_ope;
 mod malicious;
 mod relabellings;
 mod sharing;

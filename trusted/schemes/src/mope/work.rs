@@ -144,7 +144,7 @@ impl<'t, S: TreeStore> Work<'t, S> {
     }
 
     /// Reads the root, unless it was; in a tree without a value makes it.
-    async fn load_root(&mut self) -> Result<(), Miss> {
+    pub(super) async fn load_root(&mut self) -> Result<(), Miss> {
         if self.leaves.contains_key(&0) || !self.inners.is_empty() {
             return Ok(());
         }
@@ -306,7 +306,7 @@ impl<'t, S: TreeStore> Work<'t, S> {
         Ok(())
     }
 
-    fn is_same_version(&self, head: &Head) -> Result<(), Miss> {
+    pub(super) fn is_same_version(&self, head: &Head) -> Result<(), Miss> {
         if *head == self.head {
             return Ok(());
         }
@@ -392,7 +392,7 @@ impl<S: TreeStore> Tree<S> {
     }
 
     /// One round, whose reply has as much as was asked for.
-    async fn round(&self, fetch: Fetch) -> Result<Fetched, IndexError> {
+    pub(super) async fn round(&self, fetch: Fetch) -> Result<Fetched, IndexError> {
         let asked = fetch.nodes.len() + usize::from(fetch.root);
         let fetched = self.store.fetch(fetch).await?;
         if fetched.nodes.len() != asked {

@@ -331,16 +331,15 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Makes a column known; no effect if it is, as what it is.
-CREATE OR REPLACE FUNCTION arras.mope_register(column_id bigint, same_time boolean) RETURNS void
+CREATE OR REPLACE FUNCTION arras.mope_register(column_id bigint, same_time boolean, one_row boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    known boolean;
 BEGIN
-    INSERT INTO arras.mope_column AS c (id, same_time) VALUES (mope_register.column_id, mope_register.same_time)
-        ON CONFLICT DO NOTHING;
+    INSERT INTO arras.mope_column AS c (id, same_time, one_row)
+        VALUES (mope_register.column_id, mope_register.same_time, mope_register.one_row) ON CONFLICT DO NOTHING;
     INSERT INTO arras.mope_epoch (column_id) VALUES (mope_register.column_id) ON CONFLICT DO NOTHING;
-    SELECT c.same_time INTO known FROM arras.mope_column c WHERE c.id = mope_register.column_id;
-    IF known IS DISTINCT FROM mope_register.same_time THEN
+    IF NOT EXISTS (SELECT FROM arras.mope_column c WHERE c.id = mope_register.column_id
+        AND c.same_time = mope_register.same_time AND c.one_row = mope_register.one_row)
+    THEN
         RAISE EXCEPTION 'column % keeps its order by another protocol', to_hex(column_id)
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
@@ -467,6 +466,7 @@ DECLARE
     place record;
     counted bigint;
     kept arras.mope_column;
+    stored text[] := '{}';
 BEGIN
     SELECT * INTO kept FROM arras.mope_column c WHERE c.id = mope_examine.column_id;
     IF NOT FOUND THEN
@@ -504,7 +504,15 @@ BEGIN
         IF counted > 0 THEN
             RETURN NEXT format('%s rows of %s have a label in %I that is no value''s', counted, place.relation, place.attribute);
         END IF;
+        stored := stored || format('SELECT t.%I FROM %s t', place.attribute, place.relation);
     END LOOP;
+    IF kept.one_row AND cardinality(stored) > 0 THEN
+        EXECUTE format('SELECT count(l.label) - count(DISTINCT l.label) FROM (%s) AS l (label)',
+            array_to_string(stored, ' UNION ALL ')) INTO counted;
+        IF counted > 0 THEN
+            RETURN NEXT format('%s rows have a label that is another row''s, too', counted);
+        END IF;
+    END IF;
 END $$;
 
 -- Applications may ask for labels and hold them, and compare; all else is the proxy's.

@@ -72,15 +72,14 @@ impl Analysis<'_> {
 
     /// That a column may be added with a default.
     pub(super) fn check_added(&self, encryption: &Encryption, at: usize) -> Result<(), SqlError> {
-        if encryption.order != Some(Order::Stope) {
-            return Ok(());
-        }
+        let why = match encryption.order {
+            Some(Order::Stope) => "ordered by stOPE, which counts the rows that have a value",
+            Some(order) if order.hides_frequency() => "ordered so that each row has a place of its own",
+            Some(_) | None => return Ok(()),
+        };
         Err(self.unsupported(
             at,
-            format!(
-                "column {} is ordered by stOPE, which counts the rows that have a value: it is not added with a default",
-                encryption.label
-            ),
+            format!("column {} is {why}: it is not added with a default", encryption.label),
             "Add it without one, SET DEFAULT, and UPDATE the rows that are there.",
         ))
     }

@@ -28,19 +28,25 @@ impl Analysis<'_> {
         &mut self,
         order: Option<&OrderBy>,
         select: &Select,
-        results: &[ResultColumn],
+        (results, grouped): (&[ResultColumn], &Grouped),
         scope: &Scope<'_>,
     ) -> Result<Vec<(Option<String>, String)>, SqlError> {
         let mut ordered = Vec::new();
         let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order else { return Ok(ordered) };
-        for by in order {
+        for (place, by) in order.iter().enumerate() {
+            let is_last = place + 1 == order.len() && !self.with_ties;
             let meant = item::meant_by(&by.expr, &select.projection);
             let Some(reference) = self.reference(meant.unwrap_or(&by.expr), scope)? else {
-                self.order_by_result(&by.expr, meant.is_some(), results, scope)?;
+                self.order_by_result(&by.expr, (meant.is_some(), is_last), results, scope)?;
                 continue;
             };
             let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
-            let text = self.term_text(&reference, term);
+            self.check_last(&reference, is_last, "ORDER BY")?;
+            let mut text = self.term_text(&reference, term);
+            if reference.encryption.hides_frequency() && grouped.holds(&reference) {
+                // Any of the group's stands where the group does.
+                text = format!("min({text})");
+            }
             if let Some(tokens) = item::tokens_of(self.lexemes, &by.expr) {
                 let bytes = self.bytes(&tokens);
                 self.understand_tokens(tokens);
@@ -55,7 +61,7 @@ impl Analysis<'_> {
     fn order_by_result(
         &mut self,
         expression: &Expr,
-        named: bool,
+        (named, is_last): (bool, bool),
         results: &[ResultColumn],
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
@@ -76,7 +82,7 @@ impl Analysis<'_> {
                 self.understand_tokens(tokens);
                 Ok(())
             }
-            Some(_) | None => self.order_by_value(expression, scope),
+            Some(_) | None => self.order_by_value(expression, is_last, scope),
         }
     }
 
@@ -95,10 +101,8 @@ impl Analysis<'_> {
                 for expression in list {
                     match self.reference(expression, scope)? {
                         Some(reference) => {
-                            let by_order =
-                                ordered.contains(&(reference.relation.clone(), reference.column.clone()));
-                            let term =
-                                self.need(&reference, "DISTINCT ON", by_order.then_some(Term::Order))?;
+                            let by_order = self.distinct_by(&reference, ordered)?;
+                            let term = self.need(&reference, "DISTINCT ON", by_order)?;
                             self.replace_with_term(&reference, term);
                         }
                         None => self.expression(expression, scope, "DISTINCT ON")?,
@@ -113,6 +117,19 @@ impl Analysis<'_> {
                 self.distinct_rows(select, results, ordered, scope)
             }
         }
+    }
+
+    /// The term by which rows are made distinct that are also ordered by the column: that of the order.
+    fn distinct_by(
+        &self,
+        reference: &Reference,
+        ordered: &[(Option<String>, String)],
+    ) -> Result<Option<Term>, SqlError> {
+        let by_order = ordered.contains(&(reference.relation.clone(), reference.column.clone()));
+        if by_order && reference.encryption.hides_frequency() {
+            return Err(self.scattered(reference, "DISTINCT with ORDER BY"));
+        }
+        Ok(by_order.then_some(Term::Order))
     }
 
     fn distinct_rows(
@@ -141,8 +158,8 @@ impl Analysis<'_> {
             };
             match self.reference(expression, scope)? {
                 Some(reference) => {
-                    let by_order = ordered.contains(&(reference.relation.clone(), reference.column.clone()));
-                    let term = self.need(&reference, "DISTINCT", by_order.then_some(Term::Order))?;
+                    let by_order = self.distinct_by(&reference, ordered)?;
+                    let term = self.need(&reference, "DISTINCT", by_order)?;
                     by.push(self.term_text(&reference, term));
                 }
                 None if result.is_plain() => by.push((number + 1).to_string()),

@@ -358,7 +358,7 @@ impl Analysis<'_> {
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need_compared(&reference, &reader, Some(Term::Order))?;
-                if let Some(order) = encryption.order.filter(|order| !order.is_deterministic()) {
+                if let Some(order) = encryption.order.filter(|order| !order.compares_rows()) {
                     return Err(self.unsorted(&reference, &reader, order));
                 }
                 self.keep(&reference);

@@ -4,7 +4,7 @@ use super::golden::check;
 use super::outcome;
 
 /// Statements that are refused at the name of a column, and the parts of what is said.
-fn check_refused(cases: &[(&str, &str, &[&str])]) {
+pub(super) fn check_refused(cases: &[(&str, &str, &[&str])]) {
     for (statement, at, parts) in cases {
         let outcome = outcome(statement);
         let place = statement.rfind(at).unwrap() + 1;

@@ -133,6 +133,7 @@ fn places(tree: &Tree<Liar>, values: &[Vec<u8>]) -> Result<Answer, IndexError> {
         .iter()
         .flat_map(|place| match place {
             Place::At(stored) => vec![opened(tree, stored)],
+            Place::Among { first, last, .. } => vec![opened(tree, first), opened(tree, last)],
             Place::Between { below, above } => vec![open(below.as_ref()), (None, None), open(above.as_ref())],
         })
         .collect())

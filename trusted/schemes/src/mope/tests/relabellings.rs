@@ -11,6 +11,7 @@ use arras_protocol::mope::{Fetch, Fetched, Round, Summary, TreeChange, TreeStore
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How changes of labels are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ impl TreeStore for Strict {
         Box::pin(std::future::ready(self.committed(change)))
     }
 
-    fn commit_if_free(&self, change: TreeChange) -> Round<'_, Tried> {
+    fn commit_within(&self, change: TreeChange, _: Duration) -> Round<'_, Tried> {
         let tried = match self.taking {
             Taking::Busy => Ok(Tried::Busy),
             Taking::Free | Taking::Within => self

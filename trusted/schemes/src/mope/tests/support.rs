@@ -125,7 +125,10 @@ impl<'a> Read<'a> {
 /// Checks tree, table and labels; returns what the values are stored as, in order.
 pub(super) fn check(tree: &Tree<Counted>, values: &Values) -> Vec<Stored> {
     let mut read = Read::new(tree);
-    assert_eq!(read.head.values, values.len() as u64);
+    // A key for each value, or for each occurrence.
+    let keys_of = |count: u32| if tree.kind == Kind::FrequencyHiding { count as usize } else { 1 };
+    let keys = values.values().map(|count| keys_of(*count)).sum::<usize>();
+    assert_eq!(read.head.values, keys as u64);
     if let Some(root) = read.nodes.get(&read.head.root).map(|root| root.level) {
         read.visit(read.head.root, root, if root > 0 { 2 } else { 1 });
     }
@@ -135,14 +138,16 @@ pub(super) fn check(tree: &Tree<Counted>, values: &Values) -> Vec<Stored> {
         read.found.iter().map(|(plain, _, count)| (plain.clone(), *count)).collect();
     let expected: Vec<(Vec<u8>, u32)> = values
         .iter()
-        .map(|(value, count)| {
-            (tree.cipher.plains(&[value]).unwrap().to_vec(), if tree.layout.counts { *count } else { 1 })
+        .flat_map(|(value, count)| {
+            let plain = tree.cipher.plains(&[value]).unwrap().to_vec();
+            let counted = if tree.layout.counts { *count } else { 1 };
+            std::iter::repeat_n((plain, counted), keys_of(*count))
         })
         .collect();
     assert!(found.iter().all(|(plain, _)| plain.len() == bytes));
     assert_eq!(found, expected);
     let kept = tree.store.store.kept();
-    assert_eq!((kept.table.len(), kept.order.len()), (values.len(), values.len()));
+    assert_eq!((kept.table.len(), kept.order.len()), (keys, keys));
     assert!(kept.head.next > kept.nodes.keys().max().copied().unwrap_or(0) || kept.nodes.is_empty());
     let stored: Vec<Stored> = read.found.into_iter().map(|(_, stored, _)| stored).collect();
     assert!(stored.is_sorted_by(|one, next| one.label < next.label));
