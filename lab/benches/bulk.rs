@@ -17,6 +17,7 @@ use arras_lab::one_process;
 use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_server::configuration::CACHE_DEFAULT;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory, Sizes, Storage};
 use bson::{Document, doc};
@@ -156,7 +157,7 @@ async fn create_index<S: Storage, C: ServerChannel>(
     } else {
         vec![request("number", doc! { "storageEngine": { "arras": { "operations": ["range"] } } })]
     };
-    engine.create_indexes(&namespace(), requests).await?;
+    engine.create_indexes(&namespace(), requests, Interrupt::default()).await?;
     Ok(())
 }
 

@@ -74,7 +74,7 @@ async fn create_indexes(engine: &System, ns: &Namespace, fields: &[&str]) -> Res
         sparse: false,
         options: doc! { "storageEngine": { "arras": { "operations": ["eq"] } } },
     };
-    engine.create_indexes(ns, fields.iter().map(request).collect()).await?;
+    engine.create_indexes(ns, fields.iter().map(request).collect(), Interrupt::default()).await?;
     Ok(())
 }
 

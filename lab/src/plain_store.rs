@@ -6,6 +6,7 @@ mod collection;
 
 use arras_documents::limits;
 use arras_service::explanation::Explanation;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
     Modification, Namespace, Query, Store, UpdateStatement, Updated, WriteFailure,
@@ -96,6 +97,7 @@ impl Store for PlainStore {
         &self,
         ns: &Namespace,
         indexes: Vec<IndexRequest>,
+        _: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));

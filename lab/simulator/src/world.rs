@@ -18,6 +18,7 @@ use arras_keys::{Key, Keyring};
 use arras_schemes::random::Randomness;
 use arras_server::Backend;
 use arras_service::error::Blame;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{IndexRequest, Store};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -275,7 +276,7 @@ impl World {
     pub(crate) async fn made(&self, proxy: &Proxy, requests: Vec<IndexRequest>) -> Checked<()> {
         let mut last = String::new();
         for _ in 0..50 {
-            match proxy.engine.create_indexes(&namespace(), requests.clone()).await {
+            match proxy.engine.create_indexes(&namespace(), requests.clone(), Interrupt::default()).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.fault.blame() == Blame::Connection => last = error.message,
                 Err(error) => return Err(error.message),
@@ -389,7 +390,11 @@ impl World {
             }
             Action::CreateIndex(index) => {
                 let request = indexes::optional(*index, self.plan.order);
-                engine.create_indexes(&namespace(), vec![request]).await.map(drop).map_err(Answer::Failed)
+                engine
+                    .create_indexes(&namespace(), vec![request], Interrupt::default())
+                    .await
+                    .map(drop)
+                    .map_err(Answer::Failed)
             }
             Action::DropIndex(index) => {
                 let name = indexes::optional(*index, self.plan.order).name;

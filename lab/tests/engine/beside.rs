@@ -9,6 +9,7 @@ use arras_lab::one_process;
 use arras_protocol::{Channel, ChannelError, Protocol, ProtocolId, documents, hello, write};
 use arras_server::Backend;
 use arras_service::Fault;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, IndexRequest, Query, Store};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -77,7 +78,7 @@ impl World {
     async fn create(&self, unique: bool, options: Document) {
         let index =
             IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique, sparse: false, options };
-        self.engine.create_indexes(&namespace(), vec![index]).await.expect("an index");
+        self.engine.create_indexes(&namespace(), vec![index], Interrupt::default()).await.expect("an index");
     }
 
     async fn drop_index(&self) {

@@ -9,6 +9,7 @@ use arras_lab::one_process;
 use arras_planner::schema::Schema;
 use arras_server::Backend;
 use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
@@ -72,7 +73,7 @@ impl Proxy {
     async fn create(&self, key: Document, unique: bool) -> Result<(usize, usize), ServiceError> {
         let name = key.iter().map(|(field, way)| format!("{field}_{way}")).collect::<Vec<_>>().join("_");
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
-        self.engine().create_indexes(&namespace(), vec![request]).await
+        self.engine().create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 
     async fn names(&self) -> Vec<String> {

@@ -3,6 +3,7 @@
 mod beside;
 mod bulk;
 mod definitions;
+mod interrupted;
 mod large;
 mod orders;
 mod plans;

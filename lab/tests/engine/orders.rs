@@ -13,6 +13,7 @@ use arras_planner::kinds;
 use arras_planner::schema::Schema;
 use arras_primitives::prg::Prg;
 use arras_server::Backend;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Query, Store, UpdateStatement};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -151,7 +152,7 @@ async fn session(order: &str, schema: &str, commands: usize) {
     let options = doc! { "storageEngine": { "arras": { "order": order, "operations": ["range", "order"] } } };
     let request =
         IndexRequest { name: "by_v".into(), key: doc! { "v": 1 }, unique: false, sparse: false, options };
-    engine.create_indexes(&namespace(), vec![request]).await.expect("an index");
+    engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await.expect("an index");
     let narrow = query(&doc! { "v": { "$gt": 3, "$lt": 5 } }, &Document::new(), None);
     let explained = engine.explain(&namespace(), narrow, &[]).await.expect("an explanation");
     let title = kinds::kind_of(order).expect("a kind").title;
@@ -212,16 +213,24 @@ fn an_index_does_not_change_its_protocol_and_says_how_it_is_done() {
         let engine = world("").engine().await;
         let rows: Vec<Document> = (0..40).map(|id| doc! { "_id": id, "v": id % 7 }).collect();
         engine.insert(&namespace(), rows, true).await.expect("an insert");
-        engine.create_indexes(&namespace(), vec![order_of("v", Some("arx_range"))]).await.expect("an index");
+        engine
+            .create_indexes(&namespace(), vec![order_of("v", Some("arx_range"))], Interrupt::default())
+            .await
+            .expect("an index");
         for order in [Some("bplus_clww"), Some("bplus_lewi_wu")] {
-            let refused =
-                engine.create_indexes(&namespace(), vec![order_of("v", order)]).await.expect_err("another");
+            let refused = engine
+                .create_indexes(&namespace(), vec![order_of("v", order)], Interrupt::default())
+                .await
+                .expect_err("another");
             assert_eq!(arras_mongo::error::code_of(refused.fault).0, 85, "{refused}");
             for word in ["'v'", "by arx_range", "dropIndex(\"v_1\")", "create it again"] {
                 assert!(refused.message.contains(word), "{word}: {refused}");
             }
         }
-        engine.create_indexes(&namespace(), vec![order_of("v", Some("auto"))]).await.expect("the same");
+        engine
+            .create_indexes(&namespace(), vec![order_of("v", Some("auto"))], Interrupt::default())
+            .await
+            .expect("the same");
         drop(engine);
 
         // A schema that calls for another one is told, too, and changes nothing.
@@ -254,8 +263,10 @@ fn an_index_does_not_change_its_protocol_and_says_how_it_is_done() {
 
         // Taken out of the schema, it stays, and an application's index beside it is refused another protocol.
         let engine = world("").engine().await;
-        let refused =
-            engine.create_indexes(&namespace(), vec![order_of("v", None)]).await.expect_err("another");
+        let refused = engine
+            .create_indexes(&namespace(), vec![order_of("v", None)], Interrupt::default())
+            .await
+            .expect_err("another");
         assert_eq!(arras_mongo::error::code_of(refused.fault).0, 85, "{refused}");
         let (explained, count) = by(&engine).await;
         assert!(explained.contains("B+ tree over CLWW(v)") && count == 12, "{explained}");

@@ -16,6 +16,7 @@ use arras_lab::plain_store::PlainStore;
 use arras_planner::schema::Schema;
 use arras_server::Backend;
 use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, Modification, Query, Store,
     UpdateStatement,
@@ -118,7 +119,10 @@ impl Twins {
         let has = plain.iter().any(|index| index.name == CONSTRAINT);
         if constrained && !has {
             let request = constraint();
-            self.plain.create_indexes(&namespace(), vec![request]).await.expect("no duplicates");
+            self.plain
+                .create_indexes(&namespace(), vec![request], Interrupt::default())
+                .await
+                .expect("no duplicates");
         } else if has && !constrained {
             self.plain.drop_index(&namespace(), CONSTRAINT).await.expect("it is there");
         }
@@ -207,11 +211,15 @@ impl Twins {
     }
 
     async fn create_index(&self, request: &IndexRequest) {
-        let made = coded(self.engine.create_indexes(&namespace(), vec![request.clone()]).await);
+        let made = coded(
+            self.engine.create_indexes(&namespace(), vec![request.clone()], Interrupt::default()).await,
+        );
         match made {
             Ok(_) => self.follow().await,
             Err(DUPLICATE) => {
-                let refused = coded(self.plain.create_indexes(&namespace(), vec![constraint()]).await);
+                let refused = coded(
+                    self.plain.create_indexes(&namespace(), vec![constraint()], Interrupt::default()).await,
+                );
                 assert!(refused == Err(DUPLICATE), "a constraint is refused that holds");
             }
             // One on these fields is there under another name; arrays of a document are parallel.

@@ -9,6 +9,7 @@ use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_server::Backend;
 use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Query, Store, UpdateStatement};
 use arras_storage::{Embedded, Failing, Faults, Memory};
 use bson::{Bson, Document, doc};
@@ -89,7 +90,7 @@ impl Proxy {
     async fn create(&self, field: &str, unique: bool) -> Result<(usize, usize), ServiceError> {
         let (name, key) = (format!("{field}_1"), doc! { field: 1 });
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
-        self.engine().create_indexes(&namespace(), vec![request]).await
+        self.engine().create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 
     /// What `explain` says against the index of `a`, for a range.

@@ -8,6 +8,7 @@ use arras_lab::one_process;
 use arras_protocol::{Channel, ChannelError, Protocol, codec};
 use arras_server::Backend;
 use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
 use arras_storage::Memory;
 use bson::{Document, doc};
@@ -80,7 +81,7 @@ impl World {
     pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), ServiceError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
         let request = IndexRequest { name, key, unique: false, sparse: false, options: Document::new() };
-        self.engine.create_indexes(&namespace(), vec![request]).await
+        self.engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await
     }
 
     /// The `_id`s of what matches, in order.

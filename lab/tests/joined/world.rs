@@ -224,7 +224,10 @@ impl World {
     pub(crate) async fn create_index(&self, key: Document, unique: bool) {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
         let request = IndexRequest { name, key, unique, sparse: false, options: Document::new() };
-        self.engine.create_indexes(&namespace(), vec![request]).await.expect("an index");
+        self.engine
+            .create_indexes(&namespace(), vec![request], Interrupt::default())
+            .await
+            .expect("an index");
     }
 
     /// Durable commits so far: the server's, the proxy's.

@@ -4,6 +4,7 @@ use crate::world::{World, documents, namespace, query, request};
 use arras_documents::sort::Sort;
 use arras_engine::Settings;
 use arras_planner::schema::Schema;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{IndexRequest, Query, Store};
 use bson::{Document, doc};
 
@@ -62,7 +63,8 @@ async fn nothing_else_takes_the_name_or_the_key() {
     let world = World::new().await;
     world.insert(documents(3, 20)).await;
     let refused = async |request: IndexRequest| {
-        let refused = world.engine.create_indexes(&namespace(), vec![request]).await.unwrap_err();
+        let refused =
+            world.engine.create_indexes(&namespace(), vec![request], Interrupt::default()).await.unwrap_err();
         arras_mongo::error::code_of(refused.fault).0
     };
     assert_eq!(refused(request("_id_", doc! { "n": 1 })).await, 2);
@@ -74,7 +76,7 @@ async fn nothing_else_takes_the_name_or_the_key() {
     assert_eq!(listed(&world).await, only_the_one_on_id());
     // MongoDB gives it its name, whatever the request says.
     let other = vec![request("by_id", doc! { "_id": 1 }), request("hashed", doc! { "_id": "hashed" })];
-    assert_eq!(world.engine.create_indexes(&namespace(), other).await.unwrap(), (1, 2));
+    assert_eq!(world.engine.create_indexes(&namespace(), other, Interrupt::default()).await.unwrap(), (1, 2));
     let names: Vec<String> = listed(&world).await.into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["_id_", "hashed"]);
 }

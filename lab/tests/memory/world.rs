@@ -82,7 +82,7 @@ impl World {
 
     pub(crate) async fn create_index(&self, key: Document) -> Result<(usize, usize), ServiceError> {
         let name = key.keys().cloned().collect::<Vec<_>>().join("_");
-        self.engine.create_indexes(&namespace(), vec![request(&name, key)]).await
+        self.engine.create_indexes(&namespace(), vec![request(&name, key)], Interrupt::default()).await
     }
 
     pub(crate) async fn cursor(&self, query: Query) -> EngineCursor<Memory, Counting> {
@@ -116,13 +116,9 @@ impl World {
     }
 
     pub(crate) async fn delete_all(&self, filter: Document) -> u64 {
-        self.try_delete_all(filter).await.unwrap()
-    }
-
-    pub(crate) async fn try_delete_all(&self, filter: Document) -> Result<u64, ServiceError> {
         let filter = Filter::parse(&filter).unwrap();
         let statement = DeleteStatement { filter, multi: true, interrupt: Interrupt::default() };
-        self.engine.delete(&namespace(), statement).await
+        self.engine.delete(&namespace(), statement).await.unwrap()
     }
 
     pub(crate) async fn count(&self, filter: Document) -> u64 {

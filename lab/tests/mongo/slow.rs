@@ -5,6 +5,7 @@ use arras_lab::plain_store::{PlainCursor, PlainStore};
 use arras_mongo::Options;
 use arras_service::ServiceError;
 use arras_service::explanation::Explanation;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
     Modification, Namespace, Query, Store, UpdateStatement, Updated,
@@ -66,8 +67,13 @@ impl Store for Slow {
     async fn size(&self, ns: &Namespace) -> Answer<CollectionSize> {
         self.inner.size(ns).await
     }
-    async fn create_indexes(&self, ns: &Namespace, indexes: Vec<IndexRequest>) -> Answer<(usize, usize)> {
-        self.inner.create_indexes(ns, indexes).await
+    async fn create_indexes(
+        &self,
+        ns: &Namespace,
+        indexes: Vec<IndexRequest>,
+        interrupt: Interrupt,
+    ) -> Answer<(usize, usize)> {
+        self.inner.create_indexes(ns, indexes, interrupt).await
     }
     async fn indexes(&self, ns: &Namespace) -> Answer<Vec<IndexRequest>> {
         self.inner.indexes(ns).await

@@ -74,14 +74,16 @@ const TAKEN_AT_ONCE: usize = 64 * 1024;
 /// Bytes that any work may hold before it asks a pool, so that what is spilled is not single documents.
 const UNASKED: usize = 64 * 1024;
 
-/// What a piece of work holds of its workspace's memory.
-pub(crate) struct Held {
+/// What a piece of work holds of its workspace's memory; given back when it is dropped.
+pub struct Held {
     workspace: Workspace,
     taken: usize,
 }
 
 impl Held {
-    pub(crate) fn new(workspace: &Workspace) -> Self {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(workspace: &Workspace) -> Self {
         Self { workspace: workspace.clone(), taken: 0 }
     }
 
@@ -91,7 +93,7 @@ impl Held {
     }
 
     /// The same beyond the work's own bound, for what cannot be spilled any more.
-    pub(crate) fn granted(&mut self, bytes: usize) -> bool {
+    pub fn granted(&mut self, bytes: usize) -> bool {
         let Some(pool) = &self.workspace.pool else {
             return true;
         };

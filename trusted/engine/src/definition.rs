@@ -18,6 +18,7 @@ use arras_protocol::write::Step;
 use arras_protocol::{CollectionId, IndexId, documents};
 use arras_schemes::random::Randomness;
 use arras_service::ID_INDEX;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{IndexRequest, Namespace};
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
@@ -209,10 +210,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         ns: &Namespace,
         requests: Vec<IndexRequest>,
+        interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
         let collection = self.ensure_collection(ns).await?;
         let _one_at_a_time = self.definitions.lock().await;
+        interrupt.check()?;
+        let _ends_by = self.builds.end_by(interrupt);
         let before = listed(&collection.indexes()).len();
         for request in requests {
             let wanted = declared::wanted(&collection, &request, &self.settings.schema);

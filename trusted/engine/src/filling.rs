@@ -68,14 +68,16 @@ struct Progress<'b> {
 }
 
 impl Progress<'_> {
-    fn reach(&mut self, done: u64) {
-        self.build.advance(done.saturating_sub(self.done));
+    /// Fails if the build is to end.
+    fn reach(&mut self, done: u64) -> Result<(), ServiceError> {
+        self.build.advance(done.saturating_sub(self.done))?;
         self.done = self.done.max(done);
         if self.told.elapsed() >= PROGRESS {
             self.told = Instant::now();
             let (done, total) = (self.done, self.total);
             tracing::info!(collection = %self.name, done, total, "filling an index: documents done, of so many");
         }
+        Ok(())
     }
 }
 
@@ -102,12 +104,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             let documents = scan.next(&*self.channel).await?;
             let is_end = documents.is_empty();
             read = read.saturating_add(documents.len() as u64);
+            progress.build.advance(0)?;
             gathered.iter_mut().try_for_each(|range| range.add(&documents))?;
             if !others.is_empty() {
                 self.enter(collection, &others, documents).await?;
             }
             if gathered.is_empty() {
-                progress.reach(read);
+                progress.reach(read)?;
             } else if is_end || gathered.iter().map(Gathered::bytes).sum::<usize>() >= GATHERED_BYTES {
                 self.enter_gathered(&mut gathered, &mut progress, read).await?;
             }
@@ -168,10 +171,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 entered += insert.len() as u64;
                 self.enter_entries(&part.half, insert).await?;
                 let share = read.saturating_sub(before).saturating_mul(entered) / all.max(1);
-                progress.reach(before.saturating_add(share));
+                progress.reach(before.saturating_add(share))?;
             }
         }
-        progress.reach(read);
+        progress.reach(read)?;
         Ok(())
     }
 

@@ -56,6 +56,30 @@ struct Named {
     alone: bool,
 }
 
+impl Named {
+    /// Asks an access that is no scan.
+    async fn open<S: Storage, C: ServerChannel>(
+        shared: &Arc<Shared<S, C>>,
+        collection: &Arc<Collection>,
+        access: &Access,
+        filter: &Filter,
+        alone: bool,
+    ) -> Result<Self, ServiceError> {
+        if *access == Access::Text {
+            let TextRows { found, untold } = shared.text_rows(collection, filter).await?;
+            return Ok(Self { by_index: found, by_id: untold, found: Vec::new(), alone });
+        }
+        let (by_index, by_id) = (Rows::new(&shared.budget), Rows::new(&shared.budget));
+        let mut named = Self { by_index, by_id, found: Vec::new(), alone };
+        name_rows(shared, collection, access, &mut named).await?;
+        named.by_index.sort();
+        let by_index = &named.by_index;
+        named.by_id.retain(|row| by_index.binary_search(row).is_err());
+        named.by_id.sort();
+        Ok(named)
+    }
+}
+
 impl Matches {
     /// Asks an access for what it leads to. `alone`: the caller is the collection's writer.
     pub(super) async fn open<S: Storage, C: ServerChannel>(
@@ -66,21 +90,16 @@ impl Matches {
         alone: bool,
     ) -> Result<Self, ServiceError> {
         let watch = Arc::new(shared.intents.ledger.watch());
+        let scan = || Origin::Scan(Scan::new(shared, collection, 1).alone(alone));
         let origin = if scans(access) {
-            Origin::Scan(Scan::new(shared, collection, 1))
-        } else if *access == Access::Text {
-            let TextRows { found, untold } = shared.text_rows(collection, &filter).await?;
-            let named = Named { by_index: found, by_id: untold, found: Vec::new(), alone };
-            Origin::Rows { named, next: 0 }
+            scan()
         } else {
-            let (by_index, by_id) = (Rows::new(&shared.budget), Rows::new(&shared.budget));
-            let mut named = Named { by_index, by_id, found: Vec::new(), alone };
-            name_rows(shared, collection, access, &mut named).await?;
-            named.by_index.sort();
-            let by_index = &named.by_index;
-            named.by_id.retain(|row| by_index.binary_search(row).is_err());
-            named.by_id.sort();
-            Origin::Rows { named, next: 0 }
+            match Named::open(shared, collection, access, &filter, alone).await {
+                Ok(named) => Origin::Rows { named, next: 0 },
+                // More rows than there is memory for: most of the collection, as a rule, and the filter is checked in any case.
+                Err(error) if error.fault == Fault::MemoryExceeded && *access != Access::Text => scan(),
+                Err(error) => return Err(error),
+            }
         };
         Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1 })
     }

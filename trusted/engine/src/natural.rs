@@ -95,8 +95,8 @@ impl Natural {
                 bytes += length;
                 held.push(gathered.pending(document, length));
             }
-            gathered.places.hold(held.capacity() * size_of::<Pending>())?;
-            if bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS {
+            let is_held = gathered.places.hold(held.capacity() * size_of::<Pending>()).is_ok();
+            if bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS || !is_held {
                 break;
             }
         }
@@ -113,22 +113,14 @@ impl Natural {
         Pending { row, sequence, bytes, document }
     }
 
-    /// Meets all matches before the first is handed on, holding the names of those beyond what is held already: what
-    /// is done with one must not make another one match.
-    pub(super) async fn meet_all<S: Storage, C: ServerChannel>(
-        &mut self,
-        shared: &Shared<S, C>,
-    ) -> Result<(), ServiceError> {
-        let Some(mut rest) = self.rest.take() else {
-            return Ok(());
-        };
-        while let Some(found) = rest.next(shared, DOCUMENTS_PER_STEP).await? {
-            self.named.extend(found.iter().map(|document| document.row))?;
+    /// For a statement that changes all of them. What it does with one makes no other one match, nor the same one twice: a scan
+    /// meets each row once, and what an index named was named before the first is handed on.
+    pub(super) fn for_changes(mut self) -> Self {
+        if self.rest.is_some() {
+            // No chunk of them holds the older ones: insertion order is not for the server to see.
+            self.forget_order();
         }
-        // No chunk of them holds the older ones: insertion order is not for the server to see.
-        self.forget_order();
-        self.named.sort();
-        Ok(())
+        self
     }
 
     /// Lets go of insertion order, which is not for the server to see: of many documents that are changed, the first

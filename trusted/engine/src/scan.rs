@@ -24,6 +24,8 @@ pub(super) struct Scan {
     after: Option<RowId>,
     documents: u64,
     documents_max: u32,
+    /// Documents that it will have met, if nobody but who reads writes meanwhile: what he writes he has met.
+    exactly: Option<u64>,
     ended: bool,
 }
 
@@ -37,7 +39,22 @@ impl Scan {
         let ledger = Arc::clone(&shared.intents.ledger);
         let began = ledger.mark(collection.id);
         let collection = Arc::clone(collection);
-        Self { collection, ledger, began, after: None, documents: 0, documents_max, ended: false }
+        Self {
+            collection,
+            ledger,
+            began,
+            after: None,
+            documents: 0,
+            documents_max,
+            exactly: None,
+            ended: false,
+        }
+    }
+
+    /// With `alone`, a scan of the collection's writer.
+    pub(super) fn alone(self, alone: bool) -> Self {
+        let exactly = self.ledger.documents(self.collection.id).filter(|_| alone);
+        Self { exactly, ..self }
     }
 
     /// Sets how many documents the next step brings at most.
@@ -80,7 +97,8 @@ impl Scan {
         }
         self.ended = !more;
         if self.ended
-            && let Some((fewest, most)) = self.ledger.bounds(self.began)
+            && let Some((fewest, most)) =
+                self.exactly.map(|count| (count, count)).or_else(|| self.ledger.bounds(self.began))
             && !(fewest..=most).contains(&self.documents)
         {
             let documents = self.documents;

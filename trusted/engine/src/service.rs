@@ -9,6 +9,7 @@ use super::{Engine, Shared, error};
 use arras_documents::spill::Workspace;
 use arras_service::examined::{self, Tally};
 use arras_service::explanation::Explanation;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, Inserted,
     Modification, Namespace, Query, Store, UpdateStatement, Updated,
@@ -132,9 +133,10 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         &self,
         ns: &Namespace,
         indexes: Vec<IndexRequest>,
+        interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let ns = ns.clone();
-        self.run(move |shared| async move { shared.create_indexes(&ns, indexes).await }).await
+        self.run(move |shared| async move { shared.create_indexes(&ns, indexes, interrupt).await }).await
     }
 
     fn index_builds(&self) -> Vec<IndexBuild> {

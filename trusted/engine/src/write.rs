@@ -15,6 +15,7 @@ use arras_documents::update::{ArrayFilters, Update};
 use arras_protocol::{Channel, IndexId, RowId, documents, unique};
 use arras_records::OpenDocument;
 use arras_schemes::contract::Serves;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
     DeleteStatement, FoundAndModified, Inserted, Modification, Namespace, Query, UpdateStatement, Updated,
     WriteFailure,
@@ -27,8 +28,8 @@ use rand::seq::SliceRandom;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Documents a statement takes up at a time.
-const DOCUMENTS_PER_STEP: usize = 1000;
+/// Documents that a statement changes together; between two such it may be ended.
+const DOCUMENTS_PER_CHANGE: usize = 400;
 
 /// Labels and rows that a write has claimed so far.
 #[derive(Default)]
@@ -274,13 +275,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Updated, ServiceError> {
         statement.interrupt.check()?;
         let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
-        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        let sought = statement.interrupt.during(self.subjects(collection, filter, *multi));
+        let mut found = sought.await.map_err(error::not_recorded)?;
         // Which of them break a uniqueness may depend on their order.
         if collection.parts().iter().all(|part| !is_unique(part)) {
             found.forget_order();
         }
         let mut outcome = Updated::default();
-        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
+        while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             outcome.matched += documents.len() as u64;
             let mut revisions = Vec::new();
             for old in documents {
@@ -290,8 +292,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 }
             }
             outcome.modified += revisions.len() as u64;
-            self.revise(collection, revisions).await?;
-            statement.interrupt.check()?;
+            self.revise(collection, revisions, &statement.interrupt).await?;
         }
         if outcome.matched == 0 && statement.upsert {
             let (upserted, _) = self.upsert(collection, filter, update, array_filters).await?;
@@ -300,7 +301,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(outcome)
     }
 
-    /// The documents a statement is about, all of which are met before the first is changed.
+    /// The documents a statement is about.
     async fn subjects(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
@@ -321,16 +322,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
         }
         let plan = self.plan_read(collection, selection)?;
-        let mut all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
-        all.meet_all(self).await?;
-        Ok(Found::All(Box::new(all)))
+        let all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
+        Ok(Found::All(Box::new(all.for_changes())))
     }
 
-    /// Applies revisions of existing documents in as many intents as they need.
+    /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end.
     async fn revise(
         &self,
         collection: &Collection,
         mut revisions: Vec<Revision>,
+        interrupt: &Interrupt,
     ) -> Result<(), ServiceError> {
         if !may_conflict(collection, &revisions) {
             // Their order is that of insertion, which is not for the server to see: no intent holds the older ones.
@@ -339,6 +340,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let parts = collection.parts();
         let mut revisions = revisions.into_iter().peekable();
         while revisions.peek().is_some() {
+            interrupt.check()?;
             let chunk = cutting::next_write(&parts, &mut revisions, self.settings.request_bytes);
             let conflicts = self.conflicts(collection, &chunk).await?;
             let failure = conflicts.iter().position(Option::is_some);
@@ -373,8 +375,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         let row = collection.sealer.row_id(&id);
         let sequence = self.next_sequence();
-        self.revise(collection, vec![Revision { row, sequence, old: None, new: Some(document.clone()) }])
-            .await?;
+        let revision = Revision { row, sequence, old: None, new: Some(document.clone()) };
+        self.revise(collection, vec![revision], &Interrupt::default()).await?;
         Ok((id, document))
     }
 
@@ -399,15 +401,25 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<u64, ServiceError> {
         let DeleteStatement { filter, multi, .. } = statement;
         statement.interrupt.check()?;
-        let mut found = self.subjects(collection, filter, *multi).await.map_err(error::not_recorded)?;
+        let sought = statement.interrupt.during(self.subjects(collection, filter, *multi));
+        let mut found = sought.await.map_err(error::not_recorded)?;
         found.forget_order();
         let mut count = 0;
-        while let Some(documents) = found.next(self, DOCUMENTS_PER_STEP).await.map_err(error::not_recorded)? {
+        while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
             count += documents.len() as u64;
-            self.revise(collection, documents.into_iter().map(removal).collect()).await?;
-            statement.interrupt.check()?;
+            let removals = documents.into_iter().map(removal).collect();
+            self.revise(collection, removals, &statement.interrupt).await?;
         }
         Ok(count)
+    }
+
+    /// The next documents that a statement changes together, unless it is to end.
+    async fn next_of(
+        &self,
+        found: &mut Found,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
+        interrupt.during(found.next(self, DOCUMENTS_PER_CHANGE)).await.map_err(error::not_recorded)
     }
 
     /// Changes or removes the first document in the query's order.
@@ -439,7 +451,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             (None, _) => Ok(FoundAndModified::default()),
             (Some(old), Modification::Remove) => {
                 let document = Some(old.document.clone());
-                self.revise(collection, vec![removal(old)]).await?;
+                self.revise(collection, vec![removal(old)], &Interrupt::default()).await?;
                 Ok(FoundAndModified { document, existing: true, upserted: None })
             }
             (Some(old), Modification::Update { update, array_filters, return_new, .. }) => {
@@ -448,7 +460,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let after = new.clone().unwrap_or_else(|| before.clone());
                 if new.is_some() {
                     let revision = Revision { row: old.row, sequence: old.sequence, old: Some(old), new };
-                    self.revise(collection, vec![revision]).await?;
+                    self.revise(collection, vec![revision], &Interrupt::default()).await?;
                 }
                 let document = Some(if return_new { after } else { before });
                 Ok(FoundAndModified { document, existing: true, upserted: None })

@@ -4,8 +4,11 @@
 //! what became of it: it looks at this sign between two of its atomic parts, and ends there with the sign's error.
 
 use crate::error::{Fault, ServiceError};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Poll;
 
 /// Why an operation is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,23 @@ impl Interrupt {
             3 => Some(Reason::Gone),
             _ => Some(Reason::Stopping),
         }
+    }
+
+    /// Something that leaves nothing half done when it is dropped, until the operation is to end: that is looked at whenever it
+    /// could go on.
+    ///
+    /// # Errors
+    /// Its own, and [`Reason::error`].
+    pub async fn during<T>(
+        &self,
+        work: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        let mut work = pin!(work);
+        poll_fn(|context| match self.check() {
+            Ok(()) => work.as_mut().poll(context),
+            Err(interrupted) => Poll::Ready(Err(interrupted)),
+        })
+        .await
     }
 
     /// Fails if the operation is to end.

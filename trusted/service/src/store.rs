@@ -286,11 +286,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes indexes over existing and future documents; returns how many there were before and after (the
     /// `_id` index included). An identical one is kept; [`Fault::IndexOptionsConflict`] or
-    /// [`Fault::IndexKeySpecsConflict`] on a conflicting one.
+    /// [`Fault::IndexKeySpecsConflict`] on a conflicting one. Interrupted, it takes back the one that it is filling.
     fn create_indexes(
         &self,
         ns: &Namespace,
         indexes: Vec<IndexRequest>,
+        interrupt: Interrupt,
     ) -> impl Future<Output = Result<(usize, usize), ServiceError>> + Send;
     /// Index builds under way.
     fn index_builds(&self) -> Vec<IndexBuild> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::indexes::TEXT;
+use arras_service::interrupt::Interrupt;
 use bson::{Document, doc};
 
 /// Longer than a sweep takes, and its next attempt.
@@ -54,7 +55,7 @@ async fn entries_of_an_index_go_when_it_cannot_be_made() {
     insert(&proxy, documents).await;
     let requests = vec![text()];
     let (namespace, mut most) = (namespace(), 0);
-    let mut made = std::pin::pin!(proxy.engine.create_indexes(&namespace, requests));
+    let mut made = std::pin::pin!(proxy.engine.create_indexes(&namespace, requests, Interrupt::default()));
     let made = loop {
         tokio::select! {
             made = &mut made => break made,

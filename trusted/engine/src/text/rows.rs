@@ -170,7 +170,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             if !changes.is_empty() {
                 self.tell(text, changes).await?;
             }
-            build.advance(done);
+            build.advance(done)?;
         }
     }
 }

@@ -43,7 +43,8 @@ pub(crate) async fn create<S: Store>(context: &Context<'_, S>, mut arguments: Ar
     }
     let requests = sent.into_iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let collections = context.store().collections(&namespace.database).await?;
-    let (before, after) = context.store().create_indexes(&namespace, requests).await?;
+    let interrupt = context.operation.interrupt();
+    let (before, after) = context.store().create_indexes(&namespace, requests, interrupt).await?;
     let mut reply = doc! {
         "numIndexesBefore": as_int32(before),
         "numIndexesAfter": as_int32(after),
