@@ -10,10 +10,13 @@ Results whose order MongoDB leaves open are sorted; texts of error messages are 
 """
 
 import datetime
+import hashlib
+import io
 import sys
 import uuid
 
 import bson
+import gridfs
 from extra import explanations, handshake, refusals, texts
 from harness import NAME, Session, first_batch, get_more
 from pymongo import (
@@ -28,6 +31,11 @@ from pymongo import (
     UpdateMany,
     UpdateOne,
 )
+
+FILE = bson.ObjectId("64b7f0a1c2d3e4f506172839")
+# Beyond a batch of replies, and not whole chunks.
+FILE_BYTES = 40_000_003
+
 
 def update_result(result):
     return {"matched": result.matched_count, "modified": result.modified_count, "upserted": result.upserted_id}
@@ -489,6 +497,34 @@ def namespaces(session):
     session.step("ping", lambda: database.command("ping")["ok"])
 
 
+def files(session):
+    """GridFS: a file of many chunks of 255 KiB, stored, read as a stream and from its middle, listed and deleted."""
+    bucket = gridfs.GridFSBucket(session.database, "blobs")
+    content = bytes(range(251)) * (FILE_BYTES // 251 + 1)
+    content = content[:FILE_BYTES]
+
+    def tail():
+        stream = bucket.open_download_stream(FILE)
+        stream.seek(FILE_BYTES - 1000)
+        return hashlib.sha256(stream.read()).hexdigest()
+
+    def whole():
+        sink = io.BytesIO()
+        bucket.download_to_stream(FILE, sink)
+        return [sink.tell(), sink.getvalue() == content]
+
+    chunks = session.database["blobs.chunks"]
+    session.step("file stored", lambda: bucket.upload_from_stream_with_id(FILE, "much", io.BytesIO(content), metadata={"kind": "x"}))
+    session.step("file's chunks", lambda: chunks.count_documents({"files_id": FILE}))
+    session.step("file read", whole)
+    session.step("file's end", tail)
+    session.step("files found", lambda: [[found.filename, found.length, found.metadata] for found in bucket.find({"length": {"$gt": 1000}})])
+    session.step("file's chunk again", lambda: chunks.insert_one({"files_id": FILE, "n": 0}), error=11000)
+    session.step("file renamed", lambda: bucket.rename(FILE, "less"))
+    session.step("file deleted", lambda: bucket.delete(FILE))
+    session.step("chunks left", lambda: chunks.count_documents({}))
+
+
 def deletes(session):
     many = session.database.many
     session.step("delete one", lambda: many.delete_one({"n": 3}).deleted_count)
@@ -513,6 +549,7 @@ PARTS = [
     namespaces,
     handshake,
     texts,
+    files,
     refusals,
     explanations,
     deletes,
