@@ -109,6 +109,20 @@ pub enum Form {
 }
 
 impl Form {
+    /// Is it good at the time when it is made only: a bound among labels that are there, or a key that one row has?
+    #[must_use]
+    pub fn is_of_one_time(&self) -> bool {
+        match self {
+            Self::Bound(encryption, ..) => encryption.labels().is_some(),
+            Self::Order(encryption) | Self::OrderArray(encryption) => encryption.hides_frequency(),
+            Self::Plain
+            | Self::Sealed(_)
+            | Self::Equality(_)
+            | Self::SealedArray(_)
+            | Self::EqualityArray(_) => false,
+        }
+    }
+
     /// Is it of an array's members?
     #[must_use]
     pub fn is_array(&self) -> bool {

@@ -176,8 +176,19 @@ async fn columns_ordered_by_fh_ope_answer_as_plain_ones_do_and_no_two_rows_share
     history.look(&direct).await;
     let past = connect(&pair.proxy.uri("encrypted")).await;
     past.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM visits").await.unwrap();
+    let executing = connect(&pair.proxy.uri("encrypted")).await;
+    executing
+        .batch_execute("PREPARE q (int) AS SELECT id FROM visits WHERE age >= $1 AND id = 8001")
+        .await
+        .unwrap();
+    executing
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM visits")
+        .await
+        .unwrap();
     pair.same("DELETE FROM visits WHERE id = 8001").await;
     swept(&direct).await;
+    let late = executing.batch_execute("EXECUTE q (3)").await.unwrap_err();
+    assert_eq!(late.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{late}");
     // It sees a row whose key has gone: what the constant is beside now says nothing of that.
     let late = past.query("SELECT id FROM visits WHERE age >= 3 AND id = 8001", &[]).await.unwrap_err();
     assert_eq!(late.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{late}");

@@ -38,7 +38,9 @@ enum List<'q> {
 fn list_of(source: &Query) -> Option<(&Select, List<'_>)> {
     let SetExpr::Select(select) = &*source.body else { return None };
     let [from] = &select.from[..] else { return None };
+    let ties = source.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
     let simple = source.with.is_none()
+        && !ties
         && from.joins.is_empty()
         && select.into.is_none()
         && select.distinct.is_none()

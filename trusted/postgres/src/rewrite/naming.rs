@@ -178,7 +178,8 @@ fn declare(
     let mut pieces = vec![Piece::Text(before(text, lexemes, start).to_owned())];
     pieces.extend(query.pieces);
     let declared = Rewritten { pieces, outputs: Outputs::AsSent, ..Rewritten::default() };
-    let declared = Rewritten { values: query.values, parameters: query.parameters, ..declared };
+    let (values, parameters, locks) = (query.values, query.parameters, query.locks);
+    let declared = Rewritten { values, parameters, locks, ..declared };
     Ok(Some((Action::Rewritten(declared), Some(Naming::Declared(name, outputs)))))
 }
 
@@ -286,7 +287,8 @@ fn execute(
     }
     let rewritten = analysis.rewritten(pieces);
     // `EXECUTE` has no parameters of its own: its values are written in.
-    let step = Rewritten { outputs: prepared.rewritten.outputs.clone(), parameters: Vec::new(), ..rewritten };
+    let (outputs, locks) = (prepared.rewritten.outputs.clone(), prepared.rewritten.locks.clone());
+    let step = Rewritten { outputs, locks, parameters: Vec::new(), ..rewritten };
     Ok(Action::Program(Box::new(Program::Layout(Layout { steps: vec![step], answer: 0 }))))
 }
 

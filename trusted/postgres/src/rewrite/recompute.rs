@@ -104,7 +104,7 @@ impl Analysis<'_> {
                 Token::RParen => depth = depth.checked_sub(1)?,
                 Token::Comma if depth == 0 => return Some(start..at),
                 _ if depth == 0
-                    && ["where", "from", "returning"].iter().any(|word| self.lexemes.is_word(at, word)) =>
+                    && ["where", "from", "returning"].iter().any(|word| self.is_clause(at, word)) =>
                 {
                     return Some(start..at);
                 }
@@ -186,6 +186,12 @@ impl Analysis<'_> {
         Some(Expression::Read(index, of.clone()))
     }
 
+    /// Does a word begin a clause? That of `IS DISTINCT FROM` does not.
+    fn is_clause(&self, at: usize, word: &str) -> bool {
+        let is_operator = at.checked_sub(1).is_some_and(|before| self.lexemes.is_word(before, "distinct"));
+        self.lexemes.is_word(at, word) && !is_operator
+    }
+
     /// The place of a word of the statement itself, not inside parentheses.
     fn word_at(&self, word: &str) -> Option<usize> {
         let mut depth = 0_usize;
@@ -193,7 +199,7 @@ impl Analysis<'_> {
             match lexeme.token.token {
                 Token::LParen => depth += 1,
                 Token::RParen => depth = depth.saturating_sub(1),
-                _ if depth == 0 && self.lexemes.is_word(at, word) => return Some(at),
+                _ if depth == 0 && self.is_clause(at, word) => return Some(at),
                 _ => {}
             }
         }

@@ -307,8 +307,12 @@ impl Requests<'_> {
         Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
     }
 
-    /// What becomes of a text; `None` if it goes on as it is.
-    async fn plan<'t>(&mut self, text: &'t [u8]) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
+    /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
+    async fn plan<'t>(
+        &mut self,
+        text: &'t [u8],
+        kept: bool,
+    ) -> Result<Option<(&'t str, Vec<Planned>)>, SqlError> {
         if may_be_closed_by(text) {
             self.may_keep = false;
         }
@@ -329,7 +333,7 @@ impl Requests<'_> {
         };
         let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
         for one in &mut planned {
-            self.settle(text, one).await;
+            self.settle(text, one, kept).await;
         }
         let as_whole = |one: &Planned| {
             one.action == Action::Unchanged && one.naming.is_none() && one.span == (0..text.len())
@@ -344,7 +348,7 @@ impl Requests<'_> {
     }
 
     async fn query(&mut self, message: &[u8], text: &[u8]) -> Ended {
-        let (text, planned) = match self.plan(text).await {
+        let (text, planned) = match self.plan(text, false).await {
             Ok(None) => {
                 self.plain(Asked::Query, message);
                 return Ok(());
@@ -423,7 +427,7 @@ impl Requests<'_> {
     }
 
     async fn parse(&mut self, message: &[u8], asked: Parse<'_>) -> Ended {
-        let prepared = match self.plan(asked.text).await {
+        let prepared = match self.plan(asked.text, !asked.name.is_empty()).await {
             Ok(None) => Ok(None),
             Ok(Some((text, planned))) => self.prepared(text, planned, asked.types),
             Err(error) => Err(error),

@@ -5,7 +5,7 @@ use super::physical::{self, before_others, close, close_portal, execute, holding
 use super::programs::STATEMENT;
 use super::reading::{Part, REFUSED, Reading, Step, Stored, Texts};
 use super::rewritten::{Ended, Requests};
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
 use crate::fields::Bind;
 use crate::pipeline::Asked;
 use crate::plan::{Action, Layout, Piece, Planned, Program, Rewritten};
@@ -129,10 +129,19 @@ impl Requests<'_> {
         }
     }
 
-    /// Writes values into the texts of statements that PostgreSQL takes no parameters in.
-    pub(super) async fn settle(&self, text: &str, one: &mut Planned) {
+    /// Writes values into the texts of statements that PostgreSQL takes no parameters in. `kept`: the statement may be run many
+    /// times, long after.
+    pub(super) async fn settle(&self, text: &str, one: &mut Planned, kept: bool) {
         let Action::Program(program) = &one.action else { return };
         let Program::Layout(layout) = &**program else { return };
+        if kept && layout.steps.iter().flat_map(|step| &step.values).any(|value| value.form.is_of_one_time())
+        {
+            let message = "EXECUTE of a statement that goes by an order cannot be prepared in its turn: values have their places \
+                           in the order when it runs";
+            let hint = "Prepare the statement itself by the protocol, or send EXECUTE as a simple query.";
+            one.action = Action::Refused(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint));
+            return;
+        }
         if layout.steps.iter().all(|step| step.values.is_empty()) {
             return;
         }
@@ -149,7 +158,7 @@ impl Requests<'_> {
                 steps.push(Rewritten::plain(hold));
                 answer += usize::from(place <= layout.answer);
             }
-            let inputs = Inputs { text, ..Inputs::default() };
+            let inputs = Inputs { text, asker: self.orders(), ..Inputs::default() };
             let values = compute(&step.values, inputs, &*self.rewriting.columns).await?;
             let pieces = vec![Piece::Text(step.simple_text(&values)?)];
             steps.push(Rewritten { pieces, outputs: step.outputs.clone(), ..Rewritten::default() });

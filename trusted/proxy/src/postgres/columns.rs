@@ -304,11 +304,12 @@ impl Encoder {
     /// # Errors
     /// [`IndexError`]; what did not go is found again.
     pub(crate) async fn sweep(&self, reach: Reach) -> Result<Swept, IndexError> {
+        // Before anybody has to wait: what is given out meanwhile is known when the lock is there.
+        let mut unused = self.tables.unused(reach, SWEPT).await?;
         let mut lately = self.lately.lock().await;
         let now = Instant::now();
         lately.let_go(now);
         self.ready().let_go(now);
-        let mut unused = self.tables.unused(reach, SWEPT).await?;
         let is_all = unused.len() < usize::from(SWEPT);
         unused.retain(|ciphertext| !lately.has(ciphertext.as_slice()));
         let mut gone = 0;
@@ -323,8 +324,8 @@ impl Encoder {
                 Ok(false) => return Ok(Swept { gone, is_all, is_busy: true }),
                 // A row has it again.
                 Err(IndexError::Channel(ChannelError::Refused(_))) => {}
-                // It is not what the tree says: the others are taken out all the same.
-                Err(error @ (IndexError::Open(_) | IndexError::Contradicted(_))) => {
+                // It is not what the tree says, or another proxy has taken it out: the others go all the same.
+                Err(error @ (IndexError::Open(_) | IndexError::Contradicted(_) | IndexError::Caller(_))) => {
                     tracing::warn!(column = %self.label, %error, "a key that no row has cannot be taken out: arras doctor --deep says what is wrong");
                 }
                 Err(error) => return Err(error),

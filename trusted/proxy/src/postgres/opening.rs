@@ -108,6 +108,7 @@ async fn sweep(encoder: Arc<Encoder>) {
     let mut sweeps = 0_u32;
     loop {
         let reach = if sweeps.is_multiple_of(SWEEPS_OF_NOTED) { Reach::All } else { Reach::Noted };
+        sweeps = sweeps.wrapping_add(1);
         match encoder.sweep(reach).await {
             Ok(Swept { is_busy: true, .. }) => {
                 tokio::time::sleep(BUSY).await;
@@ -123,7 +124,6 @@ async fn sweep(encoder: Arc<Encoder>) {
                 tracing::warn!(%error, "values that no row has any more could not be taken out of their column's order; tried again");
             }
         }
-        sweeps = sweeps.wrapping_add(1);
         tokio::time::sleep(SWEEP).await;
     }
 }

@@ -112,6 +112,8 @@ fn each_row_that_is_written_has_a_term_of_its_own() {
              UPDATE SET \"age\" = EXCLUDED.age, \"age$ord\" = EXCLUDED.\"age$ord\"",
         ),
     ]);
+    let distinct = outcome("UPDATE visits SET age = 5, id = CASE WHEN 1 IS DISTINCT FROM id THEN 2 END");
+    assert!(distinct.contains("ctid"), "{distinct}");
     // One row at a time, whatever the query is: constants stay behind.
     let rows = outcome("INSERT INTO visits (id, age) SELECT g, 5 FROM generate_series(1, 10) AS g");
     assert!(rows.contains("SELECT g, NULL FROM generate_series") && rows.contains("‹ord 5›"), "{rows}");

@@ -104,6 +104,19 @@ fn a_refused_write_among_others_is_rolled_back_alone() {
     assert_eq!(alone(&store, &queue, insert(2, &[9])), APPLIED);
 }
 
+/// Whatever connection it comes on: a store that was put back under a running server is found out by the next write.
+#[test]
+fn a_write_to_a_store_that_counts_fewer_than_were_acknowledged_changes_nothing() {
+    let (store, queue) = (Memory::new(), Queue::default());
+    prepared(&store, &queue);
+    let after = |acknowledged, number: u64| Request { acknowledged, ..insert(number, &[number as u8]) };
+    assert_eq!(alone(&store, &queue, after(1, 1)), APPLIED);
+    assert_eq!(alone(&store, &queue, after(3, 2)), Err(Refusal::SetBack));
+    let answers = together(&store, &queue, vec![after(2, 3), after(9, 4), after(2, 5)]);
+    assert_eq!(answers, [APPLIED, Err(Refusal::SetBack), APPLIED]);
+    assert_eq!(rows(&store), [1, 3, 5]);
+}
+
 #[test]
 fn one_operation_that_comes_twice_is_applied_once() {
     let (store, queue) = (Memory::new(), Queue::default());
