@@ -189,3 +189,31 @@ impl Natural {
 fn held_bytes(pending: &[Pending]) -> usize {
     pending.iter().filter(|next| next.document.is_some()).map(|next| next.bytes).sum()
 }
+
+/// What a statement is about.
+pub(super) enum Found {
+    One(Option<Box<OpenDocument>>),
+    All(Box<Natural>),
+}
+
+impl Found {
+    /// The next documents, as many as one intent takes at most; perhaps none although more follow. `None` at the end.
+    pub(super) async fn next<S: Storage, C: ServerChannel>(
+        &mut self,
+        shared: &Shared<S, C>,
+        documents_max: usize,
+    ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
+        match self {
+            Self::One(one) => Ok(one.take().map(|one| vec![*one])),
+            Self::All(all) => all.next(shared, documents_max).await,
+        }
+    }
+
+    /// See [`Natural::forget_order`].
+    pub(super) fn forget_order(&mut self) {
+        match self {
+            Self::One(_) => {}
+            Self::All(all) => all.forget_order(),
+        }
+    }
+}

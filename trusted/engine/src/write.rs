@@ -5,7 +5,7 @@ use super::channel::ServerChannel;
 use super::collection::Collection;
 use super::cutting::{self, DOCUMENTS_MAX};
 use super::index::Part;
-use super::natural::Natural;
+use super::natural::Found;
 use super::read::Selection;
 use super::{Shared, error, terms};
 use arras_documents::filter::Filter;
@@ -275,8 +275,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<Updated, ServiceError> {
         statement.interrupt.check()?;
         let UpdateStatement { filter, update, array_filters, multi, .. } = statement;
-        let sought = statement.interrupt.during(self.subjects(collection, filter, *multi));
-        let mut found = sought.await.map_err(error::not_recorded)?;
+        let mut found = self.subjects(collection, filter, *multi, &statement.interrupt).await?;
         // Which of them break a uniqueness may depend on their order.
         if collection.parts().iter().all(|part| !is_unique(part)) {
             found.forget_order();
@@ -301,12 +300,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(outcome)
     }
 
-    /// The documents a statement is about.
+    /// The documents a statement is about; nothing of it is recorded yet.
     async fn subjects(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
         filter: &Filter,
         multi: bool,
+        interrupt: &Interrupt,
     ) -> Result<Found, ServiceError> {
         let sort = Sort::default();
         let selection = Selection {
@@ -318,12 +318,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             alone: true,
             allow_disk_use: true,
         };
-        if !multi {
-            return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
-        }
-        let plan = self.plan_read(collection, selection)?;
-        let all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
-        Ok(Found::All(Box::new(all.for_changes())))
+        let sought = async {
+            if !multi {
+                return Ok(Found::One(self.first(collection, selection).await?.map(Box::new)));
+            }
+            let plan = self.plan_read(collection, selection)?;
+            let all = self.natural(collection, &plan, selection, Arc::new(filter.clone())).await?;
+            Ok(Found::All(Box::new(all.for_changes())))
+        };
+        interrupt.during(sought).await.map_err(error::not_recorded)
     }
 
     /// Applies revisions of existing documents in as many intents as they need; between two of them it may be to end.
@@ -401,8 +404,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<u64, ServiceError> {
         let DeleteStatement { filter, multi, .. } = statement;
         statement.interrupt.check()?;
-        let sought = statement.interrupt.during(self.subjects(collection, filter, *multi));
-        let mut found = sought.await.map_err(error::not_recorded)?;
+        let mut found = self.subjects(collection, filter, *multi, &statement.interrupt).await?;
         found.forget_order();
         let mut count = 0;
         while let Some(documents) = self.next_of(&mut found, &statement.interrupt).await? {
@@ -486,34 +488,6 @@ fn may_conflict(collection: &Collection, revisions: &[Revision]) -> bool {
         parts.iter().filter(|part| is_unique(part)).any(|part| differ(part))
     };
     revisions.iter().any(changes)
-}
-
-/// What a statement is about.
-enum Found {
-    One(Option<Box<OpenDocument>>),
-    All(Box<Natural>),
-}
-
-impl Found {
-    /// The next documents, as many as one intent takes at most; perhaps none although more follow. `None` at the end.
-    async fn next<S: Storage, C: ServerChannel>(
-        &mut self,
-        shared: &Shared<S, C>,
-        documents_max: usize,
-    ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
-        match self {
-            Self::One(one) => Ok(one.take().map(|one| vec![*one])),
-            Self::All(all) => all.next(shared, documents_max).await,
-        }
-    }
-
-    /// See [`Natural::forget_order`].
-    fn forget_order(&mut self) {
-        match self {
-            Self::One(_) => {}
-            Self::All(all) => all.forget_order(),
-        }
-    }
 }
 
 /// Checks a document that is to be inserted, by itself; its length in bytes.

@@ -130,6 +130,7 @@ impl<S: TreeStore> TreeStore for Watched<S> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::sync::Mutex as Held;

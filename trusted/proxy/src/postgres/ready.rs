@@ -91,7 +91,7 @@ mod tests {
     fn a_key_that_comes_back_is_as_old_as_before() {
         let (mut ready, start) = (Ready::default(), Instant::now());
         ready.keep(None, b"a", (ciphertext(1), start));
-        let key = ready.take(None, b"a", start + FRESH / 2).unwrap();
+        let key = ready.take(None, b"a", start + FRESH / 2).expect("it is fresh");
         ready.keep(None, b"a", key);
         assert_eq!(ready.take(None, b"a", start + FRESH), None);
         ready.keep(None, b"a", (ciphertext(2), start));
