@@ -154,7 +154,7 @@ fn a_session_has_the_same_replies_by_every_order_and_by_scan_before_and_after_ki
     compared.sort_unstable();
     compared.dedup();
     assert_eq!(compared.len(), available.count());
-    compare(&mut sessions, "");
+    compare(&mut sessions, 30);
 }
 
 #[test]
@@ -163,17 +163,18 @@ fn a_whole_session_has_the_same_replies_by_an_order_of_pairings() {
     let [_, mut pairings] = comparisons();
     pairings.commands = COMMANDS;
     // A search of hundreds of documents compares for minutes.
-    compare(&mut [pairings], "deadline_seconds = 3600\n");
+    compare(&mut [pairings], 3600);
 }
 
-/// `patience`: what the proxy's configuration says of its server besides.
-fn compare(sessions: &mut [Comparison], patience: &str) {
+/// `deadline_seconds`: how long the proxy waits for an answer of its server.
+fn compare(sessions: &mut [Comparison], deadline_seconds: u32) {
     let mut system = System::make(Making::default());
     let declared: String = sessions.iter().map(|session| schema(&session.orders)).collect();
     std::fs::write(system.path("config/schema.toml"), declared).unwrap();
     let configured = std::fs::read_to_string(system.configuration()).unwrap();
-    let configured = configured.replace("[server]\n", &format!("[server]\n{patience}"));
-    assert!(configured.contains(patience), "{configured}");
+    let deadline = format!("deadline_seconds = {deadline_seconds}\n");
+    let configured = configured.replace("deadline_seconds = 30\n", &deadline);
+    assert!(configured.contains(&deadline), "{configured}");
     std::fs::write(system.configuration(), format!("schema = \"schema.toml\"\n{configured}")).unwrap();
     system.start_server();
     system.start_proxy();
