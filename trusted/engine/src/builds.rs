@@ -1,7 +1,7 @@
 //! Index builds under way, and how far they are.
 
 use arras_service::ServiceError;
-use arras_service::interrupt::Interrupt;
+use arras_service::interrupt::{Interrupt, Reason};
 use arras_service::store::{IndexBuild, Namespace};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,11 @@ impl Build<'_> {
         if let Some(build) = self.builds.lock().get_mut(&self.ns) {
             build.done = build.done.saturating_add(documents);
         }
-        self.end.check()
+        match self.end.reason() {
+            // A build goes on without the client that asked for it, as MongoDB's does.
+            None | Some(Reason::Gone) => Ok(()),
+            Some(reason) => Err(reason.error()),
+        }
     }
 }
 

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// Most documents of one step.
 pub(super) const DOCUMENTS_PER_STEP: usize = 2000;
 
+/// One of so many documents is a good part.
+const GOOD_PART: u64 = 10;
+
 /// Documents that match a filter, in no order, each once.
 pub(super) struct Matches {
     collection: Arc<Collection>,
@@ -31,6 +34,8 @@ pub(super) struct Matches {
     watch: Arc<Watch>,
     /// Documents the next step looks at: the more, the fewer of them matched so far.
     step: usize,
+    /// It looks at as many as are wanted, whatever matched.
+    is_steady: bool,
 }
 
 /// Where documents come from.
@@ -57,26 +62,31 @@ struct Named {
 }
 
 impl Named {
-    /// Asks an access that is no scan.
+    /// Asks an access that is no scan; none if a good part of the collection matches, and there is no memory for the names of its rows:
+    /// then the collection is better read, and the filter is checked in any case.
     async fn open<S: Storage, C: ServerChannel>(
         shared: &Arc<Shared<S, C>>,
         collection: &Arc<Collection>,
         access: &Access,
         filter: &Filter,
         alone: bool,
-    ) -> Result<Self, ServiceError> {
+    ) -> Result<Option<Self>, ServiceError> {
         if *access == Access::Text {
             let TextRows { found, untold } = shared.text_rows(collection, filter).await?;
-            return Ok(Self { by_index: found, by_id: untold, found: Vec::new(), alone });
+            return Ok(Some(Self { by_index: found, by_id: untold, found: Vec::new(), alone }));
         }
         let (by_index, by_id) = (Rows::new(&shared.budget), Rows::new(&shared.budget));
         let mut named = Self { by_index, by_id, found: Vec::new(), alone };
-        name_rows(shared, collection, access, &mut named).await?;
+        if let Err(error) = name_rows(shared, collection, access, &mut named).await {
+            let met = (named.by_index.met() + named.by_id.met()) as u64;
+            let is_good_part = met.saturating_mul(GOOD_PART) >= shared.document_count(collection)?;
+            return if error.fault == Fault::MemoryExceeded && is_good_part { Ok(None) } else { Err(error) };
+        }
         named.by_index.sort();
         let by_index = &named.by_index;
         named.by_id.retain(|row| by_index.binary_search(row).is_err());
         named.by_id.sort();
-        Ok(named)
+        Ok(Some(named))
     }
 }
 
@@ -94,14 +104,21 @@ impl Matches {
         let origin = if scans(access) {
             scan()
         } else {
-            match Named::open(shared, collection, access, &filter, alone).await {
-                Ok(named) => Origin::Rows { named, next: 0 },
-                // More rows than there is memory for: most of the collection, as a rule, and the filter is checked in any case.
-                Err(error) if error.fault == Fault::MemoryExceeded && *access != Access::Text => scan(),
-                Err(error) => return Err(error),
+            match Named::open(shared, collection, access, &filter, alone).await? {
+                Some(named) => Origin::Rows { named, next: 0 },
+                None => {
+                    tracing::info!(collection = %collection.id_in_log(), "a scan, as there is no memory for the rows that an index names");
+                    scan()
+                }
             }
         };
-        Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1 })
+        Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1, is_steady: false })
+    }
+
+    /// For who changes what matches: of what he leaves as it is the server is not to see that it matched.
+    pub(super) fn keep_step(&mut self) {
+        self.is_steady = true;
+        self.step = 1;
     }
 
     /// Further matches, for somebody who wants about so many; perhaps none although more may follow. `None` at the
@@ -144,7 +161,8 @@ impl Matches {
         let met = documents.len();
         let matched = matching(documents, &self.filter).await?;
         // A filter that few documents pass is better asked about many at a time, but not about twice as many as it takes.
-        self.step = if matched.len() * 2 < met { looked_at + looked_at / 2 + 1 } else { 1 };
+        let few_pass = matched.len() * 2 < met && !self.is_steady;
+        self.step = if few_pass { looked_at + looked_at / 2 + 1 } else { 1 };
         Ok(Some(matched))
     }
 }

@@ -116,7 +116,8 @@ impl Natural {
     /// For a statement that changes all of them. What it does with one makes no other one match, nor the same one twice: a scan
     /// meets each row once, and what an index named was named before the first is handed on.
     pub(super) fn for_changes(mut self) -> Self {
-        if self.rest.is_some() {
+        if let Some(rest) = &mut self.rest {
+            rest.keep_step();
             // No chunk of them holds the older ones: insertion order is not for the server to see.
             self.forget_order();
         }

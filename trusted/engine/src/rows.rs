@@ -14,13 +14,15 @@ pub(super) struct Rows {
     rows: Vec<RowId>,
     /// Of these so many at the beginning are done with.
     done: usize,
+    /// How many there were to be when there was no memory.
+    refused: usize,
     claim: Claim,
 }
 
 impl Rows {
     /// No rows.
     pub(super) fn new(budget: &Budget) -> Self {
-        Self { rows: Vec::new(), done: 0, claim: budget.claim() }
+        Self { rows: Vec::new(), done: 0, refused: 0, claim: budget.claim() }
     }
 
     /// Adds rows. Error 146 if there is no memory for them.
@@ -33,12 +35,19 @@ impl Rows {
             // As the list grows the old one and the new are there for a while.
             let capacity = wanted.max(self.rows.capacity().saturating_mul(3) / 2);
             if capacity > UNCOUNTED {
-                self.claim.hold(capacity.saturating_add(self.rows.capacity()) * size_of::<RowId>())?;
+                let held =
+                    self.claim.hold(capacity.saturating_add(self.rows.capacity()) * size_of::<RowId>());
+                held.inspect_err(|_| self.refused = wanted)?;
             }
             self.rows.reserve_exact(capacity - self.rows.len());
         }
         self.rows.extend(further);
         Ok(())
+    }
+
+    /// How many have been met, those included that there was no memory for.
+    pub(super) fn met(&self) -> usize {
+        self.rows.len().max(self.refused)
     }
 
     /// Puts them in their own order, each once.

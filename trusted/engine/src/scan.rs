@@ -53,8 +53,9 @@ impl Scan {
 
     /// With `alone`, a scan of the collection's writer.
     pub(super) fn alone(self, alone: bool) -> Self {
-        let exactly = self.ledger.documents(self.collection.id).filter(|_| alone);
-        Self { exactly, ..self }
+        // Not where a write is under way all the same: one of whose outcome nobody will know.
+        let bounds = self.ledger.bounds(self.began).filter(|(fewest, most)| alone && fewest == most);
+        Self { exactly: bounds.map(|(count, _)| count), ..self }
     }
 
     /// Sets how many documents the next step brings at most.

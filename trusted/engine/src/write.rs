@@ -28,8 +28,9 @@ use rand::seq::SliceRandom;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Documents that a statement changes together; between two such it may be ended.
-const DOCUMENTS_PER_CHANGE: usize = 400;
+/// Documents that a statement takes up at a time. Where a unique index is they come in the order of insertion: the server sees which
+/// are of one time.
+const DOCUMENTS_PER_CHANGE: usize = 1000;
 
 /// Labels and rows that a write has claimed so far.
 #[derive(Default)]

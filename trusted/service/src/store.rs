@@ -286,7 +286,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes indexes over existing and future documents; returns how many there were before and after (the
     /// `_id` index included). An identical one is kept; [`Fault::IndexOptionsConflict`] or
-    /// [`Fault::IndexKeySpecsConflict`] on a conflicting one. Interrupted, it takes back the one that it is filling.
+    /// [`Fault::IndexKeySpecsConflict`] on a conflicting one. Interrupted, it takes back the one that it is filling; not
+    /// because its client has gone.
     fn create_indexes(
         &self,
         ns: &Namespace,
