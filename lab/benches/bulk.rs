@@ -18,7 +18,7 @@ use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_server::configuration::CACHE_DEFAULT;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory, Sizes, Storage};
 use bson::{Document, doc};
 use clap::Parser;
@@ -202,7 +202,7 @@ async fn measure<S: Storage>(arguments: &Arguments, folder: &Path, local: S) -> 
         let (began, before, first) = (Instant::now(), mark(), done);
         while done < arguments.documents && done - first < arguments.window {
             let batch = (done..done + arguments.batch).map(|id| document(id, &mut random)).collect();
-            engine.insert(&namespace(), batch, true).await?;
+            engine.insert(&namespace(), InsertStatement::of(batch, true)?).await?;
             done += arguments.batch;
         }
         windows.push(line(done, done - first, began, before));

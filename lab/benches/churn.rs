@@ -20,7 +20,9 @@ use arras_lab::one_process;
 use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, UpdateStatement};
+use arras_service::store::{
+    Cursor, DeleteStatement, IndexRequest, InsertStatement, Namespace, Query, Store, UpdateStatement,
+};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
 use clap::Parser;
@@ -110,7 +112,7 @@ async fn searches(engine: &System, updates: u64) -> Result<bool, Box<dyn Error>>
     create_indexes(engine, &ns, &["value"]).await?;
     let documents =
         (0..1000_i64).map(|id| doc! { "_id": id, "value": format!("value {id}"), "note": "x".repeat(100) });
-    engine.insert(&ns, documents.collect(), true).await?;
+    engine.insert(&ns, InsertStatement::of(documents.collect(), true)?).await?;
     let began = Instant::now();
     for _ in 0..updates {
         set(engine, &ns, 1, "elsewhere").await?;
@@ -168,14 +170,14 @@ async fn churn(engine: &System, folder: &Path, arguments: &Arguments) -> Result<
     for first in (0..arguments.live).step_by(2000) {
         let last = arguments.live.min(first + 2000);
         let documents = (first..last).map(|id| replaced(id, &mut random)).collect();
-        engine.insert(&ns, documents, true).await?;
+        engine.insert(&ns, InsertStatement::of(documents, true)?).await?;
     }
     println!("| minute | replaced | proxy's store, KiB on the device | its log |");
     println!("|---|---|---|---|");
     let (began, mut next, mut sizes) = (Instant::now(), arguments.live, Vec::new());
     for minute in 1..=arguments.minutes {
         while began.elapsed() < Duration::from_secs(60 * minute) {
-            engine.insert(&ns, vec![replaced(next, &mut random)], true).await?;
+            engine.insert(&ns, InsertStatement::of(vec![replaced(next, &mut random)], true)?).await?;
             let filter = Filter::parse(&doc! { "_id": next - arguments.live })?;
             let interrupt = Interrupt::default();
             engine.delete(&ns, DeleteStatement { filter, multi: false, interrupt }).await?;

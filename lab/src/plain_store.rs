@@ -8,8 +8,8 @@ use arras_documents::limits;
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
-    Modification, Namespace, Query, Store, UpdateStatement, Updated, WriteFailure,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, InsertStatement,
+    Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated, WriteFailure,
 };
 use arras_service::{Fault, ServiceError};
 use bson::Document;
@@ -116,17 +116,13 @@ impl Store for PlainStore {
         self.lock().get_mut(ns).ok_or_else(|| namespace_not_found(ns))?.drop_index(name)
     }
 
-    async fn insert(
-        &self,
-        ns: &Namespace,
-        documents: Vec<Document>,
-        ordered: bool,
-    ) -> Result<Inserted, ServiceError> {
+    async fn insert(&self, ns: &Namespace, statement: InsertStatement) -> Result<Inserted, ServiceError> {
+        let InsertStatement { documents, ordered, interrupt: _ } = statement;
         let mut collections = self.lock();
         let collection = collections.entry(ns.clone()).or_insert_with(|| Collection::new(full_name(ns)));
         let mut inserted = Inserted::default();
         for (index, document) in documents.into_iter().enumerate() {
-            match collection.insert(document) {
+            match collection.insert(document.into_document()) {
                 Ok(()) => inserted.count += 1,
                 Err(error) => {
                     inserted.failures.push(WriteFailure { index, error });
@@ -184,6 +180,7 @@ impl Store for PlainStore {
         ns: &Namespace,
         query: Query,
         modification: Modification,
+        _: Interrupt,
     ) -> Result<FoundAndModified, ServiceError> {
         let mut collections = self.lock();
         let upsert = matches!(modification, Modification::Update { upsert: true, .. });

@@ -7,9 +7,10 @@ use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::ServiceError;
 use arras_service::error::{Blame, Fault};
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, AggregateFunction, Cursor, DeleteStatement, Modification, Namespace, Query, Store,
-    UpdateStatement,
+    Aggregate, AggregateFunction, Cursor, DeleteStatement, InsertStatement, Modification, Namespace, Query,
+    Store, UpdateStatement,
 };
 use bson::{Bson, Document, doc};
 use std::collections::BTreeSet;
@@ -92,7 +93,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
     Ok(match writing {
         Writing::Insert(items) => {
             let documents = items.iter().map(|item| item.document(application)).collect();
-            let inserted = store.insert(&ns, documents, false).await?;
+            let inserted = store.insert(&ns, InsertStatement::of(documents, false)?).await?;
             let other = inserted.failures.iter().find(|failure| failure.error.fault != Fault::DuplicateKey);
             if let Some(failure) = other {
                 // Those before it may be there: what is known of each by itself is not compared.
@@ -133,7 +134,7 @@ async fn writing_of<S: Store>(store: &S, application: i32, writing: &Writing) ->
                 upsert: false,
                 return_new: false,
             };
-            let modified = store.find_and_modify(&ns, query, how).await?;
+            let modified = store.find_and_modify(&ns, query, how, Interrupt::default()).await?;
             Came::Modified(modified.document.as_ref().and_then(Item::read))
         }
     })

@@ -244,7 +244,7 @@ impl Collection {
             return Ok(false);
         };
         match update.apply(document, Some(filter), array_filters)? {
-            Some(changed) => self.put(number, changed).map(|()| true),
+            Some(changed) => self.put(number, changed.into_document()).map(|()| true),
             None => Ok(false),
         }
     }
@@ -255,7 +255,7 @@ impl Collection {
         update: &Update,
         array_filters: &ArrayFilters,
     ) -> Result<Bson, ServiceError> {
-        let document = update.upsert_document(filter, array_filters)?;
+        let document = update.upsert_document(filter, array_filters)?.into_document();
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.insert(document)?;
         Ok(id)

@@ -10,7 +10,7 @@ use arras_protocol::{Channel, ChannelError, Protocol, ProtocolId, documents, hel
 use arras_server::Backend;
 use arras_service::Fault;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, Query, Store};
+use arras_service::store::{Cursor, IndexRequest, InsertStatement, Query, Store};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
 use std::sync::{Arc, Mutex};
@@ -70,7 +70,7 @@ async fn world() -> World {
     let engine = engine.await.expect("both halves are new");
     let documents =
         (0..DOCUMENTS).map(|id| doc! { "_id": id, "v": id * 7 % DOCUMENTS, "w": id % 10 }).collect();
-    engine.insert(&namespace(), documents, true).await.expect("documents");
+    engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.expect("documents");
     World { channel, engine, _directory: directory }
 }
 

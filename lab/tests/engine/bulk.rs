@@ -7,7 +7,7 @@ use arras_engine::Settings;
 use arras_lab::channel::Direct;
 use arras_lab::one_process;
 use arras_server::Backend;
-use arras_service::store::{Inserted, Query, Store};
+use arras_service::store::{InsertStatement, Inserted, Query, Store};
 use arras_storage::{Failing, Memory};
 use bson::{Document, doc};
 use std::sync::Arc;
@@ -34,19 +34,32 @@ fn a_document_that_an_index_cannot_hold_fails_by_itself() {
         };
         let world = World::new(1 << 20, 1 << 22).await;
         world.create_index(doc! { "a": 1, "b": 1 }).await.expect("an index");
-        let inserted = world.engine.insert(&namespace(), documents(), false).await.expect("most are fine");
+        let inserted = world
+            .engine
+            .insert(&namespace(), InsertStatement::of(documents(), false).unwrap())
+            .await
+            .expect("most are fine");
         assert_eq!((inserted.count, codes(&inserted)), (8, vec![(3, 171), (7, 171)]));
         assert_eq!(world.ids(doc! {}).await, [0, 1, 2, 4, 5, 6, 8, 9]);
         assert_eq!(world.ids(doc! { "a": 2, "b": { "$gte": 0 } }).await, [0, 1, 2, 4, 5, 6, 8, 9]);
 
         let world = World::new(1 << 20, 1 << 22).await;
         world.create_index(doc! { "a": 1, "b": 1 }).await.expect("an index");
-        let inserted =
-            world.engine.insert(&namespace(), documents(), true).await.expect("the first are fine");
+        let inserted = world
+            .engine
+            .insert(&namespace(), InsertStatement::of(documents(), true).unwrap())
+            .await
+            .expect("the first are fine");
         assert_eq!((inserted.count, codes(&inserted)), (3, vec![(3, 171)]));
         assert_eq!(world.ids(doc! {}).await, [0, 1, 2]);
 
-        let one = world.engine.insert(&namespace(), vec![doc! { "_id": 20, "a": [1], "b": [3] }], true).await;
+        let one = world
+            .engine
+            .insert(
+                &namespace(),
+                InsertStatement::of(vec![doc! { "_id": 20, "a": [1], "b": [3] }], true).unwrap(),
+            )
+            .await;
         assert_eq!(codes(&one.expect("a write error, not a failed command")), [(0, 171)]);
     });
 }
@@ -66,10 +79,15 @@ fn what_is_stored_of_an_insert_that_fails_in_its_middle_is_said() {
                 let channel = Arc::new(Direct::new(server));
                 let engine = one_process::open(directory.path(), local, channel, Settings::default());
                 let engine = engine.await.expect("an engine");
-                engine.insert(&namespace(), vec![doc! { "_id": -1 }], true).await.expect("a document");
+                engine
+                    .insert(&namespace(), InsertStatement::of(vec![doc! { "_id": -1 }], true).unwrap())
+                    .await
+                    .expect("a document");
                 faults.fail_commit_after(passing);
                 let documents = (0..i32::try_from(DOCUMENTS).expect("few")).map(|id| doc! { "_id": id });
-                let outcome = engine.insert(&namespace(), documents.collect(), ordered).await;
+                let outcome = engine
+                    .insert(&namespace(), InsertStatement::of(documents.collect(), ordered).unwrap())
+                    .await;
                 faults.heal();
                 let query = Query {
                     filter: Filter::parse(&doc! { "_id": { "$gte": 0 } }).expect("a filter"),

@@ -10,7 +10,7 @@ use arras_planner::schema::Schema;
 use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
 use arras_storage::{Embedded, Memory};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
@@ -61,7 +61,8 @@ impl Proxy {
     }
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
-        let inserted = self.engine().insert(&namespace(), vec![document], true).await;
+        let inserted =
+            self.engine().insert(&namespace(), InsertStatement::of(vec![document], true).unwrap()).await;
         let inserted = inserted.map_err(|error| arras_mongo::error::code_of(error.fault).0)?;
         inserted
             .failures

@@ -2,9 +2,10 @@
 
 use crate::world::{World, namespace, run};
 use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_service::interrupt::{Interrupt, Reason};
-use arras_service::store::{DeleteStatement, IndexRequest, Store, UpdateStatement};
+use arras_service::store::{DeleteStatement, IndexRequest, Modification, Query, Store, UpdateStatement};
 use arras_service::{Fault, ServiceError};
 use bson::{Document, doc};
 
@@ -69,6 +70,17 @@ fn a_search_for_what_is_to_be_changed_ends() {
             interrupt: raised_with_request(&world, 2),
         };
         is_interrupted(world.engine.delete(&namespace(), statement).await);
+        let query = Query {
+            filter: filter(&nothing),
+            sort: Sort::default(),
+            skip: 0,
+            limit: None,
+            hint: None,
+            allow_disk_use: true,
+        };
+        let interrupt = raised_with_request(&world, 2);
+        let removal = Modification::Remove;
+        is_interrupted(world.engine.find_and_modify(&namespace(), query, removal, interrupt).await);
         assert_eq!(changed(&world).await, 0);
     });
 }

@@ -14,7 +14,9 @@ use arras_planner::schema::Schema;
 use arras_primitives::prg::Prg;
 use arras_server::Backend;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Query, Store, UpdateStatement};
+use arras_service::store::{
+    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+};
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
 use std::path::Path;
@@ -93,7 +95,10 @@ async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32, is_typed: boo
         0..=2 => {
             let other = between(dice, -50, 50);
             let documents = vec![doc! { "_id": next_id, "v": value }, odd(next_id + 1, other, is_typed)];
-            let inserted = store.insert(&namespace(), documents, true).await.expect("an insert");
+            let inserted = store
+                .insert(&namespace(), InsertStatement::of(documents, true).unwrap())
+                .await
+                .expect("an insert");
             assert_eq!(inserted.count, 2);
         }
         3 | 4 => {
@@ -212,7 +217,7 @@ fn an_index_does_not_change_its_protocol_and_says_how_it_is_done() {
             |schema| Restarted { local: &local, server: &server, directory: directory.path(), schema };
         let engine = world("").engine().await;
         let rows: Vec<Document> = (0..40).map(|id| doc! { "_id": id, "v": id % 7 }).collect();
-        engine.insert(&namespace(), rows, true).await.expect("an insert");
+        engine.insert(&namespace(), InsertStatement::of(rows, true).unwrap()).await.expect("an insert");
         engine
             .create_indexes(&namespace(), vec![order_of("v", Some("arx_range"))], Interrupt::default())
             .await

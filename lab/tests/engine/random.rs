@@ -18,8 +18,8 @@ use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, Modification, Query, Store,
-    UpdateStatement,
+    Aggregate, AggregateFunction, Cursor, DeleteStatement, IndexRequest, InsertStatement, Modification,
+    Query, Store, UpdateStatement,
 };
 use arras_storage::Memory;
 use bson::{Bson, Document, doc};
@@ -170,13 +170,19 @@ impl Twins {
                     upsert: false,
                     return_new: true,
                 };
-                let modified =
-                    coded(self.engine.find_and_modify(&namespace(), query(find, None), how()).await);
+                let modified = coded(
+                    self.engine
+                        .find_and_modify(&namespace(), query(find, None), how(), Interrupt::default())
+                        .await,
+                );
                 if modified.as_ref().is_err_and(|code| *code == REFUSED) {
                     return true;
                 }
-                let expected =
-                    coded(self.plain.find_and_modify(&namespace(), query(find, None), how()).await);
+                let expected = coded(
+                    self.plain
+                        .find_and_modify(&namespace(), query(find, None), how(), Interrupt::default())
+                        .await,
+                );
                 let shown = |o: Outcome<arras_service::store::FoundAndModified>| {
                     o.map(|f| f.document.as_ref().map(text))
                 };
@@ -197,8 +203,8 @@ impl Twins {
     async fn compare_insert(&self, documents: &[Document]) {
         let mut outcomes = Vec::new();
         for inserted in [
-            self.engine.insert(&namespace(), documents.to_vec(), false).await,
-            self.plain.insert(&namespace(), documents.to_vec(), false).await,
+            self.engine.insert(&namespace(), InsertStatement::of(documents.to_vec(), false).unwrap()).await,
+            self.plain.insert(&namespace(), InsertStatement::of(documents.to_vec(), false).unwrap()).await,
         ] {
             let inserted = inserted.expect("an insert");
             let failures = inserted

@@ -7,6 +7,7 @@ use arras_lab::one_process;
 use arras_planner::schema::Schema;
 use arras_protocol::{Channel, ChannelError, Protocol, write};
 use arras_server::Backend;
+use arras_service::store::InsertStatement;
 use arras_service::store::Store;
 use arras_storage::{Embedded, Memory};
 use bson::doc;
@@ -58,7 +59,7 @@ fn a_unique_index_that_could_not_be_made_is_made_without_a_restart() {
         let directory = tempfile::tempdir().expect("a folder");
         let engine = open(&directory, &channel, "").await;
         let documents = vec![doc! { "_id": 1, "u": 1 }, doc! { "_id": 2, "u": 2 }];
-        engine.insert(&namespace(), documents, true).await.expect("documents");
+        engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.expect("documents");
         drop(engine);
         channel.losses.store(2, Ordering::SeqCst);
         let unique = "[collections.\"lab.things\".fields]\nu = { unique = true }\n";
@@ -68,8 +69,10 @@ fn a_unique_index_that_could_not_be_made_is_made_without_a_restart() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(channel.losses.load(Ordering::SeqCst), 0, "it failed first");
-        let twice =
-            engine.insert(&namespace(), vec![doc! { "_id": 3, "u": 1 }], true).await.expect("an answer");
+        let twice = engine
+            .insert(&namespace(), InsertStatement::of(vec![doc! { "_id": 3, "u": 1 }], true).unwrap())
+            .await
+            .expect("an answer");
         assert_eq!(
             twice.failures.first().map(|failure| arras_mongo::error::code_of(failure.error.fault).0),
             Some(11000)

@@ -10,7 +10,9 @@ use arras_lab::one_process;
 use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, DeleteStatement, IndexRequest, Query, Store, UpdateStatement};
+use arras_service::store::{
+    Cursor, DeleteStatement, IndexRequest, InsertStatement, Query, Store, UpdateStatement,
+};
 use arras_storage::{Embedded, Failing, Faults, Memory};
 use bson::{Bson, Document, doc};
 use std::sync::Arc;
@@ -78,7 +80,8 @@ impl Proxy {
     }
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
-        let inserted = self.engine().insert(&namespace(), vec![document], true).await;
+        let inserted =
+            self.engine().insert(&namespace(), InsertStatement::of(vec![document], true).unwrap()).await;
         let inserted = inserted.map_err(|error| arras_mongo::error::code_of(error.fault).0)?;
         inserted
             .failures

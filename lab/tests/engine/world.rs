@@ -9,7 +9,7 @@ use arras_protocol::{Channel, ChannelError, Protocol, codec};
 use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
-use arras_service::store::{Cursor, IndexRequest, Namespace, Query, Store};
+use arras_service::store::{Cursor, IndexRequest, InsertStatement, Namespace, Query, Store};
 use arras_storage::Memory;
 use bson::{Document, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,7 +71,8 @@ impl World {
     }
 
     pub(crate) async fn insert(&self, documents: Vec<Document>) -> Result<u64, ServiceError> {
-        let inserted = self.engine.insert(&namespace(), documents, true).await?;
+        let inserted =
+            self.engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await?;
         match inserted.failures.into_iter().next() {
             Some(failure) => Err(failure.error),
             None => Ok(inserted.count),

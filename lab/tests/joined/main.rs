@@ -1,15 +1,17 @@
 //! Writers of one collection that wait for each other share one write; what each is told, and finds, is its own.
+#![allow(clippy::unwrap_used)]
 
 mod world;
 
 use arras_documents::filter::Filter;
+use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_protocol::Refusal;
 use arras_protocol::documents::Change;
 use arras_protocol::write::{Request, Step};
-use arras_service::ServiceError;
-use arras_service::interrupt::Interrupt;
-use arras_service::store::{Inserted, UpdateStatement};
+use arras_service::interrupt::{Interrupt, Reason};
+use arras_service::store::{InsertStatement, Inserted, Modification, Query, Store, UpdateStatement};
+use arras_service::{Fault, ServiceError};
 use bson::{Bson, doc};
 use world::World;
 
@@ -210,7 +212,7 @@ async fn a_joined_write_in_doubt_is_applied_once() {
     for updating in updating {
         assert_eq!(
             updating.await.expect("no panic").expect_err("not known").fault,
-            arras_service::Fault::InDoubt
+            Fault::InDoubt
         );
     }
     assert_eq!(refused(inserting).await, Some(IN_DOUBT));
@@ -298,4 +300,50 @@ async fn a_count_by_an_equality_index_counts_no_write_that_is_not_applied() {
     assert_eq!(count, if was_answered { 1 } else { 2 });
     assert_eq!(refused(first).await, None);
     assert_eq!(world.begin_count(filter()).await.await.expect("no panic").expect("a count"), 2);
+}
+
+/// What an operation that was asked to end came to.
+fn is_killed<T: std::fmt::Debug>(outcome: Result<T, ServiceError>) {
+    assert_eq!(outcome.expect_err("an interruption").fault, Fault::Interrupted(Reason::Killed));
+}
+
+#[tokio::test]
+async fn writes_that_wait_for_another_end_when_they_are_asked_to() {
+    let world = World::new().await;
+    world.insert(doc! { "_id": 1, "n": 1 }).await;
+    let first = world.hold_up(doc! { "_id": 2 }).await;
+    let interrupt = Interrupt::default();
+    let change = doc! { "$set": { "n": 2 } };
+    let of = |filter| UpdateStatement { interrupt: interrupt.clone(), ..update(filter, change.clone()) };
+    let one = world.begin_update(of(id_is(1))).await;
+    let many =
+        world.begin_update(UpdateStatement { multi: true, ..of(Filter::parse(&doc! {}).unwrap()) }).await;
+    let begin_insert = |ids: std::ops::Range<i32>| {
+        let documents = ids.map(|id| doc! { "_id": id }).collect();
+        let statement = InsertStatement::of(documents, true).unwrap();
+        let (engine, interrupt) = (world.engine.clone(), interrupt.clone());
+        world.begin(async move {
+            engine.insert(&world::namespace(), InsertStatement { interrupt, ..statement }).await
+        })
+    };
+    let (inserted, further) = (begin_insert(3..4).await, begin_insert(4..9).await);
+    let (engine, sign) = (world.engine.clone(), interrupt.clone());
+    let modified = world
+        .begin(async move {
+            let sort = Sort::default();
+            let filter = Filter::parse(&doc! { "n": 1 }).unwrap();
+            let query = Query { filter, sort, skip: 0, limit: None, hint: None, allow_disk_use: true };
+            engine.find_and_modify(&world::namespace(), query, Modification::Remove, sign).await
+        })
+        .await;
+    interrupt.raise(Reason::Killed);
+    // The one that they wait for is not done yet.
+    is_killed(one.await.unwrap());
+    is_killed(many.await.unwrap());
+    is_killed(inserted.await.unwrap());
+    is_killed(further.await.unwrap());
+    is_killed(modified.await.unwrap());
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    assert_eq!(world.documents().await, [doc! { "_id": 1, "n": 1 }, doc! { "_id": 2 }]);
 }

@@ -13,7 +13,7 @@ use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::DeleteStatement;
 use arras_service::store::{
-    Cursor, IndexRequest, Inserted, Namespace, Query, Store, UpdateStatement, Updated,
+    Cursor, IndexRequest, InsertStatement, Inserted, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use arras_storage::{Accounted, Memory, Tally};
 use bson::{Document, doc};
@@ -137,7 +137,7 @@ pub(crate) struct World {
     pub(crate) channel: Arc<Gated>,
     server: Tally,
     local: Tally,
-    engine: Engine<Counted, Gated>,
+    pub(crate) engine: Engine<Counted, Gated>,
 }
 
 fn counted() -> (Counted, Tally) {
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Begins an operation and lets it come as far as it can: one thread runs everything.
-    async fn begin<T: Send + 'static>(
+    pub(crate) async fn begin<T: Send + 'static>(
         &self,
         operation: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
@@ -192,7 +192,10 @@ impl World {
         document: Document,
     ) -> JoinHandle<Result<Inserted, ServiceError>> {
         let engine = self.engine.clone();
-        self.begin(async move { engine.insert(&namespace(), vec![document], true).await }).await
+        self.begin(async move {
+            engine.insert(&namespace(), InsertStatement::of(vec![document], true).unwrap()).await
+        })
+        .await
     }
 
     pub(crate) async fn begin_update(
@@ -217,7 +220,11 @@ impl World {
     }
 
     pub(crate) async fn insert(&self, document: Document) {
-        let inserted = self.engine.insert(&namespace(), vec![document], true).await.expect("an insert");
+        let inserted = self
+            .engine
+            .insert(&namespace(), InsertStatement::of(vec![document], true).unwrap())
+            .await
+            .expect("an insert");
         assert_eq!(inserted.count, 1);
     }
 

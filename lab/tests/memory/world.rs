@@ -11,7 +11,7 @@ use arras_server::Backend;
 use arras_service::ServiceError;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Cursor, DeleteStatement, IndexRequest, Namespace, Query, Store, UpdateStatement, Updated,
+    Cursor, DeleteStatement, IndexRequest, InsertStatement, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use arras_storage::Memory;
 use bson::{Document, doc};
@@ -75,7 +75,8 @@ impl World {
     }
 
     pub(crate) async fn insert(&self, documents: Vec<Document>) {
-        let inserted = self.engine.insert(&namespace(), documents, true).await.unwrap();
+        let inserted =
+            self.engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.unwrap();
         assert!(inserted.failures.is_empty());
         self.documents_read();
     }

@@ -7,8 +7,8 @@ use arras_service::ServiceError;
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, Inserted,
-    Modification, Namespace, Query, Store, UpdateStatement, Updated,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, InsertStatement,
+    Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use bson::{Document, doc};
 use std::sync::Arc;
@@ -81,9 +81,9 @@ impl Store for Slow {
     async fn drop_index(&self, ns: &Namespace, name: &str) -> Answer<()> {
         self.inner.drop_index(ns, name).await
     }
-    async fn insert(&self, ns: &Namespace, documents: Vec<Document>, ordered: bool) -> Answer<Inserted> {
+    async fn insert(&self, ns: &Namespace, statement: InsertStatement) -> Answer<Inserted> {
         self.gate.pass().await;
-        self.inner.insert(ns, documents, ordered).await
+        self.inner.insert(ns, statement).await
     }
     async fn find(&self, ns: &Namespace, query: Query) -> Answer<SlowCursor> {
         Ok(SlowCursor { inner: self.inner.find(ns, query).await?, gate: self.gate.clone() })
@@ -110,8 +110,9 @@ impl Store for Slow {
         ns: &Namespace,
         query: Query,
         how: Modification,
+        interrupt: Interrupt,
     ) -> Answer<FoundAndModified> {
-        self.inner.find_and_modify(ns, query, how).await
+        self.inner.find_and_modify(ns, query, how, interrupt).await
     }
     async fn explain(&self, ns: &Namespace, query: Query, wanted: &[Aggregate]) -> Answer<Explanation> {
         self.inner.explain(ns, query, wanted).await

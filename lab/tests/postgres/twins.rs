@@ -272,7 +272,7 @@ async fn observed(world: World, seed: u64) -> Vec<String> {
     assert!(done > 80, "{done} statements came to a result");
     let mut shapes = Shapes::default();
     let mut seen = Vec::new();
-    for recorded in relay.recorded() {
+    for recorded in shapes::in_order(relay.recorded()) {
         seen.push("a connection".to_owned());
         seen.extend(shapes.of_connection(&recorded));
     }

@@ -56,6 +56,50 @@ pub fn check_built(document: &Document) -> Result<usize, QueryError> {
     if bytes > DOCUMENT_BYTES_MAX { Err(too_large(bytes)) } else { Ok(bytes) }
 }
 
+/// A document that is neither too large nor too deep, and its encoded size: measured once, where it comes in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    document: Document,
+    bytes: usize,
+}
+
+impl Measured {
+    /// Measures a document.
+    ///
+    /// # Errors
+    /// Those of [`check_built`].
+    pub fn new(document: Document) -> Result<Self, QueryError> {
+        let bytes = check_built(&document)?;
+        Ok(Self { document, bytes })
+    }
+
+    /// A document whose encoded size is known from where it was stored.
+    #[must_use]
+    pub fn known(document: Document, bytes: usize) -> Self {
+        Self { document, bytes }
+    }
+
+    /// Its size as BSON.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The document alone.
+    #[must_use]
+    pub fn into_document(self) -> Document {
+        self.document
+    }
+}
+
+impl std::ops::Deref for Measured {
+    type Target = Document;
+
+    fn deref(&self) -> &Document {
+        &self.document
+    }
+}
+
 /// Encoded size of `document` in bytes, refusing more than `depth` levels.
 pub(crate) fn document_bytes(document: &Document, depth: usize) -> Result<usize, QueryError> {
     let depth = depth.checked_sub(1).ok_or_else(too_deep)?;

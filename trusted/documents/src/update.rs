@@ -1,6 +1,7 @@
 //! Updates: operators, replacements, pipelines.
 
 use crate::filter::{Expr, Filter, Test};
+use crate::limits::Measured;
 use crate::pipeline::Pipeline;
 use crate::{QueryError, limits, order, path};
 use bson::oid::ObjectId;
@@ -93,10 +94,9 @@ impl Update {
         document: &Document,
         filter: Option<&Filter>,
         array_filters: &ArrayFilters,
-    ) -> Result<Option<Document>, QueryError> {
+    ) -> Result<Option<Measured>, QueryError> {
         let context = Context { original: document, filter, array_filters, inserting: false };
-        let updated = self.updated(document, &context)?;
-        limits::check_built(&updated)?;
+        let updated = Measured::new(self.updated(document, &context)?)?;
         Ok((!order::identical_documents(document, &updated)).then_some(updated))
     }
 
@@ -109,16 +109,14 @@ impl Update {
         &self,
         filter: &Filter,
         array_filters: &ArrayFilters,
-    ) -> Result<Document, QueryError> {
+    ) -> Result<Measured, QueryError> {
         let mut base = Document::new();
         let only_id = self.is_replacement();
         equalities(filter.expr(), only_id, &mut base)?;
         let context = Context { original: &base, filter: None, array_filters, inserting: true };
         let mut updated = self.updated(&base, &context)?;
         let id = updated.remove("_id").unwrap_or_else(|| Bson::ObjectId(ObjectId::new()));
-        let document = with_id_first(Some(id), updated);
-        limits::check_built(&document)?;
-        Ok(document)
+        Measured::new(with_id_first(Some(id), updated))
     }
 
     fn updated(&self, document: &Document, context: &Context<'_>) -> Result<Document, QueryError> {

@@ -10,7 +10,7 @@ use super::local::{Change, LocalStore};
 use super::mutations::Mutation;
 use super::terms::{self, Entries};
 use super::{Shared, catalog, error};
-use arras_documents::limits;
+use arras_documents::limits::Measured;
 use arras_protocol::write::Step;
 use arras_protocol::{IndexId, RowId, documents};
 use arras_records::{IndexTerms, OpenDocument};
@@ -40,7 +40,7 @@ pub(super) struct Revision {
     /// As it is stored; none if it is new.
     pub(super) old: Option<OpenDocument>,
     /// As it will be; none if it goes.
-    pub(super) new: Option<Document>,
+    pub(super) new: Option<Measured>,
 }
 
 /// Steps in the order in which they take effect: entries before the document, and out after it.
@@ -285,7 +285,7 @@ fn differences(
         .iter()
         .map(|revision| {
             let old = terms(revision.old.as_ref().filter(|_| !filling).map(|old| &old.document))?;
-            Ok((old, terms(revision.new.as_ref())?))
+            Ok((old, terms(revision.new.as_deref())?))
         })
         .collect()
 }
@@ -313,7 +313,6 @@ fn document_steps(
     for (revision, header) in revisions.iter().zip(headers) {
         let change = match &revision.new {
             Some(document) => {
-                limits::check_built(document)?;
                 let insert = revision.old.is_none();
                 let sealed = collection.sealer.seal(revision.row, revision.sequence, header, document, rng);
                 let sealed = sealed.map_err(|error| error::of(Fault::BadValue, error.to_string()))?;

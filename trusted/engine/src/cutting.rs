@@ -2,7 +2,6 @@
 
 use super::apply::Revision;
 use super::index::Part;
-use arras_documents::limits;
 use arras_planner::terms::terms_at_most;
 use bson::Document;
 use std::sync::Arc;
@@ -20,11 +19,7 @@ pub(super) fn document_bytes(parts: &[Arc<Part>], document: &Document, length: u
 
 /// The same of a revision: entries that go are steps like those that come.
 fn revision_bytes(parts: &[Arc<Part>], revision: &Revision) -> usize {
-    // One that is too large to be stored fails in its turn.
-    let new = revision
-        .new
-        .as_ref()
-        .map_or(0, |new| document_bytes(parts, new, limits::check_built(new).unwrap_or_default()));
+    let new = revision.new.as_ref().map_or(0, |new| document_bytes(parts, new, new.bytes()));
     let old = revision.old.as_ref().map_or(0, |old| document_bytes(parts, &old.document, 0));
     new.saturating_add(old)
 }

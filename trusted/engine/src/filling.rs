@@ -11,6 +11,7 @@ use super::collection::Collection;
 use super::index::Part;
 use super::scan::Scan;
 use super::{Shared, builds, cutting, error, terms};
+use arras_documents::limits::Measured;
 use arras_protocol::IndexId;
 use arras_records::OpenDocument;
 use arras_schemes::arx_range::RangeEntry;
@@ -131,7 +132,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<(), ServiceError> {
         let filling: Vec<IndexId> = parts.iter().map(|part| part.id).collect();
         let revision = |old: OpenDocument| {
-            let new = Some(old.document.clone());
+            let new = Some(Measured::known(old.document.clone(), old.bytes));
             Revision { row: old.row, sequence: old.sequence, old: Some(old), new }
         };
         let mut revisions = documents.into_iter().map(revision).peekable();

@@ -24,17 +24,19 @@ use super::read::Selection;
 use super::write::check_insertion;
 use super::{Shared, error};
 use arras_documents::filter::Filter;
+use arras_documents::limits::Measured;
 use arras_documents::sort::Sort;
 use arras_planner::access::Access;
 use arras_protocol::RowId;
 use arras_records::OpenDocument;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::{Inserted, UpdateStatement, Updated, WriteFailure};
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
-use bson::{Bson, Document};
+use bson::Bson;
 use gathering::Gathering;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -46,11 +48,21 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A write of the document of one row.
 pub(super) enum Single {
     /// A new document.
-    Insert(Document),
+    Insert(Measured),
     /// The first match, which is the row's document or none.
     Update(UpdateStatement),
     /// Likewise.
     Delete(Filter),
+}
+
+impl Single {
+    /// Bytes of the new document, if they are known.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Insert(document) => document.bytes(),
+            Self::Update(_) | Self::Delete(_) => 0,
+        }
+    }
 }
 
 /// What a write came to.
@@ -62,10 +74,10 @@ pub(super) enum Outcome {
 
 /// A write that waits for the lock.
 struct Waiting {
+    /// Its name among those of its collection.
+    ticket: u64,
     row: RowId,
     single: Single,
-    /// Bytes of the new document, if they are known.
-    bytes: usize,
     done: oneshot::Sender<Result<Outcome, ServiceError>>,
 }
 
@@ -77,6 +89,8 @@ const ASKING_AFTER_CONFLICT: u32 = 256;
 #[derive(Default)]
 pub(super) struct Joining {
     waiting: Mutex<VecDeque<Waiting>>,
+    /// Of the next write that comes.
+    next_ticket: AtomicU64,
     /// How many of the next joined writes ask first.
     asking: AtomicU32,
     gathering: Gathering,
@@ -105,6 +119,13 @@ impl Joining {
         self.gathering.note_arrival(waiting);
     }
 
+    /// Takes a write out that nobody has taken up yet; false if it is no longer to be had.
+    fn withdraw(&self, ticket: u64) -> bool {
+        let mut waiting = self.waiting();
+        let place = waiting.iter().position(|write| write.ticket == ticket);
+        place.and_then(|place| waiting.remove(place)).is_some()
+    }
+
     /// Waits, for a moment, for the writers of the last joined write, which is what the next one is then of.
     async fn gather(&self) {
         self.gathering.gather(JOINED_MAX, || self.waiting().len()).await;
@@ -128,7 +149,7 @@ impl Joining {
         for write in waiting.drain(..) {
             let is_first = rows.insert(write.row);
             if is_first && taken.len() < JOINED_MAX && bytes < BYTES_MAX {
-                bytes += write.bytes;
+                bytes += write.single.bytes();
                 taken.push(write);
             } else {
                 left.push_back(write);
@@ -209,15 +230,15 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn insert_one(
         &self,
         collection: &Collection,
-        document: Document,
+        document: Measured,
+        interrupt: &Interrupt,
     ) -> Result<Inserted, ServiceError> {
         let failed = |error| Inserted { count: 0, failures: vec![WriteFailure { index: 0, error }] };
-        let bytes = match check_insertion(&collection.parts(), &document) {
-            Ok(bytes) => bytes,
-            Err(error) => return Ok(failed(error)),
-        };
+        if let Err(error) = check_insertion(&collection.parts(), &document) {
+            return Ok(failed(error));
+        }
         let row = collection.sealer.row_id(document.get("_id").unwrap_or(&Bson::Null));
-        match self.join(collection, row, Single::Insert(document), bytes).await {
+        match self.join(collection, row, Single::Insert(document), interrupt).await {
             Ok(Outcome::Inserted(inserted)) => Ok(inserted),
             Err(error) if matches!(error.fault, Fault::DuplicateKey | Fault::Validation) => Ok(failed(error)),
             Err(error) => Err(error),
@@ -232,7 +253,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         row: RowId,
         statement: UpdateStatement,
     ) -> Result<Updated, ServiceError> {
-        match self.join(collection, row, Single::Update(statement), 0).await? {
+        let interrupt = statement.interrupt.clone();
+        match self.join(collection, row, Single::Update(statement), &interrupt).await? {
             Outcome::Updated(updated) => Ok(updated),
             Outcome::Inserted(_) | Outcome::Deleted(_) => Err(unfinished()),
         }
@@ -244,27 +266,38 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Collection,
         row: RowId,
         filter: Filter,
+        interrupt: &Interrupt,
     ) -> Result<u64, ServiceError> {
-        match self.join(collection, row, Single::Delete(filter), 0).await? {
+        match self.join(collection, row, Single::Delete(filter), interrupt).await? {
             Outcome::Deleted(number) => Ok(number),
             Outcome::Inserted(_) | Outcome::Updated(_) => Err(unfinished()),
         }
     }
 
-    /// Waits for the write's outcome, or for the lock: then it is this one that performs what waits.
+    /// Waits for the write's outcome, or for the lock: then it is this one that performs what waits. Interrupted, it is not
+    /// done if nobody has taken it up yet.
     async fn join(
         &self,
         collection: &Collection,
         row: RowId,
         single: Single,
-        bytes: usize,
+        interrupt: &Interrupt,
     ) -> Result<Outcome, ServiceError> {
+        let joining = &collection.joining;
         let (done, mut outcome) = oneshot::channel();
-        collection.joining.push(Waiting { row, single, bytes, done });
+        let ticket = joining.next_ticket.fetch_add(1, Ordering::Relaxed);
+        joining.push(Waiting { ticket, row, single, done });
         let _one_writer = tokio::select! {
             biased;
             outcome = &mut outcome => return outcome.unwrap_or_else(|_| Err(unfinished())),
             lock = collection.writes.lock() => lock,
+            reason = interrupt.raised() => {
+                if joining.withdraw(ticket) {
+                    return Err(reason.error());
+                }
+                // Somebody performs it: what comes of it is still to be told.
+                return outcome.await.unwrap_or_else(|_| Err(unfinished()));
+            }
         };
         loop {
             match outcome.try_recv() {
@@ -344,7 +377,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let applied = if accepted.is_empty() { Ok(()) } else { self.apply(collection, &accepted).await };
         match applied {
             Ok(()) => {
-                self.clean_after_statement(collection).await;
+                self.clean_after_statement(collection, &Interrupt::default()).await;
                 collection.joining.note_writers(accepted_writers.len() + taken_writers.len());
                 accepted_writers.into_iter().for_each(Writer::succeed);
             }
@@ -379,7 +412,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for revision in &revisions {
             outcomes.push(self.revise_alone(collection, std::slice::from_ref(revision)).await);
         }
-        self.clean_after_statement(collection).await;
+        self.clean_after_statement(collection, &Interrupt::default()).await;
         for (outcome, writer) in outcomes.into_iter().zip(writers) {
             match outcome {
                 Ok(()) => writer.succeed(),

@@ -66,6 +66,7 @@ use arras_schemes::contract::Place;
 use arras_schemes::error::IndexError;
 use arras_schemes::random::Randomness;
 use arras_service::ServiceError;
+use arras_service::interrupt::Interrupt;
 use arras_service::store::Namespace;
 use arras_storage::{Durability, Storage, Table};
 use catalog::CollectionRecord;
@@ -418,7 +419,16 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         &self,
         collection: &'c Collection,
     ) -> Result<tokio::sync::MutexGuard<'c, ()>, ServiceError> {
-        let writer = collection.writes.lock().await;
+        self.writer_unless(collection, &Interrupt::default()).await
+    }
+
+    /// The same, unless the statement that is to write is to end before it has come to it.
+    async fn writer_unless<'c>(
+        &self,
+        collection: &'c Collection,
+        interrupt: &Interrupt,
+    ) -> Result<tokio::sync::MutexGuard<'c, ()>, ServiceError> {
+        let writer = interrupt.during(async { Ok(collection.writes.lock().await) }).await?;
         self.settled().await?;
         self.not_dropped(collection)?;
         Ok(writer)

@@ -12,7 +12,6 @@ use super::ledger::Watch;
 use super::matches::{DOCUMENTS_PER_STEP, Matches, matching};
 use super::rows::Rows;
 use arras_documents::filter::Filter;
-use arras_documents::limits;
 use arras_protocol::RowId;
 use arras_records::OpenDocument;
 use arras_service::ServiceError;
@@ -91,9 +90,8 @@ impl Natural {
                 break;
             };
             for document in found {
-                let length = limits::check_built(&document.document)?;
-                bytes += length;
-                held.push(gathered.pending(document, length));
+                bytes += document.bytes;
+                held.push(gathered.pending(document));
             }
             let is_held = gathered.places.hold(held.capacity() * size_of::<Pending>()).is_ok();
             if bytes > HELD_BYTES || held.len() > HELD_DOCUMENTS || !is_held {
@@ -107,8 +105,8 @@ impl Natural {
     }
 
     /// A match in its place, with its document if there is memory to hold it.
-    fn pending(&mut self, document: OpenDocument, bytes: usize) -> Pending {
-        let (row, sequence) = (document.row, document.sequence);
+    fn pending(&mut self, document: OpenDocument) -> Pending {
+        let (row, sequence, bytes) = (document.row, document.sequence, document.bytes);
         let document = self.share.grow(bytes).then(|| Box::new(document));
         Pending { row, sequence, bytes, document }
     }

@@ -11,8 +11,8 @@ use arras_service::examined::{self, Tally};
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, Inserted,
-    Modification, Namespace, Query, Store, UpdateStatement, Updated,
+    Aggregate, CollectionSize, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest, InsertStatement,
+    Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
@@ -162,16 +162,11 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.run(move |shared| async move { shared.drop_all_indexes(&ns).await }).await
     }
 
-    async fn insert(
-        &self,
-        ns: &Namespace,
-        documents: Vec<Document>,
-        ordered: bool,
-    ) -> Result<Inserted, ServiceError> {
+    async fn insert(&self, ns: &Namespace, statement: InsertStatement) -> Result<Inserted, ServiceError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
             let collection = shared.ensure_collection(&ns).await?;
-            shared.insert(&collection, documents, ordered).await
+            shared.insert(&collection, statement).await
         })
         .await
     }
@@ -231,6 +226,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         ns: &Namespace,
         query: Query,
         modification: Modification,
+        interrupt: Interrupt,
     ) -> Result<FoundAndModified, ServiceError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
@@ -239,7 +235,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
                 (None, Modification::Update { upsert: true, .. }) => shared.ensure_collection(&ns).await?,
                 (None, _) => return Ok(FoundAndModified::default()),
             };
-            shared.find_and_modify(&collection, &query, modification).await
+            shared.find_and_modify(&collection, &query, modification, &interrupt).await
         })
         .await
     }

@@ -10,7 +10,6 @@ use super::merged::OrderedRows;
 use super::read::{Selection, part, unknown_index};
 use super::{Shared, error};
 use arras_documents::filter::Filter;
-use arras_documents::limits;
 use arras_documents::sort::Sort;
 use arras_planner::access::RangeAccess;
 use arras_protocol::RowId;
@@ -127,7 +126,7 @@ impl Walk {
                     ordered.append(&mut self.whole_run());
                     self.run_place = key;
                 }
-                self.run_bytes += limits::check_built(&document.document)?;
+                self.run_bytes += document.bytes;
                 self.run.push(document);
                 self.hold_run()?;
             }
@@ -163,10 +162,7 @@ impl Walk {
         if scarce || self.run.len() / 2 > self.left.max(SLACK) {
             self.sort_run();
             self.run.truncate(self.left);
-            self.run_bytes = 0;
-            for document in &self.run {
-                self.run_bytes += limits::check_built(&document.document)?;
-            }
+            self.run_bytes = self.run.iter().map(|document| document.bytes).sum();
             self.memory.shrink_documents(self.run_bytes);
         }
         self.memory.hold_documents(self.run_bytes)?;

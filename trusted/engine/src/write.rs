@@ -9,7 +9,7 @@ use super::natural::Found;
 use super::read::Selection;
 use super::{Shared, error, terms};
 use arras_documents::filter::Filter;
-use arras_documents::limits;
+use arras_documents::limits::Measured;
 use arras_documents::sort::Sort;
 use arras_documents::update::{ArrayFilters, Update};
 use arras_protocol::{Channel, IndexId, RowId, documents, unique};
@@ -17,12 +17,11 @@ use arras_records::OpenDocument;
 use arras_schemes::contract::Serves;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    DeleteStatement, FoundAndModified, Inserted, Modification, Namespace, Query, UpdateStatement, Updated,
-    WriteFailure,
+    DeleteStatement, FoundAndModified, InsertStatement, Inserted, Modification, Namespace, Query,
+    UpdateStatement, Updated, WriteFailure,
 };
 use arras_service::{Fault, ServiceError};
 use arras_storage::Storage;
-use bson::oid::ObjectId;
 use bson::{Bson, Document, doc};
 use rand::seq::SliceRandom;
 use std::collections::{HashMap, HashSet};
@@ -44,14 +43,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     pub(super) async fn insert(
         &self,
         collection: &Collection,
-        documents: Vec<Document>,
-        ordered: bool,
+        statement: InsertStatement,
     ) -> Result<Inserted, ServiceError> {
-        let documents = match <[Document; 1]>::try_from(documents) {
-            Ok([document]) => return self.insert_one(collection, document).await,
+        let InsertStatement { documents, ordered, interrupt } = statement;
+        let documents = match <[Measured; 1]>::try_from(documents) {
+            Ok([document]) => return self.insert_one(collection, document, &interrupt).await,
             Err(documents) => documents,
         };
-        let _one_writer = self.writer(collection).await?;
+        let _one_writer = self.writer_unless(collection, &interrupt).await?;
         self.mend_text(collection).await?;
         let mut outcome = Inserted::default();
         let parts = collection.parts();
@@ -63,7 +62,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                     break;
                 };
                 match check_insertion(&parts, &document) {
-                    Ok(length) => bytes += cutting::document_bytes(&parts, &document, length),
+                    Ok(()) => bytes += cutting::document_bytes(&parts, &document, document.bytes()),
                     Err(error) => {
                         outcome.failures.push(WriteFailure { index, error });
                         if ordered {
@@ -76,7 +75,11 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 chunk.push((index, document));
             }
             let of_chunk: Vec<usize> = chunk.iter().map(|(index, _)| *index).collect();
-            match self.insert_chunk(collection, chunk, ordered, &mut outcome).await {
+            let inserted = match interrupt.check() {
+                Ok(()) => self.insert_chunk(collection, chunk, ordered, &mut outcome).await,
+                Err(interrupted) => Err(interrupted),
+            };
+            match inserted {
                 Ok(true) => {}
                 Ok(false) => break,
                 // Nothing was stored: the statement failed.
@@ -104,7 +107,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     async fn insert_chunk(
         &self,
         collection: &Collection,
-        chunk: Vec<(usize, Document)>,
+        chunk: Vec<(usize, Measured)>,
         ordered: bool,
         outcome: &mut Inserted,
     ) -> Result<bool, ServiceError> {
@@ -164,7 +167,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let mut of_revisions = Vec::with_capacity(revisions.len());
                 for revision in revisions {
                     let old = labels(revision.old.as_ref().map(|old| &old.document))?;
-                    let taken = labels(revision.new.as_ref())?;
+                    let taken = labels(revision.new.as_deref())?;
                     let freed = old.into_iter().filter(|label| !taken.contains(label)).collect();
                     of_revisions.push(Labels { taken, freed });
                 }
@@ -252,19 +255,21 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         {
             return self.update_one(collection, row, statement).await;
         }
-        self.as_one_writer(collection, self.update_alone(collection, &statement)).await
+        let alone = self.update_alone(collection, &statement);
+        self.as_one_writer(collection, &statement.interrupt, alone).await
     }
 
     /// Runs a statement as the collection's one writer. What it thinned out is cleaned at its end, whatever came of it.
     async fn as_one_writer<T>(
         &self,
         collection: &Collection,
+        interrupt: &Interrupt,
         statement: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, ServiceError> {
-        let _one_writer = self.writer(collection).await?;
+        let _one_writer = self.writer_unless(collection, interrupt).await?;
         self.mend_text(collection).await?;
         let outcome = statement.await;
-        self.clean_after_statement(collection).await;
+        self.clean_after_statement(collection, interrupt).await;
         outcome
     }
 
@@ -295,7 +300,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             self.revise(collection, revisions, &statement.interrupt).await?;
         }
         if outcome.matched == 0 && statement.upsert {
-            let (upserted, _) = self.upsert(collection, filter, update, array_filters).await?;
+            let upserted = self.upsert(collection, filter, update, array_filters).await?;
+            let upserted = upserted.get("_id").cloned().unwrap_or(Bson::Null);
             return Ok(Updated { upserted: Some(upserted), ..Updated::default() });
         }
         Ok(outcome)
@@ -362,26 +368,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Ok(())
     }
 
-    /// Inserts what an upsert makes of its filter and update; its `_id` and the document.
+    /// Inserts what an upsert makes of its filter and update, which is a document with an `_id`.
     async fn upsert(
         &self,
         collection: &Collection,
         filter: &Filter,
         update: &Update,
         array_filters: &ArrayFilters,
-    ) -> Result<(Bson, Document), ServiceError> {
-        let mut document = update.upsert_document(filter, array_filters)?;
-        if !document.contains_key("_id") {
-            let mut with_id = doc! { "_id": ObjectId::new() };
-            with_id.extend(document);
-            document = with_id;
-        }
-        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        let row = collection.sealer.row_id(&id);
+    ) -> Result<Document, ServiceError> {
+        let document = update.upsert_document(filter, array_filters)?;
+        let row = collection.sealer.row_id(document.get("_id").unwrap_or(&Bson::Null));
         let sequence = self.next_sequence();
         let revision = Revision { row, sequence, old: None, new: Some(document.clone()) };
         self.revise(collection, vec![revision], &Interrupt::default()).await?;
-        Ok((id, document))
+        Ok(document.into_document())
     }
 
     /// Removes the documents that match, or the first of them.
@@ -392,9 +392,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     ) -> Result<u64, ServiceError> {
         let DeleteStatement { filter, multi, .. } = statement;
         if !multi && let Some(row) = self.only_row(collection, filter)? {
-            return self.delete_one(collection, row, filter.clone()).await;
+            return self.delete_one(collection, row, filter.clone(), &statement.interrupt).await;
         }
-        self.as_one_writer(collection, self.delete_alone(collection, statement)).await
+        let alone = self.delete_alone(collection, statement);
+        self.as_one_writer(collection, &statement.interrupt, alone).await
     }
 
     /// The same. The caller holds the write lock.
@@ -431,8 +432,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         query: &Query,
         modification: Modification,
+        interrupt: &Interrupt,
     ) -> Result<FoundAndModified, ServiceError> {
-        self.as_one_writer(collection, self.find_and_modify_alone(collection, query, modification)).await
+        let alone = self.find_and_modify_alone(collection, query, modification, interrupt);
+        self.as_one_writer(collection, interrupt, alone).await
     }
 
     /// The same. The caller holds the write lock.
@@ -441,13 +444,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         collection: &Arc<Collection>,
         query: &Query,
         modification: Modification,
+        interrupt: &Interrupt,
     ) -> Result<FoundAndModified, ServiceError> {
-        let found = self.first(collection, Selection { alone: true, ..Selection::of(query) }).await;
-        let found = found.map_err(error::not_recorded)?;
+        let sought = self.first(collection, Selection { alone: true, ..Selection::of(query) });
+        let found = interrupt.during(sought).await.map_err(error::not_recorded)?;
         match (found, modification) {
             (None, Modification::Update { update, array_filters, upsert: true, return_new }) => {
-                let upserted = self.upsert(collection, &query.filter, &update, &array_filters).await;
-                let (id, document) = upserted?;
+                let document = self.upsert(collection, &query.filter, &update, &array_filters).await?;
+                let id = document.get("_id").cloned().unwrap_or(Bson::Null);
                 let document = return_new.then_some(document);
                 Ok(FoundAndModified { document, existing: false, upserted: Some(id) })
             }
@@ -460,7 +464,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             (Some(old), Modification::Update { update, array_filters, return_new, .. }) => {
                 let new = update.apply(&old.document, Some(&query.filter), &array_filters)?;
                 let before = old.document.clone();
-                let after = new.clone().unwrap_or_else(|| before.clone());
+                let after = new.clone().map_or_else(|| before.clone(), Measured::into_document);
                 if new.is_some() {
                     let revision = Revision { row: old.row, sequence: old.sequence, old: Some(old), new };
                     self.revise(collection, vec![revision], &Interrupt::default()).await?;
@@ -491,17 +495,16 @@ fn may_conflict(collection: &Collection, revisions: &[Revision]) -> bool {
     revisions.iter().any(changes)
 }
 
-/// Checks a document that is to be inserted, by itself; its length in bytes.
+/// Checks a document that is to be inserted, by itself.
 ///
 /// # Errors
-/// It is too large, or has what an index cannot hold.
-pub(super) fn check_insertion(parts: &[Arc<Part>], document: &Document) -> Result<usize, ServiceError> {
-    let length = limits::check_built(document)?;
+/// It has what an index cannot hold.
+pub(super) fn check_insertion(parts: &[Arc<Part>], document: &Document) -> Result<(), ServiceError> {
     for part in parts {
         arras_planner::terms::check(document, &part.physical)
             .map_err(|error| error::too_many_entries(&error))?;
     }
-    Ok(length)
+    Ok(())
 }
 
 fn removal(old: OpenDocument) -> Revision {

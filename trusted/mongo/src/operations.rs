@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tokio::sync::Notify;
 
 /// Every operation under way, by its number.
 #[derive(Debug, Default)]
@@ -29,7 +28,6 @@ struct State {
     connection: u64,
     began: Instant,
     interrupt: Interrupt,
-    raised: Notify,
     what: Mutex<What>,
 }
 
@@ -49,7 +47,6 @@ impl Operations {
             connection: peer.number,
             began: Instant::now(),
             interrupt: Interrupt::default(),
-            raised: Notify::new(),
             what: Mutex::default(),
         });
         let mut table = self.lock();
@@ -67,7 +64,7 @@ impl Operations {
     pub(crate) fn kill(&self, number: i32) -> bool {
         let state = self.lock().running.get(&number).cloned();
         state.is_some_and(|state| {
-            state.raise(Reason::Killed);
+            state.interrupt.raise(Reason::Killed);
             true
         })
     }
@@ -86,11 +83,6 @@ impl Operations {
 }
 
 impl State {
-    fn raise(&self, reason: Reason) {
-        self.interrupt.raise(reason);
-        self.raised.notify_waiters();
-    }
-
     fn shown(&self, number: i32) -> Document {
         let What { command, namespace } = self.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let kind = match command {
@@ -146,21 +138,12 @@ impl Operation<'_> {
 
     /// Asks it to end.
     pub(crate) fn raise(&self, reason: Reason) {
-        self.state.raise(reason);
+        self.state.interrupt.raise(reason);
     }
 
     /// Completes when it is asked to end.
     pub(crate) async fn interrupted(&self) -> Reason {
-        loop {
-            let raised = self.state.raised.notified();
-            let mut raised = std::pin::pin!(raised);
-            // Listening before looking: a sign that is given in between is heard.
-            raised.as_mut().enable();
-            if let Some(reason) = self.state.interrupt.reason() {
-                return reason;
-            }
-            raised.await;
-        }
+        self.state.interrupt.raised().await
     }
 }
 

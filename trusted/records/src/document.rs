@@ -60,6 +60,8 @@ pub struct OpenDocument {
     pub terms: IndexTerms,
     /// The document.
     pub document: Document,
+    /// Its size as BSON.
+    pub bytes: usize,
 }
 
 /// A document cannot be stored: as BSON it would not be what it is.
@@ -124,7 +126,7 @@ impl DocumentSealer {
     /// length if there are as many of them.
     #[must_use]
     pub fn header(&self, document: &OpenDocument, terms: IndexTerms, rng: &mut impl CryptoRng) -> Blob {
-        let OpenDocument { row, version, sequence, terms: _, document } = document;
+        let OpenDocument { row, version, sequence, terms: _, document, bytes: _ } = document;
         let names = document.keys().cloned().collect();
         self.seal_header(*row, Header { version: *version, sequence: *sequence, names, terms }, rng)
     }
@@ -144,8 +146,10 @@ impl DocumentSealer {
         let Header { version, sequence, names, terms } = Header::decode(&header)?;
         let associated = self.associated(sealed.row, VALUES, version);
         let values = self.values.open(&associated, sealed.values.as_slice()).map_err(|_| OpenFailed)?;
+        // Values are stored under names of no length.
+        let bytes = names.iter().map(String::len).sum::<usize>() + values.len();
         let document = values::decode(names, &values)?;
-        Ok(OpenDocument { row: sealed.row, version, sequence, terms, document })
+        Ok(OpenDocument { row: sealed.row, version, sequence, terms, document, bytes })
     }
 
     /// Opens a document that is only handed on: as BSON, the same as [`Self::open`] would find.

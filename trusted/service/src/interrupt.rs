@@ -4,11 +4,11 @@
 //! what became of it: it looks at this sign between two of its atomic parts, and ends there with the sign's error.
 
 use crate::error::{Fault, ServiceError};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::Poll;
+use tokio::sync::Notify;
 
 /// Why an operation is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,13 @@ impl Reason {
 
 /// The sign; copies are the same one. The first reason given stays.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicU8>);
+pub struct Interrupt(Arc<Sign>);
+
+#[derive(Debug, Default)]
+struct Sign {
+    reason: AtomicU8,
+    raised: Notify,
+}
 
 impl Interrupt {
     /// Asks the operation to end; false if it was asked before.
@@ -50,13 +56,15 @@ impl Interrupt {
             Reason::Gone => 3,
             Reason::Stopping => 4,
         };
-        self.0.compare_exchange(0, sign, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        let is_first = self.0.reason.compare_exchange(0, sign, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        self.0.raised.notify_waiters();
+        is_first
     }
 
     /// Why the operation is to end, if it is.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
-        match self.0.load(Ordering::SeqCst) {
+        match self.0.reason.load(Ordering::SeqCst) {
             0 => None,
             1 => Some(Reason::Killed),
             2 => Some(Reason::Expired),
@@ -65,8 +73,20 @@ impl Interrupt {
         }
     }
 
-    /// Something that leaves nothing half done when it is dropped, until the operation is to end: that is looked at whenever it
-    /// could go on.
+    /// Completes when the operation is asked to end.
+    pub async fn raised(&self) -> Reason {
+        loop {
+            let mut raised = pin!(self.0.raised.notified());
+            // Listening before looking: a sign that is given in between is heard.
+            raised.as_mut().enable();
+            if let Some(reason) = self.reason() {
+                return reason;
+            }
+            raised.await;
+        }
+    }
+
+    /// Something that leaves nothing half done when it is dropped, until the operation is to end: whatever it waits for.
     ///
     /// # Errors
     /// Its own, and [`Reason::error`].
@@ -74,12 +94,11 @@ impl Interrupt {
         &self,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, ServiceError> {
-        let mut work = pin!(work);
-        poll_fn(|context| match self.check() {
-            Ok(()) => work.as_mut().poll(context),
-            Err(interrupted) => Poll::Ready(Err(interrupted)),
-        })
-        .await
+        tokio::select! {
+            biased;
+            reason = self.raised() => Err(reason.error()),
+            outcome = work => outcome,
+        }
     }
 
     /// Fails if the operation is to end.

@@ -6,7 +6,7 @@ use crate::error::{Fault, ServiceError};
 use crate::explanation::Explanation;
 use crate::interrupt::Interrupt;
 use arras_documents::filter::Filter;
-use arras_documents::limits;
+use arras_documents::limits::{self, Measured};
 use arras_documents::sort::Sort;
 use arras_documents::spill::Workspace;
 use arras_documents::update::{ArrayFilters, Update};
@@ -66,6 +66,28 @@ pub struct Inserted {
     pub count: u64,
     /// The others.
     pub failures: Vec<WriteFailure>,
+}
+
+/// An insert statement.
+#[derive(Clone, Debug)]
+pub struct InsertStatement {
+    /// What is inserted; each has an `_id`.
+    pub documents: Vec<Measured>,
+    /// Stops at the first failure.
+    pub ordered: bool,
+    /// Ends it early, between two of its atomic parts.
+    pub interrupt: Interrupt,
+}
+
+impl InsertStatement {
+    /// Of these documents, which nobody interrupts.
+    ///
+    /// # Errors
+    /// One of them is too large or too deep.
+    pub fn of(documents: Vec<Document>, ordered: bool) -> Result<Self, ServiceError> {
+        let documents = documents.into_iter().map(Measured::new).collect::<Result<_, _>>()?;
+        Ok(Self { documents, ordered, interrupt: Interrupt::default() })
+    }
 }
 
 /// An update statement.
@@ -317,12 +339,11 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Inserts documents (each has an `_id`). Ordered: stops at the first failure.
+    /// Inserts documents.
     fn insert(
         &self,
         ns: &Namespace,
-        documents: Vec<Document>,
-        ordered: bool,
+        statement: InsertStatement,
     ) -> impl Future<Output = Result<Inserted, ServiceError>> + Send;
     /// Finds documents.
     fn find(
@@ -351,12 +372,14 @@ pub trait Store: Send + Sync + 'static {
         ns: &Namespace,
         statement: DeleteStatement,
     ) -> impl Future<Output = Result<u64, ServiceError>> + Send;
-    /// Finds the first document in the query's order and changes or removes it.
+    /// Finds the first document in the query's order and changes or removes it. Interrupted, it ends before it changes
+    /// anything.
     fn find_and_modify(
         &self,
         ns: &Namespace,
         query: Query,
         modification: Modification,
+        interrupt: Interrupt,
     ) -> impl Future<Output = Result<FoundAndModified, ServiceError>> + Send;
     /// How a query would run (and, with `aggregates`, how they would be answered): index, rounds, cost,
     /// leakage.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::indexes::TEXT;
 use arras_service::interrupt::Interrupt;
+use arras_service::store::InsertStatement;
 use bson::{Document, doc};
 
 /// Longer than a sweep takes, and its next attempt.
@@ -24,7 +25,8 @@ fn text() -> IndexRequest {
 
 async fn insert(proxy: &Proxy, documents: Vec<Document>) {
     let count = documents.len() as u64;
-    let inserted = proxy.engine.insert(&namespace(), documents, false).await.unwrap();
+    let inserted =
+        proxy.engine.insert(&namespace(), InsertStatement::of(documents, false).unwrap()).await.unwrap();
     assert_eq!(inserted.count, count);
 }
 

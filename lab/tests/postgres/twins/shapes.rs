@@ -9,6 +9,27 @@ use std::fmt::Write;
 const RANDOM_BYTES: usize = 16;
 /// What the proxy does by the clock, not by what is asked of it.
 const BY_THE_CLOCK: &[u8] = b"arras.mope_unused";
+/// What the proxy's connection that changes trees executes.
+const CHANGING: &[u8] = b"arras.mope_commit";
+
+/// Connections in an order that no clock has a part in: the application's as it made them, then the proxy's own, which reads
+/// trees, and the one that changes them. What is done by the clock may open either of these before the application's.
+pub(crate) fn in_order(mut connections: Vec<Recorded>) -> Vec<Recorded> {
+    connections.sort_by_key(|recorded| {
+        let sent: Vec<(u8, Vec<u8>)> = exchanges(&recorded.sent, true).into_iter().flatten().collect();
+        let changing = sent
+            .iter()
+            .find(|(kind, body)| *kind == b'P' && body.windows(CHANGING.len()).any(|part| part == CHANGING));
+        let Some((_, prepared)) = changing else { return 0 };
+        let name = Reader(prepared).string();
+        let executes = |(kind, body): &(u8, Vec<u8>)| {
+            // Behind the portal's name.
+            *kind == b'B' && body.split(|byte| *byte == 0).nth(1) == Some(name)
+        };
+        if sent.iter().any(executes) { 2 } else { 1 }
+    });
+    connections
+}
 
 /// Bytes by when they came first.
 #[derive(Default)]

@@ -6,7 +6,8 @@ use bson::doc;
 
 fn waiting(row: u8, bytes: usize) -> Waiting {
     let (done, _nobody) = oneshot::channel();
-    Waiting { row: RowId([row; RowId::BYTES]), single: Single::Insert(doc! {}), bytes, done }
+    let single = Single::Insert(Measured::known(doc! {}, bytes));
+    Waiting { ticket: u64::from(row), row: RowId([row; RowId::BYTES]), single, done }
 }
 
 fn rows(writes: &[Waiting]) -> Vec<u8> {
@@ -38,4 +39,14 @@ fn joined_writes_are_bounded_in_number_and_bytes() {
     joining.waiting().extend([1, 2, 3].map(|row| waiting(row, BYTES_MAX / 2 + 1)));
     assert_eq!(rows(&joining.take()), [1, 2]);
     assert_eq!(rows(&joining.take()), [3]);
+}
+
+#[test]
+fn a_write_is_withdrawn_unless_somebody_has_taken_it_up() {
+    let joining = Joining::default();
+    joining.waiting().extend([1, 2, 3].map(|row| waiting(row, 1)));
+    assert!(joining.withdraw(2));
+    assert!(!joining.withdraw(2));
+    assert_eq!(rows(&joining.take()), [1, 3]);
+    assert!(!joining.withdraw(3));
 }

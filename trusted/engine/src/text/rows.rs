@@ -49,10 +49,13 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let index = text.index()?;
         let differs = |revision: &&Revision| {
             let old = revision.old.as_ref().map(|old| &old.document);
-            index.differs(old, revision.new.as_ref())
+            index.differs(old, revision.new.as_deref())
         };
-        let changes: Vec<(RowId, Option<Document>)> =
-            revisions.iter().filter(differs).map(|revision| (revision.row, revision.new.clone())).collect();
+        let changes: Vec<(RowId, Option<Document>)> = revisions
+            .iter()
+            .filter(differs)
+            .map(|revision| (revision.row, revision.new.as_deref().cloned()))
+            .collect();
         if changes.is_empty() {
             return Ok(None);
         }

@@ -26,7 +26,8 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let removes = matches!(modification, Modification::Remove);
     let query = Query { filter: filter.clone(), sort, skip: 0, limit: Some(1), hint, allow_disk_use: true };
     context.check()?;
-    let found = context.store().find_and_modify(&namespace, query, modification).await?;
+    let interrupt = context.operation.interrupt();
+    let found = context.store().find_and_modify(&namespace, query, modification, interrupt).await?;
 
     let touched = found.existing || found.upserted.is_some();
     let mut last_error = doc! { "n": number(u64::from(touched)) };

@@ -5,8 +5,8 @@ use super::writes::{self, WriteErrors};
 use crate::arguments::Arguments;
 use crate::dispatch::Context;
 use crate::error::{CommandError, CommandResult};
-use arras_documents::limits;
-use arras_service::store::Store;
+use arras_documents::limits::Measured;
+use arras_service::store::{InsertStatement, Store};
 use bson::oid::ObjectId;
 use bson::{Bson, Document, Timestamp, doc};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     }
     let mut count = 0;
     if !documents.is_empty() {
-        let inserted = context.store().insert(&namespace, documents, ordered).await?;
+        let interrupt = context.operation.interrupt();
+        let statement = InsertStatement { documents, ordered, interrupt };
+        let inserted = context.store().insert(&namespace, statement).await?;
         count = inserted.count;
         if ordered && !inserted.failures.is_empty() {
             // What prepare() refused comes after the document the store stopped at: it was never reached.
@@ -56,8 +58,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
 }
 
 /// A document as it is stored: checked, with an `_id`, and that first.
-fn prepare(mut document: Document) -> Result<Document, CommandError> {
-    limits::check_built(&document)?;
+fn prepare(mut document: Document) -> Result<Measured, CommandError> {
     let id = match document.get("_id") {
         Some(id) => {
             check_id(id)?;
@@ -76,7 +77,7 @@ fn prepare(mut document: Document) -> Result<Document, CommandError> {
             *value = Bson::Timestamp(current_timestamp());
         }
     }
-    Ok(document)
+    Ok(Measured::new(document)?)
 }
 
 fn check_id(id: &Bson) -> Result<(), CommandError> {
