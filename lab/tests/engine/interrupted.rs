@@ -8,6 +8,8 @@ use arras_service::interrupt::{Interrupt, Reason};
 use arras_service::store::{DeleteStatement, IndexRequest, Modification, Query, Store, UpdateStatement};
 use arras_service::{Fault, ServiceError};
 use bson::{Document, doc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const DOCUMENTS: i32 = 6000;
 
@@ -90,13 +92,13 @@ fn a_change_of_many_documents_ends_between_two_parts() {
     run(async {
         let world = filled().await;
         let everything = doc! {};
-        let before = world.channel.requests.load(std::sync::atomic::Ordering::SeqCst);
+        let before = world.channel.requests.load(Ordering::SeqCst);
         world
             .engine
             .update(&namespace(), update(&doc! { "n": 77 }, Interrupt::default()))
             .await
             .expect("a look");
-        let looks = world.channel.requests.load(std::sync::atomic::Ordering::SeqCst) - before;
+        let looks = world.channel.requests.load(Ordering::SeqCst) - before;
         let interrupt = raised_with_request(&world, looks + 2);
         is_interrupted(world.engine.update(&namespace(), update(&everything, interrupt)).await);
         let changed = changed(&world).await;
@@ -104,6 +106,33 @@ fn a_change_of_many_documents_ends_between_two_parts() {
             (1..=3000).contains(&changed),
             "{changed} of {DOCUMENTS} documents, of which some were on their way"
         );
+    });
+}
+
+#[test]
+fn what_a_change_of_many_documents_has_written_is_not_kept_for_its_own_reads() {
+    run(async {
+        let cases = [
+            (doc! { "n": { "$gte": 0 } }, doc! { "n": 1 }),
+            (doc! { "n": { "$in": [1, 2, 3, 4, 5, 6, 7] } }, doc! { "n": "hashed" }),
+            (doc! {}, doc! { "n": 1 }),
+        ];
+        for (matching, index) in cases {
+            let world = filled().await;
+            world.create_index(index).await.expect("an index");
+            let most = Arc::new(AtomicUsize::new(0));
+            let (engine, seen) = (world.engine.clone(), Arc::clone(&most));
+            let watch = move || {
+                seen.fetch_max(engine.kept_changes(), Ordering::SeqCst);
+            };
+            *world.channel.watch.lock().expect("no watch") = Some(Box::new(watch));
+            let outcome = world.engine.update(&namespace(), update(&matching, Interrupt::default())).await;
+            let modified = outcome.expect("an update").modified;
+            assert!(modified > 4000, "{modified} documents");
+            *world.channel.watch.lock().expect("no watch") = None;
+            let most = most.load(Ordering::SeqCst);
+            assert!(most <= 2000, "{most} changes are kept beside {matching}, of writes of 1000");
+        }
     });
 }
 

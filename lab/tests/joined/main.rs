@@ -210,10 +210,7 @@ async fn a_joined_write_in_doubt_is_applied_once() {
     world.channel.open_gate();
     assert_eq!(refused(first).await, None);
     for updating in updating {
-        assert_eq!(
-            updating.await.expect("no panic").expect_err("not known").fault,
-            Fault::InDoubt
-        );
+        assert_eq!(updating.await.expect("no panic").expect_err("not known").fault, Fault::InDoubt);
     }
     assert_eq!(refused(inserting).await, Some(IN_DOUBT));
     world.channel.keep_replies();

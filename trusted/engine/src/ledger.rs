@@ -275,6 +275,11 @@ impl Ledger {
         Some((documents.saturating_sub(deleted), documents.saturating_add(inserted)))
     }
 
+    /// Changes of ended writes that are kept for queries that watch.
+    pub(super) fn kept(&self) -> usize {
+        self.state().kept
+    }
+
     /// Watches writes from now on.
     pub(super) fn watch(self: &Arc<Self>) -> Watch {
         let mut state = self.state();

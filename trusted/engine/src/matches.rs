@@ -36,6 +36,8 @@ pub(super) struct Matches {
     step: usize,
     /// It looks at as many as are wanted, whatever matched.
     is_steady: bool,
+    /// Nobody else writes: what becomes of a row before it is read is explained by no write that is done.
+    alone: bool,
 }
 
 /// Where documents come from.
@@ -112,7 +114,15 @@ impl Matches {
                 }
             }
         };
-        Ok(Self { collection: Arc::clone(collection), filter, origin, watch, step: 1, is_steady: false })
+        Ok(Self {
+            collection: Arc::clone(collection),
+            filter,
+            origin,
+            watch,
+            step: 1,
+            is_steady: false,
+            alone,
+        })
     }
 
     /// For who changes what matches: of what he leaves as it is the server is not to see that it matched.
@@ -129,6 +139,9 @@ impl Matches {
         wanted: usize,
     ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
         let looked_at = self.step.max(wanted).clamp(1, DOCUMENTS_PER_STEP);
+        if self.alone {
+            self.watch_anew(shared);
+        }
         let collection = &self.collection;
         let _step = shared.budget.step(looked_at).await;
         let documents = match &mut self.origin {
@@ -168,9 +181,23 @@ impl Matches {
 }
 
 impl Matches {
-    /// Sees the writes since before anything was asked.
+    /// Sees the writes since before anything was asked; of who writes alone, those that are under way.
     pub(super) fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
+    }
+
+    /// Is the caller the collection's writer?
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// The collection's writer names each row once and has not changed it before it reads it: what it wrote so far explains
+    /// nothing, and need not be kept.
+    fn watch_anew<S: Storage, C: ServerChannel>(&mut self, shared: &Shared<S, C>) {
+        self.watch = Arc::new(shared.intents.ledger.watch());
+        if let Origin::Rows { named, .. } = &mut self.origin {
+            named.found.iter_mut().for_each(|found| found.watch_anew(shared.intents.ledger.watch()));
+        }
     }
 }
 

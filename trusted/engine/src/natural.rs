@@ -45,6 +45,8 @@ pub(super) struct Natural {
     rest: Option<Matches>,
     /// Of writes since before the first was met: what was met and is gone was removed, or is withheld.
     watch: Arc<Watch>,
+    /// Nobody else writes: none that is done removed any of them.
+    alone: bool,
     /// Rows fetched again at a time, as far as their documents fit a reply.
     chunk: usize,
     /// For the documents held.
@@ -68,6 +70,7 @@ impl Natural {
             pending_bytes: 0,
             named: Rows::new(&shared.budget),
             watch: matches.watch(),
+            alone: matches.is_alone(),
             rest: Some(matches),
             chunk: usize::MAX,
             share: shared.budget.no_share(),
@@ -134,6 +137,9 @@ impl Natural {
         shared: &Shared<S, C>,
         wanted: usize,
     ) -> Result<Option<Vec<OpenDocument>>, ServiceError> {
+        if self.alone {
+            self.watch = Arc::new(shared.intents.ledger.watch());
+        }
         let chunk = wanted.clamp(1, DOCUMENTS_PER_STEP);
         let held = self.pending.iter().take(chunk).take_while(|next| next.document.is_some()).count();
         if held > 0 {

@@ -84,6 +84,12 @@ impl<S: Storage, C: ServerChannel> Engine<S, C> {
     pub fn held_bytes(&self) -> usize {
         self.shared.budget.held_bytes()
     }
+
+    /// Changes of documents and of values' records that are kept of ended writes, for queries that lasted beside them.
+    #[must_use]
+    pub fn kept_changes(&self) -> usize {
+        self.shared.intents.ledger.kept()
+    }
 }
 
 impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {

@@ -53,6 +53,11 @@ enum Equal {
 }
 
 impl Found {
+    /// Forgets what was written before `watch` began.
+    pub(super) fn watch_anew(&mut self, watch: Watch) {
+        self.watch = watch;
+    }
+
     /// Looks at documents read since the index was asked: those of rows found hold one of the values each. A lie in an
     /// answer of the index is met here if not before.
     pub(super) fn check(
