@@ -1,7 +1,8 @@
 //! The documents of a collection: their names, facts, and which of them searches see.
 
+use crate::policy::sees;
 use arras_schemes::bisen::DocumentName;
-use arras_schemes::bisen::message::Refused;
+use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::update::{DocumentAction, DocumentChange, Facts, Update};
 use fixedbitset::FixedBitSet;
 use std::collections::{HashMap, HashSet};
@@ -85,6 +86,17 @@ impl Documents {
 
     pub(crate) fn name(&self, number: u32) -> Option<DocumentName> {
         self.get(number).map(|version| version.name)
+    }
+
+    /// Whether a version that was published is still to be shown to who may see these groups: as it is, or in the place of the one
+    /// that is there under its name now.
+    pub(crate) fn shows(&self, number: u32, groups: &Groups) -> bool {
+        let now = if self.published.contains(number as usize) {
+            Some(number)
+        } else {
+            self.name(number).and_then(|name| self.by_name.get(&name).copied())
+        };
+        now.is_some_and(|now| sees(groups, self.group(number)) && sees(groups, self.group(now)))
     }
 
     pub(crate) fn length(&self, number: u32) -> u32 {

@@ -3,7 +3,6 @@
 use crate::budget::Reserved;
 use crate::documents::{Documents, Set};
 use crate::fetch::Fetch;
-use crate::policy::sees;
 use arras_schemes::bisen::message::{Groups, Refused};
 use arras_schemes::bisen::query::{Filter, Padding, Plan, Search, Step};
 use arras_schemes::bisen::update::Operation;
@@ -40,7 +39,7 @@ impl Evaluation {
         self.frequencies.get(keyword).copied().unwrap_or(0)
     }
 
-    /// What is left behind the last step: published then and now, visible to the client, and as the filters say.
+    /// What is left behind the last step: published then, still there under its name, visible to the client, and as the filters say.
     pub(crate) fn result(&mut self, ground: &Ground, documents: &Documents) -> Set {
         let mut found = self.operand();
         filter(ground, documents, &mut found);
@@ -155,9 +154,8 @@ fn retain(set: &mut Set, keep: impl Fn(u32) -> bool) {
 
 fn filter(ground: &Ground, documents: &Documents, found: &mut Set) {
     found.intersect_with(&ground.snapshot);
-    found.intersect_with(&documents.published);
-    if ground.groups != Groups::All {
-        retain(found, |number| sees(&ground.groups, documents.group(number)));
+    if ground.groups != Groups::All || found.difference(&documents.published).next().is_some() {
+        retain(found, |number| documents.shows(number, &ground.groups));
     }
     for filter in &ground.search.filters {
         match filter {

@@ -4,7 +4,7 @@ use crate::budget::Reserved;
 use crate::documents::Documents;
 use crate::state::State;
 use arras_protocol::iee::ConnectionId;
-use arras_schemes::bisen::message::{Hit, PAGE_HITS, Page};
+use arras_schemes::bisen::message::{Groups, Hit, PAGE_HITS, Page};
 use arras_schemes::bisen::query::Padding;
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Cursor {
     connection: ConnectionId,
     collection: u32,
+    /// Of which its client may see documents.
+    groups: Groups,
     numbers: Vec<u32>,
     /// Of a ranked search.
     scores: Vec<f32>,
@@ -50,29 +52,28 @@ pub(crate) fn most(padding: Padding, top: u32) -> usize {
 
 impl Cursor {
     pub(crate) fn new(
-        (connection, collection): (ConnectionId, u32),
+        (connection, collection, groups): (ConnectionId, u32, Groups),
         (numbers, scores): Best,
         matches: u32,
         padding: Padding,
     ) -> Self {
         let slots = padding.slots(numbers.len() as u32) as usize;
         let reserved = Reserved::default();
-        Self { connection, collection, numbers, scores, taken: 0, slots, matches, reserved }
+        Self { connection, collection, groups, numbers, scores, taken: 0, slots, matches, reserved }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        CURSOR_BYTES + 4 * (self.numbers.len() + self.scores.len())
+        CURSOR_BYTES + self.groups.bytes() + 4 * (self.numbers.len() + self.scores.len())
     }
 
-    /// The next page, and whether it is the last. What was retired meanwhile is left out.
+    /// The next page, and whether it is the last. What went meanwhile is left out.
     fn page(&mut self, documents: &Documents, cursor: u64) -> (Page, bool) {
         let slots = self.slots.min(PAGE_HITS);
         self.slots -= slots;
         let from = self.taken;
         self.taken = self.numbers.len().min(from + slots);
         let hit = |at: usize| {
-            let number =
-                *self.numbers.get(at).filter(|number| documents.published.contains(**number as usize))?;
+            let number = *self.numbers.get(at).filter(|number| documents.shows(**number, &self.groups))?;
             Some(Hit { name: documents.name(number)?, score: self.scores.get(at).copied().unwrap_or(0.0) })
         };
         let hits: Vec<Hit> = (from..self.taken).filter_map(hit).collect();
@@ -134,7 +135,12 @@ mod tests {
     #[test]
     fn what_waits_counts_even_if_nothing_was_found() {
         let cursor = |numbers| {
-            Cursor::new((ConnectionId(1), 0), (numbers, Vec::new()), 0, Padding::Fixed(2 * PAGE_HITS as u32))
+            Cursor::new(
+                (ConnectionId(1), 0, Groups::All),
+                (numbers, Vec::new()),
+                0,
+                Padding::Fixed(2 * PAGE_HITS as u32),
+            )
         };
         let (mut results, documents) = (Results::default(), Documents::new(0));
         let none = cursor(Vec::new());

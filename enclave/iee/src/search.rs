@@ -20,9 +20,8 @@ const RUN_BYTES: usize = 32;
 /// Bytes that a search takes as it was asked, without its keywords, and what its client may see.
 fn held(search: &Search, groups: &Groups) -> usize {
     let words = |step: &Step| if let Step::Phrase(words) = step { size_of_val(words.as_slice()) } else { 0 };
-    let groups = if let Groups::Only(groups) = groups { size_of_val(groups.as_slice()) } else { 0 };
     let phrases: usize = search.formula.iter().map(words).sum();
-    size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups
+    size_of_val(search.formula.as_slice()) + phrases + size_of_val(search.filters.as_slice()) + groups.bytes()
 }
 
 impl Core {
@@ -76,10 +75,10 @@ impl Core {
         if rights.groups != ground.groups || !may_search(&rights, &ground.search) {
             return Err(Refused::NotAllowed);
         }
-        let of = (client.connection, ground.search.collection);
+        let of = (client.connection, ground.search.collection, rights.groups);
         let cursor = Cursor::new(of, best, matches, ground.padding);
         let reserved = self.make_room(cursor.bytes())?;
-        let documents = &self.state.collection(of.1)?.documents;
+        let documents = &self.state.collection(ground.search.collection)?.documents;
         Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::host::{ADMINISTRATOR, Disk, Host};
 use arras_protocol::iee::{ConnectionId, Incoming};
-use arras_schemes::bisen::message::{Reply, Request};
+use arras_schemes::bisen::message::{Groups, PAGE_HITS, Reply, Request, Rights};
 use arras_schemes::bisen::query::{Search, Step};
 use arras_schemes::bisen::update::{DocumentAction, Facts, Fence, Update};
 use arras_schemes::bisen::{DocumentName, KeywordHash};
@@ -13,11 +13,23 @@ use std::rc::Rc;
 const WORDS: [KeywordHash; 2] = [KeywordHash([1; 16]), KeywordHash([2; 16])];
 
 fn put(host: &mut Host, client: ConnectionId, documents: std::ops::Range<u8>, word: usize) {
+    put_all(host, client, documents, &[word], Facts::default());
+}
+
+fn put_all(
+    host: &mut Host,
+    client: ConnectionId,
+    documents: std::ops::Range<u8>,
+    words: &[usize],
+    facts: Facts,
+) {
     let mut update = Update::new(0);
     for number in documents {
         let name = DocumentName([number; 16]);
-        let slot = update.document(DocumentAction::NewPublished, name, Facts::default()).unwrap();
-        update.occurrences(slot, WORDS[word], &[0]).unwrap();
+        let slot = update.document(DocumentAction::NewPublished, name, facts).unwrap();
+        for word in words {
+            update.occurrences(slot, WORDS[*word], &[0]).unwrap();
+        }
     }
     assert_eq!(host.call(client, Request::Update(update)), Reply::Updated);
 }
@@ -87,6 +99,68 @@ fn what_comes_while_a_search_is_under_way_is_not_in_it_and_what_goes_is_gone() {
         release(&mut host, other, with),
         (0..25).filter(|number| *number != 3 && !(10..20).contains(number)).collect()
     );
+}
+
+#[test]
+fn what_is_replaced_while_a_search_is_under_way_is_found_as_it_was() {
+    let (mut host, ada, other) = world();
+    // It had the word before and has it after: at no moment is it to be missed.
+    let with = held(&mut host, other, vec![Step::Keyword(0)]);
+    put_all(&mut host, ada, 3..4, &[0, 1], Facts::default());
+    assert_eq!(release(&mut host, other, with), (0..10).collect());
+    // A document that is removed and comes again is there.
+    let with = held(&mut host, other, vec![Step::Keyword(1)]);
+    (12..14).for_each(|number| retire(&mut host, ada, number));
+    put(&mut host, ada, 12..13, 1);
+    assert_eq!(release(&mut host, other, with), (10..20).filter(|number| *number != 13).chain([3]).collect());
+}
+
+#[test]
+fn what_is_replaced_by_what_the_client_may_not_see_is_not_shown() {
+    let (mut host, ada, _) = world();
+    let bob = host.connect(3, "bob");
+    let rights =
+        Rights { search: true, update: false, rank: false, fields: 0, groups: Groups::Only(vec![7]) };
+    let grant = Request::Grant { identity: "bob".into(), collection: "mail".into(), rights };
+    assert_eq!(host.call(ada, grant), Reply::Done);
+    let seen = held(&mut host, bob, vec![Step::Keyword(0)]);
+    put_all(&mut host, ada, 3..4, &[0], Facts { visibility: 8, ..Facts::default() });
+    put_all(&mut host, ada, 4..5, &[0], Facts { visibility: 7, ..Facts::default() });
+    assert_eq!(release(&mut host, bob, seen), (0..10).filter(|number| *number != 3).collect());
+}
+
+#[test]
+fn a_page_taken_later_has_what_was_replaced_since_and_not_what_was_removed() {
+    let (mut host, ada, other) = world();
+    let name = |number: u32| {
+        let mut name = [9; 16];
+        name[..4].copy_from_slice(&number.to_be_bytes());
+        DocumentName(name)
+    };
+    let many = 2 * PAGE_HITS as u32;
+    for call in 0..16 {
+        let mut update = Update::new(0);
+        for number in call * many / 16..(call + 1) * many / 16 {
+            update.document(DocumentAction::NewPublished, name(number), Facts::default()).unwrap();
+        }
+        assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
+    }
+    let search = Search { keywords: WORDS.to_vec(), formula: vec![Step::All], ..Search::new(0) };
+    let Reply::Found(first) = host.call(other, Request::Search(search)) else { panic!("no page") };
+    let mut names: Vec<_> = first.hits().map(|hit| hit.name).collect();
+    let (last, before) = (name(many - 1), name(many - 2));
+    let mut update = Update::new(0);
+    update.document(DocumentAction::NewPublished, last, Facts::default()).unwrap();
+    update.document(DocumentAction::Retire, before, Facts::default()).unwrap();
+    assert_eq!(host.call(ada, Request::Update(update)), Reply::Updated);
+    let mut cursor = first.cursor();
+    while cursor != 0 {
+        let Reply::Found(page) = host.call(other, Request::More(cursor)) else { panic!("no page") };
+        names.extend(page.hits().map(|hit| hit.name));
+        cursor = page.cursor();
+    }
+    assert!(names.contains(&last) && !names.contains(&before));
+    assert_eq!(names.len(), many as usize + 20 - 1);
 }
 
 #[test]

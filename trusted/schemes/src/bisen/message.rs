@@ -48,6 +48,17 @@ pub enum Groups {
     Only(Vec<u32>),
 }
 
+impl Groups {
+    /// Bytes that the list of them takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Only(groups) => size_of_val(groups.as_slice()),
+        }
+    }
+}
+
 /// What somebody may do with a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
