@@ -19,16 +19,27 @@ pub(crate) struct Budget {
     reserved: Arc<AtomicUsize>,
 }
 
+/// Bytes that one client has reserved, by all its connections.
+pub(crate) type Share = Arc<AtomicUsize>;
+
 /// Bytes that are counted for as long as this is there.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     all: Arc<AtomicUsize>,
+    share: Share,
     bytes: usize,
+}
+
+impl Reserved {
+    pub(crate) fn is_of(&self, share: &Share) -> bool {
+        Arc::ptr_eq(&self.share, share)
+    }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Relaxed);
+        self.share.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -46,10 +57,17 @@ impl Budget {
         self.most().saturating_sub(self.reserved.load(Relaxed))
     }
 
-    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
-        (bytes <= self.free()).then(|| {
+    /// Whether a client may have so much more: half of what there is, or anything if it has nothing.
+    pub(crate) fn is_fair(&self, bytes: usize, share: &Share) -> bool {
+        let held = share.load(Relaxed);
+        held == 0 || held.saturating_add(bytes) <= self.most() / 2
+    }
+
+    pub(crate) fn reserve(&self, bytes: usize, share: &Share) -> Option<Reserved> {
+        (bytes <= self.free() && self.is_fair(bytes, share)).then(|| {
             self.reserved.fetch_add(bytes, Relaxed);
-            Reserved { all: Arc::clone(&self.reserved), bytes }
+            share.fetch_add(bytes, Relaxed);
+            Reserved { all: Arc::clone(&self.reserved), share: Arc::clone(share), bytes }
         })
     }
 

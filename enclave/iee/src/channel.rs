@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::names::common_name;
-use arras_schemes::bisen::channel::{ADMITTED, ChannelBroken, Plain, REVOKED, framed, unframed};
+use arras_schemes::bisen::channel::{ChannelBroken, Plain, framed, unframed};
 use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
 use std::io::Read;
@@ -69,10 +69,10 @@ impl Channel {
     }
 
     /// Says whether a client is taken, where channels can say it.
-    pub(crate) fn admit(&mut self, taken: bool) -> Vec<u8> {
+    pub(crate) fn admit(&mut self, admission: u8) -> Vec<u8> {
         match self {
             Self::New | Self::Plain(_) => Vec::new(),
-            Self::Tls(_) => self.wrap(&[if taken { ADMITTED } else { REVOKED }]),
+            Self::Tls(_) => self.wrap(&[admission]),
         }
     }
 

@@ -47,12 +47,13 @@ impl From<Refused> for Stopped {
 
 impl Core {
     pub(crate) fn queue(&mut self, client: Client, request: Request) -> Result<(), Refused> {
-        let reserved = self.make_room(match &request {
+        let bytes = match &request {
             Request::Update(update) if update.check().is_err() => return Err(Refused::Update),
             Request::Update(update) => update.pair_count() * STAGED_BYTES + update.document_count() * 128,
             Request::Compact { .. } => 0,
             _ => 16 * 1024,
-        })?;
+        };
+        let reserved = self.make_room(bytes, &self.share(client))?;
         self.jobs.push_back(Job { client, request, reserved });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Results that wait for their clients to take them, page by page.
 
-use crate::budget::Reserved;
+use crate::budget::{Reserved, Share};
 use crate::documents::Documents;
 use crate::state::State;
 use arras_protocol::iee::ConnectionId;
@@ -116,9 +116,11 @@ impl Results {
         self.cursors.retain(|at, cursor| (*at, cursor.connection) != (number, connection));
     }
 
-    /// Gives the oldest up, if there are any.
-    pub(crate) fn close_oldest(&mut self) -> bool {
-        self.cursors.pop_first().is_some()
+    /// Gives the oldest up, or the oldest of one client, if there are any.
+    pub(crate) fn close_oldest(&mut self, of: Option<&Share>) -> bool {
+        let is_its = |cursor: &Cursor| of.is_none_or(|share| cursor.reserved.is_of(share));
+        let oldest = self.cursors.iter().find(|(_, cursor)| is_its(cursor)).map(|(number, _)| *number);
+        oldest.and_then(|number| self.cursors.remove(&number)).is_some()
     }
 
     /// Gives up what a client has.
@@ -148,9 +150,9 @@ mod tests {
         assert!(counted >= size_of::<Cursor>() && cursor(vec![1; 100]).bytes() >= counted + 400);
         // There is a second page of it, so it waits.
         let budget = Budget::new(1 << 20);
-        let (free, reserved) = (budget.free(), budget.reserve(counted));
+        let (free, reserved) = (budget.free(), budget.reserve(counted, &Share::default()));
         let page = results.begin(none, reserved.unwrap_or_default(), &documents);
         assert_eq!((page.cursor(), budget.free()), (1, free - counted));
-        assert!(results.close_oldest() && budget.free() == free);
+        assert!(results.close_oldest(None) && budget.free() == free);
     }
 }

@@ -1,5 +1,6 @@
 //! A search under way: entries are fetched, then the formula is evaluated in pieces.
 
+use crate::budget::Share;
 use crate::documents::set_bytes;
 use crate::evaluate::{Evaluation, Ground};
 use crate::fetch::Fetch;
@@ -31,6 +32,7 @@ impl Core {
         search: Search,
         plan: Plan,
         groups: Groups,
+        share: &Share,
         found: &Found,
     ) -> Result<Ground, Refused> {
         let collection = self.state.collection(search.collection)?;
@@ -61,7 +63,7 @@ impl Core {
             return Err(Refused::Memory { needed: bytes as u64, budget: u64::from(u32::MAX) });
         }
         let padding = stricter(search.padding, collection.settings.padding);
-        let reserved = self.make_room(bytes)?;
+        let reserved = self.make_room(bytes, share)?;
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =
             (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
@@ -77,7 +79,7 @@ impl Core {
         }
         let of = (client.connection, ground.search.collection, rights.groups);
         let cursor = Cursor::new(of, best, matches, ground.padding);
-        let reserved = self.make_room(cursor.bytes())?;
+        let reserved = self.make_room(cursor.bytes(), &self.share(client))?;
         let documents = &self.state.collection(ground.search.collection)?.documents;
         Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))
     }
@@ -87,26 +89,27 @@ impl Enclave {
     /// A search, to its first page.
     pub(crate) async fn search(&self, client: Client, search: Search) -> Result<Reply, Refused> {
         let groups = self.core().rights(client, search.collection)?.groups;
+        let share = self.core().share(client);
         let plan = search.check().map_err(Refused::Formula)?;
-        let found = self.look_up(&search, held(&search, &groups)).await?;
-        let mut ground = self.core().begin_search(search, plan, groups, &found)?;
+        let found = self.look_up(&search, held(&search, &groups), &share).await?;
+        let mut ground = self.core().begin_search(search, plan, groups, &share, &found)?;
         drop(found);
         self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
-        let (best, matches) = self.evaluate(&ground).await?;
+        let (best, matches) = self.evaluate(&ground, &share).await?;
         self.core().keep(&ground, client, best, matches)
     }
 
     /// The results, at most as many as there may be, and how many there are in all. Between two pieces of work others go on.
-    async fn evaluate(&self, ground: &Ground) -> Result<(Best, u32), Refused> {
+    async fn evaluate(&self, ground: &Ground, share: &Share) -> Result<(Best, u32), Refused> {
         let (search, sets) = (&ground.search, ground.bound / 64 + 1);
         let mut left = 0;
         let mut evaluation = Evaluation::new(search.keywords.len());
         for step in &search.formula {
             // A step looks at the entries of a keyword, or of a phrase's: an equal part of all, about.
-            self.work(&mut left, sets + ground.fetch.entries() / search.formula.len()).await;
+            self.work(share, &mut left, sets + ground.fetch.entries() / search.formula.len()).await;
             evaluation.step(ground, step)?;
         }
-        self.work(&mut left, sets).await;
+        self.work(share, &mut left, sets).await;
         let found = evaluation.result(ground, &self.core().state.collection(search.collection)?.documents);
         let (matches, most) = (found.count_ones(..) as u32, most(ground.padding, search.top));
         if search.ranking == Ranking::None {
@@ -116,7 +119,7 @@ impl Enclave {
         let mut scores = Scores::new(found);
         for (keyword, word) in ground.fetch.words.iter().enumerate() {
             if ground.plan.ranked.get(keyword) == Some(&true) {
-                self.work(&mut left, sets + word.count as usize).await;
+                self.work(share, &mut left, sets + word.count as usize).await;
                 let core = self.core();
                 let documents = &core.state.collection(search.collection)?.documents;
                 scores.add(ground, documents, keyword, evaluation.frequency(keyword));
@@ -126,9 +129,9 @@ impl Enclave {
     }
 
     /// Waits for a turn if this is more work than is left of the last.
-    async fn work(&self, left: &mut usize, work: usize) {
+    async fn work(&self, share: &Share, left: &mut usize, work: usize) {
         if *left == 0 {
-            self.turn().await;
+            self.turn(share).await;
             *left = PIECE;
         }
         *left = left.saturating_sub(work);

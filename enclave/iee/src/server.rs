@@ -1,6 +1,6 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
-use crate::budget::{Budget, Reserved};
+use crate::budget::{Budget, Reserved, Share};
 use crate::channel::{Channel, Channels, Named, Said};
 use crate::checkpoint::Pieces;
 use crate::fault::Fault;
@@ -17,7 +17,7 @@ use arras_primitives::hash::sha256;
 use arras_primitives::prg::Prg;
 use arras_protocol::Blob;
 use arras_protocol::iee::{CLIENT_REQUESTS_MAX, ConnectionId, Incoming, Outgoing};
-use arras_schemes::bisen::channel::SECURITY_VERSION;
+use arras_schemes::bisen::channel::{ADMITTED, CROWDED, REVOKED, SECURITY_VERSION};
 use arras_schemes::bisen::message::{Answer, Ask, Refused, Reply, Request, Rights};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Least memory that the enclave works with.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Most connections.
+/// Most connections, and most of one client.
 const CONNECTIONS_MAX: usize = 4096;
+const CLIENT_CONNECTIONS_MAX: usize = CONNECTIONS_MAX / 8;
 
 /// Most bytes of messages that wait for the state to be loaded.
 const HELD_BYTES_MAX: usize = 8 << 20;
@@ -52,6 +53,8 @@ struct Connection {
     place: u64,
     /// Who it is, once its channel is open.
     client: Option<Named>,
+    /// What all connections of its name have of the memory.
+    share: Share,
     /// When it began, by the host's clock.
     began: u64,
     /// Requests that are not answered.
@@ -317,12 +320,20 @@ impl Core {
 
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
         if self.connections.len() >= CONNECTIONS_MAX {
-            self.tasks.say(Outgoing::Close(connection));
-            return Ok(());
+            // Of those that have not said who they are the oldest makes place.
+            let unnamed = self.connections.iter().filter(|(_, peer)| peer.client.is_none());
+            match unnamed.min_by_key(|(_, peer)| peer.place).map(|(oldest, _)| *oldest) {
+                Some(oldest) => self.close(oldest),
+                None => {
+                    self.tasks.say(Outgoing::Close(connection));
+                    return Ok(());
+                }
+            }
         }
         let began = self.identity.as_ref().map_or(0, Identity::now);
         let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
-        let peer = Connection { channel, place: self.next_place, client: None, began, under_way: 0 };
+        let share = Share::default();
+        let peer = Connection { channel, place: self.next_place, client: None, share, began, under_way: 0 };
         self.next_place += 1;
         match self.connections.insert(connection, peer) {
             None => Ok(()),
@@ -336,31 +347,57 @@ impl Core {
         let peer = self.connections.get_mut(&connection)?;
         let said = peer.channel.receive(bytes);
         let mut bytes = peer.channel.pending();
-        let taken = if let Ok(Said::Client(client)) = &said {
-            let taken = self.state.policy.takes(&client.serial);
-            bytes.extend(peer.channel.admit(taken));
-            taken
-        } else {
-            false
-        };
+        let mut taken = false;
+        if let Ok(Said::Client(client)) = &said {
+            let admission = self.admission(client);
+            taken = admission == ADMITTED;
+            let peer = self.connections.get_mut(&connection)?;
+            bytes.extend(peer.channel.admit(admission));
+        }
         if !bytes.is_empty() {
             self.tasks.say(Outgoing::ToClient { connection, bytes: Blob(bytes) });
         }
         let asked = match said {
             Ok(Said::Nothing) => return None,
             Ok(Said::Client(client)) if taken => {
+                let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
+                let peer = self.connections.get_mut(&connection)?;
+                peer.share = of_name.unwrap_or_default();
                 peer.client = Some(client);
                 return None;
             }
             Ok(Said::Message(message)) => Ask::decode(&message).ok(),
             Ok(Said::Client(_)) | Err(_) => None,
         };
+        let peer = self.connections.get_mut(&connection)?;
         let Some(Ask { number, request }) = asked.filter(|_| peer.under_way < CLIENT_REQUESTS_MAX) else {
             self.close(connection);
             return None;
         };
         peer.under_way += 1;
         Some((Client { connection, place: peer.place, number }, request))
+    }
+
+    fn of_name(&self, name: &str) -> impl Iterator<Item = &Connection> {
+        self.connections
+            .values()
+            .filter(move |peer| peer.client.as_ref().is_some_and(|named| named.name == name))
+    }
+
+    /// What a client is told that has shown its certificate.
+    fn admission(&self, client: &Named) -> u8 {
+        if !self.state.policy.takes(&client.serial) {
+            REVOKED
+        } else if self.of_name(&client.name).count() >= CLIENT_CONNECTIONS_MAX {
+            CROWDED
+        } else {
+            ADMITTED
+        }
+    }
+
+    /// What a client has of the memory.
+    pub(crate) fn share(&self, client: Client) -> Share {
+        self.connections.get(&client.connection).map(|peer| Arc::clone(&peer.share)).unwrap_or_default()
     }
 
     fn close(&mut self, connection: ConnectionId) {
@@ -430,17 +467,19 @@ impl Core {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    /// Makes room, if need be by giving up results that nobody has taken for the longest time.
-    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<Reserved, Refused> {
+    /// Makes room for a client, if need be by giving up results that nobody has taken for the longest time: its own, if it is not
+    /// to have more.
+    pub(crate) fn make_room(&mut self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
         let most = self.budget.most();
         if bytes > most {
             return Err(Refused::Memory { needed: bytes as u64, budget: most as u64 });
         }
         loop {
-            if let Some(reserved) = self.budget.reserve(bytes) {
+            if let Some(reserved) = self.budget.reserve(bytes, share) {
                 return Ok(reserved);
             }
-            if !self.results.close_oldest() {
+            let its = if self.budget.is_fair(bytes, share) { None } else { Some(share) };
+            if !self.results.close_oldest(its) {
                 // What others have under way comes back.
                 return Err(Refused::Busy);
             }
@@ -453,8 +492,8 @@ impl Core {
         if growth > budget {
             return Err(Refused::Memory { needed: growth as u64, budget: budget as u64 });
         }
-        drop(self.make_room(growth + beside)?);
+        drop(self.make_room(growth + beside, &Share::default())?);
         self.budget.kept += growth;
-        self.make_room(beside)
+        self.make_room(beside, &Share::default())
     }
 }

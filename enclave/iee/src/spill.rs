@@ -7,7 +7,7 @@
 //! update needs nothing of what is spilled. A search reads all of it, in order, whatever it looks for; searches that come
 //! meanwhile share the next reading.
 
-use crate::budget::Reserved;
+use crate::budget::{Reserved, Share};
 use crate::checkpoint::{Head, PIECE_RECORDS};
 use crate::compact::ROUND;
 use crate::fault::Fault;
@@ -260,7 +260,12 @@ impl Readings {
 
 impl Enclave {
     /// What is spilled of a search's keywords. It may change once that is dropped.
-    pub(crate) async fn look_up(&self, search: &Search, held: usize) -> Result<Arc<Found>, Refused> {
+    pub(crate) async fn look_up(
+        &self,
+        search: &Search,
+        held: usize,
+        share: &Share,
+    ) -> Result<Arc<Found>, Refused> {
         let asked = {
             let core = &mut *self.core();
             let collection = core.state.collection(search.collection)?;
@@ -268,7 +273,7 @@ impl Enclave {
                 return Ok(Arc::default());
             }
             let stems = search.keywords.iter().map(|keyword| collection.stem(keyword)).collect();
-            let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held)?;
+            let reserved = core.make_room(1024 + search.keywords.len() * FOUND_BYTES + held, share)?;
             let asked = Arc::new(Asked { stems, _reserved: reserved, found: OnceLock::new() });
             core.readings.waiting.retain(|asked| asked.strong_count() > 0);
             core.readings.waiting.push(Arc::downgrade(&asked));
@@ -287,7 +292,7 @@ impl Enclave {
                 return Ok(gathered);
             }
             core.fill.hold(round_keywords(core.fill.round() as usize))?;
-            let reserved = core.make_room(gathered.bytes())?;
+            let reserved = core.make_room(gathered.bytes(), &Share::default())?;
             core.readings.round = Some(gathered);
             reserved
         };

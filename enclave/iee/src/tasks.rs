@@ -4,13 +4,16 @@
 //! any more ([`Enclave::run`]). What they share is locked for as long as one step takes, never across an
 //! `await`: tasks are `Send`, and what a lock gives is not.
 
+use crate::budget::Share;
 use crate::fault::Fault;
 use crate::server::{Core, Enclave};
 use arras_protocol::Blob;
 use arras_protocol::iee::{AskId, ConnectionId, Incoming, Outgoing, StateName};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::{Context, Poll, Waker};
 
@@ -40,8 +43,9 @@ pub(crate) struct Tasks {
     moved: bool,
     asks: HashMap<AskId, Taking>,
     next_ask: u64,
-    /// Who waits for a turn to compute.
-    turns: VecDeque<SyncSender<()>>,
+    /// Who waits for a turn to compute, by client, and whose the last was.
+    turns: BTreeMap<usize, VecDeque<SyncSender<()>>>,
+    last_turn: usize,
     /// Whether the host was asked for the next turn.
     again: bool,
     out: Vec<Outgoing>,
@@ -95,13 +99,21 @@ impl Tasks {
         std::mem::take(&mut self.out)
     }
 
-    /// Gives the next one its turn.
+    /// Gives the next client its turn, whatever it has that waits.
     pub(crate) fn give_turn(&mut self) -> Result<(), Fault> {
         if !std::mem::take(&mut self.again) {
             return Err(Fault::Unasked);
         }
-        // Who waited may be gone.
-        self.turns.pop_front().map(|turn| turn.send(()));
+        let next = self.turns.range(self.last_turn.saturating_add(1)..).next();
+        let Some((whose, _)) = next.or_else(|| self.turns.first_key_value()) else { return Ok(()) };
+        self.last_turn = *whose;
+        if let Entry::Occupied(mut waiting) = self.turns.entry(self.last_turn) {
+            // Who waited may be gone.
+            waiting.get_mut().pop_front().map(|turn| turn.send(()));
+            if waiting.get().is_empty() {
+                waiting.remove();
+            }
+        }
         Ok(())
     }
 
@@ -202,10 +214,10 @@ impl Enclave {
         })
     }
 
-    /// Waits until whatever else has arrived was taken.
-    pub(crate) fn turn(&self) -> impl Future<Output = ()> {
+    /// Waits until whatever else has arrived was taken, and other clients have had theirs.
+    pub(crate) fn turn(&self, share: &Share) -> impl Future<Output = ()> {
         let (tell, turn) = sync_channel(1);
-        self.core().tasks.turns.push_back(tell);
+        self.core().tasks.turns.entry(Arc::as_ptr(share) as usize).or_default().push_back(tell);
         self.until(move |_| turn.try_recv().ok())
     }
 }

@@ -5,7 +5,7 @@ use crate::evidence::Refusal;
 use crate::policy::ReleasePolicy;
 use arras_protocol::evidence::{Evidence, OID};
 use arras_schemes::bisen::channel::{
-    ADMITTED, ChannelBroken, ClientChannel, REVOKED, binding, framed, unframed,
+    ADMITTED, CROWDED, ChannelBroken, ClientChannel, REVOKED, binding, framed, unframed,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring::default_provider, verify_tls13_signature};
@@ -31,6 +31,11 @@ pub enum ChannelError {
     /// The administrator has revoked this client's certificate.
     #[error("this client's certificate is revoked")]
     Revoked,
+    /// As many connections as one client may have are open in this client's name.
+    #[error(
+        "this client has as many connections to the enclave as one client may have; close some, or wait until they end"
+    )]
+    Crowded,
     /// What was said did not arrive as it was sent.
     #[error(transparent)]
     Broken(#[from] ChannelBroken),
@@ -230,6 +235,7 @@ impl ClientChannel for Channel {
         match unframed(plain)?[..] {
             [ADMITTED] => self.admitted = true,
             [REVOKED] => return Err(ChannelError::Revoked),
+            [CROWDED] => return Err(ChannelError::Crowded),
             _ => return Err(ChannelBroken::Greeting.into()),
         }
         Ok(())

@@ -402,3 +402,97 @@ fn a_keyword_that_is_listed_twice_is_refused() {
     assert_eq!(host.search(ada, twice).unwrap_err(), Refused::Formula(refused));
     assert!(host.gets.is_empty());
 }
+
+/// What somebody may ask who is not the administrator.
+fn may_update() -> Rights {
+    Rights { search: true, update: true, rank: true, fields: 0, groups: Groups::All }
+}
+
+#[test]
+fn one_client_does_not_take_all_connections() {
+    let (mut host, ada, collection) = world(9);
+    grant(&mut host, ada, rights());
+    let most = 512;
+    for number in 0..most {
+        host.connect(100 + number, "bob");
+    }
+    assert_eq!(host.closed, []);
+    let one_more = host.connect(100 + most, "bob");
+    assert_eq!(host.closed, [one_more]);
+    let again = host.connect(2, ADMINISTRATOR);
+    assert_eq!(found(&mut host, again, search(collection)).unwrap().len(), 9);
+    // Where one ends there is place for another.
+    host.say(Incoming::Disconnected(ConnectionId(100)));
+    let bob = host.connect(99, "bob");
+    assert_eq!(found(&mut host, bob, search(collection)).unwrap().len(), 6);
+}
+
+#[test]
+fn who_does_not_say_who_it_is_makes_place_for_others() {
+    let (mut host, ada, collection) = world(9);
+    (10..10 + 4095).for_each(|number| host.say(Incoming::Connected(ConnectionId(number))));
+    host.run().unwrap();
+    assert_eq!(host.closed, []);
+    let bob = host.connect(2, ADMINISTRATOR);
+    assert_eq!(host.closed, [ConnectionId(10)], "the oldest");
+    for client in [ada, bob] {
+        assert_eq!(found(&mut host, client, search(collection)).unwrap().len(), 9);
+    }
+}
+
+#[test]
+fn what_waits_of_one_client_leaves_room_for_others() {
+    let (mut host, ada, collection) = world(9);
+    grant(&mut host, ada, may_update());
+    host.lie = Some(Box::new(|incoming| match incoming {
+        Incoming::Done(_) => Vec::new(),
+        other => vec![other],
+    }));
+    let call = |pairs: usize| {
+        let mut update = Update::new(collection);
+        let slot = update.document(DocumentAction::NewPublished, DocumentName([9; 16]), Facts::default());
+        let slot = slot.unwrap();
+        (0..pairs).for_each(|_| update.occurrences(slot, KeywordHash([1; 16]), &[0]).unwrap());
+        Request::Update(update)
+    };
+    // Nothing of it is ever done, and all that fits waits.
+    let mut number = 10;
+    for pairs in [PAIRS_MAX / 8, PAIRS_MAX / 64, PAIRS_MAX / 512, 1] {
+        loop {
+            number += 1;
+            let bob = host.connect(number, "bob");
+            match host.try_call(bob, call(pairs)).unwrap() {
+                None => {}
+                refused => break assert_eq!(refused, Some(Reply::Refused(Refused::Busy))),
+            }
+            assert!(number < 500, "nothing is ever refused");
+        }
+    }
+    assert_eq!(host.try_call(ada, call(PAIRS_MAX / 8)).unwrap(), None);
+    let again = host.connect(2, ADMINISTRATOR);
+    assert_eq!(found(&mut host, again, search(collection)).unwrap().len(), 9);
+}
+
+#[test]
+fn searches_of_one_client_do_not_all_come_before_another_s() {
+    let (mut host, ada, collection) = world(20_000);
+    grant(&mut host, ada, may_update());
+    let formula = [vec![Step::All], vec![Step::Not; 1000]].concat();
+    let long = Request::Search(Search { formula, top: 1, ..Search::new(collection) });
+    let connections: Vec<ConnectionId> = (10..14).map(|number| host.connect(number, "bob")).collect();
+    let mut asked: Vec<_> = connections.into_iter().map(|bob| (bob, host.send(bob, long.clone()))).collect();
+    let mine = host.send(ada, long);
+    asked.push((ada, mine));
+    let mut answered = Vec::new();
+    while host.step().unwrap() {
+        for (client, number) in &asked {
+            if let Some(reply) = host.answer(*client, *number) {
+                assert!(matches!(reply, Reply::Found(_)), "{reply:?}");
+                answered.push(*number);
+            }
+        }
+    }
+    assert_eq!(answered.len(), asked.len());
+    let place = answered.iter().position(|number| *number == mine).unwrap();
+    assert!(place < 3, "{place} of {} came before", asked.len());
+}

@@ -54,6 +54,9 @@ pub const ADMITTED: u8 = 0;
 /// The same: the client's certificate is revoked.
 pub const REVOKED: u8 = 1;
 
+/// The same: the client has as many connections as one may have.
+pub const CROWDED: u8 = 2;
+
 /// What evidence binds: the channel's public key (`SubjectPublicKeyInfo`), the authority (DER) whose certificates the enclave takes, and
 /// the name of the administrator. A host that starts the enclave for another authority so starts it for nobody else's clients.
 #[must_use]
