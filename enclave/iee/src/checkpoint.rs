@@ -29,8 +29,8 @@ const PIECE_BYTES: usize = PIECE_RECORDS * RECORD_BYTES;
 /// Lengths of pieces are multiples of so many bytes, or of an eighth of themselves.
 const STEP_BYTES: usize = 4096;
 
-/// Bytes of a document's version: its name, facts and standing.
-const VERSION_BYTES: usize = 16 + FACTS_BYTES + 1;
+/// Bytes of a document's version: its name, facts, number of entries and standing.
+const VERSION_BYTES: usize = 16 + FACTS_BYTES + 4 + 1;
 
 /// Names a checkpoint among all that any run of the enclave made.
 pub(crate) type CheckpointId = [u8; 16];
@@ -130,9 +130,11 @@ impl Pieces {
                 let documents = &mut state.kept(collection)?.documents;
                 for version in versions.as_slice().as_chunks::<VERSION_BYTES>().0 {
                     let (name, rest) = version.split_first_chunk().ok_or(Fault::StateAltered)?;
-                    let (facts, standing) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
+                    let (facts, rest) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
+                    let (entries, standing) = rest.split_first_chunk().ok_or(Fault::StateAltered)?;
                     let standing = Standing::of_code(standing.first().copied().unwrap_or_default());
-                    documents.restore(DocumentName(*name), &Facts::of_bytes(facts), standing);
+                    let (facts, entries) = (Facts::of_bytes(facts), u32::from_le_bytes(*entries));
+                    documents.restore(DocumentName(*name), &facts, standing, entries);
                 }
             }
         }
@@ -239,9 +241,10 @@ impl State {
         let Some(Collection { documents, .. }) = self.collections.get(collection) else { return Vec::new() };
         let numbers = first as u32..documents.bound().min(first + PIECE_RECORDS) as u32;
         let mut versions = Vec::with_capacity(numbers.len() * VERSION_BYTES);
-        for (name, facts, standing) in numbers.filter_map(|number| documents.version(number)) {
+        for (name, facts, standing, entries) in numbers.filter_map(|number| documents.version(number)) {
             versions.extend_from_slice(&name.0);
             versions.extend_from_slice(&facts.bytes());
+            versions.extend_from_slice(&entries.to_le_bytes());
             versions.push(standing as u8);
         }
         versions
@@ -343,7 +346,7 @@ mod tests {
                 let mut name = [1; 16];
                 name[..4].copy_from_slice(&version.to_le_bytes());
                 let standing = Standing::of_code((version % 3) as u8);
-                collection.documents.restore(DocumentName(name), facts, standing);
+                collection.documents.restore(DocumentName(name), facts, standing, version % 5);
             }
             state.collections.push(collection);
         }

@@ -34,6 +34,8 @@ pub(crate) struct Collection {
 pub(crate) struct Staged {
     touched: Vec<SlotId>,
     targets: Vec<u32>,
+    /// How many entries each document has in it.
+    entries: Vec<u32>,
     /// Puts of [`BATCH_MAX`] entries each.
     pub(crate) puts: Vec<Vec<u8>>,
 }
@@ -89,6 +91,7 @@ impl Collection {
             settings: self.settings.clone(),
             documents: self.documents.published_count() as u64,
             entries: self.table.entries(),
+            live_entries: self.documents.live_entries,
             revision: self.revision,
         }
     }
@@ -131,6 +134,7 @@ impl Collection {
         let mut touched = Vec::new();
         let mut places = Vec::with_capacity(stems.len());
         let mut blocks = Vec::with_capacity(stems.len());
+        let mut entries = vec![0; targets.len()];
         for (stem, pair) in stems.iter().zip(update.pairs()) {
             let Some(id) = self.table.enter(stem) else { continue };
             let (epoch, counter, is_first) = self.table.next(id);
@@ -140,16 +144,17 @@ impl Collection {
             places.push(EntryKeys::place(stem, epoch, counter));
             let Pair { operation, slot, metadata, .. } = pair;
             let number = targets.get(slot as usize).copied().unwrap_or_default();
+            entries.get_mut(slot as usize).into_iter().for_each(|entries: &mut u32| *entries += 1);
             blocks.push(payload(operation, number, &metadata.0));
         }
         let puts = puts(&self.keys, places, blocks, prg);
-        Ok(Staged { touched, targets, puts })
+        Ok(Staged { touched, targets, entries, puts })
     }
 
     /// From now on searches see it.
     pub(crate) fn publish(&mut self, update: &Update, staged: &Staged) {
         self.revision = update.fence.next(self.revision).unwrap_or(self.revision);
         self.table.publish(&staged.touched);
-        self.documents.apply(update, &staged.targets);
+        self.documents.apply(update, &staged.targets, &staged.entries);
     }
 }

@@ -45,6 +45,8 @@ struct Version {
     name: DocumentName,
     length: u32,
     visibility: u32,
+    /// How many entries were stored for it.
+    entries: u32,
     standing: Standing,
 }
 
@@ -60,6 +62,8 @@ pub(crate) struct Documents {
     drafts: HashMap<DocumentName, u32>,
     /// Of those that are published.
     pub(crate) total_length: u64,
+    /// Entries of drafts and of those that are published.
+    pub(crate) live_entries: u64,
 }
 
 impl Documents {
@@ -150,17 +154,19 @@ impl Documents {
         }
     }
 
-    /// Carries out what an update does with its documents.
-    pub(crate) fn apply(&mut self, update: &Update, targets: &[u32]) {
-        for (DocumentChange { action, name, facts }, number) in update.documents().zip(targets) {
+    /// Carries out what an update does with its documents, of which each has so many more entries.
+    pub(crate) fn apply(&mut self, update: &Update, targets: &[u32], entries: &[u32]) {
+        let each = update.documents().zip(targets.iter().zip(entries));
+        for (DocumentChange { action, name, facts }, (number, more)) in each {
             match action {
-                DocumentAction::New => self.restore(name, &facts, Standing::Draft),
+                DocumentAction::New => self.restore(name, &facts, Standing::Draft, *more),
                 DocumentAction::NewPublished => {
                     self.retire(self.drafts.get(&name).copied());
-                    self.restore(name, &facts, Standing::Published);
+                    self.restore(name, &facts, Standing::Published, *more);
                 }
-                DocumentAction::Existing | DocumentAction::Draft => {}
+                DocumentAction::Existing | DocumentAction::Draft => self.add_entries(*number, *more),
                 DocumentAction::DraftPublished => {
+                    self.add_entries(*number, *more);
                     self.set_facts(*number, &facts);
                     self.publish(name, *number);
                 }
@@ -169,6 +175,13 @@ impl Documents {
                     self.retire(self.by_name.get(&name).copied());
                 }
             }
+        }
+    }
+
+    fn add_entries(&mut self, number: u32, more: u32) {
+        if let Some(version) = self.versions.get_mut(number as usize) {
+            version.entries = version.entries.saturating_add(more);
+            self.live_entries += u64::from(more);
         }
     }
 
@@ -196,7 +209,11 @@ impl Documents {
     /// Retires a draft or a published version, if there is one.
     fn retire(&mut self, number: Option<u32>) {
         let Some(version) = number.and_then(|number| self.versions.get_mut(number as usize)) else { return };
-        match std::mem::replace(&mut version.standing, Standing::Retired) {
+        let before = std::mem::replace(&mut version.standing, Standing::Retired);
+        if before != Standing::Retired {
+            self.live_entries = self.live_entries.saturating_sub(u64::from(version.entries));
+        }
+        match before {
             Standing::Draft => _ = self.drafts.remove(&version.name),
             Standing::Published => {
                 self.by_name.remove(&version.name);
@@ -208,24 +225,25 @@ impl Documents {
     }
 
     /// A version, for a checkpoint.
-    pub(crate) fn version(&self, number: u32) -> Option<(DocumentName, Facts, Standing)> {
-        let Version { name, length, visibility, standing } = *self.get(number)?;
+    pub(crate) fn version(&self, number: u32) -> Option<(DocumentName, Facts, Standing, u32)> {
+        let Version { name, length, visibility, entries, standing } = *self.get(number)?;
         let mut facts = Facts { length, visibility, ..Facts::default() };
         for (field, value) in facts.fields.iter_mut().enumerate().take(self.field_count) {
             *value = self.field(number, field as u8);
         }
-        Some((name, facts, standing))
+        Some((name, facts, standing, entries))
     }
 
     /// The next version: a new one, or from a checkpoint.
-    pub(crate) fn restore(&mut self, name: DocumentName, facts: &Facts, standing: Standing) {
+    pub(crate) fn restore(&mut self, name: DocumentName, facts: &Facts, standing: Standing, entries: u32) {
         if self.versions.len() == self.versions.capacity() {
             let more = self.versions.len() / 8 + 64;
             self.versions.reserve_exact(more);
             self.fields.reserve_exact(more * self.field_count);
         }
         let (number, Facts { length, visibility, fields }) = (self.bound() as u32, *facts);
-        self.versions.push(Version { name, length, visibility, standing });
+        self.versions.push(Version { name, length, visibility, entries, standing });
+        self.live_entries += if standing == Standing::Retired { 0 } else { u64::from(entries) };
         self.fields.extend(fields.iter().take(self.field_count));
         self.published.grow(self.versions.len());
         match standing {

@@ -182,3 +182,56 @@ fn certificates_for_clients_are_made_once() {
         assert_ne!(certify(wrong).code, Some(0), "{wrong}");
     }
 }
+
+/// Copies a folder with all that is below it, in place of what is there.
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn a_store_whose_servers_part_is_of_a_day_ago_is_not_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "a.txt", "whale");
+    assert_eq!(index(folder, &[]).code, Some(0));
+    let (server, old) = (folder.join("store/server"), folder.join("old"));
+    copy(&server, &old);
+    write(folder, "b.txt", "whale");
+    assert_eq!(index(folder, &[]).code, Some(0));
+    assert_eq!(names(folder, "whale"), ["a.txt", "b.txt"]);
+    // All of it: entries, state and counter.
+    copy(&server, &folder.join("new"));
+    copy(&old, &server);
+    let refused = run(search(folder, "query", &["whale"]));
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was set back"), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+    let refused = index(folder, &[]);
+    assert_eq!(refused.code, Some(5), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was set back"), "{}", refused.stderr);
+    copy(&folder.join("new"), &server);
+    assert_eq!(names(folder, "whale"), ["a.txt", "b.txt"]);
+}
+
+#[test]
+fn entries_of_what_was_replaced_are_removed_when_they_are_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let text = |round: u32| (0..2000).map(|word| format!("w{} ", word + round)).collect::<String>();
+    write(folder, "a.txt", &text(0));
+    assert!(!index(folder, &[]).stderr.contains("are removed"));
+    write(folder, "a.txt", &text(1));
+    let second = index(folder, &[]);
+    assert!(
+        second.stderr.contains("entries of documents that are gone or were replaced are removed"),
+        "{}",
+        second.stderr
+    );
+    assert_eq!(names(folder, "w0"), [""; 0]);
+    assert_eq!(names(folder, "w2000"), ["a.txt"]);
+    // The last run left nothing to do.
+    assert!(!index(folder, &[]).stderr.contains("are removed"));
+    assert_eq!(names(folder, "w1 AND w1999"), ["a.txt"]);
+}

@@ -14,6 +14,13 @@ pub(crate) struct Version {
     pub(crate) facts: Facts,
     /// Of each keyword how often and where.
     pub(crate) keywords: BTreeMap<KeywordHash, (u32, Vec<u32>)>,
+    entries: u64,
+}
+
+impl Version {
+    fn entries(&self) -> u64 {
+        self.entries
+    }
 }
 
 /// One collection.
@@ -25,6 +32,8 @@ pub(crate) struct Oracle {
     pages: HashMap<u64, Vec<Hit>>,
     /// Updates that it took.
     pub(crate) updates: usize,
+    /// Entries that are stored.
+    pub(crate) entries: u64,
     /// Fails once so many updates were taken.
     pub(crate) dies_after: Option<usize>,
 }
@@ -54,8 +63,13 @@ impl SearchService for Oracle {
                 let hits = self.pages.remove(&cursor).unwrap();
                 self.page(hits, 0)
             }
+            Request::Compact { .. } => {
+                let live = self.published.values().map(Version::entries).sum();
+                let read = std::mem::replace(&mut self.entries, live);
+                self.updates += 1;
+                Reply::Compacted { next: None, read, saved: read - live }
+            }
             Request::Close(_)
-            | Request::Compact { .. }
             | Request::Grant { .. }
             | Request::Revoke(_)
             | Request::RevokeCertificate(_) => Reply::Done,
@@ -70,7 +84,8 @@ impl Oracle {
             salt: SALT,
             settings: self.settings.clone().unwrap(),
             documents: self.published.len() as u64,
-            entries: 0,
+            entries: self.entries,
+            live_entries: self.published.values().map(Version::entries).sum(),
             revision: self.updates as u128,
         })
     }
@@ -104,6 +119,8 @@ impl Oracle {
                 entry.0 = pair.metadata.frequency();
             }
             entry.1.extend(pair.metadata.positions(pair.operation));
+            draft.entries += 1;
+            self.entries += 1;
         }
         for document in &documents {
             if matches!(document.action, DocumentAction::NewPublished | DocumentAction::DraftPublished) {

@@ -2,7 +2,7 @@
 
 use crate::profile::{Profile, ProfileError};
 use arras_schemes::bisen::message::{Opened, Refused, Reply, Request};
-use arras_schemes::bisen::update::Update;
+use arras_schemes::bisen::update::{Fence, Update};
 
 /// Answers requests, one after the other.
 pub trait SearchService {
@@ -30,6 +30,17 @@ pub enum ServiceError {
     /// The reply is one to another kind of request.
     #[error("the enclave's reply does not answer the request")]
     Reply,
+    /// The enclave's state is an older one than it acknowledged.
+    #[error(
+        "what the search service keeps was set back (a restored backup, or a rollback): it is at revision {found}, and was at {known}; \
+         put the newer data back, or index anew into another store"
+    )]
+    SetBack {
+        /// Where the collection is.
+        found: u128,
+        /// Where it was.
+        known: u128,
+    },
     /// The collection is of another analysis.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -80,13 +91,54 @@ impl<'s, S: SearchService> Collection<'s, S> {
         Ok((opened, profile))
     }
 
+    /// Sees that the collection is not older than it is known to have been.
+    ///
+    /// # Errors
+    /// [`ServiceError::SetBack`].
+    pub fn expect(&self, known: u128) -> Result<(), ServiceError> {
+        let found = self.opened.revision;
+        if found < known { Err(ServiceError::SetBack { found, known }) } else { Ok(()) }
+    }
+
+    /// Writes what is of use anew and removes the rest, if there is so much of no use that it is worth it; how many entries were
+    /// removed.
+    ///
+    /// # Errors
+    /// [`ServiceError`].
+    pub fn compact(&mut self, name: &str) -> Result<u64, ServiceError> {
+        self.opened = Self::open(self.service, name)?.0;
+        if !self.opened.is_to_be_compacted() {
+            return Ok(0);
+        }
+        let (collection, mut from, mut removed) = (self.opened.collection, None, 0);
+        loop {
+            match self.ask(Request::Compact { collection, from, fence: Fence::default() })? {
+                Reply::Compacted { next, saved, .. } => {
+                    removed += saved;
+                    from = next;
+                }
+                Reply::Opened(_) | Reply::Updated | Reply::Found(_) | Reply::Done | Reply::Refused(_) => {
+                    return Err(ServiceError::Reply);
+                }
+            }
+            if from.is_none() {
+                self.opened = Self::open(self.service, name)?.0;
+                return Ok(removed);
+            }
+        }
+    }
+
     /// Carries an update out: durable and visible when this returns.
     ///
     /// # Errors
     /// [`ServiceError`].
     pub fn update(&mut self, update: Update) -> Result<(), ServiceError> {
         match self.ask(Request::Update(update))? {
-            Reply::Updated => Ok(()),
+            Reply::Updated => {
+                // It has grown by one at least.
+                self.opened.revision += 1;
+                Ok(())
+            }
             Reply::Opened(_)
             | Reply::Found(_)
             | Reply::Compacted { .. }

@@ -69,7 +69,12 @@ impl Failure {
             | Self::Store { .. }
             | Self::Certificates(_)
             | Self::Index(IndexError::Journal(_)) => 4,
-            Self::Service(ServiceError::Unreachable(_) | ServiceError::Refused(_) | ServiceError::Reply)
+            Self::Service(
+                ServiceError::Unreachable(_)
+                | ServiceError::Refused(_)
+                | ServiceError::Reply
+                | ServiceError::SetBack { .. },
+            )
             | Self::Index(IndexError::Service(_))
             | Self::Network { .. }
             | Self::Channel(_)

@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
         Opened::Known(journal, ledger) => (journal, ledger),
         Opened::New(journal) => (journal, Ledger::default()),
     };
+    collection.expect(ledger.revision())?;
     let mut shown = Shown::new(stop);
     let begun = Instant::now();
     let bring = if arguments.remove { remove } else { index };
@@ -47,7 +48,18 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
     shown.clear();
     let summary = summary?;
     report(&summary, &ledger, begun.elapsed().as_secs_f64(), &mut io::stderr().lock())?;
-    if summary.stopped { Err(Failure::Stopped) } else { Ok(()) }
+    if summary.stopped {
+        return Err(Failure::Stopped);
+    }
+    let removed = collection.compact(COLLECTION)?;
+    if removed > 0 {
+        let removed = grouped(removed);
+        writeln!(
+            io::stderr(),
+            "{removed} stored entries of documents that are gone or were replaced are removed"
+        )?;
+    }
+    Ok(())
 }
 
 /// The analysis that is asked for, or that the store has.

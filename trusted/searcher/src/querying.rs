@@ -5,7 +5,6 @@ use crate::journal::{JournalFile, Opened};
 use crate::progress::grouped;
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
-use arras_schemes::bisen::Salt;
 use arras_schemes::bisen::message::Hit;
 use arras_schemes::bisen::query::{Padding, Ranking};
 use arras_search::condition::Condition;
@@ -15,7 +14,7 @@ use arras_search::grammar::parse;
 use arras_search::language::Language;
 use arras_search::profile::ProfileError;
 use arras_search::search::{Wanted, request};
-use arras_search::service::{Collection, ServiceError};
+use arras_search::service::{Collection, SearchService, ServiceError};
 use arras_search::snippets::{Finder, Snippet};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -38,7 +37,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: Padding::None };
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted)?;
-    let ledger = ledger(&store, &collection.opened.salt)?;
+    let ledger = ledger(&store, &collection)?;
     let output = io::stdout();
     let printer = Printer {
         json: arguments.json,
@@ -67,11 +66,17 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was indexed into a collection.
-pub(crate) fn ledger(store: &Store, salt: &Salt) -> Result<Ledger, Failure> {
-    let path = store.journal();
+/// What was indexed into a collection, which is not to be older than that.
+pub(crate) fn ledger<S: SearchService>(
+    store: &Store,
+    collection: &Collection<'_, S>,
+) -> Result<Ledger, Failure> {
+    let (path, salt) = (store.journal(), &collection.opened.salt);
     match JournalFile::open(&path, &store.aead, salt).map_err(|error| store::failed(&path, &error))? {
-        Opened::Known(_, ledger) => Ok(ledger),
+        Opened::Known(_, ledger) => {
+            collection.expect(ledger.revision())?;
+            Ok(ledger)
+        }
         Opened::New(_) => Ok(Ledger::default()),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(unbound)?;
     let (host, mut connection) = store.start()?;
     let collection = Collection::existing(&mut connection, COLLECTION)?;
-    let ledger = ledger(&store, &collection.opened.salt)?;
+    let ledger = ledger(&store, &collection)?;
     let access = Access::new(address).map_err(|error| Failure::Process(error.to_string()))?;
     writeln!(io::stdout(), "listening on {} (Ctrl-C stops)", access.url())?;
     let (jobs, waiting) = mpsc::channel(WAITING_MAX);

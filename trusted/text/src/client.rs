@@ -46,8 +46,20 @@ pub(super) struct Client {
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
     /// Held by who changes something, with all attempts.
-    lane: tokio::sync::Mutex<()>,
+    lane: tokio::sync::Mutex<Tidying>,
 }
+
+/// What is known of entries of no use.
+#[derive(Debug, Default)]
+struct Tidying {
+    /// Changes since it was last asked whether there are many.
+    changes: u32,
+    /// Where the next round begins of a compaction that is under way.
+    from: Option<Option<u64>>,
+}
+
+/// Changes after which it is asked whether there is much to be removed.
+const CHANGES_PER_LOOK: u32 = 64;
 
 /// The collection's revisions, as far as this client knows them.
 #[derive(Debug, Default)]
@@ -207,6 +219,24 @@ impl Client {
         self.run(work).await
     }
 
+    /// Behind a change: a round of a compaction, if one is under way, or is due. What others wait for meanwhile is one round, as each
+    /// next one comes with another change. What fails is tried again with the next change.
+    pub(super) async fn tidy(&self) {
+        let mut tidying = self.lane.lock().await;
+        tidying.changes += 1;
+        if tidying.from.is_none() && tidying.changes >= CHANGES_PER_LOOK {
+            tidying.changes = 0;
+            if matches!(self.run(|connection| connection.is_to_be_compacted()).await, Ok(true)) {
+                tidying.from = Some(None);
+            }
+        }
+        if let Some(from) = tidying.from
+            && let Ok(next) = self.run(|connection| connection.compact(from)).await
+        {
+            tidying.from = next.map(Some);
+        }
+    }
+
     /// Does something over a connection. What fails over a connection from before is tried once more over a new one.
     pub(super) async fn run<T: Send>(
         &self,
@@ -289,7 +319,7 @@ fn failure(failure: Failure) -> ServiceError {
         Failure::Unreachable(Unreachable(why)) => return unreachable(why),
         Failure::Refused(Refused::Busy) => return unreachable(&failure),
         Failure::Refused(Refused::Memory { .. } | Refused::Keywords(_)) => Fault::MemoryExceeded,
-        Failure::Refused(Refused::Storage(_)) => Fault::Corruption,
+        Failure::Refused(Refused::Storage(_)) | Failure::SetBack { .. } => Fault::Corruption,
         Failure::Refused(_) | Failure::Reply | Failure::Profile(_) => Fault::Peer,
     };
     ServiceError::new(fault, failure.to_string())
@@ -455,6 +485,19 @@ impl Connection {
                 retired.map_err(|error| failed(&error))?;
             }
             self.update(&mut None, &update).await.map(drop)
+        })
+    }
+
+    fn is_to_be_compacted(&mut self) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let before = self.revisions.known().acknowledged;
+            match self.ask(Request::Open(COLLECTION.to_owned())).await? {
+                Reply::Opened(opened) => {
+                    self.hear(opened.revision, before)?;
+                    Ok(opened.is_to_be_compacted())
+                }
+                _ => Err(failure(Failure::Reply)),
+            }
         })
     }
 

@@ -181,7 +181,9 @@ impl TextIndex for Index {
                     };
                     connection.update_all(Arc::clone(&updates), analyse)
                 })
-                .await
+                .await?;
+            client.tidy().await;
+            Ok(())
         })
     }
 

@@ -130,6 +130,11 @@ impl Machine {
         1000 << 64 | 77
     }
 
+    /// Entries that are stored.
+    pub(crate) fn entries(&self) -> usize {
+        self.running().disk.entries.len()
+    }
+
     /// Entries that were stored since the machine began.
     pub(crate) fn puts(&self) -> usize {
         self.running().puts

@@ -296,3 +296,23 @@ async fn what_was_set_back_is_taken_again_once_all_was_forgotten() {
     machine.set_disk(before);
     is_set_back(proxy.find(SECOND, "ship").await);
 }
+
+#[tokio::test]
+async fn what_was_replaced_is_removed_from_the_storage_behind_later_changes() {
+    let machine = Machine::new();
+    let proxy = Proxy::new(&machine);
+    let words: String = (0..40).map(|word| format!("w{word} ")).collect();
+    let mut most = 0;
+    for round in 0..400_u32 {
+        proxy.tell(FIRST, 1, &format!("{words} r{round}")).await.unwrap();
+        most = most.max(machine.entries());
+    }
+    // 400 versions of 42 entries were stored.
+    assert!(machine.puts() > 16_000, "{}", machine.puts());
+    assert!(most < 10_000 && machine.entries() < 8_000, "{most}, {}", machine.entries());
+    assert_eq!(proxy.find(FIRST, "w1 r399").await.unwrap(), [1]);
+    assert_eq!(proxy.find(FIRST, "r398").await.unwrap(), NOTHING);
+    // Another proxy finds what this one has left.
+    let other = Proxy::started(&machine, proxy.0.acknowledged());
+    assert_eq!(other.find(FIRST, "r399").await.unwrap(), [1]);
+}

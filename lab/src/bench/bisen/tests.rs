@@ -10,7 +10,15 @@ use std::fs;
 
 fn opened() -> Opened {
     let settings = Settings { fields: 2, padding: Padding::None, profile: Blob::default() };
-    Opened { collection: 0, salt: Salt([7; 16]), settings, documents: 0, entries: 0, revision: 0 }
+    Opened {
+        collection: 0,
+        salt: Salt([7; 16]),
+        settings,
+        documents: 0,
+        entries: 0,
+        live_entries: 0,
+        revision: 0,
+    }
 }
 
 /// Texts in which `whale` is in every document, `half` in half of them.

@@ -133,9 +133,24 @@ pub struct Opened {
     pub documents: u64,
     /// How many entries are stored.
     pub entries: u64,
+    /// How many of them are of documents that are there: a compaction would leave about so many.
+    pub live_entries: u64,
     /// Its revision: a number that grows with every change.
     pub revision: u128,
 }
+
+impl Opened {
+    /// Is it time for a compaction? A third of what is stored, and more than a few entries, are of no use: so each entry that is
+    /// written anew is paid for by one that came.
+    #[must_use]
+    pub fn is_to_be_compacted(&self) -> bool {
+        let stale = self.entries.saturating_sub(self.live_entries);
+        stale > STALE_MIN && stale > self.entries / 3
+    }
+}
+
+/// Entries of no use that are worth no compaction.
+const STALE_MIN: u64 = 1024;
 
 /// A document that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -239,8 +239,10 @@ fn run<S: SearchService>(
     thread::scope(|scope| {
         let reading = scope.spawn(move || producer.work(work));
         for batch in receiver {
-            if let Some(update) = batch.update {
+            let mut batch = batch;
+            if let Some(update) = batch.update.take() {
                 collection.update(update)?;
+                batch.records.push(Record::Acknowledged { revision: collection.opened.revision });
             }
             if !batch.records.is_empty() {
                 journal.append(&ledger::encode(&batch.records)).map_err(IndexError::Journal)?;

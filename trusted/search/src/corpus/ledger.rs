@@ -66,6 +66,8 @@ pub(super) enum Record {
     MessageGone { name: String, id: MessageId },
     /// A file is no longer in the index.
     Gone { name: String },
+    /// The collection has been at this revision.
+    Acknowledged { revision: u128 },
 }
 
 /// A journal that cannot be read.
@@ -77,6 +79,7 @@ pub struct LedgerError;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Ledger {
     entries: BTreeMap<String, Entry>,
+    revision: u128,
 }
 
 impl Ledger {
@@ -92,7 +95,8 @@ impl Ledger {
 
     /// The whole as pieces of a new journal, shorter than one that has grown.
     pub fn pieces(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.entries.iter().map(|(name, entry)| {
+        let first = encode(&[Record::Acknowledged { revision: self.revision }]);
+        std::iter::once(first).chain(self.entries.iter().map(|(name, entry)| {
             let id = |id: &MessageId| Record::Message { name: name.clone(), id: *id };
             let mut records: Vec<Record> = entry.messages.iter().flatten().map(id).collect();
             if let Some(stamp) = entry.stamp {
@@ -100,7 +104,13 @@ impl Ledger {
                 records.push(Record::Indexed { name: name.clone(), place, stamp, mailbox });
             }
             encode(&records)
-        })
+        }))
+    }
+
+    /// A revision at which the collection has been: what is older was set back.
+    #[must_use]
+    pub fn revision(&self) -> u128 {
+        self.revision
     }
 
     /// How many files there are.
@@ -172,6 +182,7 @@ impl Ledger {
             Record::Gone { name } => {
                 self.entries.remove(&name);
             }
+            Record::Acknowledged { revision } => self.revision = self.revision.max(revision),
         }
     }
 }
