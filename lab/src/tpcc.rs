@@ -14,7 +14,7 @@ mod order_status;
 mod payment;
 mod random;
 pub mod schema;
-mod statements;
+pub mod statements;
 mod stock_level;
 mod terminal;
 

@@ -81,7 +81,29 @@ pub(crate) async fn run(seed: u64, statements: usize, mut sides: [Side; 2], sche
     }
     eprintln!("{succeeded} of {statements} came to a result; {codes:?}");
     assert!(retries * 10 <= statements, "{retries} of {statements} statements were to be tried again");
+    compare_tables(seed, sides, schema).await;
     succeeded
+}
+
+/// What is left at the end, whole, once whatever is under way has been taken back.
+async fn compare_tables(seed: u64, mut sides: [Side; 2], schema: &RandomSchema) {
+    for side in &mut sides {
+        for at in 0..side.connections() {
+            side.ask(at, &Statement::rollback()).await;
+        }
+    }
+    let [one, other] = &mut sides;
+    for table in &schema.tables {
+        let all = Statement::whole(table);
+        let (expected, found) = (one.ask(0, &all).await, other.ask(0, &all).await);
+        assert!(!expected.is_error(), "{expected:?}");
+        assert_eq!(
+            compare::comparable(&expected, true),
+            compare::comparable(&found, true),
+            "seed {seed}: what is left in {}",
+            table.name
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,10 +141,18 @@ async fn encrypted_agrees_with_plaintext(seed: u64, statements: usize) {
     let before = run(seed, statements / 2, [plain, encrypted], &schema).await;
     // A proxy that is killed leaves nothing half done, and goes on with what the database has.
     proxy.killed_and_restarted(&server, "encrypted");
+    is_well(&proxy, &server, seed);
     let (plain, encrypted) =
         (Side::connect(&server.uri("plain"), 2).await, Side::connect(&proxy.uri("encrypted"), 2).await);
     let after = run(seed ^ 2, statements / 2, [plain, encrypted], &schema).await;
     assert!(before + after > statements / 4, "{before} and {after} of {statements} came to a result");
+    is_well(&proxy, &server, seed);
+}
+
+/// Each sealed value opens, has its terms, and its label is in the tree's order: whether or not a statement met it.
+fn is_well(proxy: &crate::dev::Dev, server: &arras_lab::private_postgres::PrivatePostgres, seed: u64) {
+    let (well, said) = proxy.doctor(server, "encrypted", true);
+    assert!(well, "seed {seed}: {said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

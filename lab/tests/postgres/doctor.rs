@@ -160,3 +160,31 @@ async fn until_alone(admin: &tokio_postgres::Client) {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_while_the_doctor_looks_is_not_taken_for_a_set_back() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute(CREATE).await.unwrap();
+    let written = std::sync::Arc::new(std::sync::atomic::AtomicI32::new(0));
+    let told = std::sync::Arc::clone(&written);
+    let writing = tokio::spawn(async move {
+        for id in 0.. {
+            let born = 1000 + id % 1000;
+            let insert = format!("INSERT INTO people (id, salary, born) VALUES ({id}, {id}, '{born}-01-01')");
+            client.batch_execute(&insert).await.unwrap();
+            told.store(id, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let now = || written.load(std::sync::atomic::Ordering::SeqCst);
+    for _ in 0..8 {
+        let before = now();
+        while now() == before {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));
+        assert!(well, "after {} rows: {said}", now());
+    }
+    writing.abort();
+}

@@ -56,6 +56,73 @@ async fn the_proxy_holds_little_of_what_passes_through_it() {
     proxy.killed_and_restarted(&server, "postgres");
 }
 
+const TOWNS: &str = r#"
+[tables."public.towns"]
+name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"], max_bytes = 8000 }
+[tables."public.words"]
+word = { id = "91b6c0d2ee4f7a37", type = "text", operations = ["order"], max_bytes = 255 }
+"#;
+
+/// Bytes of memory that a backend has had in all, shared memory with it.
+fn peak_of_backend(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// Fills a table of the proxy's with rows of a column, of 40 values in turn.
+async fn fill(client: &tokio_postgres::Client, table: &str, rows: usize) {
+    let sink = client.copy_in::<_, Bytes>(&format!("COPY {table} FROM STDIN")).await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    for id in 0..rows {
+        sink.send(Bytes::from(format!("{id}\tname {:02}\n", id % 40))).await.unwrap();
+    }
+    assert_eq!(sink.finish().await.unwrap(), rows as u64);
+}
+
+/// Tens of megabytes of sealed values in one group: what PostgreSQL holds of it is one value.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgresql_holds_one_value_of_a_group() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Dev::start(&server, "postgres", TOWNS);
+    let client = connect(&proxy.uri("postgres")).await;
+    client
+        .batch_execute("CREATE TABLE towns (id int, name text); CREATE TABLE words (id int, word text)")
+        .await
+        .unwrap();
+    fill(&client, "towns", 4000).await;
+    fill(&client, "words", 60_000).await;
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let texts =
+        |rows: Vec<tokio_postgres::Row>| -> Vec<String> { rows.iter().map(|row| row.get(0)).collect() };
+    let direct = connect(&server.uri("postgres")).await;
+    let of_direct: i32 = direct.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let words = "SELECT (array_agg(word))[1] FROM words";
+    let names = "SELECT (array_agg(name))[1] FROM towns";
+    for (statement, expected, gathered) in [
+        ("SELECT min(word) FROM words", "name 00", Some(words)),
+        ("SELECT max(word) FROM words WHERE id > 7", "name 39", None),
+        ("SELECT max(word) FROM words GROUP BY id / 60000", "name 39", None),
+        (
+            "SELECT t.name FROM towns t JOIN generate_series(1, 40) g ON true WHERE id % 40 = 7 GROUP BY t.name",
+            "name 07",
+            Some(names),
+        ),
+    ] {
+        let before = peak_of_backend(pid);
+        assert_eq!(texts(client.query(statement, &[]).await.unwrap()), [expected], "{statement}");
+        let grown = peak_of_backend(pid) - before;
+        assert!(grown < 8 << 20, "{statement}: PostgreSQL held {grown} bytes");
+        if let Some(gathered) = gathered {
+            // As much as that would be seen.
+            let before = peak_of_backend(of_direct);
+            direct.query_one(gathered, &[]).await.unwrap();
+            let grown = peak_of_backend(of_direct) - before;
+            assert!(grown > 8 << 20, "{gathered}: {grown} bytes");
+        }
+    }
+}
+
 /// A thousand portals of all rows, of each of which one has been read.
 async fn idle_portals(client: &mut tokio_postgres::Client) {
     let transaction = client.transaction().await.unwrap();

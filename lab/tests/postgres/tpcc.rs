@@ -1,10 +1,13 @@
 //! The five transactions on PostgreSQL itself: what the encrypted runs are compared with must be right first.
 
 use crate::dev::Dev;
+use crate::twins::relay::Relay;
 use arras_lab::private_postgres::PrivatePostgres;
 use arras_lab::tpcc::driver::{Run, Until, run};
 use arras_lab::tpcc::schema::{SENSITIVE, TABLES};
+use arras_lab::tpcc::statements::STATEMENTS;
 use arras_lab::tpcc::{Kind, Outcome, Random, Scale, Terminal, TpccError, check, load};
+use std::fmt::Write;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 async fn connect(uri: &str) -> Client {
@@ -72,6 +75,63 @@ async fn a_seed_repeats_its_tables() {
     }
     assert!(seen[0].iter().all(|table| !table.is_empty()));
     assert_eq!(seen[0], seen[1]);
+}
+
+/// Texts that are prepared in some bytes of the protocol, one after the other.
+fn prepared(mut bytes: &[u8]) -> Vec<String> {
+    let mut texts = Vec::new();
+    while let [kind, a, b, c, d, ..] = *bytes {
+        let length = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
+        let Some((message, rest)) = bytes.split_at_checked(length) else { break };
+        if kind == b'P' {
+            let text = message[5..].split(|byte| *byte == 0).nth(1).unwrap();
+            texts.push(String::from_utf8(text.to_vec()).unwrap());
+        }
+        bytes = rest;
+    }
+    texts
+}
+
+const LISTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tpcc.md");
+
+/// `ARRAS_WRITE=1` writes the list anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_the_31_statements_runs_as_it_is_listed() {
+    let server = PrivatePostgres::start().unwrap();
+    let relay = Relay::start(server.port());
+    let upstream = format!("postgres://postgres@{}/postgres", relay.address);
+    let proxy = Dev::in_front_of(&upstream, SENSITIVE, "warn");
+    load(&connect(&proxy.uri("postgres")).await, Scale::small(), 5).await.unwrap();
+    let mut list = String::new();
+    for (statement, text) in STATEMENTS {
+        let client = connect(&proxy.uri("postgres")).await;
+        let before: Vec<usize> = relay.recorded().iter().map(|one| one.sent.len()).collect();
+        client.prepare(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let mut runs = Vec::new();
+        for (at, recorded) in relay.recorded().iter().enumerate() {
+            runs.extend(prepared(&recorded.sent[before.get(at).copied().unwrap_or(0)..]));
+        }
+        let _ = write!(list, "\n## {statement:?}\n\n```sql\n{text}\n```\n\n");
+        if runs == [text] {
+            list.push_str("As it is; what is sealed in its rows the proxy opens.\n");
+        } else {
+            for text in runs {
+                let _ = write!(list, "```sql\n{text}\n```\n");
+            }
+        }
+    }
+    let text = std::fs::read_to_string(LISTED).unwrap();
+    let (head, listed) = text
+        .split_once("\n## ")
+        .map_or((text.as_str(), String::new()), |(head, rest)| (head, format!("\n## {rest}")));
+    if std::env::var_os("ARRAS_WRITE").is_some() {
+        std::fs::write(LISTED, format!("{head}{list}")).unwrap();
+        return;
+    }
+    assert_eq!(
+        listed, list,
+        "docs/tpcc.md is not what runs: ARRAS_WRITE=1 cargo test -p arras-lab --test postgres 31_statements"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 //! column has one, lengths in the steps that are stated, NULLs) and the same statements on both, but for the values in them: what
 //! PostgreSQL is sent and what it then holds is the same, but for bytes that are random.
 
-mod relay;
+pub(crate) mod relay;
 mod shapes;
 
 use crate::dev::Dev;

@@ -23,6 +23,11 @@ impl Statement {
             || self.text.starts_with("INSERT ") && self.text.contains(" SELECT id + ")
     }
 
+    /// All rows of a table.
+    pub(crate) fn whole(table: &Table) -> Self {
+        Self { text: format!("SELECT * FROM {} ORDER BY id", table.name), is_ordered: true, bound: None }
+    }
+
     /// Ends a transaction, if there is one.
     pub(crate) fn rollback() -> Self {
         Self { text: "ROLLBACK".into(), is_ordered: false, bound: None }

@@ -90,11 +90,14 @@ impl Order {
         }
     }
 
-    /// The aggregates of the sealed value whose term is least, and greatest, where a function compares terms with one another.
+    /// The aggregates of the sealed value whose term is least, and greatest, where terms tell that: what they hold of a group is one
+    /// value.
     #[must_use]
     pub fn extremes(self) -> Option<[&'static str; 2]> {
         match self {
-            Self::Mope | Self::Stope | Self::FhOpe | Self::Bclo | Self::LewiWu => None,
+            Self::Mope | Self::Stope | Self::FhOpe => Some(["arras.mope_least", "arras.mope_greatest"]),
+            Self::Bclo => Some(["arras.bclo_least", "arras.bclo_greatest"]),
+            Self::LewiWu => None,
             Self::Clww => Some(["arras.clww_least", "arras.clww_greatest"]),
         }
     }

@@ -49,7 +49,8 @@ impl Wrongs {
 /// The database, as it is in one moment.
 pub(crate) struct Examining {
     schema: Arc<Schema>,
-    heads: Arc<dyn Heads>,
+    /// What a proxy had seen of each order, from before the moment: one that runs goes on meanwhile.
+    seen: HashMap<[u8; 8], Result<Option<Head>, String>>,
     keyed: KeyedColumns,
     snapshot: Snapshot,
     /// Where it is, without the password.
@@ -93,9 +94,12 @@ impl Examining {
             keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
         let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
             .map_err(|error| Failure::Check(error.to_string()))?;
+        let ordered = columns.iter().filter(|column| column.labels().is_some());
+        let seen = |id: [u8; 8]| heads.load(Column::from(id)).map_err(|error| error.to_string());
+        let seen = ordered.map(|column| (column.id, seen(column.id))).collect();
         let client = connections.open().await.map_err(|error| failed(&error))?;
         let snapshot = Snapshot::begin(client).await.map_err(|error| failed(&error))?;
-        Ok(Self { schema, heads, keyed, snapshot, upstream })
+        Ok(Self { schema, seen, keyed, snapshot, upstream })
     }
 
     /// The tables, if they fit the schema file.
@@ -131,7 +135,7 @@ impl Examining {
         let examination = self.snapshot.column(id);
         let asked = examination.fetch(Fetch::default()).await;
         let Head { version, values, .. } = asked.as_ref().map_err(failed)?.head;
-        let known = self.heads.load(id).map_err(|error| {
+        let known = self.seen.get(&column.id).unwrap_or(&Ok(None)).as_ref().map_err(|error| {
             Failure::Check(format!(
                 "the proxy's record cannot be read: {error}; restore it from a backup of the proxy"
             ))
@@ -143,7 +147,7 @@ impl Examining {
                 known.version
             ))),
             Some(known)
-                if known.version == version && known != asked.map_err(|error| failed(&error))?.head =>
+                if known.version == version && *known != asked.map_err(|error| failed(&error))?.head =>
             {
                 Err(Failure::Check(format!(
                     "the tree at version {version} is not the one that the proxy has seen: restore the database"

@@ -12,6 +12,64 @@ CREATE OR REPLACE AGGREGATE arras.bytes_min(bytea) (SFUNC = arras.bytes_smaller,
 CREATE OR REPLACE AGGREGATE arras.bytes_max(bytea) (SFUNC = arras.bytes_larger, STYPE = bytea,
     COMBINEFUNC = arras.bytes_larger, SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE);
 
+-- Any one of sealed values that open to the same, or of terms that are the same: the first. What is held of a group is one.
+CREATE OR REPLACE FUNCTION arras.first_of(one bytea, other bytea) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$ BEGIN RETURN one; END $$;
+CREATE OR REPLACE AGGREGATE arras.any_of(bytea) (SFUNC = arras.first_of, STYPE = bytea, COMBINEFUNC = arras.first_of,
+    PARALLEL = SAFE);
+
+-- The sealed value whose label is least, and greatest: a state is the label, so that bytes are in its order, and the sealed value.
+CREATE OR REPLACE FUNCTION arras.label_lesser(state bytea, sealed bytea, label bigint) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    place CONSTANT bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
+BEGIN
+    IF label IS NULL OR pg_catalog.substr(state, 1, 8) OPERATOR(pg_catalog.<=) place THEN
+        RETURN state;
+    END IF;
+    RETURN place OPERATOR(pg_catalog.||) sealed;
+END $$;
+CREATE OR REPLACE FUNCTION arras.label_greater(state bytea, sealed bytea, label bigint) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    place CONSTANT bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
+BEGIN
+    IF label IS NULL OR pg_catalog.substr(state, 1, 8) OPERATOR(pg_catalog.>=) place THEN
+        RETURN state;
+    END IF;
+    RETURN place OPERATOR(pg_catalog.||) sealed;
+END $$;
+CREATE OR REPLACE FUNCTION arras.behind_label(state bytea) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$ BEGIN RETURN pg_catalog.substr(state, 9); END $$;
+CREATE OR REPLACE AGGREGATE arras.mope_least(bytea, bigint) (SFUNC = arras.label_lesser, STYPE = bytea,
+    FINALFUNC = arras.behind_label, PARALLEL = SAFE);
+CREATE OR REPLACE AGGREGATE arras.mope_greatest(bytea, bigint) (SFUNC = arras.label_greater, STYPE = bytea,
+    FINALFUNC = arras.behind_label, PARALLEL = SAFE);
+
+-- The same by ciphertexts that are in the order of their values: a state is the ciphertext and the sealed value.
+CREATE OR REPLACE FUNCTION arras.bytes_lesser(state bytea[], sealed bytea, term bytea) RETURNS bytea[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF term IS NULL OR state[1] OPERATOR(pg_catalog.<=) term THEN
+        RETURN state;
+    END IF;
+    RETURN ARRAY[term, sealed];
+END $$;
+CREATE OR REPLACE FUNCTION arras.bytes_greater(state bytea[], sealed bytea, term bytea) RETURNS bytea[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF term IS NULL OR state[1] OPERATOR(pg_catalog.>=) term THEN
+        RETURN state;
+    END IF;
+    RETURN ARRAY[term, sealed];
+END $$;
+CREATE OR REPLACE FUNCTION arras.sealed_of(state bytea[]) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT state[2] $$;
+CREATE OR REPLACE AGGREGATE arras.bclo_least(bytea, bytea) (SFUNC = arras.bytes_lesser, STYPE = bytea[],
+    FINALFUNC = arras.sealed_of, PARALLEL = SAFE);
+CREATE OR REPLACE AGGREGATE arras.bclo_greatest(bytea, bytea) (SFUNC = arras.bytes_greater, STYPE = bytea[],
+    FINALFUNC = arras.sealed_of, PARALLEL = SAFE);
+
 -- Trits of CLWW: the first that differ are one apart modulo 3, the greater value's is the successor. -1, 0, 1: the first value is
 -- less, equal, greater. A ciphertext is two planes, which trits are 2 and which are 1, the first trit highest.
 CREATE OR REPLACE FUNCTION arras.clww_compare(one bytea, other bytea) RETURNS integer
@@ -65,8 +123,6 @@ BEGIN
     END IF;
     RETURN ARRAY[term, sealed];
 END $$;
-CREATE OR REPLACE FUNCTION arras.sealed_of(state bytea[]) RETURNS bytea
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT state[2] $$;
 CREATE OR REPLACE AGGREGATE arras.clww_least(bytea, bytea) (SFUNC = arras.clww_lesser, STYPE = bytea[],
     FINALFUNC = arras.sealed_of, PARALLEL = SAFE);
 CREATE OR REPLACE AGGREGATE arras.clww_greatest(bytea, bytea) (SFUNC = arras.clww_greater, STYPE = bytea[],

@@ -2,7 +2,7 @@
 
 use super::group::{Grouped, number};
 use super::{Mode, ResultColumn, What};
-use crate::catalog::{Encryption, Order};
+use crate::catalog::Encryption;
 use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{Fold, Piece};
@@ -292,13 +292,13 @@ impl Analysis<'_> {
                 let is_grouped = grouped.holds(reference);
                 if is_grouped {
                     // One of the group's sealed values: all open to the same.
-                    self.edits.insert(bytes.start, "(array_agg(");
+                    self.edits.insert(bytes.start, "arras.any_of(");
                     let name = if alias.is_none() {
                         format!(" AS {}", quoted(&reference.column))
                     } else {
                         String::new()
                     };
-                    self.edits.insert(bytes.end, format!("))[1]{name}"));
+                    self.edits.insert(bytes.end, format!("){name}"));
                 }
                 let terms = matches!(mode, Mode::Relation) && reference.terms;
                 if terms {
@@ -312,7 +312,7 @@ impl Analysis<'_> {
                             let text = self.term_text(reference, term);
                             // What is not grouped by: any of the group's says the same.
                             if is_grouped && !encryption.shared_terms().any(|shared| shared == term) {
-                                return format!(", (array_agg({text}))[1] AS {shown}");
+                                return format!(", arras.any_of({text}) AS {shown}");
                             }
                             format!(", {text} AS {shown}")
                         })
@@ -358,17 +358,20 @@ impl Analysis<'_> {
             }
             ("min" | "max", Mode::Top | Mode::Relation) if function.over.is_none() && plain => {
                 self.need_compared(&reference, &reader, Some(Term::Order))?;
-                if let Some(order) = encryption.order.filter(|order| !order.compares_rows()) {
+                let Some(order) = encryption.order else {
+                    return Err(self.undeclared(&reference, &reader, "order"));
+                };
+                let Some([least, greatest]) = order.extremes() else {
                     return Err(self.unsorted(&reference, &reader, order));
-                }
+                };
                 self.keep(&reference);
                 let term = self.term_text(&reference, Term::Order);
-                let (added, aggregate, after) = extreme_call(&encryption, name, &term);
+                let aggregate = if name == "min" { least } else { greatest };
                 // Behind the argument with its parentheses: before that of the call.
                 let close =
                     self.lexemes.after_parentheses(at + 1).map_or(reference.tokens.end, |end| end - 1);
-                self.edits.insert(self.lexemes.bytes(close).start, added);
-                self.rename_aggregate(function, at, aggregate, after, alias.is_none().then_some(name))?;
+                self.edits.insert(self.lexemes.bytes(close).start, format!(", {term}"));
+                self.rename_aggregate(function, at, aggregate, alias.is_none().then_some(name))?;
                 What::Sealed(of_function(&encryption, ColumnType::Text), false)
             }
             ("sum" | "avg", Mode::Top) if plain => {
@@ -376,7 +379,7 @@ impl Analysis<'_> {
                     return Err(self.undeclared(&reference, &reader, "sum"));
                 }
                 self.keep(&reference);
-                self.rename_aggregate(function, at, "array_agg", "", alias.is_none().then_some(name))?;
+                self.rename_aggregate(function, at, "array_agg", alias.is_none().then_some(name))?;
                 What::Fold(if name == "sum" { Fold::Sum } else { Fold::Average }, encryption)
             }
             ("first_value" | "last_value" | "lag" | "lead", Mode::Top | Mode::Relation)
@@ -396,13 +399,12 @@ impl Analysis<'_> {
         self.lexemes.index_of(part.as_ident()?.span)
     }
 
-    /// Gives an aggregate another name, and something after its end; the result keeps the name that it had.
+    /// Gives an aggregate another name; the result keeps the name that it had.
     fn rename_aggregate(
         &mut self,
         function: &Function,
         at: usize,
         name: &str,
-        after: &str,
         shown: Option<&str>,
     ) -> Result<(), SqlError> {
         let Some(end) = self.end_of_function(function, at) else {
@@ -415,7 +417,7 @@ impl Analysis<'_> {
         self.edits.replace(self.lexemes.bytes(at), vec![Piece::Text(name.into())]);
         self.understand_tokens(at..at + 1);
         let shown = shown.map(|shown| format!(" AS {}", quoted(shown))).unwrap_or_default();
-        self.edits.insert(self.lexemes.bytes(end.saturating_sub(1)).end, format!("{after}{shown}"));
+        self.edits.insert(self.lexemes.bytes(end.saturating_sub(1)).end, shown);
         Ok(())
     }
 
@@ -431,16 +433,5 @@ impl Analysis<'_> {
             end = self.lexemes.after_parentheses(end + 1).unwrap_or(end + 2);
         }
         Some(end)
-    }
-}
-
-/// How the sealed value that is first by its term is found, for `min`, or last: what is added to the argument, what the function
-/// becomes, what follows it.
-fn extreme_call(encryption: &Encryption, name: &str, term: &str) -> (String, &'static str, &'static str) {
-    match (encryption.order.and_then(Order::extremes), name) {
-        (None, "min") => (format!(" ORDER BY {term} ASC NULLS LAST"), "(array_agg", ")[1]"),
-        (None, _) => (format!(" ORDER BY {term} DESC NULLS LAST"), "(array_agg", ")[1]"),
-        (Some([least, _]), "min") => (format!(", {term}"), least, ""),
-        (Some([_, greatest]), _) => (format!(", {term}"), greatest, ""),
     }
 }

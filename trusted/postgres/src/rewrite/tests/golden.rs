@@ -98,14 +98,12 @@ fn aggregates_groups_and_duplicates() {
     check(&[
         (
             "SELECT min(balance), max(balance) AS m, count(owner), count(DISTINCT owner) FROM accounts",
-            "SELECT (array_agg(balance ORDER BY \"balance$ord\" ASC NULLS LAST))[1] AS \"min\", (array_agg(balance ORDER BY \
-             \"balance$ord\" DESC NULLS LAST))[1] AS m, count(owner), count(DISTINCT \"owner$eq\") FROM accounts => \
+            "SELECT arras.mope_least(balance, \"balance$ord\") AS \"min\", arras.mope_greatest(balance, \"balance$ord\") AS m, count(owner), count(DISTINCT \"owner$eq\") FROM accounts => \
              accounts.balance, accounts.balance, plain, plain",
         ),
         (
             "SELECT min((balance)), max(ALL ((balance))) AS m FROM accounts",
-            "SELECT (array_agg((balance) ORDER BY \"balance$ord\" ASC NULLS LAST))[1] AS \"min\", (array_agg(ALL ((balance)) \
-             ORDER BY \"balance$ord\" DESC NULLS LAST))[1] AS m FROM accounts => accounts.balance, accounts.balance",
+            "SELECT arras.mope_least((balance), \"balance$ord\") AS \"min\", arras.mope_greatest(ALL ((balance)), \"balance$ord\") AS m FROM accounts => accounts.balance, accounts.balance",
         ),
         (
             "SELECT id, sum(balance) FILTER (WHERE owner = 'x'), avg(balance) a FROM accounts GROUP BY id",
@@ -114,12 +112,12 @@ fn aggregates_groups_and_duplicates() {
         ),
         (
             "SELECT balance, count(*) FROM accounts GROUP BY balance HAVING balance > 3 ORDER BY balance",
-            "SELECT (array_agg(balance))[1] AS \"balance\", count(*) FROM accounts GROUP BY \"balance$eq\", \"balance$ord\" \
+            "SELECT arras.any_of(balance) AS \"balance\", count(*) FROM accounts GROUP BY \"balance$eq\", \"balance$ord\" \
              HAVING \"balance$ord\" > bound('02', ‹Greater 3›) ORDER BY \"balance$ord\" => accounts.balance, plain",
         ),
         (
             "SELECT owner AS o, count(*) FROM accounts GROUP BY 1",
-            "SELECT (array_agg(owner))[1] AS o, count(*) FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain",
+            "SELECT arras.any_of(owner) AS o, count(*) FROM accounts GROUP BY \"owner$eq\" => accounts.owner, plain",
         ),
         (
             "SELECT DISTINCT balance, id FROM accounts ORDER BY balance",

@@ -1,7 +1,7 @@
 //! Random statements: none that runs reads an encrypted column but where that is understood.
 //!
 //! The judge knows nothing of the analysis: it looks at the tokens of what is sent. A sealed column may be named alone in a
-//! list of results, be counted, be tested for NULL, be gathered by `array_agg`, and be written; anything else reads it.
+//! list of results, be counted, be tested for NULL, be gathered by `array_agg`, be picked from a group by its term, and be written; anything else reads it.
 
 use super::catalog;
 use crate::plan::{Action, Program, Rewritten};
@@ -210,6 +210,7 @@ fn is_unread(tokens: &Lexemes, at: usize) -> bool {
         || matches!(tokens.token(end), None | Some(Token::Comma | Token::RParen | Token::Eq));
     null || chosen(tokens, start)
         || called(&["count", "array_agg", "lag", "lead", "first_value", "last_value"])
+        || called(&["any_of", "mope_least", "mope_greatest"])
         || (opens && closes && in_list(tokens, start))
 }
 

@@ -162,7 +162,7 @@ fn queries_of_one_value_are_results() {
         (
             "SELECT id, (SELECT max(balance) FROM accounts) AS most, (SELECT memo FROM accounts a WHERE a.owner = p.payer LIMIT 1) \
              FROM payments p ORDER BY id",
-            "SELECT id, (SELECT (array_agg(balance ORDER BY \"balance$ord\" DESC NULLS LAST))[1] AS \"max\" FROM accounts) AS most, \
+            "SELECT id, (SELECT arras.mope_greatest(balance, \"balance$ord\") AS \"max\" FROM accounts) AS most, \
              (SELECT memo FROM accounts a WHERE a.\"owner$eq\" = p.\"payer$eq\" LIMIT 1) FROM payments p ORDER BY id => plain, \
              accounts.balance, accounts.memo",
         ),
