@@ -87,7 +87,8 @@ fn memory(arguments: &BenchArguments) -> Result<(), Failure> {
         arguments.megabytes,
         environment.machine,
         environment.commit
-    ))
+    ))?;
+    missed(figures.iter().filter(|figure| figure.measured > figure.target).map(|figure| figure.what.as_str()))
 }
 
 /// What encryption costs an application of PostgreSQL, with the `arras` beside this executable.
@@ -152,15 +153,31 @@ fn service(arguments: &BenchArguments) -> Result<(), Failure> {
             vec![system, load, clients, rate, each]
         })
         .collect();
-    let ratios: Vec<Vec<String>> = service::ratios(&rates)
-        .into_iter()
-        .map(|(name, ratio)| vec![name.to_owned(), format!("{ratio:.2}")])
+    let ratios = service::ratios(&rates);
+    let shown: Vec<Vec<String>> = ratios
+        .iter()
+        .map(|(name, ratio, target)| {
+            let target = target.map_or_else(String::new, |target| format!("{target:.2}"));
+            vec![(*name).to_owned(), format!("{ratio:.2}"), target]
+        })
         .collect();
     print(&format!(
         "{}\n{}\n{}, commit {}\n",
         table::render(&["system", "load", "clients", "a second", "ms each"], &rows),
-        table::render(&["of these", "ratio"], &ratios),
+        table::render(&["of these", "ratio", "at least"], &shown),
         environment.machine,
         environment.commit
-    ))
+    ))?;
+    missed(
+        ratios
+            .iter()
+            .filter(|(_, ratio, target)| target.is_some_and(|target| *ratio < target))
+            .map(|one| one.0),
+    )
+}
+
+/// A failure if there are any figures that are not what they are to be.
+fn missed<'f>(figures: impl Iterator<Item = &'f str>) -> Result<(), Failure> {
+    let missed: Vec<&str> = figures.collect();
+    if missed.is_empty() { Ok(()) } else { Err(Failure::Run(format!("missed: {}", missed.join("; ")))) }
 }

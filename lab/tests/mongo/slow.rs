@@ -7,8 +7,8 @@ use arras_service::ServiceError;
 use arras_service::explanation::Explanation;
 use arras_service::interrupt::Interrupt;
 use arras_service::store::{
-    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexRequest, InsertStatement,
-    Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
+    Aggregate, CollectionSize, Cursor, DeleteStatement, FoundAndModified, IndexBuild, IndexRequest,
+    InsertStatement, Inserted, Modification, Namespace, Query, Store, UpdateStatement, Updated,
 };
 use bson::{Document, doc};
 use std::sync::Arc;
@@ -73,7 +73,15 @@ impl Store for Slow {
         indexes: Vec<IndexRequest>,
         interrupt: Interrupt,
     ) -> Answer<(usize, usize)> {
+        self.gate.pass().await;
         self.inner.create_indexes(ns, indexes, interrupt).await
+    }
+    fn index_builds(&self) -> Vec<IndexBuild> {
+        let ns = |collection: &str| Namespace { database: "d".into(), collection: collection.into() };
+        vec![
+            IndexBuild { ns: ns("other"), done: 1, total: 2 },
+            IndexBuild { ns: ns("c"), done: 30, total: 700 },
+        ]
     }
     async fn indexes(&self, ns: &Namespace) -> Answer<Vec<IndexRequest>> {
         self.inner.indexes(ns).await
@@ -219,6 +227,30 @@ async fn an_operation_is_listed_and_killed() {
     assert_eq!(client.receive().await.unwrap().1.get_i32("code").unwrap(), 11601);
     assert!(under_way(&mut other, "find").await.is_empty());
     client.ok(doc! { "ping": 1 }).await;
+}
+
+#[tokio::test]
+async fn an_index_build_is_listed_with_how_far_it_is() {
+    let (server, open, mut waits) = slow_server().await;
+    let mut client = server.connect().await;
+    let index = doc! { "key": { "n": 1 }, "name": "n_1" };
+    client.send(doc! { "createIndexes": "c", "indexes": [index] }).await;
+    waits.recv().await.unwrap();
+    let mut other = server.connect().await;
+    let listed = other.ok(doc! { "currentOp": 1, "$db": "admin" }).await;
+    let operations: Vec<&Document> =
+        listed.get_array("inprog").unwrap().iter().filter_map(|found| found.as_document()).collect();
+    let build = operations.iter().find(|found| found.get_str("ns").unwrap() == "d.c").unwrap();
+    assert_eq!(build.get_str("msg").unwrap(), "Index Build: 30 of 700 documents");
+    assert_eq!(build.get_document("progress").unwrap(), &doc! { "done": 30_i64, "total": 700_i64 });
+    // Who only looks builds nothing.
+    assert!(
+        operations
+            .iter()
+            .all(|found| found.contains_key("progress") == (found.get_str("ns").unwrap() == "d.c"))
+    );
+    open.add_permits(1);
+    assert!(client.receive().await.is_some());
 }
 
 #[tokio::test]

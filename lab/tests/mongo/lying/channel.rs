@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Documents of a reply: the server may cut replies where it likes.
 const PER_REPLY: usize = 7;
-/// Replies of a lie that goes on before it ends after all: a client that would follow it for ever is seen to.
+/// Replies of a lie that goes on, after which it ends so that the test does: a client that has asked for more would for ever.
 const FOR_EVER: usize = 40;
 
 /// What becomes of a reply.
@@ -92,6 +92,8 @@ struct Armed {
     replies: usize,
     told: usize,
     first: Vec<SealedDocument>,
+    /// It went on for so long that somebody would follow it for ever.
+    followed: bool,
     seen: Vec<SealedDocument>,
 }
 
@@ -166,6 +168,7 @@ impl Lying {
     pub(super) fn disarm(&self) -> usize {
         let mut armed = self.armed.lock().unwrap();
         armed.lie = None;
+        assert!(!armed.followed, "a lie without end was followed for {FOR_EVER} replies");
         armed.told
     }
 
@@ -180,7 +183,8 @@ impl Lying {
         let turn = armed.replies;
         armed.replies += 1;
         let lie = armed.lie?;
-        let told = turn == armed.turn || turn > armed.turn && lie.goes_on() && turn < armed.turn + FOR_EVER;
+        armed.followed |= lie.goes_on() && turn >= armed.turn + FOR_EVER;
+        let told = turn == armed.turn || turn > armed.turn && lie.goes_on() && !armed.followed;
         told.then_some(lie)
     }
 
