@@ -19,8 +19,21 @@ pub(crate) struct Budget {
     reserved: Arc<AtomicUsize>,
 }
 
-/// Bytes that one client has reserved, by all its connections.
-pub(crate) type Share = Arc<AtomicUsize>;
+/// What one client has reserved, by all its connections.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: AtomicUsize,
+    /// Tells clients apart; 0 is the enclave itself.
+    pub(crate) place: u64,
+}
+
+pub(crate) type Share = Arc<Held>;
+
+impl Held {
+    pub(crate) fn by(place: u64) -> Share {
+        Arc::new(Self { place, ..Self::default() })
+    }
+}
 
 /// Bytes that are counted for as long as this is there.
 #[derive(Debug, Default)]
@@ -31,6 +44,11 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
+    /// Whose.
+    pub(crate) fn place(&self) -> u64 {
+        self.share.place
+    }
+
     pub(crate) fn is_of(&self, share: &Share) -> bool {
         Arc::ptr_eq(&self.share, share)
     }
@@ -39,7 +57,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Relaxed);
-        self.share.fetch_sub(self.bytes, Relaxed);
+        self.share.bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -57,16 +75,15 @@ impl Budget {
         self.most().saturating_sub(self.reserved.load(Relaxed))
     }
 
-    /// Whether a client may have so much more: half of what there is, or anything if it has nothing.
+    /// Whether a client may have so much more: the last quarter of what there is, is for who has nothing.
     pub(crate) fn is_fair(&self, bytes: usize, share: &Share) -> bool {
-        let held = share.load(Relaxed);
-        held == 0 || held.saturating_add(bytes) <= self.most() / 2
+        share.bytes.load(Relaxed) == 0 || self.free().saturating_sub(bytes) >= self.most() / 4
     }
 
     pub(crate) fn reserve(&self, bytes: usize, share: &Share) -> Option<Reserved> {
         (bytes <= self.free() && self.is_fair(bytes, share)).then(|| {
             self.reserved.fetch_add(bytes, Relaxed);
-            share.fetch_add(bytes, Relaxed);
+            share.bytes.fetch_add(bytes, Relaxed);
             Reserved { all: Arc::clone(&self.reserved), share: Arc::clone(share), bytes }
         })
     }

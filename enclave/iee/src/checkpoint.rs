@@ -89,7 +89,7 @@ fn associated(id: &CheckpointId, piece: u32) -> Vec<u8> {
     [b"arras bisen piece".as_slice(), id, &piece.to_be_bytes()].concat()
 }
 
-const HEAD: &[u8] = b"arras bisen head";
+const HEAD: &[u8] = b"arras bisen head 2";
 
 impl Pieces {
     pub(crate) fn new(root: &Key) -> Self {

@@ -20,7 +20,7 @@ pub(crate) struct Ground {
     pub(crate) bound: usize,
     /// Bytes that one step may take and let go.
     pub(crate) scratch: usize,
-    pub(crate) _reserved: Reserved,
+    pub(crate) reserved: Reserved,
 }
 
 /// A formula half evaluated.

@@ -59,8 +59,11 @@ impl Core {
     }
 
     fn next(&mut self) -> Option<Next> {
+        // The first of another client than the last, if there is one.
+        let other = self.jobs.iter().position(|job| job.reserved.place() != self.last_job);
+        let at = other.unwrap_or(0);
         // Keywords by which tables may grow.
-        let more = match self.jobs.front().map(|job| &job.request) {
+        let more = match self.jobs.get(at).map(|job| &job.request) {
             Some(Request::Update(update)) => update.pair_count(),
             Some(Request::Compact { .. }) if self.state.spilled.is_some() => {
                 round_keywords(self.fill.round() as usize)
@@ -71,7 +74,9 @@ impl Core {
         if is_full || self.journal.since_checkpoint >= CHECKPOINT_MIN.max(self.journal.checkpoint_bytes) {
             return Some(Next::Checkpoint(is_full));
         }
-        self.jobs.pop_front().map(Next::Job)
+        let job = self.jobs.remove(at)?;
+        self.last_job = job.reserved.place();
+        Some(Next::Job(job))
     }
 
     /// Whether a change can be carried out, before anything is logged of it; a reply if there is nothing to do.

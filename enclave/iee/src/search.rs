@@ -67,20 +67,22 @@ impl Core {
         let snapshot = self.state.collection(search.collection)?.documents.published.clone();
         let (fetch, scratch) =
             (Fetch::new(keywords.into_iter(), with_metadata, bound), self.budget.scratch());
-        Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, _reserved: reserved })
+        Ok(Ground { search, groups, plan, padding, fetch, snapshot, bound, scratch, reserved })
     }
 
     /// The first page; the rest is kept for as long as there is room.
-    fn keep(&mut self, ground: &Ground, client: Client, best: Best, matches: u32) -> Result<Reply, Refused> {
+    fn keep(&mut self, ground: Ground, client: Client, best: Best, matches: u32) -> Result<Reply, Refused> {
+        // What the search took is let go of first.
+        let Ground { search, groups, padding, fetch, snapshot, reserved, .. } = ground;
+        drop((fetch, snapshot, reserved));
         // Its rights may have changed since it began.
-        let rights = self.rights(client, ground.search.collection)?;
-        if rights.groups != ground.groups || !may_search(&rights, &ground.search) {
+        let rights = self.rights(client, search.collection)?;
+        if rights.groups != groups || !may_search(&rights, &search) {
             return Err(Refused::NotAllowed);
         }
-        let of = (client.connection, ground.search.collection, rights.groups);
-        let cursor = Cursor::new(of, best, matches, ground.padding);
+        let cursor = Cursor::new((client.connection, search.collection, groups), best, matches, padding);
         let reserved = self.make_room(cursor.bytes(), &self.share(client))?;
-        let documents = &self.state.collection(ground.search.collection)?.documents;
+        let documents = &self.state.collection(search.collection)?.documents;
         Ok(Reply::Found(self.results.begin(cursor, reserved, documents)))
     }
 }
@@ -96,7 +98,7 @@ impl Enclave {
         drop(found);
         self.fetch(&mut ground.fetch, ground.search.collection).await.map_err(Refused::Storage)?;
         let (best, matches) = self.evaluate(&ground, &share).await?;
-        self.core().keep(&ground, client, best, matches)
+        self.core().keep(ground, client, best, matches)
     }
 
     /// The results, at most as many as there may be, and how many there are in all. Between two pieces of work others go on.

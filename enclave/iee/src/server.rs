@@ -1,6 +1,6 @@
 //! The enclave: who is connected, who asks what, and what the tasks share.
 
-use crate::budget::{Budget, Reserved, Share};
+use crate::budget::{Budget, Held, Reserved, Share};
 use crate::channel::{Channel, Channels, Named, Said};
 use crate::checkpoint::Pieces;
 use crate::fault::Fault;
@@ -76,8 +76,9 @@ pub(crate) struct Core {
     pub(crate) journal: Journal,
     pub(crate) pieces: Pieces,
     pub(crate) tasks: Tasks,
-    /// Changes that wait for their turns.
+    /// Changes that wait for their turns, and whose the last was.
     pub(crate) jobs: VecDeque<Job>,
+    pub(crate) last_job: u64,
     pub(crate) results: Results,
     pub(crate) readings: Readings,
     /// How full the tables are; most keywords in them, if that is fewer than the launch's memory holds, and most records beside them.
@@ -133,6 +134,7 @@ impl Iee {
             state: State::default(),
             tasks: Tasks::default(),
             jobs: VecDeque::new(),
+            last_job: 0,
             results: Results::default(),
             readings: Readings::default(),
             fill: Fill::new(0, 0, 0),
@@ -254,7 +256,7 @@ impl Enclave {
         request.check_bounds()?;
         core.permit(client, &request)?;
         match request {
-            Request::Open(name) => core.state.open(&name).map(Some),
+            Request::Open(name) => core.open(client, &name).map(Some),
             Request::Search(search) => {
                 let enclave = self.clone();
                 core.tasks.spawn(Some(client.connection), async move {
@@ -320,19 +322,19 @@ impl Core {
 
     fn connected(&mut self, connection: ConnectionId) -> Result<(), Fault> {
         if self.connections.len() >= CONNECTIONS_MAX {
-            // Of those that have not said who they are the oldest makes place.
+            // One of those that have not said who they are makes place: whoever opens many closes his own, most often.
             let unnamed = self.connections.iter().filter(|(_, peer)| peer.client.is_none());
-            match unnamed.min_by_key(|(_, peer)| peer.place).map(|(oldest, _)| *oldest) {
-                Some(oldest) => self.close(oldest),
-                None => {
-                    self.tasks.say(Outgoing::Close(connection));
-                    return Ok(());
-                }
-            }
+            let unnamed: Vec<ConnectionId> = unnamed.map(|(connection, _)| *connection).collect();
+            let chosen = self.prg.next_u64().checked_rem(unnamed.len() as u64);
+            let Some(chosen) = chosen.and_then(|chosen| unnamed.get(chosen as usize)) else {
+                self.tasks.say(Outgoing::Close(connection));
+                return Ok(());
+            };
+            self.close(*chosen);
         }
         let began = self.identity.as_ref().map_or(0, Identity::now);
         let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
-        let share = Share::default();
+        let share = Held::by(self.next_place + 1);
         let peer = Connection { channel, place: self.next_place, client: None, share, began, under_way: 0 };
         self.next_place += 1;
         match self.connections.insert(connection, peer) {
@@ -362,7 +364,7 @@ impl Core {
             Ok(Said::Client(client)) if taken => {
                 let of_name = self.of_name(&client.name).next().map(|peer| Arc::clone(&peer.share));
                 let peer = self.connections.get_mut(&connection)?;
-                peer.share = of_name.unwrap_or_default();
+                peer.share = of_name.unwrap_or_else(|| Arc::clone(&peer.share));
                 peer.client = Some(client);
                 return None;
             }
@@ -444,6 +446,17 @@ impl Core {
         let peer = self.connections.get(&client.connection).filter(|peer| peer.place == client.place);
         let named = peer.and_then(|peer| peer.client.as_ref());
         named.map(|named| named.name.as_str()).ok_or(Refused::NotAllowed)
+    }
+
+    /// What somebody hears of a collection: who does not change it, not how much in it is of use, which tells what went.
+    fn open(&self, client: Client, name: &str) -> Result<Reply, Refused> {
+        let mut reply = self.state.open(name)?;
+        if let Reply::Opened(opened) = &mut reply
+            && !self.state.policy.rights(self.identity(client)?, name)?.update
+        {
+            opened.live_entries = opened.entries;
+        }
+        Ok(reply)
     }
 
     pub(crate) fn rights(&self, client: Client, collection: u32) -> Result<Rights, Refused> {

@@ -13,7 +13,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::{Context, Poll, Waker};
 
@@ -44,8 +43,8 @@ pub(crate) struct Tasks {
     asks: HashMap<AskId, Taking>,
     next_ask: u64,
     /// Who waits for a turn to compute, by client, and whose the last was.
-    turns: BTreeMap<usize, VecDeque<SyncSender<()>>>,
-    last_turn: usize,
+    turns: BTreeMap<u64, VecDeque<SyncSender<()>>>,
+    last_turn: u64,
     /// Whether the host was asked for the next turn.
     again: bool,
     out: Vec<Outgoing>,
@@ -217,7 +216,7 @@ impl Enclave {
     /// Waits until whatever else has arrived was taken, and other clients have had theirs.
     pub(crate) fn turn(&self, share: &Share) -> impl Future<Output = ()> {
         let (tell, turn) = sync_channel(1);
-        self.core().tasks.turns.entry(Arc::as_ptr(share) as usize).or_default().push_back(tell);
+        self.core().tasks.turns.entry(share.place).or_default().push_back(tell);
         self.until(move |_| turn.try_recv().ok())
     }
 }

@@ -344,3 +344,39 @@ async fn writes_that_wait_for_another_end_when_they_are_asked_to() {
     assert_eq!(refused(first).await, None);
     assert_eq!(world.documents().await, [doc! { "_id": 1, "n": 1 }, doc! { "_id": 2 }]);
 }
+
+#[tokio::test]
+async fn a_write_that_somebody_took_up_and_put_back_ends_when_it_is_asked_to() {
+    let world = World::new().await;
+    for id in 1..=12 {
+        world.insert(doc! { "_id": id, "n": 1 }).await;
+    }
+    let first = world.hold_up(doc! { "_id": 0 }).await;
+    let interrupt = Interrupt::default();
+    let mut waiting = Vec::new();
+    for id in 1..=12 {
+        let change = update(id_is(id), doc! { "$set": { "n": 2 } });
+        let change = UpdateStatement { interrupt: interrupt.clone(), ..change };
+        waiting.push(world.begin_update(change).await);
+    }
+    // One of them takes up all, and reads one document after the other until its own is there.
+    let permits = world.channel.read_sparsely();
+    world.channel.open_gate();
+    assert_eq!(refused(first).await, None);
+    while world.channel.reads() == 0 {
+        tokio::task::yield_now().await;
+    }
+    interrupt.raise(Reason::Killed);
+    world.begin(async {}).await.await.unwrap();
+    permits.add_permits(1000);
+    let mut changed = 0;
+    for one in waiting {
+        match one.await.unwrap() {
+            Ok(updated) => changed += updated.modified,
+            killed => is_killed(killed),
+        }
+    }
+    let documents = world.documents().await;
+    let found = documents.iter().filter(|document| document.get_i32("n").is_ok_and(|n| n == 2)).count();
+    assert_eq!(found as u64, changed);
+}

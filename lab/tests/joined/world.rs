@@ -20,7 +20,7 @@ use bson::{Document, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// MongoDB's code for a server that cannot be reached.
@@ -39,6 +39,10 @@ pub(crate) struct Gated {
     replies: AtomicUsize,
     /// How often it was asked which rows are there.
     asked: AtomicUsize,
+    /// Reads wait for a permit each, and bring one document.
+    sparse: Mutex<Option<Arc<Semaphore>>>,
+    /// Such reads so far.
+    reads: AtomicUsize,
 }
 
 impl Gated {
@@ -49,6 +53,18 @@ impl Gated {
     /// The server applies what it is sent, but only so many further replies come.
     pub(crate) fn lose_all_replies_but(&self, number: usize) {
         self.replies.store(number, Ordering::SeqCst);
+    }
+
+    /// From now on a read waits for a permit, and brings one document.
+    pub(crate) fn read_sparsely(&self) -> Arc<Semaphore> {
+        let permits = Arc::new(Semaphore::new(0));
+        *self.sparse.lock().expect("no panic") = Some(Arc::clone(&permits));
+        permits
+    }
+
+    /// Reads since they wait for permits.
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
     }
 
     pub(crate) fn keep_replies(&self) {
@@ -101,6 +117,12 @@ impl Channel<Documents> for Gated {
         if matches!(request, documents::Request::Exist { .. }) {
             self.asked.fetch_add(1, Ordering::SeqCst);
         }
+        let (sparse, mut request) = (self.sparse.lock().expect("no panic").clone(), request);
+        if let (Some(sparse), documents::Request::Read { rows, .. }) = (sparse, &mut request) {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            sparse.acquire().await.expect("it is not closed").forget();
+            rows.truncate(1);
+        }
         Channel::<Documents>::call(&self.server, request).await
     }
 }
@@ -152,9 +174,9 @@ impl World {
         let (local, local_tally) = counted();
         let server = Direct::new(Arc::new(Backend::open(server, [1; 16]).expect("memory does not fail")));
         let (is_open, _) = watch::channel(true);
-        let (writes, refuse) = Default::default();
+        let (writes, refuse, sparse, reads) = Default::default();
         let (replies, asked) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
-        let channel = Arc::new(Gated { server, is_open, writes, refuse, replies, asked });
+        let channel = Arc::new(Gated { server, is_open, writes, refuse, replies, asked, sparse, reads });
         let directory = tempfile::tempdir().expect("a folder");
         // What is not answered at once is in doubt.
         let settings = Settings { patience: Duration::ZERO, ..Settings::default() };

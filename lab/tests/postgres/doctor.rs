@@ -181,6 +181,7 @@ async fn what_is_written_while_the_doctor_looks_is_not_taken_for_a_set_back() {
     for _ in 0..8 {
         let before = now();
         while now() == before {
+            assert!(!writing.is_finished(), "an insertion failed");
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         let (well, said) = tokio::task::block_in_place(|| proxy.doctor(&server, "postgres", true));

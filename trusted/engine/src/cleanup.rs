@@ -21,7 +21,6 @@ use arras_schemes::arx_eq::occurrences::{Held, Occurrences, RUNS_MAX};
 use arras_schemes::arx_eq::staging::ValueRecords;
 use arras_schemes::arx_eq::{ArxEq, covered};
 use arras_schemes::contract::{Released, Serves};
-use arras_service::interrupt::Interrupt;
 use arras_service::{Fault, ServiceError};
 use arras_storage::{Durability, Storage};
 use rand::seq::SliceRandom;
@@ -210,14 +209,14 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
     /// The caller holds the collection's write lock, and no document read before: cleaning changes their counters. At
     /// the first failure it ends, since what comes after one whose outcome is not known must wait for that; a value
     /// that stays as it is is cleaned with its next entry that goes.
-    pub(super) async fn clean_after_statement(&self, collection: &Collection, interrupt: &Interrupt) {
+    pub(super) async fn clean_after_statement(&self, collection: &Collection) {
         let thinned = std::mem::take(&mut *collection.thinned.lock().unwrap_or_else(PoisonError::into_inner));
         if self.intents.in_doubt() {
             return;
         }
         for (part, released) in joined(thinned) {
             let Serves::Equality(half) = part.half.serves() else { continue };
-            if let Err(error) = self.clean_removed(collection, &part, half, released, interrupt).await {
+            if let Err(error) = self.clean_removed(collection, &part, half, released).await {
                 tracing::warn!(%error, "a value of an equality index was not cleaned after a deletion");
                 return;
             }
@@ -230,10 +229,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         part: &Part,
         half: &ArxEq,
         released: Released,
-        interrupt: &Interrupt,
     ) -> Result<(), ServiceError> {
         for (value, released) in released {
-            interrupt.check()?;
             let target = Target { collection, part, half, value: &value };
             if !target.is_live() {
                 return Ok(());

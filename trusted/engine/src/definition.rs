@@ -68,12 +68,16 @@ pub(super) fn listed(indexes: &[Arc<LiveIndex>]) -> Vec<IndexRequest> {
 }
 
 impl<S: Storage, C: ServerChannel> Shared<S, C> {
-    /// The collection, made if it is not there.
-    pub(super) async fn ensure_collection(&self, ns: &Namespace) -> Result<Arc<Collection>, ServiceError> {
+    /// The collection, made if it is not there, unless what needs it is to end before it has come to that.
+    pub(super) async fn ensure_collection(
+        &self,
+        ns: &Namespace,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Collection>, ServiceError> {
         if let Some(collection) = self.collection(ns) {
             return Ok(collection);
         }
-        let _one_at_a_time = self.definitions.lock().await;
+        let _one_at_a_time = interrupt.during(async { Ok(self.definitions.lock().await) }).await?;
         match self.collection(ns) {
             Some(collection) => Ok(collection),
             None => self.make_collection(ns).await.map_err(error::only_prepared),
@@ -213,7 +217,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         interrupt: Interrupt,
     ) -> Result<(usize, usize), ServiceError> {
         let requests = requests.into_iter().map(normalised).collect::<Result<Vec<_>, _>>()?;
-        let collection = self.ensure_collection(ns).await?;
+        let collection = self.ensure_collection(ns, &interrupt).await?;
         let _one_at_a_time = self.definitions.lock().await;
         interrupt.check()?;
         let _ends_by = self.builds.end_by(interrupt);

@@ -295,8 +295,17 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 if joining.withdraw(ticket) {
                     return Err(reason.error());
                 }
-                // Somebody performs it: what comes of it is still to be told.
-                return outcome.await.unwrap_or_else(|_| Err(unfinished()));
+                // Somebody has taken it up: it is told, or put back, and then nobody else waits on its behalf.
+                tokio::select! {
+                    biased;
+                    outcome = &mut outcome => return outcome.unwrap_or_else(|_| Err(unfinished())),
+                    lock = collection.writes.lock() => {
+                        if joining.withdraw(ticket) {
+                            return Err(reason.error());
+                        }
+                        lock
+                    }
+                }
             }
         };
         loop {
@@ -377,7 +386,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let applied = if accepted.is_empty() { Ok(()) } else { self.apply(collection, &accepted).await };
         match applied {
             Ok(()) => {
-                self.clean_after_statement(collection, &Interrupt::default()).await;
+                self.clean_after_statement(collection).await;
                 collection.joining.note_writers(accepted_writers.len() + taken_writers.len());
                 accepted_writers.into_iter().for_each(Writer::succeed);
             }
@@ -412,7 +421,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         for revision in &revisions {
             outcomes.push(self.revise_alone(collection, std::slice::from_ref(revision)).await);
         }
-        self.clean_after_statement(collection, &Interrupt::default()).await;
+        self.clean_after_statement(collection).await;
         for (outcome, writer) in outcomes.into_iter().zip(writers) {
             match outcome {
                 Ok(()) => writer.succeed(),

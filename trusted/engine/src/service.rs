@@ -171,7 +171,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
     async fn insert(&self, ns: &Namespace, statement: InsertStatement) -> Result<Inserted, ServiceError> {
         let ns = ns.clone();
         self.run(move |shared| async move {
-            let collection = shared.ensure_collection(&ns).await?;
+            let collection = shared.ensure_collection(&ns, &statement.interrupt).await?;
             shared.insert(&collection, statement).await
         })
         .await
@@ -208,7 +208,7 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.run(move |shared| async move {
             let collection = match shared.collection(&ns) {
                 Some(collection) => collection,
-                None if statement.upsert => shared.ensure_collection(&ns).await?,
+                None if statement.upsert => shared.ensure_collection(&ns, &statement.interrupt).await?,
                 None => return Ok(Updated::default()),
             };
             shared.update(&collection, statement).await
@@ -238,7 +238,9 @@ impl<S: Storage, C: ServerChannel> Store for Engine<S, C> {
         self.run(move |shared| async move {
             let collection = match (shared.collection(&ns), &modification) {
                 (Some(collection), _) => collection,
-                (None, Modification::Update { upsert: true, .. }) => shared.ensure_collection(&ns).await?,
+                (None, Modification::Update { upsert: true, .. }) => {
+                    shared.ensure_collection(&ns, &interrupt).await?
+                }
                 (None, _) => return Ok(FoundAndModified::default()),
             };
             shared.find_and_modify(&collection, &query, modification, &interrupt).await

@@ -269,7 +269,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let _one_writer = self.writer_unless(collection, interrupt).await?;
         self.mend_text(collection).await?;
         let outcome = statement.await;
-        self.clean_after_statement(collection, interrupt).await;
+        self.clean_after_statement(collection).await;
         outcome
     }
 

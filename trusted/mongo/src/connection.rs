@@ -125,7 +125,7 @@ async fn attended<T, IO: AsyncRead + Unpin>(
             read = stream.read(&mut buffer), if listening => {
                 listening = false;
                 match read {
-                    Ok(0) | Err(_) => operation.raise(Reason::Gone),
+                    Ok(0) | Err(_) => operation.client_is_gone(),
                     Ok(count) => ahead.extend_from_slice(buffer.get(..count).unwrap_or_default()),
                 }
             }
@@ -222,10 +222,14 @@ async fn answer_here<S: Store>(
     drop(bytes);
     let (answer, form) = match parsed {
         Ok(Message { body: MessageBody::Command { command, sequences, unacknowledged }, .. }) => {
+            if !unacknowledged {
+                operation.is_waited_for();
+            }
             let answer = dispatch::run(shared, peer, operation, command, sequences).await;
             (answer, if unacknowledged { ReplyForm::Silent } else { ReplyForm::Message })
         }
         Ok(Message { body: MessageBody::LegacyCommand { database, command }, .. }) => {
+            operation.is_waited_for();
             (dispatch::run_legacy(shared, peer, operation, &database, command).await, ReplyForm::Legacy)
         }
         Err(WireError::Refused { code, code_name, message, reply }) => {

@@ -6,6 +6,7 @@ use arras_service::interrupt::{Interrupt, Reason};
 use bson::{Document, doc};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -28,6 +29,9 @@ struct State {
     connection: u64,
     began: Instant,
     interrupt: Interrupt,
+    /// Its client waits for the answer, as far as is known; and is gone.
+    waited_for: AtomicBool,
+    gone: AtomicBool,
     what: Mutex<What>,
 }
 
@@ -47,6 +51,8 @@ impl Operations {
             connection: peer.number,
             began: Instant::now(),
             interrupt: Interrupt::default(),
+            waited_for: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             what: Mutex::default(),
         });
         let mut table = self.lock();
@@ -139,6 +145,22 @@ impl Operation<'_> {
     /// Asks it to end.
     pub(crate) fn raise(&self, reason: Reason) {
         self.state.interrupt.raise(reason);
+    }
+
+    /// The client waits for its answer: it ends if that client is gone.
+    pub(crate) fn is_waited_for(&self) {
+        self.state.waited_for.store(true, Ordering::SeqCst);
+        if self.state.gone.load(Ordering::SeqCst) {
+            self.raise(Reason::Gone);
+        }
+    }
+
+    /// The client has closed its connection. One that wants no answer may do so as soon as it has said what is to be done.
+    pub(crate) fn client_is_gone(&self) {
+        self.state.gone.store(true, Ordering::SeqCst);
+        if self.state.waited_for.load(Ordering::SeqCst) {
+            self.raise(Reason::Gone);
+        }
     }
 
     /// Completes when it is asked to end.

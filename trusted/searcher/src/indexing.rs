@@ -51,13 +51,22 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
     if summary.stopped {
         return Err(Failure::Stopped);
     }
-    let removed = collection.compact(COLLECTION)?;
-    if removed > 0 {
-        let removed = grouped(removed);
-        writeln!(
-            io::stderr(),
-            "{removed} stored entries of documents that are gone or were replaced are removed"
-        )?;
+    match collection.compact(COLLECTION) {
+        Ok(0) => {}
+        Ok(removed) => {
+            let removed = grouped(removed);
+            writeln!(
+                io::stderr(),
+                "{removed} stored entries of documents that are gone or were replaced are removed"
+            )?;
+        }
+        // All is indexed; the next run tries it again.
+        Err(error) => {
+            writeln!(
+                io::stderr(),
+                "entries of documents that are gone or were replaced are not removed: {error}"
+            )?;
+        }
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Begins the file.
-const MAGIC: &[u8; 8] = b"arrasjn1";
+const MAGIC: &[u8; 8] = b"arrasjn2";
 /// Bytes of a file's identity.
 const IDENTITY_BYTES: usize = 16;
 /// What it may grow to beside what it would be anew, in pieces, before it is written anew.

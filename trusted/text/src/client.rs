@@ -25,6 +25,7 @@ use arras_search::search::{Wanted, request};
 use arras_search::service::{ServiceError as Failure, Unreachable};
 use arras_service::{Fault, ServiceError};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -46,20 +47,16 @@ pub(super) struct Client {
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
     /// Held by who changes something, with all attempts.
-    lane: tokio::sync::Mutex<Tidying>,
+    lane: tokio::sync::Mutex<()>,
+    /// Changes since it was last looked whether entries of no use are to be removed.
+    changes: AtomicU32,
+    /// Held while that is looked at and done: changes after which it is looked at.
+    tidying: Arc<tokio::sync::Mutex<u32>>,
 }
 
-/// What is known of entries of no use.
-#[derive(Debug, Default)]
-struct Tidying {
-    /// Changes since it was last asked whether there are many.
-    changes: u32,
-    /// Where the next round begins of a compaction that is under way.
-    from: Option<Option<u64>>,
-}
-
-/// Changes after which it is asked whether there is much to be removed.
+/// Changes after which it is looked whether there is much to be removed; more, each time that it could not be, or was of no use.
 const CHANGES_PER_LOOK: u32 = 64;
+const CHANGES_PER_LOOK_MAX: u32 = 1 << 20;
 
 /// The collection's revisions, as far as this client knows them.
 #[derive(Debug, Default)]
@@ -170,6 +167,8 @@ impl Client {
             idle: Mutex::default(),
             turns: Semaphore::new(CONNECTIONS_MAX),
             lane: tokio::sync::Mutex::default(),
+            changes: AtomicU32::new(0),
+            tidying: Arc::new(tokio::sync::Mutex::new(CHANGES_PER_LOOK)),
         }
     }
 
@@ -201,13 +200,7 @@ impl Client {
             let rows: Arc<[RowId]> = rows.into();
             self.run_change(|connection| connection.retire(names, Arc::clone(&rows))).await?;
         }
-        let mut from = None;
-        loop {
-            from = self.run_change(|connection| connection.compact(from)).await?;
-            if from.is_none() {
-                return Ok(());
-            }
-        }
+        self.compact().await
     }
 
     /// Does something that changes the collection: one at a time, each with all its attempts, before it takes a connection.
@@ -219,21 +212,34 @@ impl Client {
         self.run(work).await
     }
 
-    /// Behind a change: a round of a compaction, if one is under way, or is due. What others wait for meanwhile is one round, as each
-    /// next one comes with another change. What fails is tried again with the next change.
-    pub(super) async fn tidy(&self) {
-        let mut tidying = self.lane.lock().await;
-        tidying.changes += 1;
-        if tidying.from.is_none() && tidying.changes >= CHANGES_PER_LOOK {
-            tidying.changes = 0;
-            if matches!(self.run(|connection| connection.is_to_be_compacted()).await, Ok(true)) {
-                tidying.from = Some(None);
-            }
+    /// Behind a change, and beside what comes: has entries of no use removed, if they are many. Others' changes come between its
+    /// rounds.
+    pub(super) fn tidy(self: &Arc<Self>) {
+        let changes = self.changes.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let Ok(mut per_look) = Arc::clone(&self.tidying).try_lock_owned() else { return };
+        if changes < *per_look {
+            return;
         }
-        if let Some(from) = tidying.from
-            && let Ok(next) = self.run(|connection| connection.compact(from)).await
-        {
-            tidying.from = next.map(Some);
+        self.changes.store(0, Ordering::Relaxed);
+        let client = Arc::clone(self);
+        tokio::spawn(async move {
+            let is_due = client.run(|connection| connection.is_to_be_compacted()).await;
+            let outcome = if let Ok(true) = is_due { client.compact().await } else { is_due.map(drop) };
+            let is_over = matches!(client.run(|connection| connection.is_to_be_compacted()).await, Ok(false));
+            *per_look = if is_over { CHANGES_PER_LOOK } else { (*per_look * 2).min(CHANGES_PER_LOOK_MAX) };
+            if let Err(error) = outcome {
+                tracing::warn!(%error, "entries of text indexes that are of no use are not removed yet");
+            }
+        });
+    }
+
+    async fn compact(&self) -> Result<(), ServiceError> {
+        let mut from = None;
+        loop {
+            from = self.run_change(|connection| connection.compact(from)).await?;
+            if from.is_none() {
+                return Ok(());
+            }
         }
     }
 

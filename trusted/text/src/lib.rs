@@ -182,7 +182,7 @@ impl TextIndex for Index {
                     connection.update_all(Arc::clone(&updates), analyse)
                 })
                 .await?;
-            client.tidy().await;
+            client.tidy();
             Ok(())
         })
     }

@@ -305,6 +305,10 @@ async fn what_was_replaced_is_removed_from_the_storage_behind_later_changes() {
     let mut most = 0;
     for round in 0..400_u32 {
         proxy.tell(FIRST, 1, &format!("{words} r{round}")).await.unwrap();
+        // What is done beside has its turn.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         most = most.max(machine.entries());
     }
     // 400 versions of 42 entries were stored.

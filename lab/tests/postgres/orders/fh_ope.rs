@@ -116,6 +116,8 @@ async fn asked(pair: &Pair) -> usize {
     for statement in [
         "SELECT score, count(*) FROM visits GROUP BY score ORDER BY score",
         "SELECT score FROM visits GROUP BY score HAVING count(*) > 1 ORDER BY score DESC NULLS LAST",
+        "SELECT score FROM visits GROUP BY score HAVING score > 5 ORDER BY score",
+        "WITH x AS (SELECT score FROM visits GROUP BY score) SELECT score FROM x ORDER BY score NULLS FIRST",
         "SELECT count(DISTINCT score) FROM visits",
         "SELECT a.id, b.id FROM visits a JOIN visits b ON a.score = b.score WHERE a.age = 9 AND b.id < 20 ORDER BY 1, 2",
         "SELECT sum(age) FROM visits WHERE age < 8",

@@ -21,7 +21,14 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut errors = WriteErrors::default();
     let mut removed = 0_u64;
     for (index, fields) in sent.into_iter().enumerate() {
-        context.check()?;
+        if let Err(interrupted) = context.check() {
+            if index == 0 {
+                return Err(interrupted);
+            }
+            // What is done is said.
+            errors.add(index, interrupted);
+            break;
+        }
         let outcome = match statement(fields) {
             Ok((filter, multi)) => {
                 let interrupt = context.operation.interrupt();

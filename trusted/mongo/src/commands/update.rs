@@ -23,7 +23,14 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut upserted = Vec::new();
     let (mut matched, mut modified) = (0_u64, 0_u64);
     for (index, fields) in sent.into_iter().enumerate() {
-        context.check()?;
+        if let Err(interrupted) = context.check() {
+            if index == 0 {
+                return Err(interrupted);
+            }
+            // What is done is said.
+            errors.add(index, interrupted);
+            break;
+        }
         let outcome = match statement(fields) {
             Ok(statement) => {
                 let statement = UpdateStatement { interrupt: context.operation.interrupt(), ..statement };

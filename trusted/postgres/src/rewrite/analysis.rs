@@ -293,7 +293,7 @@ impl<'a> Analysis<'a> {
         let before = reference.tokens.start..reference.tokens.end.saturating_sub(1);
         let qualifier = if before.is_empty() { "" } else { self.source(&before) };
         let term_of = format!("{qualifier}{}", quoted(&format!("{}{}", reference.column, term.suffix())));
-        if self.is_of_group(reference, term) { format!("arras.any_of({term_of})") } else { term_of }
+        if self.is_of_group(reference, term) { term.any_of(&reference.encryption, &term_of) } else { term_of }
     }
 
     /// Whether a term is asked of a group whose rows have a value in common, and not this term of it: any row's is the value's.

@@ -33,6 +33,14 @@ impl Term {
         }
     }
 
+    /// Any one of the terms of a group's rows, which are of equal values.
+    pub(super) fn any_of(self, encryption: &Encryption, text: &str) -> String {
+        match self.kind(encryption) {
+            "bigint" => format!("min({text})"),
+            _ => format!("arras.any_of({text})"),
+        }
+    }
+
     /// The operation that asks for it.
     pub(crate) fn operation(self) -> &'static str {
         match self {

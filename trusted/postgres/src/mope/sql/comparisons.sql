@@ -22,7 +22,7 @@ CREATE OR REPLACE AGGREGATE arras.any_of(bytea) (SFUNC = arras.first_of, STYPE =
 CREATE OR REPLACE FUNCTION arras.label_lesser(state bytea, sealed bytea, label bigint) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    place CONSTANT bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
+    place CONSTANT pg_catalog.bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
 BEGIN
     IF label IS NULL OR pg_catalog.substr(state, 1, 8) OPERATOR(pg_catalog.<=) place THEN
         RETURN state;
@@ -32,7 +32,7 @@ END $$;
 CREATE OR REPLACE FUNCTION arras.label_greater(state bytea, sealed bytea, label bigint) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-    place CONSTANT bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
+    place CONSTANT pg_catalog.bytea := pg_catalog.int8send(label OPERATOR(pg_catalog.#) '-9223372036854775808'::bigint);
 BEGIN
     IF label IS NULL OR pg_catalog.substr(state, 1, 8) OPERATOR(pg_catalog.>=) place THEN
         RETURN state;

@@ -312,7 +312,7 @@ impl Analysis<'_> {
                             let text = self.term_text(reference, term);
                             // What is not grouped by: any of the group's says the same.
                             if is_grouped && !encryption.shared_terms().any(|shared| shared == term) {
-                                return format!(", arras.any_of({text}) AS {shown}");
+                                return format!(", {} AS {shown}", term.any_of(&encryption, &text));
                             }
                             format!(", {text} AS {shown}")
                         })

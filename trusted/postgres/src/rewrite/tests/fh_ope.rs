@@ -73,6 +73,16 @@ fn equality_between_rows_goes_by_its_own_term() {
              \"score$ord\" < bound('013', ‹Less 9›) GROUP BY \"score$eq\" ORDER BY min(\"score$ord\") => visits.score, plain",
         ),
         (
+            "SELECT score FROM visits GROUP BY score HAVING score > 5",
+            "SELECT arras.any_of(score) AS \"score\" FROM visits GROUP BY \"score$eq\" HAVING min(\"score$ord\") > \
+             bound('013', ‹Greater 5›) => visits.score",
+        ),
+        (
+            "WITH x AS (SELECT score FROM visits GROUP BY score) SELECT score FROM x",
+            "WITH x AS (SELECT arras.any_of(score) AS \"score\", \"score$eq\" AS \"score$eq\", min(\"score$ord\") AS \
+             \"score$ord\" FROM visits GROUP BY \"score$eq\") SELECT score FROM x => visits.score",
+        ),
+        (
             "SELECT a.id FROM visits a JOIN visits b ON a.score = b.score ORDER BY b.score",
             "SELECT a.id FROM visits a JOIN visits b ON a.\"score$eq\" = b.\"score$eq\" ORDER BY b.\"score$ord\"",
         ),
