@@ -35,7 +35,7 @@ fuzz_target!(init: seed(seeds), |bytes: &[u8]| {
     let (Ok(filter), Ok(update)) = (Filter::parse(query), Update::parse(update)) else { return };
     let Ok(array_filters) = ArrayFilters::parse(&filters(&all)) else { return };
     if let Ok(Some(updated)) = update.apply(document, Some(&filter), &array_filters) {
-        assert!(check_built(&updated).is_ok());
+        assert_eq!(check_built(&updated), Ok(updated.bytes()));
         if let Some(id) = document.get("_id") {
             assert!(updated.get("_id").is_some_and(|updated| arras_documents::order::equal(updated, id)));
         }

@@ -70,7 +70,10 @@ async fn world() -> World {
     let engine = engine.await.expect("both halves are new");
     let documents =
         (0..DOCUMENTS).map(|id| doc! { "_id": id, "v": id * 7 % DOCUMENTS, "w": id % 10 }).collect();
-    engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.expect("documents");
+    engine
+        .insert(&namespace(), InsertStatement::of(documents, true).expect("documents"))
+        .await
+        .expect("documents");
     World { channel, engine, _directory: directory }
 }
 

@@ -36,7 +36,7 @@ fn a_document_that_an_index_cannot_hold_fails_by_itself() {
         world.create_index(doc! { "a": 1, "b": 1 }).await.expect("an index");
         let inserted = world
             .engine
-            .insert(&namespace(), InsertStatement::of(documents(), false).unwrap())
+            .insert(&namespace(), InsertStatement::of(documents(), false).expect("documents"))
             .await
             .expect("most are fine");
         assert_eq!((inserted.count, codes(&inserted)), (8, vec![(3, 171), (7, 171)]));
@@ -47,7 +47,7 @@ fn a_document_that_an_index_cannot_hold_fails_by_itself() {
         world.create_index(doc! { "a": 1, "b": 1 }).await.expect("an index");
         let inserted = world
             .engine
-            .insert(&namespace(), InsertStatement::of(documents(), true).unwrap())
+            .insert(&namespace(), InsertStatement::of(documents(), true).expect("documents"))
             .await
             .expect("the first are fine");
         assert_eq!((inserted.count, codes(&inserted)), (3, vec![(3, 171)]));
@@ -57,7 +57,7 @@ fn a_document_that_an_index_cannot_hold_fails_by_itself() {
             .engine
             .insert(
                 &namespace(),
-                InsertStatement::of(vec![doc! { "_id": 20, "a": [1], "b": [3] }], true).unwrap(),
+                InsertStatement::of(vec![doc! { "_id": 20, "a": [1], "b": [3] }], true).expect("documents"),
             )
             .await;
         assert_eq!(codes(&one.expect("a write error, not a failed command")), [(0, 171)]);
@@ -80,13 +80,19 @@ fn what_is_stored_of_an_insert_that_fails_in_its_middle_is_said() {
                 let engine = one_process::open(directory.path(), local, channel, Settings::default());
                 let engine = engine.await.expect("an engine");
                 engine
-                    .insert(&namespace(), InsertStatement::of(vec![doc! { "_id": -1 }], true).unwrap())
+                    .insert(
+                        &namespace(),
+                        InsertStatement::of(vec![doc! { "_id": -1 }], true).expect("documents"),
+                    )
                     .await
                     .expect("a document");
                 faults.fail_commit_after(passing);
                 let documents = (0..i32::try_from(DOCUMENTS).expect("few")).map(|id| doc! { "_id": id });
                 let outcome = engine
-                    .insert(&namespace(), InsertStatement::of(documents.collect(), ordered).unwrap())
+                    .insert(
+                        &namespace(),
+                        InsertStatement::of(documents.collect(), ordered).expect("documents"),
+                    )
                     .await;
                 faults.heal();
                 let query = Query {

@@ -96,7 +96,7 @@ async fn change<S: Store>(store: &S, dice: &mut Prg, next_id: i32, is_typed: boo
             let other = between(dice, -50, 50);
             let documents = vec![doc! { "_id": next_id, "v": value }, odd(next_id + 1, other, is_typed)];
             let inserted = store
-                .insert(&namespace(), InsertStatement::of(documents, true).unwrap())
+                .insert(&namespace(), InsertStatement::of(documents, true).expect("documents"))
                 .await
                 .expect("an insert");
             assert_eq!(inserted.count, 2);
@@ -217,7 +217,8 @@ fn an_index_does_not_change_its_protocol_and_says_how_it_is_done() {
             |schema| Restarted { local: &local, server: &server, directory: directory.path(), schema };
         let engine = world("").engine().await;
         let rows: Vec<Document> = (0..40).map(|id| doc! { "_id": id, "v": id % 7 }).collect();
-        engine.insert(&namespace(), InsertStatement::of(rows, true).unwrap()).await.expect("an insert");
+        let rows = InsertStatement::of(rows, true).expect("documents");
+        engine.insert(&namespace(), rows).await.expect("an insert");
         engine
             .create_indexes(&namespace(), vec![order_of("v", Some("arx_range"))], Interrupt::default())
             .await

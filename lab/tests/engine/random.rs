@@ -203,8 +203,12 @@ impl Twins {
     async fn compare_insert(&self, documents: &[Document]) {
         let mut outcomes = Vec::new();
         for inserted in [
-            self.engine.insert(&namespace(), InsertStatement::of(documents.to_vec(), false).unwrap()).await,
-            self.plain.insert(&namespace(), InsertStatement::of(documents.to_vec(), false).unwrap()).await,
+            self.engine
+                .insert(&namespace(), InsertStatement::of(documents.to_vec(), false).expect("documents"))
+                .await,
+            self.plain
+                .insert(&namespace(), InsertStatement::of(documents.to_vec(), false).expect("documents"))
+                .await,
         ] {
             let inserted = inserted.expect("an insert");
             let failures = inserted

@@ -59,7 +59,10 @@ fn a_unique_index_that_could_not_be_made_is_made_without_a_restart() {
         let directory = tempfile::tempdir().expect("a folder");
         let engine = open(&directory, &channel, "").await;
         let documents = vec![doc! { "_id": 1, "u": 1 }, doc! { "_id": 2, "u": 2 }];
-        engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.expect("documents");
+        engine
+            .insert(&namespace(), InsertStatement::of(documents, true).expect("documents"))
+            .await
+            .expect("documents");
         drop(engine);
         channel.losses.store(2, Ordering::SeqCst);
         let unique = "[collections.\"lab.things\".fields]\nu = { unique = true }\n";
@@ -70,7 +73,10 @@ fn a_unique_index_that_could_not_be_made_is_made_without_a_restart() {
         }
         assert_eq!(channel.losses.load(Ordering::SeqCst), 0, "it failed first");
         let twice = engine
-            .insert(&namespace(), InsertStatement::of(vec![doc! { "_id": 3, "u": 1 }], true).unwrap())
+            .insert(
+                &namespace(),
+                InsertStatement::of(vec![doc! { "_id": 3, "u": 1 }], true).expect("documents"),
+            )
             .await
             .expect("an answer");
         assert_eq!(

@@ -80,8 +80,10 @@ impl Proxy {
     }
 
     async fn insert(&self, document: Document) -> Result<(), i32> {
-        let inserted =
-            self.engine().insert(&namespace(), InsertStatement::of(vec![document], true).unwrap()).await;
+        let inserted = self
+            .engine()
+            .insert(&namespace(), InsertStatement::of(vec![document], true).expect("documents"))
+            .await;
         let inserted = inserted.map_err(|error| arras_mongo::error::code_of(error.fault).0)?;
         inserted
             .failures

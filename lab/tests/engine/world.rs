@@ -71,8 +71,10 @@ impl World {
     }
 
     pub(crate) async fn insert(&self, documents: Vec<Document>) -> Result<u64, ServiceError> {
-        let inserted =
-            self.engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await?;
+        let inserted = self
+            .engine
+            .insert(&namespace(), InsertStatement::of(documents, true).expect("documents"))
+            .await?;
         match inserted.failures.into_iter().next() {
             Some(failure) => Err(failure.error),
             None => Ok(inserted.count),

@@ -317,7 +317,7 @@ async fn writes_that_wait_for_another_end_when_they_are_asked_to() {
         world.begin_update(UpdateStatement { multi: true, ..of(Filter::parse(&doc! {}).unwrap()) }).await;
     let begin_insert = |ids: std::ops::Range<i32>| {
         let documents = ids.map(|id| doc! { "_id": id }).collect();
-        let statement = InsertStatement::of(documents, true).unwrap();
+        let statement = InsertStatement::of(documents, true).expect("documents");
         let (engine, interrupt) = (world.engine.clone(), interrupt.clone());
         world.begin(async move {
             engine.insert(&world::namespace(), InsertStatement { interrupt, ..statement }).await

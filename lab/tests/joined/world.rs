@@ -215,7 +215,7 @@ impl World {
     ) -> JoinHandle<Result<Inserted, ServiceError>> {
         let engine = self.engine.clone();
         self.begin(async move {
-            engine.insert(&namespace(), InsertStatement::of(vec![document], true).unwrap()).await
+            engine.insert(&namespace(), InsertStatement::of(vec![document], true).expect("documents")).await
         })
         .await
     }
@@ -244,7 +244,7 @@ impl World {
     pub(crate) async fn insert(&self, document: Document) {
         let inserted = self
             .engine
-            .insert(&namespace(), InsertStatement::of(vec![document], true).unwrap())
+            .insert(&namespace(), InsertStatement::of(vec![document], true).expect("documents"))
             .await
             .expect("an insert");
         assert_eq!(inserted.count, 1);

@@ -75,8 +75,11 @@ impl World {
     }
 
     pub(crate) async fn insert(&self, documents: Vec<Document>) {
-        let inserted =
-            self.engine.insert(&namespace(), InsertStatement::of(documents, true).unwrap()).await.unwrap();
+        let inserted = self
+            .engine
+            .insert(&namespace(), InsertStatement::of(documents, true).expect("documents"))
+            .await
+            .unwrap();
         assert!(inserted.failures.is_empty());
         self.documents_read();
     }

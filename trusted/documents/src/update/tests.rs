@@ -13,7 +13,7 @@ fn update(update: &Document) -> Result<Update, QueryError> {
 
 fn applied(change: Document, document: Document) -> Result<Document, QueryError> {
     let updated = update(&change)?.apply(&document, None, &ArrayFilters::default())?;
-    Ok(updated.unwrap_or(document))
+    Ok(updated.map_or(document, Measured::into_document))
 }
 
 fn check(rows: Vec<(Document, Document, Document)>) {
@@ -209,7 +209,11 @@ fn unchanged_documents_are_told() {
 fn replacements_keep_the_id_and_put_it_first() {
     let replace = update(&doc! { "a": 1 }).unwrap();
     assert!(replace.is_replacement());
-    let after = replace.apply(&doc! { "x": 1, "_id": 7 }, None, &ArrayFilters::default()).unwrap().unwrap();
+    let after = replace
+        .apply(&doc! { "x": 1, "_id": 7 }, None, &ArrayFilters::default())
+        .unwrap()
+        .unwrap()
+        .into_document();
     assert!(order::identical_documents(&after, &doc! { "_id": 7, "a": 1 }));
     assert!(update(&doc! {}).unwrap().is_replacement());
 }
@@ -218,7 +222,8 @@ fn replacements_keep_the_id_and_put_it_first() {
 fn the_positional_operator_takes_the_matched_element() {
     let run = |filter: Document, change: Document, document: Document| {
         let filter = Filter::parse(&filter).unwrap();
-        update(&change).unwrap().apply(&document, Some(&filter), &ArrayFilters::default())
+        let updated = update(&change).unwrap().apply(&document, Some(&filter), &ArrayFilters::default());
+        updated.map(|updated| updated.map(Measured::into_document))
     };
     let after = run(doc! { "a": 2 }, doc! { "$set": { "a.$": 9 } }, doc! { "a": [1, 2, 2] }).unwrap();
     assert_eq!(after, Some(doc! { "a": [1, 9, 2] }));
@@ -236,7 +241,8 @@ fn the_positional_operator_takes_the_matched_element() {
 #[test]
 fn array_filters_choose_elements() {
     let run = |filters: &[Document], change: Document, document: Document| {
-        update(&change)?.apply(&document, None, &ArrayFilters::parse(filters)?)
+        let updated = update(&change)?.apply(&document, None, &ArrayFilters::parse(filters)?)?;
+        Ok::<_, QueryError>(updated.map(Measured::into_document))
     };
     let grades = || doc! { "a": [{ "g": 80, "m": 1 }, { "g": 95, "m": 1 }] };
     let after = run(&[doc! { "e.g": { "$gte": 85 } }], doc! { "$set": { "a.$[e].m": 0 } }, grades()).unwrap();
@@ -267,7 +273,10 @@ fn array_filters_choose_elements() {
 fn upserts_start_from_the_equalities_of_the_filter() {
     let upsert = |filter: Document, change: Document| {
         let filter = Filter::parse(&filter).unwrap();
-        update(&change).unwrap().upsert_document(&filter, &ArrayFilters::default())
+        update(&change)
+            .unwrap()
+            .upsert_document(&filter, &ArrayFilters::default())
+            .map(Measured::into_document)
     };
     for (filter, change, expected) in [
         (
@@ -301,6 +310,7 @@ fn pipelines_update_too() {
     let pipeline = bson!([{ "$set": { "total": { "$add": ["$a", "$b"] } } }, { "$unset": "a" }]);
     let change = Update::parse(&pipeline).unwrap();
     let after = change.apply(&doc! { "_id": 1, "a": 1, "b": 2 }, None, &ArrayFilters::default()).unwrap();
+    let after = after.map(Measured::into_document);
     assert_eq!(after, Some(doc! { "_id": 1, "b": 2, "total": 3 }));
     assert_eq!(Update::parse(&bson!([{ "$match": {} }])).unwrap_err().code, 72);
     let changed = Update::parse(&bson!([{ "$set": { "_id": 2 } }])).unwrap();
