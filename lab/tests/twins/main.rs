@@ -13,6 +13,7 @@ mod orders;
 #[path = "../processes/process.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]
 mod process;
+mod random;
 mod restored;
 #[path = "../processes/searching.rs"]
 #[allow(dead_code, reason = "shared with the tests of the processes")]

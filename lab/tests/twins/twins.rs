@@ -15,7 +15,7 @@ use bson::{Bson, Document, doc};
 use std::thread;
 
 /// Every entry is a separator and every separator a top node: the structure of a range index is a function of the ranks.
-const ALL_TOP: &str = "\n[range_indexes]\nbucket_factor = 1\ntop_nodes = 100000\n";
+pub(super) const ALL_TOP: &str = "\n[range_indexes]\nbucket_factor = 1\ntop_nodes = 100000\n";
 /// One bucket, the head's.
 const ONE_BUCKET: &str = "\n[range_indexes]\nbucket_factor = 1099511627776\ntop_nodes = 4\n";
 
@@ -219,7 +219,7 @@ pub(super) fn judge(random: &[RandomBytes; 2], failures: &mut Vec<String>) {
     }
 }
 
-fn stored_alike(twins: [Running; 2], failures: &mut Vec<String>) {
+pub(super) fn stored_alike(twins: [Running; 2], failures: &mut Vec<String>) {
     let lengths = twins.map(|mut running| {
         let server = running.system.server.take().unwrap();
         running.system.kill_proxy();
