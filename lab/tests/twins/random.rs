@@ -221,7 +221,7 @@ impl Contents {
 fn a_random_workload_on_two_random_databases_looks_equal() {
     let fresh = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     let seed = std::env::var("ARRAS_TEST_SEED").map_or_else(|_| fresh(), |seed| seed.parse().unwrap());
-    println!("ARRAS_TEST_SEED={seed}");
+    eprintln!("ARRAS_TEST_SEED={seed}");
     let mut twins = twins::both(ALL_TOP);
     let contents = [Twin::Left, Twin::Right].map(|twin| Contents::new(seed, twin));
     let (mut random, mut failures) = <([RandomBytes; 2], Vec<String>)>::default();
