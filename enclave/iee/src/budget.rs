@@ -49,8 +49,9 @@ impl Reserved {
         self.share.place
     }
 
-    pub(crate) fn is_of(&self, share: &Share) -> bool {
-        Arc::ptr_eq(&self.share, share)
+    /// Whether it is of somebody who has no less than another.
+    pub(crate) fn is_of_no_less(&self, share: &Share) -> bool {
+        self.share.bytes.load(Relaxed) >= share.bytes.load(Relaxed)
     }
 }
 
@@ -77,7 +78,7 @@ impl Budget {
 
     /// Whether a client may have so much more: the last quarter of what there is, is for who has nothing.
     pub(crate) fn is_fair(&self, bytes: usize, share: &Share) -> bool {
-        share.bytes.load(Relaxed) == 0 || self.free().saturating_sub(bytes) >= self.most() / 4
+        bytes == 0 || share.bytes.load(Relaxed) == 0 || self.free().saturating_sub(bytes) >= self.most() / 4
     }
 
     pub(crate) fn reserve(&self, bytes: usize, share: &Share) -> Option<Reserved> {

@@ -59,9 +59,10 @@ impl Core {
     }
 
     fn next(&mut self) -> Option<Next> {
-        // The first of another client than the last, if there is one.
-        let other = self.jobs.iter().position(|job| job.reserved.place() != self.last_job);
-        let at = other.unwrap_or(0);
+        // The first of the next client, as turns go.
+        let turn =
+            |(at, job): &(usize, &Job)| (job.reserved.place() <= self.last_job, job.reserved.place(), *at);
+        let at = self.jobs.iter().enumerate().min_by_key(turn).map_or(0, |(at, _)| at);
         // Keywords by which tables may grow.
         let more = match self.jobs.get(at).map(|job| &job.request) {
             Some(Request::Update(update)) => update.pair_count(),

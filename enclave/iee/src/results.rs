@@ -116,9 +116,9 @@ impl Results {
         self.cursors.retain(|at, cursor| (*at, cursor.connection) != (number, connection));
     }
 
-    /// Gives the oldest up, or the oldest of one client, if there are any.
+    /// Gives the oldest up, or the oldest of those who have no less than a client, if there are any.
     pub(crate) fn close_oldest(&mut self, of: Option<&Share>) -> bool {
-        let is_its = |cursor: &Cursor| of.is_none_or(|share| cursor.reserved.is_of(share));
+        let is_its = |cursor: &Cursor| of.is_none_or(|share| cursor.reserved.is_of_no_less(share));
         let oldest = self.cursors.iter().find(|(_, cursor)| is_its(cursor)).map(|(number, _)| *number);
         oldest.and_then(|number| self.cursors.remove(&number)).is_some()
     }

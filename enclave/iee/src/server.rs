@@ -480,8 +480,8 @@ impl Core {
         if permitted { Ok(()) } else { Err(Refused::NotAllowed) }
     }
 
-    /// Makes room for a client, if need be by giving up results that nobody has taken for the longest time: its own, if it is not
-    /// to have more.
+    /// Makes room for a client, if need be by giving up results that nobody has taken for the longest time: its own, or of who has
+    /// more, if it is not to have more.
     pub(crate) fn make_room(&mut self, bytes: usize, share: &Share) -> Result<Reserved, Refused> {
         let most = self.budget.most();
         if bytes > most {

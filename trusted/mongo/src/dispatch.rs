@@ -196,6 +196,7 @@ async fn execute<S: Store>(
     let context = Context { server, peer, database, deadline, operation };
     let running = (command.run)(&context, Arguments::new(name, fields, sequences));
     if command.abandonable {
+        operation.is_waited_for();
         tokio::select! {
             outcome = running => outcome,
             reason = operation.interrupted() => Err(reason.error().into()),

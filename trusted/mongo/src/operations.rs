@@ -174,3 +174,26 @@ impl Drop for Operation<'_> {
         self.operations.lock().running.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn an_operation_ends_with_its_client_if_that_waits_for_the_answer() {
+        let operations = Operations::default();
+        let peer = Peer { address: (Ipv4Addr::LOCALHOST, 7).into(), number: 1 };
+        for waits_first in [false, true] {
+            let operation = operations.begin(&peer);
+            if waits_first {
+                operation.is_waited_for();
+            }
+            assert_eq!(operation.interrupt().reason(), None);
+            operation.client_is_gone();
+            assert_eq!(operation.interrupt().reason(), waits_first.then_some(Reason::Gone));
+            operation.is_waited_for();
+            assert_eq!(operation.interrupt().reason(), Some(Reason::Gone));
+        }
+    }
+}

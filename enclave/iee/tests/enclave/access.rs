@@ -513,8 +513,11 @@ fn changes_of_clients_go_in_turns() {
     grant(&mut host, ada, may_update());
     let mut asked = Vec::new();
     let compact = || Request::Compact { collection, from: None, fence: Fence::default() };
-    let connections: Vec<ConnectionId> = (10..30).map(|number| host.connect(number, "bob")).collect();
-    connections.into_iter().for_each(|bob| asked.push((bob, host.send(bob, compact()))));
+    let carol = Request::Grant { identity: "carol".into(), collection: "mail".into(), rights: may_update() };
+    assert_eq!(host.call(ada, carol), Reply::Done);
+    let name = |number| if number % 2 == 0 { "bob" } else { "carol" };
+    let connections: Vec<ConnectionId> = (10..40).map(|number| host.connect(number, name(number))).collect();
+    connections.into_iter().for_each(|other| asked.push((other, host.send(other, compact()))));
     let mine = host.send(ada, compact());
     asked.push((ada, mine));
     let mut answered = Vec::new();

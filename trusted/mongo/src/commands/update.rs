@@ -19,6 +19,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let sent = writes::statements(&mut arguments, "updates")?;
     arguments.finish()?;
 
+    let total = sent.len();
     let mut errors = WriteErrors::default();
     let mut upserted = Vec::new();
     let (mut matched, mut modified) = (0_u64, 0_u64);
@@ -27,8 +28,9 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
             if index == 0 {
                 return Err(interrupted);
             }
-            // What is done is said.
-            errors.add(index, interrupted);
+            // What is done is said; and, as what is not named is taken for done where there is no order, all that is not.
+            let undone = if ordered { index..index + 1 } else { index..total };
+            undone.for_each(|index| errors.add(index, interrupted.clone()));
             break;
         }
         let outcome = match statement(fields) {

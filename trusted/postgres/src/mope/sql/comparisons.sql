@@ -134,7 +134,7 @@ CREATE OR REPLACE AGGREGATE arras.clww_greatest(bytea, bytea) (SFUNC = arras.clw
 CREATE OR REPLACE FUNCTION arras.lewi_wu_compare(stored bytea, compared bytea) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
-    nonce CONSTANT bytea := pg_catalog.substr(stored, 1, 16);
+    nonce CONSTANT pg_catalog.bytea := pg_catalog.substr(stored, 1, 16);
     slot integer;
     trit integer;
     mask integer;
