@@ -17,12 +17,6 @@ pub(crate) struct Version {
     entries: u64,
 }
 
-impl Version {
-    fn entries(&self) -> u64 {
-        self.entries
-    }
-}
-
 /// One collection.
 #[derive(Default)]
 pub(crate) struct Oracle {
@@ -64,7 +58,7 @@ impl SearchService for Oracle {
                 self.page(hits, 0)
             }
             Request::Compact { .. } => {
-                let live = self.published.values().map(Version::entries).sum();
+                let live = self.live_entries();
                 let read = std::mem::replace(&mut self.entries, live);
                 self.updates += 1;
                 Reply::Compacted { next: None, read, saved: read - live }
@@ -78,6 +72,10 @@ impl SearchService for Oracle {
 }
 
 impl Oracle {
+    fn live_entries(&self) -> u64 {
+        self.published.values().map(|version| version.entries).sum()
+    }
+
     fn opened(&self) -> Reply {
         Reply::Opened(Opened {
             collection: 3,
@@ -85,7 +83,7 @@ impl Oracle {
             settings: self.settings.clone().unwrap(),
             documents: self.published.len() as u64,
             entries: self.entries,
-            live_entries: self.published.values().map(Version::entries).sum(),
+            live_entries: self.live_entries(),
             revision: self.updates as u128,
         })
     }

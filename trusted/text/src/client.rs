@@ -223,14 +223,22 @@ impl Client {
         self.changes.store(0, Ordering::Relaxed);
         let client = Arc::clone(self);
         tokio::spawn(async move {
-            let is_due = client.run(|connection| connection.is_to_be_compacted()).await;
-            let outcome = if let Ok(true) = is_due { client.compact().await } else { is_due.map(drop) };
-            let is_over = matches!(client.run(|connection| connection.is_to_be_compacted()).await, Ok(false));
+            let outcome = client.compact_if_due().await;
+            let is_over = matches!(outcome, Ok(false));
             *per_look = if is_over { CHANGES_PER_LOOK } else { (*per_look * 2).min(CHANGES_PER_LOOK_MAX) };
             if let Err(error) = outcome {
                 tracing::warn!(%error, "entries of text indexes that are of no use are not removed yet");
             }
         });
+    }
+
+    /// Whether there is still much to be removed.
+    async fn compact_if_due(&self) -> Result<bool, ServiceError> {
+        if !self.run(|connection| connection.is_to_be_compacted()).await? {
+            return Ok(false);
+        }
+        self.compact().await?;
+        self.run(|connection| connection.is_to_be_compacted()).await
     }
 
     async fn compact(&self) -> Result<(), ServiceError> {

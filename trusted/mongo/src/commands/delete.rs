@@ -23,12 +23,7 @@ pub(crate) async fn run<S: Store>(context: &Context<'_, S>, mut arguments: Argum
     let mut removed = 0_u64;
     for (index, fields) in sent.into_iter().enumerate() {
         if let Err(interrupted) = context.check() {
-            if index == 0 {
-                return Err(interrupted);
-            }
-            // What is done is said; and, as what is not named is taken for done where there is no order, all that is not.
-            let undone = if ordered { index..index + 1 } else { index..total };
-            undone.for_each(|index| errors.add(index, interrupted.clone()));
+            errors.end(index, (ordered, total), interrupted)?;
             break;
         }
         let outcome = match statement(fields) {

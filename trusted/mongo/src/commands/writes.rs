@@ -37,6 +37,22 @@ impl WriteErrors {
         self.errors.push((index, error));
     }
 
+    /// Notes that statements were ended from `index` on, of `total`; fails if nothing came before. Where there is no order what is not
+    /// named is taken for done: all are.
+    pub(super) fn end(
+        &mut self,
+        index: usize,
+        (ordered, total): (bool, usize),
+        interrupted: CommandError,
+    ) -> Result<(), CommandError> {
+        if index == 0 {
+            return Err(interrupted);
+        }
+        let undone = if ordered { index..index + 1 } else { index..total };
+        undone.for_each(|index| self.add(index, interrupted.clone()));
+        Ok(())
+    }
+
     /// True if no statement failed.
     pub(super) fn is_empty(&self) -> bool {
         self.errors.is_empty()
@@ -51,5 +67,25 @@ impl WriteErrors {
         let errors: Vec<Bson> =
             self.errors.iter().map(|(index, error)| error.to_write_error(*index)).collect();
         reply.insert("writeErrors", errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_ends_early_names_what_is_not_done() {
+        let ended = |index, ordered| {
+            let mut errors = WriteErrors::default();
+            let interrupted = CommandError::new(11601, "Interrupted", "operation was interrupted");
+            errors
+                .end(index, (ordered, 5), interrupted)
+                .map(|()| errors.errors.iter().map(|(index, _)| *index).collect::<Vec<_>>())
+        };
+        assert_eq!(ended(2, true), Ok(vec![2]));
+        assert_eq!(ended(2, false), Ok(vec![2, 3, 4]));
+        // Nothing is done: the command failed.
+        assert!(ended(0, false).is_err());
     }
 }

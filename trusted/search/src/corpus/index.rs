@@ -238,8 +238,7 @@ fn run<S: SearchService>(
     };
     thread::scope(|scope| {
         let reading = scope.spawn(move || producer.work(work));
-        for batch in receiver {
-            let mut batch = batch;
+        for mut batch in receiver {
             if let Some(update) = batch.update.take() {
                 collection.update(update)?;
                 batch.records.push(Record::Acknowledged { revision: collection.opened.revision });
