@@ -46,6 +46,12 @@ impl Dev {
     }
 
     fn spawn(directory: &TempDir, upstream: &str, level: &str) -> (Child, String) {
+        let said = || std::fs::read_to_string(directory.path().join("log.txt")).unwrap();
+        Self::try_spawn(directory, upstream, level).unwrap_or_else(|| panic!("it did not start: {}", said()))
+    }
+
+    /// The process and its address; nothing if it ends before it listens.
+    fn try_spawn(directory: &TempDir, upstream: &str, level: &str) -> Option<(Child, String)> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -61,9 +67,21 @@ impl Dev {
         let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.find_map(|line| line.strip_prefix("listening on postgres://").map(str::to_owned));
-        let said = || std::fs::read_to_string(directory.path().join("log.txt")).unwrap();
-        let address = address.unwrap_or_else(|| panic!("it did not start: {}", said()));
-        (child, address)
+        if address.is_none() {
+            child.wait().unwrap();
+        }
+        Some((child, address?))
+    }
+
+    /// Kills it and starts it again, which it refuses; what it says.
+    pub(crate) fn refused_start(&mut self, server: &PrivatePostgres, database: &str) -> String {
+        self.kill();
+        let log = self.directory().join("log.txt");
+        std::fs::remove_file(&log).unwrap();
+        let again = Self::try_spawn(&self.directory, &server.uri(database), "warn");
+        let said = std::fs::read_to_string(log).unwrap();
+        assert!(again.is_none(), "it starts: {said}");
+        said
     }
 
     /// Kills it without a word and starts it again, on the same keys.

@@ -12,6 +12,7 @@ mod encrypted;
 mod extended;
 mod faults;
 mod held;
+mod history;
 mod mapped;
 mod memory;
 mod mope;

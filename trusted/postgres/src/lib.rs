@@ -15,6 +15,7 @@ pub mod error;
 pub mod examined;
 mod fields;
 mod frames;
+pub mod freshness;
 pub mod mope;
 mod named;
 mod pipeline;

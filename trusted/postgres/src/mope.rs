@@ -20,6 +20,7 @@ mod summaries;
 mod tables;
 
 pub use bound::{Bound, Learned, LearnedLabels};
+pub(crate) use connections::failure;
 pub use connections::{Connections, Dial, Dialled, Duplex, Settings, lacks_room};
 pub use encoding::EncodingTurn;
 pub use examination::{Examination, Snapshot};

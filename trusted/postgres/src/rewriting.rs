@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::error::SqlError;
+use crate::freshness::Freshness;
 use crate::schema::Schema;
 use arras_service::columns::Columns;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub struct Rewriting {
     room: Arc<Semaphore>,
     /// Tables were made or changed so many times.
     changes: AtomicU64,
+    freshness: Option<Arc<Freshness>>,
 }
 
 /// A share of the memory; given back when dropped.
@@ -37,7 +39,18 @@ impl Rewriting {
     pub fn new(schema: Arc<Schema>, columns: Arc<dyn Columns>, memory_bytes: usize) -> Self {
         let bytes = memory_bytes.max(2 * MESSAGE_BYTES_MAX);
         let room = Arc::new(Semaphore::new((bytes / PERMIT_BYTES).min(Semaphore::MAX_PERMITS)));
-        Self { schema, columns, room, changes: AtomicU64::new(0) }
+        Self { schema, columns, room, changes: AtomicU64::new(0), freshness: None }
+    }
+
+    /// Has each session compare the database with what was acknowledged before it begins.
+    #[must_use]
+    pub fn watched(self, freshness: Arc<Freshness>) -> Self {
+        Self { freshness: Some(freshness), ..self }
+    }
+
+    /// What says whether the database was set back.
+    pub(crate) fn freshness(&self) -> Option<&Freshness> {
+        self.freshness.as_deref()
     }
 
     /// Waits for room for a message; `None` if it is too small to count. 53200 if there is none for too long.

@@ -2,7 +2,8 @@
 
 use crate::access::Access;
 use crate::cancel::{Cancellable, Key};
-use crate::error::SqlError;
+use crate::error::{SqlError, sqlstate};
+use crate::freshness::Question;
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
 use crate::session::{self, End, Ends, Surroundings};
@@ -189,7 +190,9 @@ impl Shared {
         let parameters = parameters(&self.upstream, &opening.user, opening.parameters);
         let named = parameters.iter().find(|(name, _)| name == "database");
         let connected = named.map_or_else(String::new, |(_, database)| database.clone());
-        let begun = match self.upstream.login(&parameters).await {
+        // What was acknowledged by now must be there.
+        let question = self.question(&connected);
+        let mut begun = match self.upstream.login(&parameters).await {
             Ok(Login::Begun(begun)) => begun,
             Ok(Login::Refused { error, of_proxy: false }) => {
                 client.write_all(&error).await?;
@@ -210,6 +213,11 @@ impl Shared {
                 return Err(startup::refused(client, refusal).await);
             }
         };
+        if let Some(question) = question
+            && let Err(refusal) = self.compare(&question, &mut begun).await
+        {
+            return Err(startup::refused(client, refusal).await);
+        }
         let Begun { stream: database, beginning, process, secret } = begun;
         let entered = self.sessions.enter(Key { process, secret });
         opening.stream.write_all(&greeting(&beginning, entered.shown)).await?;
@@ -218,6 +226,41 @@ impl Shared {
         let (upstream, rewriting) = (&self.upstream, self.rewriting.as_deref());
         let around = Surroundings { entered: &entered, upstream, rewriting, database: &connected };
         Ok(session::run(ends, around, stop).await)
+    }
+}
+
+impl Shared {
+    /// What a session in a database asks before it begins: the one in which the proxy keeps its mark.
+    fn question(&self, connected: &str) -> Option<Question> {
+        let own = self.upstream.database().unwrap_or_else(|| self.upstream.user("postgres"));
+        let freshness = self.rewriting.as_ref().filter(|_| connected == own)?.freshness()?;
+        Some(freshness.question())
+    }
+
+    /// Compares the database that a session has begun in with what it acknowledged before.
+    async fn compare(&self, question: &Question, begun: &mut Begun) -> Result<(), SqlError> {
+        let answer = match begun.ask(&question.statement).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(upstream = %self.upstream, %error, "the database cannot be used");
+                return Err(SqlError::new("08001", "the proxy has no connection to the database"));
+            }
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            // The schema of the proxy is gone, and was there; or the function is, which came with the mark.
+            Err(code) if matches!(&*code, "3F000" | "42883") => None,
+            Err(code) => {
+                let text = format!("the database does not say whether it was set back (SQLSTATE {code})");
+                return Err(SqlError::new("08004", text));
+            }
+        };
+        question.judge(answer.as_deref()).map_err(|set_back| {
+            tracing::error!(upstream = %self.upstream, error = %set_back, "no session begins");
+            SqlError::new(sqlstate::DATA_CORRUPTED, set_back.to_string()).hint(
+                "Restore what is newer. To go on with what is there, stop the proxy and remove its record, the folder of heads.",
+            )
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 /// What makes version n of what version n - 1 left. Steps are never changed, only added.
-pub(super) const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 8] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/keys.sql"),
     include_str!("sql/sorted_terms.sql"),
@@ -14,6 +14,7 @@ pub(super) const STEPS: [&str; 7] = [
     include_str!("sql/sided_terms.sql"),
     include_str!("sql/rows_of_keys.sql"),
     include_str!("sql/groups.sql"),
+    include_str!("sql/marks.sql"),
 ];
 /// The functions, made anew after any step.
 pub(super) const FUNCTIONS: &str =

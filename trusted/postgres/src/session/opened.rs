@@ -271,6 +271,31 @@ impl State {
     }
 }
 
+/// Commands after which the database is as it was.
+const ONLY_READ: [&[u8]; 15] = [
+    b"BEGIN",
+    b"START",
+    b"SET",
+    b"SHOW",
+    b"ROLLBACK",
+    b"SAVEPOINT",
+    b"RELEASE",
+    b"DECLARE",
+    b"FETCH",
+    b"MOVE",
+    b"CLOSE",
+    b"PREPARE\0",
+    b"DEALLOCATE",
+    b"DISCARD",
+    b"EXPLAIN",
+];
+
+/// May a command have changed something, by its `CommandComplete`? A SELECT may: it calls functions.
+fn may_write(frame: &[u8]) -> bool {
+    let tag = frame.get(HEAD_BYTES..).unwrap_or_default();
+    !ONLY_READ.iter().any(|word| tag.starts_with(word))
+}
+
 fn reply(
     kind: u8,
     frame: &[u8],
@@ -281,7 +306,12 @@ fn reply(
     match kind {
         b'E' => state.fatal |= super::answers::is_fatal(frame),
         b'S' => state.settings.read(frame),
-        b'C' => state.tagged(frame),
+        b'C' => {
+            state.tagged(frame);
+            if let Some(freshness) = rewriting.freshness().filter(|_| may_write(frame)) {
+                freshness.wrote();
+            }
+        }
         b'Z' => state.ready(frame.get(5).copied().unwrap_or_default(), rewriting),
         _ => {}
     }

@@ -54,6 +54,46 @@ async fn read(stream: &mut Stream) -> Result<(Message, Vec<u8>), UpstreamError> 
         .ok_or_else(|| UpstreamError::Protocol("a message that is cut".into()))
 }
 
+impl Begun {
+    /// Asks for one value before the session's client does; none if it is NULL. The SQLSTATE if the database refuses.
+    pub(crate) async fn ask(
+        &mut self,
+        statement: &str,
+    ) -> Result<Result<Option<String>, String>, UpstreamError> {
+        timeout(super::CONNECT, self.exchange(statement)).await.map_err(|_| UpstreamError::Late)?
+    }
+
+    async fn exchange(&mut self, statement: &str) -> Result<Result<Option<String>, String>, UpstreamError> {
+        let mut out = BytesMut::new();
+        frontend::query(statement, &mut out)?;
+        self.stream.write_all(&out).await?;
+        self.stream.flush().await?;
+        let mut answer = Ok(None);
+        loop {
+            let (message, bytes) = read(&mut self.stream).await?;
+            match message {
+                Message::DataRow(body) => {
+                    let range = body.ranges().next()?.flatten();
+                    let text = range.and_then(|range| body.buffer().get(range));
+                    let text = text.map(|text| String::from_utf8_lossy(text).into_owned());
+                    answer = answer.map(|_| text);
+                }
+                Message::ErrorResponse(_) => {
+                    let code = code(&bytes).unwrap_or_default();
+                    answer = Err(String::from_utf8_lossy(&code).into_owned());
+                }
+                Message::ReadyForQuery(_) => return Ok(answer),
+                // Settings and notices are the session's.
+                Message::ParameterStatus(_) | Message::NoticeResponse(_) => {
+                    let before_ready = self.beginning.len().saturating_sub(6);
+                    self.beginning.splice(before_ready..before_ready, bytes);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 impl Upstream {
     /// Begins a session with these start-up parameters, `user` and `database` among them.
     pub(crate) async fn login(&self, parameters: &[(String, String)]) -> Result<Login, UpstreamError> {

@@ -8,6 +8,7 @@ use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Catalog, Encryption};
 use arras_postgres::examined::{self, Judge};
+use arras_postgres::freshness::{Freshness, FreshnessError};
 use arras_postgres::mope::{self, Column, Connections, Examination, FileHeads, Heads, Protocol, Snapshot};
 use arras_postgres::{Schema, Upstream};
 use arras_protocol::mope::{Fetch, Head, TreeStore};
@@ -53,6 +54,8 @@ pub(crate) struct Examining {
     seen: HashMap<[u8; 8], Result<Option<Head>, String>>,
     keyed: KeyedColumns,
     snapshot: Snapshot,
+    /// The proxy's mark, or what is wrong with it.
+    mark: Result<Option<i64>, FreshnessError>,
     /// Where it is, without the password.
     pub(crate) upstream: Upstream,
 }
@@ -98,8 +101,9 @@ impl Examining {
         let seen = |id: [u8; 8]| heads.load(Column::from(id)).map_err(|error| error.to_string());
         let seen = ordered.map(|column| (column.id, seen(column.id))).collect();
         let client = connections.open().await.map_err(|error| failed(&error))?;
+        let mark = Freshness::examine(&client, folder).await;
         let snapshot = Snapshot::begin(client).await.map_err(|error| failed(&error))?;
-        Ok(Self { schema, seen, keyed, snapshot, upstream })
+        Ok(Self { schema, seen, keyed, snapshot, mark, upstream })
     }
 
     /// The tables, if they fit the schema file.
@@ -119,6 +123,15 @@ impl Examining {
     /// The database cannot be asked.
     pub(crate) async fn lacking(&self, catalog: &Catalog) -> Result<Option<Vec<String>>, Failure> {
         mope::lacking(&self.snapshot, &examined::stored(catalog)).await.map_err(|error| failed(&error))
+    }
+
+    /// How the database stands to the proxy's record of how far it had come; none if it was not set back and the proxy has no
+    /// record, or none is installed.
+    ///
+    /// # Errors
+    /// It was set back.
+    pub(crate) fn mark(&self) -> Result<Option<i64>, Failure> {
+        self.mark.as_ref().copied().map_err(|error| Failure::Check(error.to_string()))
     }
 
     /// The columns that have labels, and how their trees are kept.

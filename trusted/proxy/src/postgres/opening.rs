@@ -5,6 +5,7 @@ use super::columns::{Encoder, KeyedColumns, Swept};
 use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::Encryption;
+use arras_postgres::freshness::{Freshness, FreshnessError};
 use arras_postgres::mope::{self, Column, Connections, FileHeads, Heads, Reach};
 use arras_postgres::{Rewriting, Schema, Upstream, shown};
 use arras_storage::private;
@@ -54,28 +55,31 @@ pub(super) async fn open(asked: Asked<'_>) -> Result<Arc<Rewriting>, Failure> {
     let schema = read(schema)?;
     let columns: Vec<Arc<Encryption>> = schema.columns().cloned().collect();
     let connections = Arc::new(Connections::new(upstream.keeping(DEADLINE, PATIENCE)));
-    install(&schema, &columns, &connections).await?;
     private::make_directory(folder).map_err(|source| Failure::Io { path: folder.into(), source })?;
+    let freshness = Arc::new(install(&schema, &columns, &connections, folder).await?);
     let heads: Arc<dyn Heads> = Arc::new(FileHeads::new(folder.to_path_buf()));
     let roots: Vec<(u32, &Key)> =
         keyring.versions().filter_map(|(version, _)| Some((version, keyring.root(version)?))).collect();
     let keyed = KeyedColumns::new(&columns, &roots, &connections, &heads)
         .map_err(|error| Failure::Check(error.to_string()))?;
+    tokio::spawn(Arc::clone(&freshness).keep(connections));
     for encoder in keyed.ordered() {
         tokio::spawn(async move { encoder.enter_owed().await });
     }
     for encoder in keyed.swept() {
         tokio::spawn(sweep(encoder));
     }
-    Ok(Arc::new(Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes)))
+    Ok(Arc::new(Rewriting::new(Arc::new(schema), Arc::new(keyed), memory_bytes).watched(freshness)))
 }
 
-/// Makes the tables and functions that orders need, and the views that show the catalogue as applications see it.
+/// Makes the tables and functions that orders need, and the views that show the catalogue as applications see it; the proxy's
+/// mark in a database that was not set back.
 async fn install(
     schema: &Schema,
     columns: &[Arc<Encryption>],
     connections: &Connections,
-) -> Result<(), Failure> {
+    folder: &Path,
+) -> Result<Freshness, Failure> {
     let unusable = |what: String| Failure::Check(format!("the database behind the proxy: {what}"));
     let mut client = connections.open().await.map_err(|error| unusable(error.to_string()))?;
     let before = mope::install(&mut client).await.map_err(|error| unusable(error.to_string()))?;
@@ -84,6 +88,13 @@ async fn install(
             "made the schema arras in the database: orders of columns, and the catalogue as it is shown"
         );
     }
+    let freshness = Freshness::open(&client, folder).await.map_err(|error| match error {
+        FreshnessError::SetBack(_) => Failure::Check(format!(
+            "{error}; restore what is newer, or, to go on with what is there, remove the folder {}",
+            folder.display()
+        )),
+        error => unusable(error.to_string()),
+    })?;
     for made in [shown::INSTALL.to_owned(), shown::declare(schema)] {
         client.batch_execute(&made).await.map_err(|error| {
             let said =
@@ -100,7 +111,7 @@ async fn install(
             unusable(format!("the order of column {}: {said}", column.label))
         })?;
     }
-    Ok(())
+    Ok(freshness)
 }
 
 /// Takes values out that no row has any more, for as long as the process runs.

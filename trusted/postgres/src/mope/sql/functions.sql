@@ -515,11 +515,16 @@ BEGIN
     END IF;
 END $$;
 
+-- A proxy's mark, for any session to ask: whether the database behind it is the one that it was.
+CREATE OR REPLACE FUNCTION arras.mark_of(proxy bigint) RETURNS bigint
+LANGUAGE sql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$$ SELECT m.raised FROM arras.mark m WHERE m.proxy = mark_of.proxy $$;
+
 -- Applications may ask for labels and hold them, and compare; all else is the proxy's.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA arras FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA arras FROM PUBLIC;
 GRANT USAGE ON SCHEMA arras TO PUBLIC;
-GRANT EXECUTE ON FUNCTION arras.mope_lock(bigint), arras.mope_order(bigint, bytea),
+GRANT EXECUTE ON FUNCTION arras.mark_of(bigint), arras.mope_lock(bigint), arras.mope_order(bigint, bytea),
     arras.mope_order(bigint, bytea, bigint, bigint), arras.mope_bound(bigint, bytea), arras.mope_hold(bigint[]),
     arras.mope_hold_snapshot(bigint[]), arras.mope_transform(bigint, arras.mope_summary),
     arras.mope_transform(bigint, arras.mope_move[]), arras.mope_number(bytea, integer),

@@ -44,6 +44,11 @@ pub(super) async fn check(postgres: &Postgres, keyring: &Keyring, deep: bool, re
     if !is_installed(&examining, &catalog, report).await {
         return;
     }
+    let marked = examining.mark().map(|mark| {
+        let seen = mark.map(|mark| format!("mark {mark} of this proxy, not set back"));
+        ((), seen.unwrap_or_else(|| "not seen by this proxy yet".into()))
+    });
+    report.add("history", marked);
     for (column, protocol) in examining.ordered() {
         let name = format!("order of {}", column.label);
         let standing = examining.standing(&column).await.map(|line| ((), line));

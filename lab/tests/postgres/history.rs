@@ -1,0 +1,106 @@
+//! A database that is set back where no order is kept: a backup that is put in its place, as a restore or a failover does.
+
+use crate::dev::Dev;
+use crate::extended::connect;
+use arras_lab::private_postgres::PrivatePostgres;
+use std::path::Path;
+use std::process::Command;
+use tokio_postgres::{Client, NoTls};
+
+/// Equality alone: no tree says how far it had come.
+const SCHEMA: &str = r#"
+[tables."public.notes"]
+owner = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
+"#;
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
+/// Inserts a row through the proxy and waits until its record holds a mark that was raised since.
+async fn insert(proxy: &Dev, client: &Client, owner: &str) {
+    let record = proxy.directory().join("data/postgres-heads/database.mark");
+    let raised = || {
+        let text = std::fs::read_to_string(&record).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<i64>().unwrap()
+    };
+    let before = raised();
+    client.batch_execute(&format!("INSERT INTO notes VALUES ('{owner}')")).await.unwrap();
+    // One may be under way that was begun before the row.
+    while raised() < before + 2 {
+        client.batch_execute("SELECT 1").await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+async fn refused(proxy: &Dev) -> String {
+    let refused = tokio_postgres::connect(&proxy.uri("postgres"), NoTls).await;
+    let error = refused.err().expect("no session begins");
+    let said = error.as_db_error().unwrap_or_else(|| panic!("{error:?}"));
+    assert_eq!(said.code().code(), "XX001", "{said:?}");
+    format!("{} {}", said.message(), said.hint().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_database_without_orders_that_is_set_back_is_noticed_beside_a_proxy_that_runs_and_at_its_start() {
+    let mut server = PrivatePostgres::start().unwrap();
+    let mut proxy = Dev::start(&server, "postgres", SCHEMA);
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE notes (owner text)").await.unwrap();
+    insert(&proxy, &client, "Ann").await;
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    server.stop().unwrap();
+    copy(&server.data(), &old);
+    server.restart().unwrap();
+    // Nothing is wrong with a database that was restarted.
+    let client = connect(&proxy.uri("postgres")).await;
+    insert(&proxy, &client, "Bob").await;
+    server.stop().unwrap();
+    std::fs::rename(server.data(), &new).unwrap();
+    copy(&old, &server.data());
+    server.restart().unwrap();
+    let said = refused(&proxy).await;
+    assert!(said.contains("was set back") && said.contains("Restore what is newer"), "{said}");
+    let (well, said) = proxy.doctor(&server, "postgres", false);
+    assert!(!well && said.contains("FAIL  history: the database was set back"), "{said}");
+    let said = proxy.refused_start(&server, "postgres");
+    assert!(said.contains("was set back") && said.contains("postgres-heads"), "{said}");
+    // What is newer is in its place again.
+    server.stop().unwrap();
+    std::fs::remove_dir_all(server.data()).unwrap();
+    std::fs::rename(&new, server.data()).unwrap();
+    server.restart().unwrap();
+    proxy.killed_and_restarted(&server, "postgres");
+    let client = connect(&proxy.uri("postgres")).await;
+    assert_eq!(client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap().get::<_, i64>(0), 2);
+    let (well, said) = proxy.doctor(&server, "postgres", true);
+    assert!(well, "{said}");
+    // Whoever means to go on with the old state says so.
+    server.stop().unwrap();
+    std::fs::remove_dir_all(server.data()).unwrap();
+    copy(&old, &server.data());
+    server.restart().unwrap();
+    std::fs::remove_dir_all(proxy.directory().join("data/postgres-heads")).unwrap();
+    proxy.killed_and_restarted(&server, "postgres");
+    let client = connect(&proxy.uri("postgres")).await;
+    assert_eq!(client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap().get::<_, i64>(0), 1);
+}
+
+/// The proxy's mark is in the database that it logs in to, and the others of a cluster have none.
+#[tokio::test]
+async fn a_schema_that_was_dropped_is_a_set_back_and_another_database_is_none() {
+    let server = PrivatePostgres::start().unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    direct.batch_execute("CREATE DATABASE other").await.unwrap();
+    let proxy = Dev::start(&server, "postgres", SCHEMA);
+    connect(&proxy.uri("other")).await.batch_execute("SELECT 1").await.unwrap();
+    // Whoever the application is at the database, it may ask.
+    direct.batch_execute("CREATE ROLE nobody LOGIN").await.unwrap();
+    let nobody = proxy.uri("postgres").replace("postgres@", "nobody@");
+    connect(&nobody).await.batch_execute("SELECT 1").await.unwrap();
+    direct.batch_execute("DROP SCHEMA arras CASCADE").await.unwrap();
+    let said = refused(&proxy).await;
+    assert!(said.contains("does not know this proxy"), "{said}");
+}

@@ -1,0 +1,193 @@
+//! Whether the database is still the one that this proxy knows, where no order says so: a number in it that the proxy raises
+//! while sessions write, and the proxy's own record of how far it came. A database that was restored from a backup, or failed
+//! over to a replica that lagged, is behind the record, and no session begins there.
+
+mod record;
+
+use crate::mope::{Connections, failure};
+use arras_protocol::ChannelError;
+use record::Record;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+use tokio_postgres::Client;
+
+/// Between two raises while sessions write: what a set-back may take away unnoticed, where no order is asked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Why a database is not to be used, or cannot be told from another.
+#[derive(Debug, thiserror::Error)]
+pub enum FreshnessError {
+    /// It is behind what was acknowledged.
+    #[error("{0}")]
+    SetBack(#[from] SetBack),
+    /// The proxy's record cannot be read or written.
+    #[error("the proxy's record of the database, {}: {source}", path.display())]
+    Record {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The database cannot be asked.
+    #[error("{0}")]
+    Database(#[from] ChannelError),
+}
+
+/// The database is behind what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database was set back: {}, and this proxy has seen it at {known}", match found {
+    Some(found) => format!("it is at mark {found} of this proxy"),
+    None => "it does not know this proxy".to_owned(),
+})]
+pub struct SetBack {
+    /// The mark that it has; none if it does not know the proxy.
+    pub found: Option<i64>,
+    /// The mark that was acknowledged.
+    pub known: i64,
+}
+
+/// A proxy's mark in a database.
+pub struct Freshness {
+    path: PathBuf,
+    proxy: i64,
+    /// The last mark that the database acknowledged, as the record has it.
+    acknowledged: AtomicI64,
+    /// Sessions may have written since it was raised last.
+    written: AtomicBool,
+}
+
+impl std::fmt::Debug for Freshness {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Freshness").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// What a session asks, and doctor.
+fn question(proxy: i64) -> String {
+    format!("SELECT arras.mark_of({proxy})")
+}
+
+/// Compares what a database answered with a mark that was acknowledged before it was asked.
+fn compare(found: Option<i64>, known: i64) -> Result<i64, SetBack> {
+    found.filter(|found| *found >= known).ok_or(SetBack { found, known })
+}
+
+impl Freshness {
+    /// Compares the database with the record in `folder`; makes both where this proxy was never here. `client` is of the role
+    /// that owns the schema `arras`, which is installed.
+    ///
+    /// # Errors
+    /// [`FreshnessError`].
+    pub async fn open(client: &Client, folder: &Path) -> Result<Self, FreshnessError> {
+        let path = record::path(folder);
+        let unreadable = |source| FreshnessError::Record { path: path.clone(), source };
+        let record = match Record::load(&path).map_err(unreadable)? {
+            Some(record) => {
+                compare(found(client, record.proxy).await?, record.raised)?;
+                record
+            }
+            None => {
+                let record = Record { proxy: rand::random_range(1..i64::MAX), raised: 0 };
+                let statement = "INSERT INTO arras.mark VALUES ($1, $2)";
+                let entered = client.execute(statement, &[&record.proxy, &record.raised]).await;
+                entered.map_err(|error| failure(&error))?;
+                record.save(&path).map_err(unreadable)?;
+                record
+            }
+        };
+        let (proxy, acknowledged) = (record.proxy, AtomicI64::new(record.raised));
+        Ok(Self { path, proxy, acknowledged, written: AtomicBool::new(false) })
+    }
+
+    /// Compares the database with the record in `folder` and changes neither; the mark, none if this proxy was never here.
+    ///
+    /// # Errors
+    /// [`FreshnessError`].
+    pub async fn examine(client: &Client, folder: &Path) -> Result<Option<i64>, FreshnessError> {
+        let path = record::path(folder);
+        let record = Record::load(&path).map_err(|source| FreshnessError::Record { path, source })?;
+        let Some(record) = record else { return Ok(None) };
+        Ok(Some(compare(found(client, record.proxy).await?, record.raised)?))
+    }
+
+    /// A session's statement came to an end that may have changed something.
+    pub(crate) fn wrote(&self) {
+        // Most have been told before: the cache line is left where it is.
+        if !self.written.load(Ordering::Relaxed) {
+            self.written.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What a session is to ask the database, and how the answer, the text of a number, is judged.
+    pub(crate) fn question(&self) -> Question {
+        Question { statement: question(self.proxy), known: self.acknowledged.load(Ordering::SeqCst) }
+    }
+
+    /// Raises the mark while sessions write, for as long as the process runs.
+    pub async fn keep(self: Arc<Self>, connections: Arc<Connections>) {
+        let mut standing: Option<Client> = None;
+        loop {
+            tokio::time::sleep(EVERY).await;
+            if !self.written.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            let client = match standing.take().filter(|client| !client.is_closed()) {
+                Some(client) => Ok(client),
+                None => connections.open().await.map_err(FreshnessError::from),
+            };
+            let raised = match client {
+                Ok(client) => {
+                    connections.within(async { Ok(self.raise(&client).await) }).await.map(|raised| {
+                        standing = Some(client);
+                        raised
+                    })
+                }
+                Err(error) => Ok(Err(error)),
+            };
+            if let Err(error) = raised.map_err(FreshnessError::from).and_then(|raised| raised) {
+                self.wrote();
+                tracing::warn!(%error, "the proxy's mark in the database could not be raised; tried again");
+            }
+        }
+    }
+
+    async fn raise(&self, client: &Client) -> Result<(), FreshnessError> {
+        let known = self.acknowledged.load(Ordering::SeqCst);
+        // A database that was set back must not catch up by being raised.
+        let statement =
+            "UPDATE arras.mark SET raised = raised + 1 WHERE proxy = $1 AND raised >= $2 RETURNING raised";
+        let raised =
+            client.query_opt(statement, &[&self.proxy, &known]).await.map_err(|error| failure(&error))?;
+        let Some(row) = raised else {
+            return Err(SetBack { found: found(client, self.proxy).await?, known }.into());
+        };
+        let raised = row.try_get(0).map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        let record = Record { proxy: self.proxy, raised };
+        let saved = record.save(&self.path);
+        saved.map_err(|source| FreshnessError::Record { path: self.path.clone(), source })?;
+        self.acknowledged.store(raised, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// What a session asks before it begins.
+pub(crate) struct Question {
+    /// A statement of one row with one value.
+    pub(crate) statement: String,
+    known: i64,
+}
+
+impl Question {
+    /// Judges the value, as text.
+    pub(crate) fn judge(&self, answer: Option<&str>) -> Result<(), SetBack> {
+        compare(answer.and_then(|answer| answer.parse().ok()), self.known).map(|_| ())
+    }
+}
+
+async fn found(client: &Client, proxy: i64) -> Result<Option<i64>, ChannelError> {
+    let row = client.query_one(&question(proxy), &[]).await.map_err(|error| failure(&error))?;
+    row.try_get(0).map_err(|error| ChannelError::Malformed(error.to_string()))
+}
