@@ -25,7 +25,7 @@ const ED25519: &[u8] = b"\x30\x05\x06\x03\x2b\x65\x70";
 /// 1970 to 9999: how long a certificate is good for, its evidence says.
 const EVER: &[u8] = b"\x30\x20\x17\x0d700101000000Z\x18\x0f99991231235959Z";
 
-/// The host's clock, which never goes back in here. A host that stops it has clients' certificates live longer.
+/// The host's clock. A host that stops it, or sets it back, has clients' certificates live longer; one that was wrong is right again.
 #[derive(Debug, Default)]
 struct Clock(AtomicU64);
 
@@ -43,9 +43,11 @@ pub(crate) struct Identity {
     pub(crate) binding: [u8; 32],
     clients: Arc<dyn ClientCertVerifier>,
     clock: Arc<Clock>,
+    /// Seconds by which the clock went on, all told: what lasts goes by it, however the clock is set.
+    pub(crate) elapsed: u64,
     /// How new connections are taken: none before there is evidence.
     pub(crate) config: Option<Arc<ServerConfig>>,
-    /// When the newest evidence came.
+    /// When the newest evidence came, of [`Self::elapsed`].
     pub(crate) renewed: u64,
 }
 
@@ -62,16 +64,13 @@ impl Identity {
                 .build()
                 .map_err(|_| Fault::Authority)?;
         let binding = binding(&public, authority, administrator);
-        Ok(Self { key, public, binding, clients, clock: Arc::default(), config: None, renewed: 0 })
+        let (clock, config) = (Arc::default(), None);
+        Ok(Self { key, public, binding, clients, clock, elapsed: 0, config, renewed: 0 })
     }
 
-    /// The host's clock, in seconds since 1970.
-    pub(crate) fn now(&self) -> u64 {
-        self.clock.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn tell_time(&self, seconds: u64) {
-        self.clock.0.fetch_max(seconds, Ordering::Relaxed);
+    /// The host's clock says so many seconds since 1970.
+    pub(crate) fn tell_time(&mut self, seconds: u64) {
+        self.elapsed += seconds.saturating_sub(self.clock.0.swap(seconds, Ordering::Relaxed));
     }
 
     /// New connections get a certificate with this evidence. It is not looked at: clients judge it.
@@ -87,7 +86,7 @@ impl Identity {
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         self.config = Some(Arc::new(config));
-        self.renewed = self.now();
+        self.renewed = self.elapsed;
         Ok(())
     }
 

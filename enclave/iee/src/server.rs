@@ -312,9 +312,9 @@ impl Core {
 
     /// Who has begun a handshake and does not end it makes place; whether evidence is to be renewed.
     fn tell_time(&mut self, seconds: u64) -> bool {
-        let Some(identity) = &self.identity else { return false };
+        let Some(identity) = &mut self.identity else { return false };
         identity.tell_time(seconds);
-        let now = identity.now();
+        let now = identity.elapsed;
         let renews = !self.is_attesting && identity.renewed + RENEWAL_SECONDS <= now;
         self.close_those(|peer| peer.client.is_none() && peer.began + HANDSHAKE_SECONDS < now);
         renews
@@ -332,7 +332,7 @@ impl Core {
             };
             self.close(*chosen);
         }
-        let began = self.identity.as_ref().map_or(0, Identity::now);
+        let began = self.identity.as_ref().map_or(0, |identity| identity.elapsed);
         let channel = Channel::open(self.identity.as_ref()).ok_or(Fault::OutOfTurn)?;
         let share = Held::by(self.next_place + 1);
         let peer = Connection { channel, place: self.next_place, client: None, share, began, under_way: 0 };

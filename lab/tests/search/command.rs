@@ -30,7 +30,7 @@ fn found(folder: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
 }
 
 /// The names of the files that a query finds.
-fn names(folder: &Path, query: &str) -> Vec<String> {
+pub(crate) fn names(folder: &Path, query: &str) -> Vec<String> {
     let name = |line: &serde_json::Value| {
         Path::new(line["path"].as_str().unwrap()).file_name().unwrap().to_str().unwrap().to_owned()
     };

@@ -16,4 +16,5 @@ mod process;
 mod serve;
 mod spilled;
 mod storage;
+mod stores;
 mod tpm;

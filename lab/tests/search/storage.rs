@@ -12,7 +12,7 @@ use std::time::Duration;
 #[tokio::test]
 async fn redis_keeps_what_it_is_given() {
     let redis = PrivateRedis::start().unwrap();
-    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), "arras", PATIENCE).await.unwrap();
     conformance::a_service_keeps_what_it_is_given(&store).await;
     // Of the entries one was removed; of state the head, a record and two checkpoints are left, and the set of their names.
     assert_eq!(redis.said(0, &["dbsize"]).trim(), "1004");
@@ -21,7 +21,7 @@ async fn redis_keeps_what_it_is_given() {
 #[tokio::test]
 async fn a_cluster_of_redis_keeps_what_it_is_given_and_spreads_it() {
     let redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), "arras", PATIENCE).await.unwrap();
     conformance::a_service_keeps_what_it_is_given(&store).await;
     for place in 0..3 {
         let keys: usize = redis.said(place, &["dbsize"]).trim().parse().unwrap();
@@ -41,7 +41,7 @@ fn commands(redis: &PrivateRedis, place: usize, name: &str) -> u64 {
 #[tokio::test]
 async fn a_batch_is_a_command_for_each_part_of_a_cluster() {
     let redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls(), PATIENCE).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), "arras", PATIENCE).await.unwrap();
     let label = |number: u16| [number.to_le_bytes().to_vec(), vec![5; LABEL_BYTES - 2]].concat();
     let labels: Vec<u8> = (0..8192).flat_map(label).collect();
     let entries: Vec<u8> =
@@ -101,7 +101,7 @@ const IMPATIENCE: Duration = Duration::from_secs(8);
 #[tokio::test]
 async fn a_lost_server_of_a_cluster_is_an_error() {
     let mut redis = PrivateRedis::start_cluster().unwrap();
-    let store = RedisStore::connect(&redis.urls(), IMPATIENCE).await.unwrap();
+    let store = RedisStore::connect(&redis.urls(), "arras", IMPATIENCE).await.unwrap();
     let labels: Vec<[u8; LABEL_BYTES]> = (0..100_u8).map(|byte| [byte; LABEL_BYTES]).collect();
     let entries: Vec<u8> =
         labels.iter().flat_map(|label| [&label[..], &[1; SEALED_BYTES]].concat()).collect();
@@ -141,7 +141,7 @@ async fn servers_that_were_lost_are_used_again() {
     for (mut redis, lost) in
         [(PrivateRedis::start().unwrap(), 0), (PrivateRedis::start_cluster().unwrap(), 1)]
     {
-        let store = RedisStore::connect(&redis.urls(), IMPATIENCE).await.unwrap();
+        let store = RedisStore::connect(&redis.urls(), "arras", IMPATIENCE).await.unwrap();
         for round in 1..=ROUNDS {
             // Else what was acknowledged may be gone with the process: the log is written behind a flush that is under way.
             assert_eq!(redis.said(lost, &["config", "set", "appendfsync", "always"]).trim(), "OK");
@@ -168,7 +168,7 @@ async fn a_server_that_hangs_is_an_error() {
     let entries =
         || -> Blob { (0..=255_u8).flat_map(|number| [number; ENTRY_BYTES]).collect::<Vec<u8>>().into() };
     for redis in [PrivateRedis::start().unwrap(), PrivateRedis::start_cluster().unwrap()] {
-        let store = RedisStore::connect(&redis.urls(), Duration::from_secs(2)).await.unwrap();
+        let store = RedisStore::connect(&redis.urls(), "arras", Duration::from_secs(2)).await.unwrap();
         store.put(entries()).await.unwrap();
         redis.halt(0).unwrap();
         let error = store.put(entries()).await.unwrap_err();

@@ -1,8 +1,8 @@
 //! What sessions share that rewrite statements: the schema, the keys of its columns, and how much memory they may hold.
 
+use crate::Freshness;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
-use crate::freshness::Freshness;
 use crate::schema::Schema;
 use arras_service::columns::Columns;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The listener: connections, their number, and a stop that lets statements end.
 
+use crate::Question;
 use crate::access::Access;
 use crate::cancel::{Cancellable, Key};
 use crate::error::{SqlError, sqlstate};
-use crate::freshness::Question;
 use crate::replies::{self, Authentication};
 use crate::rewriting::Rewriting;
 use crate::session::{self, End, Ends, Surroundings};

@@ -1,6 +1,7 @@
 //! Host and enclave as child processes.
 
 use crate::failure::Failure;
+use crate::storage::Storage;
 use arras_attestation::folder::AUTHORITY;
 use serde::Deserialize;
 use std::env;
@@ -39,12 +40,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts host and enclave on a folder, and waits until clients are listened to.
-    pub(crate) fn start(folder: &Path) -> Result<Self, Failure> {
+    /// Starts host and enclave on a folder, with entries where `storage` says, and waits until clients are listened to.
+    pub(crate) fn start(folder: &Path, storage: &Storage) -> Result<Self, Failure> {
         let (program, enclave) = (find("arras-host")?, find("arras-enclave")?);
         let end = Instant::now() + ENDING;
         loop {
-            match Self::try_start(&program, &enclave, folder) {
+            match Self::try_start(&program, &enclave, folder, storage) {
                 // The host of a run that was killed is about to end: nobody else uses this store, whose lock is ours.
                 Ok(Err(IN_USE)) if Instant::now() < end => thread::sleep(PAUSE),
                 Ok(Ok(host)) => return Ok(host),
@@ -58,7 +59,12 @@ impl Host {
     }
 
     /// Starts them; the exit code if the host ends instead.
-    fn try_start(program: &Path, enclave: &Path, folder: &Path) -> io::Result<Result<Self, i32>> {
+    fn try_start(
+        program: &Path,
+        enclave: &Path,
+        folder: &Path,
+        storage: &Storage,
+    ) -> io::Result<Result<Self, i32>> {
         let mut command = Command::new(program);
         command.args(["--stop-with-stdin", "--listen", "127.0.0.1:0"]);
         // Beside it the host writes the public key, by which the client then knows the enclave's evidence.
@@ -69,6 +75,7 @@ impl Host {
         command.arg("--enclave-argument").arg(folder.with_file_name("enclave-key"));
         command.args(["--administrator", ADMINISTRATOR]).arg("--enclave").arg(enclave);
         command.arg("--data-dir").arg(folder);
+        storage.tell(&mut command);
         if env::var_os("RUST_LOG").is_none() {
             command.env("RUST_LOG", "warn");
         }

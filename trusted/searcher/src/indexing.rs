@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<(), Failure> {
     if let Some(missing) = arguments.paths.iter().find(|path| !arguments.remove && !path.exists()) {
         return Err(Failure::Store { path: missing.clone(), what: "there is no such file or folder".into() });
     }
-    let store = Store::create(&arguments.store)?;
+    let store = Store::create(&arguments.store, &arguments.storage)?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     let watching = ctrlc::set_handler(move || {

@@ -16,6 +16,7 @@ mod journal;
 mod progress;
 mod querying;
 mod serve;
+mod storage;
 mod store;
 
 use arras_search::language::Language;
@@ -136,12 +137,28 @@ pub(crate) struct IndexArguments {
     /// Language of the texts (none, english, german, ...); of a store that is there, its own [default: english]
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) language: Option<Language>,
+    #[command(flatten)]
+    pub(crate) storage: StorageArguments,
     /// Take what is at the paths and below them out of the index; the files need not be there.
     #[arg(long)]
     pub(crate) remove: bool,
     /// Files, folders of files, mbox files, Maildirs.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+}
+
+/// Where the host keeps sealed entries and state, if not in the store's folder; a store stays where its first run put it.
+#[derive(Args, Debug)]
+pub(crate) struct StorageArguments {
+    /// Keep sealed entries in Redis (`redis://HOST:PORT`, several servers of one cluster after commas).
+    #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with = "cassandra")]
+    pub(crate) redis: Vec<String>,
+    /// Keep sealed entries in Cassandra or ScyllaDB (`HOST:PORT`, several nodes after commas).
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    pub(crate) cassandra: Vec<String>,
+    /// How many of Cassandra's nodes keep each entry; set on the first run.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "cassandra", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) replicas: u8,
 }
 
 /// Arguments of `arras search query`.

@@ -1,10 +1,12 @@
 //! What a store's folder has: `client`, the keyring with the key file that unlocks it, the authority and the administrator's certificate,
 //! and the record of what was indexed; `server`, what the host keeps.
 
+use crate::StorageArguments;
 use crate::connection::Connection;
 use crate::credentials::Credentials;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::storage::Storage;
 use arras_keys::{Keyring, Purpose, Unlock, create_key_file};
 use arras_primitives::aead::Aead;
 use arras_search::link::OpenError;
@@ -29,14 +31,16 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens a store, or makes one.
-    pub(crate) fn create(folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn create(folder: &Path, storage: &StorageArguments) -> Result<Self, Failure> {
         let client = folder.join("client");
         private::make_directory(&client).map_err(|error| failed(&client, &error))?;
+        let is_new = !client.join("keyring").exists();
+        Storage::ask(&client, storage, is_new)?;
         let key_file = client.join("keyring.key");
         if !key_file.exists() {
             create_key_file(&key_file)?;
         }
-        if !client.join("keyring").exists() {
+        if is_new {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             Keyring::create(&client.join("keyring"), Unlock::KeyFile(key_file), now)?;
         }
@@ -63,7 +67,8 @@ impl Store {
 
     /// Starts host and enclave, and connects to them.
     pub(crate) fn start(&self) -> Result<(Host, Connection), Failure> {
-        let host = Host::start(&self.folder.join("server"))?;
+        let storage = Storage::of(&self.folder.join("client"))?;
+        let host = Host::start(&self.folder.join("server"), &storage)?;
         let channel = Credentials::of(&self.folder.join("client"))?.channel(&host)?;
         let connection = Connection::new(&host.address, channel).map_err(|error| match error {
             OpenError::Stream(error) => ServiceError::from(error).into(),

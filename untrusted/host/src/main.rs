@@ -96,16 +96,24 @@ struct Storage {
     /// The counter in an index of this machine's TPM, made if it is not there, which a restored disk does not set back.
     #[arg(long, value_name = "INDEX", requires = "data_dir", value_parser = index)]
     tpm_counter: Option<u32>,
-    /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas); the counter in a file of `--data-dir`.
+    /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas); a password among the processes' arguments is
+    /// seen, in the variable it is not. The counter in a file of `--data-dir`.
     #[cfg(feature = "redis")]
-    #[arg(long, value_name = "URL", value_delimiter = ',', requires = "data_dir")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ARRAS_REDIS",
+        hide_env_values = true,
+        value_delimiter = ',',
+        requires = "data_dir"
+    )]
     redis: Vec<String>,
     /// Nodes of Cassandra or ScyllaDB (`HOST:PORT`, several after commas); the counter in a file of `--data-dir`.
     #[cfg(feature = "cassandra")]
     #[arg(long, value_name = "NODE", value_delimiter = ',', requires = "data_dir")]
     cassandra: Vec<String>,
-    /// Keyspace in Cassandra.
-    #[cfg(feature = "cassandra")]
+    /// Keyspace in Cassandra; in Redis, what the keys of this enclave's state begin with.
+    #[cfg(any(feature = "redis", feature = "cassandra"))]
     #[arg(long, value_name = "NAME", default_value = "arras")]
     keyspace: String,
     /// How many of Cassandra's nodes keep each entry; set when the keyspace is made.
@@ -148,8 +156,8 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Host(_) | Self::Enclave(_) => 1,
-            Self::Data { .. } | Self::Store(_) => 4,
-            Self::Network { .. } | Self::System(_) => 5,
+            Self::Data { .. } => 4,
+            Self::Network { .. } | Self::Store(_) | Self::System(_) => 5,
         }
     }
 }
@@ -197,7 +205,9 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     #[cfg(feature = "redis")]
     if !arguments.storage.redis.is_empty() {
-        let store = RedisStore::connect(&arguments.storage.redis, redis::PATIENCE).await?;
+        let store =
+            RedisStore::connect(&arguments.storage.redis, &arguments.storage.keyspace, redis::PATIENCE)
+                .await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     #[cfg(feature = "cassandra")]

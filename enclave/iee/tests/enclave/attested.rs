@@ -98,6 +98,20 @@ fn evidence_is_renewed_by_the_host_s_clock() {
 }
 
 #[test]
+fn evidence_is_renewed_after_the_clock_was_far_ahead_for_a_while() {
+    let mut iee = ready();
+    let (ask, _) = question(&iee.receive(Incoming::Time(NOW + 100_000_000)).unwrap());
+    assert_eq!(iee.receive(evidence(ask)).unwrap(), []);
+    let early = ConnectionId(1);
+    assert_eq!(iee.receive(Incoming::Connected(early)).unwrap(), []);
+    assert_eq!(iee.receive(Incoming::Time(NOW)).unwrap(), []);
+    assert_eq!(iee.receive(Incoming::Time(NOW + 20)).unwrap(), []);
+    assert_eq!(iee.receive(Incoming::Time(NOW + 40)).unwrap(), [Outgoing::Close(early)]);
+    assert_eq!(iee.receive(Incoming::Time(NOW + 599)).unwrap(), []);
+    question(&iee.receive(Incoming::Time(NOW + 601)).unwrap());
+}
+
+#[test]
 fn who_begins_a_handshake_and_does_not_end_it_is_let_go() {
     let mut iee = ready();
     let (early, late) = (ConnectionId(1), ConnectionId(2));

@@ -150,7 +150,7 @@ impl Connections {
     }
 
     /// What comes of something, or that nothing came in time.
-    pub(crate) async fn within<T>(
+    pub(super) async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, ChannelError>>,
     ) -> Result<T, ChannelError> {
@@ -177,7 +177,7 @@ impl Writing<'_> {
 
 /// An error of PostgreSQL's own says that the statement came to nothing, but where it ends the connection: then it may say
 /// no more than that the answer is lost.
-pub(crate) fn failure(error: &tokio_postgres::Error) -> ChannelError {
+pub(super) fn failure(error: &tokio_postgres::Error) -> ChannelError {
     let Some(answer) = error.as_db_error() else {
         return ChannelError::Lost(chain(error));
     };

@@ -8,8 +8,9 @@ use crate::cli::Failure;
 use arras_keys::{Key, Keyring};
 use arras_postgres::catalog::{Catalog, Encryption};
 use arras_postgres::examined::{self, Judge};
-use arras_postgres::freshness::{Freshness, FreshnessError};
-use arras_postgres::mope::{self, Column, Connections, Examination, FileHeads, Heads, Protocol, Snapshot};
+use arras_postgres::mope::{
+    self, Column, Connections, Examination, FileHeads, Freshness, FreshnessError, Heads, Protocol, Snapshot,
+};
 use arras_postgres::{Schema, Upstream};
 use arras_protocol::mope::{Fetch, Head, TreeStore};
 use arras_protocol::{Blob, ChannelError};

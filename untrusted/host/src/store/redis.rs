@@ -19,30 +19,43 @@ const PARTS: u8 = 128;
 /// hangs would stop every search.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What names of state begin with: no label has so few bytes, or so many.
-const STATE: &[u8] = b"arras-iee-state:";
+/// What the keys of state begin with, behind the keyspace's name. Labels are random: none is such a text.
+const STATE: &str = "-iee-state:";
 
-/// The set of the names of log records and checkpoints that are there, ordered as they are.
-const NAMES: &[u8] = b"arras-iee-names";
+/// The set of the names of log records and checkpoints that are there, ordered as they are, behind the keyspace's name.
+const NAMES: &str = "-iee-names";
 
 /// A label with its place in the batch.
 type Placed<'l> = (usize, &'l [u8; LABEL_BYTES]);
 
 /// Entries and state in Redis. How durable they are is the server's `appendfsync`.
-pub struct RedisStore(Link);
+pub struct RedisStore {
+    link: Link,
+    /// What keys of state begin with.
+    state: Vec<u8>,
+    /// The key of the set of their names.
+    names: Vec<u8>,
+}
 
 impl RedisStore {
-    /// Connects to a server, or by some of its servers to a cluster. Whatever takes longer than `patience` has failed.
+    /// Connects to a server, or by some of its servers to a cluster. Whatever takes longer than `patience` has failed. Stores of
+    /// different keyspaces do not meet, whatever server they are on.
     ///
     /// # Errors
     /// [`StoreError`] if none answers.
-    pub async fn connect(servers: &[String], patience: Duration) -> Result<Self, StoreError> {
-        Link::connect(servers, patience).await.map(Self)
+    pub async fn connect(servers: &[String], keyspace: &str, patience: Duration) -> Result<Self, StoreError> {
+        let link = Link::connect(servers, patience).await?;
+        let of = |what: &str| [keyspace, what].concat().into_bytes();
+        Ok(Self { link, state: of(STATE), names: of(NAMES) })
+    }
+
+    fn named(&self, key: &[u8]) -> Vec<u8> {
+        [&self.state, key].concat()
     }
 
     /// The key of a label: in a cluster its part is the key's hash tag, so that a command has all its keys in one place.
     fn key(&self, label: &[u8; LABEL_BYTES]) -> Vec<u8> {
-        if self.0.is_cluster() {
+        if self.link.is_cluster() {
             [format!("{{{:02x}}}", part(label)).as_bytes(), label].concat()
         } else {
             label.to_vec()
@@ -52,7 +65,7 @@ impl RedisStore {
     /// Labels with their places, those of one command together.
     fn groups<'l>(&self, labels: impl Iterator<Item = &'l [u8; LABEL_BYTES]>) -> Vec<Vec<Placed<'l>>> {
         let mut placed: Vec<_> = labels.enumerate().collect();
-        if !self.0.is_cluster() {
+        if !self.link.is_cluster() {
             return placed.chunks(COMMAND_KEYS).map(<[_]>::to_vec).collect();
         }
         placed.sort_by_key(|(_, label)| part(label));
@@ -74,7 +87,7 @@ impl RedisStore {
 
     /// Commands, all at once; their replies in order.
     async fn ask_all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
-        if commands.is_empty() { Ok(vec![]) } else { self.0.ask_all(commands).await }
+        if commands.is_empty() { Ok(vec![]) } else { self.link.ask_all(commands).await }
     }
 }
 
@@ -110,10 +123,6 @@ fn done(replies: Vec<Value>) -> Result<(), StoreError> {
 /// The part of a cluster's entries that a label is of: labels are random.
 fn part(label: &[u8; LABEL_BYTES]) -> u8 {
     label[0] % PARTS
-}
-
-fn named(key: &[u8]) -> Vec<u8> {
-    [STATE, key].concat()
 }
 
 impl Store for RedisStore {
@@ -162,18 +171,18 @@ impl Store for RedisStore {
         // The name first: one without state is nothing, state without a name would never go.
         if name != StateName::Head {
             let mut command = redis::cmd("ZADD");
-            command.arg(NAMES).arg(0).arg(&key);
-            done(vec![self.0.ask(&command).await?])?;
+            command.arg(&self.names).arg(0).arg(&key);
+            done(vec![self.link.ask(&command).await?])?;
         }
         let mut command = redis::cmd("SET");
-        command.arg(named(&key)).arg(state.as_slice());
-        done(vec![self.0.ask(&command).await?])
+        command.arg(self.named(&key)).arg(state.as_slice());
+        done(vec![self.link.ask(&command).await?])
     }
 
     async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {
         let mut command = redis::cmd("GET");
-        command.arg(named(&state_key(name)));
-        Ok(found(vec![self.0.ask(&command).await?])?.pop().flatten())
+        command.arg(self.named(&state_key(name)));
+        Ok(found(vec![self.link.ask(&command).await?])?.pop().flatten())
     }
 
     async fn forget(&self, until: u64) -> Result<(), StoreError> {
@@ -183,21 +192,21 @@ impl Store for RedisStore {
         ];
         for (first, last, bound) in ranges {
             let mut command = redis::cmd("ZRANGEBYLEX");
-            command.arg(NAMES).arg([&b"["[..], &first].concat()).arg([&[bound][..], &last].concat());
+            command.arg(&self.names).arg([&b"["[..], &first].concat()).arg([&[bound][..], &last].concat());
             let names: Vec<Vec<u8>> =
-                found(vec![self.0.ask(&command).await?])?.into_iter().flatten().collect();
+                found(vec![self.link.ask(&command).await?])?.into_iter().flatten().collect();
             // Few, and the driver takes apart what has keys in many places of a cluster.
             let gone = names.chunks(COMMAND_KEYS).map(|names| {
                 let mut command = redis::cmd("UNLINK");
                 for name in names {
-                    command.arg(named(name));
+                    command.arg(self.named(name));
                 }
                 command
             });
             done(self.ask_all(gone.collect()).await?)?;
             let struck = names.chunks(COMMAND_KEYS).map(|names| {
                 let mut command = redis::cmd("ZREM");
-                command.arg(NAMES).arg(names);
+                command.arg(&self.names).arg(names);
                 command
             });
             done(self.ask_all(struck.collect()).await?)?;

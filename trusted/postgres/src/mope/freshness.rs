@@ -4,7 +4,8 @@
 
 mod record;
 
-use crate::mope::{Connections, failure};
+use super::Connections;
+use super::connections::failure;
 use arras_protocol::ChannelError;
 use record::Record;
 use std::io;

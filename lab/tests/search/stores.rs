@@ -1,0 +1,138 @@
+//! `arras search` on storage services: Redis, a cluster of Redis that loses a server in mid-load, Cassandra that loses a node.
+
+use crate::command::{index, names, search, write};
+use crate::process::{Ended, run};
+use arras_lab::private_cassandra::PrivateCassandra;
+use arras_lab::private_redis::PrivateRedis;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Files of a load that something happens to.
+const FILES: usize = 400;
+/// Words of each.
+const WORDS: usize = 300;
+
+fn well(ended: &Ended) {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+fn size(redis: &PrivateRedis, place: usize) -> usize {
+    redis.said(place, &["dbsize"]).trim().parse().unwrap()
+}
+
+#[test]
+fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
+    let redis = PrivateRedis::start().unwrap();
+    let url = redis.urls().join(",");
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (folder, word) in folders.iter().zip(["whale", "ship"]) {
+        write(folder.path(), "a.txt", &format!("the {word}"));
+        write(folder.path(), "b.txt", "the captain");
+        well(&index(folder.path(), &["--redis", &url]));
+    }
+    // Two stores on one server: each has its own entries, state and counter.
+    for (folder, (word, other)) in folders.iter().zip([("whale", "ship"), ("ship", "whale")]) {
+        let folder = folder.path();
+        assert_eq!(names(folder, word), ["a.txt"]);
+        assert_eq!(names(folder, other), [""; 0]);
+        write(folder, "b.txt", &format!("the {word} and the {other}"));
+        // It need not be said again.
+        well(&index(folder, &[]));
+        assert_eq!(names(folder, other), ["b.txt"]);
+        assert_eq!(names(folder, "captain"), [""; 0]);
+    }
+    let folder = folders[0].path();
+    assert!(size(&redis, 0) > 10);
+    let kept: Vec<_> = std::fs::read_dir(folder.join("store/server")).unwrap().collect();
+    assert!(kept.len() <= 2, "the counter and no entries: {kept:?}");
+    let moved = index(folder, &["--cassandra", "127.0.0.1:1"]);
+    assert_eq!(moved.code, Some(4), "{}", moved.stderr);
+    assert!(moved.stderr.contains("are in Redis, not in Cassandra"), "{}", moved.stderr);
+    let embedded = tempfile::tempdir().unwrap();
+    write(embedded.path(), "a.txt", "the whale");
+    well(&index(embedded.path(), &[]));
+    let moved = index(embedded.path(), &["--redis", &url]);
+    assert!(moved.stderr.contains("are in its folder, not in Redis"), "{}", moved.stderr);
+    drop(redis);
+    let gone = run(search(folder, "query", &["whale"]));
+    assert_eq!(gone.code, Some(5), "{}", gone.stderr);
+    assert!(gone.stderr.contains("storage: Redis"), "{}", gone.stderr);
+}
+
+/// Texts whose words say which file they are in.
+fn write_many(folder: &Path) {
+    for file in 0..FILES {
+        let words: Vec<String> = (0..WORDS).map(|word| format!("w{}x{word}", file % 7)).collect();
+        write(folder, &format!("{file:04}.txt"), &format!("common f{file} {}", words.join(" ")));
+    }
+}
+
+/// Every file is found by its own word, all by one that all have, and by the words of some the right ones.
+fn complete(folder: &Path) {
+    assert_eq!(names(folder, "common").len(), FILES);
+    for file in [0, FILES / 2, FILES - 1] {
+        assert_eq!(names(folder, &format!("f{file}")), [format!("{file:04}.txt")]);
+    }
+    let of_three = (0..FILES).filter(|file| file % 7 == 3).count();
+    assert_eq!(names(folder, "w3x17 AND common").len(), of_three);
+    assert_eq!(names(folder, "w3x17 AND w4x17"), [""; 0]);
+}
+
+/// Begins a load, and has something happen once a service holds so many entries.
+fn load(folder: &Path, arguments: &[&str], is_under_way: impl Fn() -> bool, happens: impl FnOnce()) -> Ended {
+    let texts = folder.join("texts");
+    let mut command = search(folder, "index", &[&[texts.to_str().unwrap()], arguments].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    while !is_under_way() {
+        sleep(Duration::from_millis(5));
+    }
+    happens();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn a_load_that_loses_a_server_of_redis_fails_and_goes_on_when_it_is_back() {
+    let mut redis = PrivateRedis::start_cluster().unwrap();
+    for place in 0..3 {
+        // Else what was acknowledged may be gone with the process.
+        assert_eq!(redis.said(place, &["config", "set", "appendfsync", "always"]).trim(), "OK");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_many(folder);
+    let url = redis.urls().join(",");
+    let lost = std::cell::RefCell::new(&mut redis);
+    let under_way = || size(&lost.borrow(), 0) > 2000;
+    let ended = load(folder, &["--redis", &url], under_way, || lost.borrow_mut().kill(1).unwrap());
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Redis"), "{}", ended.stderr);
+    redis.start_again(1).unwrap();
+    let again = index(folder, &[]);
+    well(&again);
+    complete(folder);
+}
+
+#[test]
+fn a_load_that_loses_a_node_of_cassandra_goes_through() {
+    let mut cassandra = PrivateCassandra::start(3).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_many(folder);
+    let nodes = cassandra.nodes().join(",");
+    // The record of what was acknowledged grows with each part of the load.
+    let journal = folder.join("store/client/journal");
+    let length = || journal.metadata().map_or(0, |file| file.len());
+    let mut before = 0;
+    let kill = || {
+        cassandra.kill(2).unwrap();
+        before = length();
+    };
+    let ended = load(folder, &["--cassandra", &nodes], || length() > 1000, kill);
+    assert!(length() > before, "parts were acknowledged behind it, {before} bytes before");
+    well(&ended);
+    complete(folder);
+}

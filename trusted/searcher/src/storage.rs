@@ -1,0 +1,128 @@
+//! Where a store's sealed entries and state are: in its folder, or in a database, which the first run names and later ones find
+//! in the store.
+
+use crate::StorageArguments;
+use crate::failure::Failure;
+use crate::store::failed;
+use arras_storage::private::file_options;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A storage service of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Storage {
+    /// The store's own folder.
+    Embedded,
+    /// Redis.
+    Redis {
+        /// URLs of the server, or of some of a cluster.
+        servers: Vec<String>,
+        /// Tells stores on one server apart.
+        keyspace: String,
+    },
+    /// Cassandra or ScyllaDB.
+    Cassandra {
+        /// Some nodes, `HOST:PORT`.
+        nodes: Vec<String>,
+        /// Tells stores on one ring apart.
+        keyspace: String,
+        /// How many nodes keep each entry.
+        replicas: u8,
+    },
+}
+
+fn path(client: &Path) -> PathBuf {
+    client.join("storage.json")
+}
+
+/// A name that no other store has.
+fn keyspace() -> Result<String, Failure> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Process(error.to_string()))?;
+    Ok(format!("arras_{:016x}", u64::from_be_bytes(bytes)))
+}
+
+impl Storage {
+    /// The one of a store, by the folder of its client.
+    pub(crate) fn of(client: &Path) -> Result<Self, Failure> {
+        let path = path(client);
+        let wrong = |error: io::Error| failed(&path, &error);
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Embedded),
+            Err(error) => Err(wrong(error)),
+        }
+    }
+
+    /// Has a store use what the command line names. One that is there stays where its entries are; the servers' addresses may be
+    /// others.
+    pub(crate) fn ask(client: &Path, asked: &StorageArguments, is_new: bool) -> Result<(), Failure> {
+        let kept = Self::of(client)?;
+        let elsewhere = |what: &str| {
+            let what =
+                format!("the entries of this store are {kept}, not {what}: index anew into another store");
+            Err(Failure::Store { path: path(client), what })
+        };
+        let (redis, cassandra) = (&asked.redis, &asked.cassandra);
+        let wanted = match &kept {
+            _ if redis.is_empty() && cassandra.is_empty() => return Ok(()),
+            Self::Embedded if is_new && !redis.is_empty() => {
+                Self::Redis { servers: redis.clone(), keyspace: keyspace()? }
+            }
+            Self::Embedded if is_new => {
+                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace()?, replicas: asked.replicas }
+            }
+            Self::Redis { keyspace, .. } if !redis.is_empty() => {
+                Self::Redis { servers: redis.clone(), keyspace: keyspace.clone() }
+            }
+            Self::Cassandra { keyspace, replicas, .. } if !cassandra.is_empty() => {
+                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas: *replicas }
+            }
+            _ if redis.is_empty() => return elsewhere("in Cassandra"),
+            _ => return elsewhere("in Redis"),
+        };
+        if wanted == kept { Ok(()) } else { wanted.save(client) }
+    }
+
+    /// In place of what was there: a crash leaves the one or the other. Addresses may have passwords in them.
+    fn save(&self, client: &Path) -> Result<(), Failure> {
+        let path = path(client);
+        let beside = path.with_extension("new");
+        let written = || -> io::Result<()> {
+            let mut file = file_options().write(true).create(true).truncate(true).open(&beside)?;
+            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)
+        };
+        written().map_err(|error| failed(&path, &error))
+    }
+
+    /// Tells it to the host.
+    pub(crate) fn tell(&self, host: &mut Command) {
+        match self {
+            Self::Embedded => {}
+            Self::Redis { servers, keyspace } => {
+                // Not among the arguments, which every user of the machine sees.
+                host.env("ARRAS_REDIS", servers.join(",")).args(["--keyspace", keyspace]);
+            }
+            Self::Cassandra { nodes, keyspace, replicas } => {
+                host.args(["--cassandra", &nodes.join(","), "--keyspace", keyspace]);
+                host.arg("--replicas").arg(replicas.to_string());
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Storage {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Embedded => "in its folder",
+            Self::Redis { .. } => "in Redis",
+            Self::Cassandra { .. } => "in Cassandra",
+        })
+    }
+}
