@@ -4,6 +4,7 @@
 //! Beside each of our values stands what the paper's text says, where it says a number; absolute ones are of its machine (2009,
 //! one core, C++), ratios are to be compared. Ours are of one thread, client half and keeper in one process, encodings of 64 bits.
 
+mod clocked;
 mod database;
 mod keeper;
 mod latency;
@@ -13,6 +14,7 @@ mod queries;
 mod rewrites;
 mod throughput;
 mod trace;
+mod wanted;
 
 use crate::private_postgres::PostgresError;
 use arras_keys::Key;
@@ -25,6 +27,7 @@ use keeper::Keeper;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
+pub use wanted::Wanted;
 
 /// What is measured, and on how much.
 #[derive(Clone, Debug)]
@@ -65,6 +68,16 @@ pub struct Line {
     pub unit: &'static str,
     /// What the paper says of it; nothing where it has a curve alone.
     pub paper: &'static str,
+    /// What is wanted of it, if anything: at the largest sizes.
+    pub wanted: Option<Wanted>,
+}
+
+impl Line {
+    /// Is it what is wanted?
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.wanted.is_none_or(|wanted| wanted.holds(self.ours))
+    }
 }
 
 /// Why there are no figures.
@@ -122,7 +135,8 @@ impl Lines<'_> {
         paper: &'static str,
     ) {
         let (what, at) = (what.into(), at.to_string());
-        self.lines.push(Line { figure: self.figure, what, at, ours, unit, paper });
+        let wanted = wanted::of(self.figure, &what, &at);
+        self.lines.push(Line { figure: self.figure, what, at, ours, unit, paper, wanted });
     }
 }
 
@@ -246,7 +260,7 @@ mod tests {
     fn queries_with_and_without_updates_are_measured_in_a_postgresql() {
         let lines = run(&MopeBench { postgres: true, figures: vec!["13".into()], ..small() }, &|_| {});
         let lines = lines.unwrap();
-        assert_eq!(lines.len(), 2 * 2 * 2 * 3, "{lines:#?}");
+        assert_eq!(lines.len(), 2 * 2 * 2 * 4, "{lines:#?}");
         let rates: Vec<f64> =
             lines.iter().filter(|line| line.unit == "queries/s").map(|line| line.ours).collect();
         assert!(rates.len() == 16 && rates.iter().all(|rate| *rate > 0.0), "{lines:#?}");
