@@ -5,6 +5,7 @@ mod access;
 #[path = "../processes/canaries.rs"]
 mod canaries;
 mod canary;
+mod demo;
 mod dev;
 mod differential;
 mod doctor;

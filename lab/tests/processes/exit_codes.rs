@@ -196,6 +196,14 @@ fn a_comparison_is_text_or_a_line_of_json_for_each_field() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["field"].clone())
         .collect();
     assert_eq!(fields, ["x", "y"]);
+    let of = |more: &[&str]| -> serde_json::Value {
+        let compared = compared(&[&["--json"], more].concat());
+        serde_json::from_str(compared.stdout.lines().next().unwrap()).unwrap()
+    };
+    let (few, many) = (of(&[]), of(&["--documents", "10000000", "--distinct", "x=1000"]));
+    assert_eq!((&few["documents"], &many["documents"]), (&100_000.into(), &10_000_000.into()));
+    assert_ne!(few["candidates"], many["candidates"], "costs are those of so many");
+    assert_eq!(compared(&["--distinct", "x"]).code, Some(2));
 }
 
 /// The laboratory's code is the command's own.

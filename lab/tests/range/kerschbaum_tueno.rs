@@ -7,6 +7,7 @@ use arras_keys::Purpose;
 use arras_primitives::det_pair::{DetPair, SEALED_BYTES, rank_number};
 use arras_protocol::RowId;
 use arras_protocol::kerschbaum_tueno::KerschbaumTueno as Protocol;
+use arras_protocol::leakage::{KERSCHBAUM_TUENO, Pattern};
 use arras_protocol::ore::Width;
 use arras_schemes::IndexError;
 use arras_schemes::arx_range::RangeEntry;
@@ -249,4 +250,35 @@ fn a_search_beside_changes_begins_anew() {
 
 fn entry((value, row): (u64, RowId)) -> RangeEntry {
     RangeEntry { value: plaintext_key(Width::Bits32, value), row, sums: Vec::new() }
+}
+
+/// What is stated of searches and changes is there to be seen: equal bounds probe the same places, and what is taken out and put in
+/// again is the same bytes again.
+#[test]
+fn equal_bounds_probe_equal_places_and_an_entry_that_comes_again_is_known_again() {
+    run(async {
+        let wire = memory().wire;
+        let array = array(&wire, 5).await;
+        for number in 0..200 {
+            array.insert_plain(number * 3, row(number)).await.expect("inserts");
+        }
+        let probes = async |bound: u64| {
+            wire.listen();
+            array.search_plain(bound, bound).await.expect("searches");
+            wire.heard()
+        };
+        let (one, again, other) = (probes(30).await, probes(30).await, probes(90).await);
+        assert!(one.len() > 3 && one == again && one != other, "{one:?} {other:?}");
+        let sealed =
+            || -> BTreeSet<[u8; SEALED_BYTES]> { stored(&wire).as_chunks().0.iter().copied().collect() };
+        let before = sealed();
+        let entry = RangeEntry { value: plaintext_key(Width::Bits32, 30), row: row(10), sums: Vec::new() };
+        array.remove(vec![entry.clone()]).await.expect("removes");
+        let without = sealed();
+        assert_eq!((before.len(), without.len()), (200, 199));
+        array.insert(vec![entry]).await.expect("inserts");
+        assert_eq!(sealed(), before);
+        let stated = [KERSCHBAUM_TUENO.search, KERSCHBAUM_TUENO.update];
+        assert!(stated.iter().all(|patterns| patterns.contains(&Pattern::SearchPattern)));
+    });
 }

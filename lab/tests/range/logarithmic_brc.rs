@@ -5,6 +5,7 @@ use crate::world::{INDEX, Reply, Tamper, Wire, World, embedded, key, memory, prg
 use arras_primitives::meter::{self, Primitive};
 use arras_primitives::prg;
 use arras_protocol::Order;
+use arras_protocol::leakage::{LOGARITHMIC_BRC, Pattern};
 use arras_protocol::logarithmic_brc::cjjjkrs::Shape;
 use arras_protocol::logarithmic_brc::cjjkrs::{Label, SearchToken, mask_records};
 use arras_protocol::logarithmic_brc::{
@@ -381,5 +382,24 @@ fn a_client_without_the_state_of_an_index_drops_nothing_of_it() {
         );
         assert!(old.expect("a state").insert(entries(Width::Bits32, &[(2, 1)])).await.is_err());
         pair.check_all().await;
+    });
+}
+
+/// What is stated of changes is there to be seen: by how many records the buffer has, whether one was about the entry of another.
+#[test]
+fn a_change_shows_whether_it_is_about_the_entry_of_the_one_before() {
+    run(async {
+        let written = async |removed: (u64, u8)| {
+            let world = memory();
+            let pair = loaded(small(Width::Bits32), &world, &items(300)).await;
+            pair.insert(&[(5000, 1)]).await;
+            world.wire.listen();
+            pair.remove(&[removed]).await;
+            world.wire.heard().iter().map(Vec::len).sum::<usize>()
+        };
+        let (of_it, of_another) = (written((5000, 1)).await, written(items(300)[7]).await);
+        assert_ne!(of_it, of_another);
+        let stated = LOGARITHMIC_BRC.update;
+        assert!(stated.contains(&Pattern::SearchPattern) && stated.contains(&Pattern::Size));
     });
 }

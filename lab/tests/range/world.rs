@@ -44,6 +44,8 @@ pub(crate) enum Reply {
 struct State {
     calls: u64,
     tamper: Option<Tamper>,
+    /// Requests since somebody listens.
+    heard: Option<Vec<Vec<u8>>>,
 }
 
 /// A channel to the server. Without a tamper it is an honest one.
@@ -65,7 +67,19 @@ impl<S> Wire<S> {
 
     /// Sets what becomes of replies from now on.
     pub(crate) fn set_tamper(&self, tamper: Option<Tamper>) {
-        *self.state() = State { calls: 0, tamper };
+        *self.state() = State { calls: 0, tamper, heard: None };
+    }
+
+    /// Keeps requests from now on.
+    #[allow(dead_code, reason = "for the protocols' files")]
+    pub(crate) fn listen(&self) {
+        self.state().heard = Some(Vec::new());
+    }
+
+    /// The requests since then, encoded.
+    #[allow(dead_code, reason = "for the protocols' files")]
+    pub(crate) fn heard(&self) -> Vec<Vec<u8>> {
+        self.state().heard.take().unwrap_or_default()
     }
 
     /// Calls since the tamper was set.
@@ -85,7 +99,11 @@ impl<S: Storage> Wire<S> {
         let mut state = self.state();
         state.calls += 1;
         assert!(state.calls < CALLS_MAX, "the client half asks for ever");
-        let mut reply = self.backend.handle(P::ID, &codec::encode(request))?;
+        let request = codec::encode(request);
+        let mut reply = self.backend.handle(P::ID, &request)?;
+        if let Some(heard) = &mut state.heard {
+            heard.push(request);
+        }
         if let Some(tamper) = &mut state.tamper {
             match tamper(reply) {
                 Reply::Bytes(bytes) => reply = bytes,

@@ -1,6 +1,7 @@
 //! The embedded, durable implementation: one `redb` file in a directory. `docs/storage.md` has the measurements
 //! that chose the engine.
 
+mod background;
 pub(crate) mod checked;
 mod committing;
 mod filter;

@@ -24,6 +24,11 @@ impl Reply {
         matches!(self, Self::Failed(code, _) if code == "40001")
     }
 
+    /// What cannot be asked of a column.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Failed(code, _) if code == "0A000")
+    }
+
     /// An error that one row's values are the cause of (out of range, or against a constraint), or a lock on it.
     pub(crate) fn is_of_a_row(&self) -> bool {
         matches!(self, Self::Failed(code, _) if code == "22003" || code == "55P03" || code.starts_with("23"))

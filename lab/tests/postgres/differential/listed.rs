@@ -62,7 +62,8 @@ fn member(choices: &mut Choices, column: &Column) -> String {
     }
     let value: &&str = choices.one(column.ty.values);
     let inside = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    format!("\"{}\"", inside.unwrap_or(value))
+    let inside = inside.unwrap_or(value).replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{inside}\"")
 }
 
 /// As Django inserts many rows.

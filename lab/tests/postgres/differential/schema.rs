@@ -26,7 +26,7 @@ pub(crate) struct Type {
     pub(crate) is_number: bool,
 }
 
-pub(crate) const TYPES: [Type; 9] = [
+pub(crate) const TYPES: [Type; 16] = [
     Type { name: "smallint", values: &["0", "1", "-1", "7", "7", "32767", "-32768", "12"], is_number: true },
     Type {
         name: "integer",
@@ -85,6 +85,54 @@ pub(crate) const TYPES: [Type; 9] = [
         is_number: false,
     },
     Type { name: "boolean", values: &["true", "false"], is_number: false },
+    Type {
+        name: "real",
+        values: &["0", "-0.5", "1.5", "1e30", "0.1", "3", "3", "'-Infinity'", "'NaN'"],
+        is_number: false,
+    },
+    // Equal values of different digits.
+    Type {
+        name: "numeric",
+        values: &["0", "1", "1.0", "1.00", "-3.14159", "1e20", "12345678901234567890.125", "'NaN'", "0.1"],
+        is_number: true,
+    },
+    Type {
+        name: "varchar(12)",
+        values: &["''", "'a'", "'A'", "'ab '", "'ab'", "'straße'", "'a text that is too long'"],
+        is_number: false,
+    },
+    Type {
+        name: "uuid",
+        values: &[
+            "'00000000-0000-0000-0000-000000000000'",
+            "'FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF'",
+            "'{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}'",
+            "'a0eebc999c0b4ef8bb6d6bb9bd380a11'",
+            "'00000000-0000-0000-0000-000000000001'",
+        ],
+        is_number: false,
+    },
+    Type {
+        name: "timestamptz",
+        values: &[
+            "'2020-02-29 12:00:00+00'",
+            "'2020-02-29 13:00:00+01'",
+            "'1999-12-31 23:59:59.999999-05'",
+            "'2000-01-01 00:00:00Z'",
+            "'infinity'",
+        ],
+        is_number: false,
+    },
+    Type {
+        name: "bytea",
+        values: &["'\\x'", "'\\x00'", "'\\xff00'", "'abc'", "'\\x616263'", "'\\xFF00'"],
+        is_number: false,
+    },
+    Type {
+        name: "jsonb",
+        values: &["'{}'", "'{\"a\": 1}'", "'[1, 2, {\"b\": null}]'", "'null'", "'1.0'", "'1'"],
+        is_number: false,
+    },
 ];
 
 /// A column of a random table.
@@ -113,6 +161,12 @@ impl RandomSchema {
     pub(crate) fn draw(choices: &mut Choices) -> Self {
         let tables = (0..2).map(|number| Table::draw(choices, number)).collect();
         Self { tables }
+    }
+
+    /// Has a column in which each row has a place of its own: statements that would give several rows one are refused.
+    pub(crate) fn hides_frequency(&self) -> bool {
+        let mut columns = self.tables.iter().flat_map(|table| &table.columns);
+        columns.any(|column| column.operations == Operations::Compared("fh_ope"))
     }
 
     /// Statements that make the tables.
@@ -170,10 +224,16 @@ impl Table {
                     Operations::Order,
                     Operations::Compared("clww"),
                     Operations::Compared("lewi_wu"),
+                    Operations::Compared("fh_ope"),
                 ]);
                 // Two values have no order worth a tree; texts are ordered by the database's collation, which no term has.
                 let operations = match (ty.name, drawn) {
-                    ("boolean" | "text", Operations::Order | Operations::Compared(_)) => Operations::Equality,
+                    // The proxy keeps its text as it was sent.
+                    ("jsonb", drawn) if drawn != Operations::Plain => Operations::Stored,
+                    (
+                        "boolean" | "text" | "varchar(12)" | "bytea" | "jsonb" | "numeric",
+                        Operations::Order | Operations::Compared(_),
+                    ) => Operations::Equality,
                     (_, drawn) => drawn,
                 };
                 let comparable = !matches!(operations, Operations::Stored) && ty.values.len() > 2;

@@ -12,6 +12,7 @@
 //! moment: what was removed before, no snapshot that uses the filter has.
 
 use super::Embedded;
+use super::background;
 use super::filter::Filter;
 use super::opening::Opened;
 use super::places;
@@ -154,7 +155,7 @@ struct Filling {
 /// Has a thread fill a filter for a table, which ends then.
 pub(super) fn fill_in_background(engine: &Arc<Recovering>, name: &'static str) {
     let engine = Arc::downgrade(engine);
-    let begun = std::thread::Builder::new().name("arras-filter".into()).spawn(move || {
+    let begun = background::begin("arras-filter", move || {
         // Half of the time is for others.
         fill(&engine, name, &mut std::thread::sleep);
     });

@@ -1,5 +1,6 @@
 //! How what is committed comes from the memtable into the engine.
 
+use super::background;
 use super::committing::{Source, commit_all};
 use super::memtable::Share;
 use super::opening::Opened;
@@ -144,7 +145,7 @@ pub(super) fn merge_in_background(engine: &Arc<Recovering>) {
         return;
     }
     let merging = Arc::clone(engine);
-    let begun = std::thread::Builder::new().name("arras-merge".into()).spawn(move || {
+    let begun = background::begin("arras-merge", move || {
         let merged = merging.with_current(|opened, origin| merging.merge(opened, &origin));
         merging.is_merging.store(false, Ordering::Release);
         // Whoever commits next tries again, and is told.

@@ -1,6 +1,7 @@
 //! The engine behind a device that may fail: after a failed write it takes nothing more until it is opened again,
 //! which happens here, without a restart of the process.
 
+use super::background;
 use super::checked::State;
 use super::opening::{Opened, Source};
 use super::sums::BLOCK_BYTES;
@@ -368,7 +369,7 @@ pub(super) fn rest_in_background(engine: &Arc<Recovering>) {
         return;
     }
     let waiting = Arc::downgrade(engine);
-    let begun = std::thread::Builder::new().name("arras-log".into()).spawn(move || {
+    let begun = background::begin("arras-log", move || {
         while rest(&waiting, NAP) {
             let Some(engine) = waiting.upgrade() else { return };
             // In steps, between which writers have their turn.

@@ -315,6 +315,22 @@ pub struct PlanArguments {
     /// The comparison as JSON lines, one a field.
     #[arg(long, requires = "compare")]
     pub json: bool,
+    /// Documents of a collection, for which costs are said [default: 100000]
+    #[arg(long, value_name = "N", conflicts_with = "apply")]
+    pub documents: Option<u64>,
+    /// Bytes of a sealed document, on average [default: 1024]
+    #[arg(long, value_name = "BYTES", conflicts_with = "apply")]
+    pub document_bytes: Option<u64>,
+    /// Different values that a field has; may be repeated.
+    #[arg(long, value_name = "FIELD=N", conflicts_with = "apply", value_parser = distinct)]
+    pub distinct: Vec<(String, u64)>,
+}
+
+/// A field and a number.
+fn distinct(text: &str) -> Result<(String, u64), String> {
+    let named = text.rsplit_once('=').filter(|(field, _)| !field.is_empty());
+    let (field, number) = named.ok_or("a field and a number are expected, as in age=120")?;
+    Ok((field.to_owned(), number.parse().map_err(|error| format!("{number:?}: {error}"))?))
 }
 
 /// What `arras postgres` can do.

@@ -27,6 +27,16 @@ fn sql_schema(path: &Path) -> Result<Option<arras_postgres::Schema>, Failure> {
     parsed.map_err(|error| Failure::Check(error.to_string()))
 }
 
+/// What costs are said for: a file of a schema does not know the collections; `explain` and the proxy's own plans go by these.
+fn statistics(arguments: &PlanArguments) -> Statistics {
+    let usual = Statistics::default();
+    Statistics {
+        document_count: arguments.documents.unwrap_or(usual.document_count),
+        document_bytes: arguments.document_bytes.unwrap_or(usual.document_bytes),
+        distinct_values: arguments.distinct.iter().cloned().collect(),
+    }
+}
+
 #[allow(clippy::print_stdout, reason = "what the command is for")]
 pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?;
@@ -50,8 +60,9 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
             return Err(Failure::Check(format!("{path} declares no collection {only}")));
         }
     }
+    let statistics = statistics(arguments);
     if arguments.compare {
-        let comparisons = comparison::compare(&schema, &Statistics::default());
+        let comparisons = comparison::compare(&schema, &statistics);
         if !arguments.json {
             print!("{}", comparison::text(&comparisons));
         }
@@ -60,7 +71,7 @@ pub(super) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let reports = arras_planner::report::report(&schema, &Statistics::default());
+    let reports = arras_planner::report::report(&schema, &statistics);
     print!("{}", arras_planner::report::text(&reports));
     let refused: Vec<String> = reports
         .iter()

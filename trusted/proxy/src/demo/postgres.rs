@@ -79,13 +79,14 @@ async fn tour(
     let statements = statements::all();
     let mut agreed = 0;
     for (number, statement) in statements.iter().enumerate() {
-        log.since()?;
+        let plan = planned(&client, statement).await?;
+        log.of_statement(&client).await?;
         let began = Instant::now();
         let answer = ask(&client, statement).await?;
         let latency = began.elapsed();
         let seen = log.of_statement(&client).await?;
         let expected = (statement.expect)(people);
-        let outcome = Outcome { answer, expected, latency, seen };
+        let outcome = Outcome { answer, expected, latency, plan, seen };
         agreed += usize::from(outcome.agrees(statement));
         screen.sql_statement(number + 1, statement, &outcome, columns);
     }
@@ -97,6 +98,8 @@ pub(crate) struct Outcome {
     pub(crate) answer: Rows,
     pub(crate) expected: Rows,
     pub(crate) latency: Duration,
+    /// How PostgreSQL means to run what it is sent, a line each; nothing of what it is not sent.
+    pub(crate) plan: Vec<String>,
     /// What PostgreSQL's own log has of it.
     pub(crate) seen: Vec<String>,
 }
@@ -142,6 +145,17 @@ async fn ask(client: &Client, statement: &Statement) -> Result<Rows, Failure> {
     };
     let returns = messages.iter().any(|message| matches!(message, SimpleQueryMessage::RowDescription(_)));
     Ok(messages.iter().filter_map(|message| row(message, returns)).collect())
+}
+
+/// What EXPLAIN says through the proxy, as to any client.
+async fn planned(client: &Client, statement: &Statement) -> Result<Vec<String>, Failure> {
+    let messages = match client.simple_query(&format!("EXPLAIN (COSTS OFF) {}", statement.text)).await {
+        Ok(messages) => messages,
+        Err(error) if error.as_db_error().is_some() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let lines = messages.iter().filter_map(|message| row(message, true)).flatten().flatten();
+    Ok(lines.collect())
 }
 
 fn row(message: &SimpleQueryMessage, returns: bool) -> Option<Vec<Option<String>>> {
@@ -238,6 +252,9 @@ impl Screen {
         };
         let latency = format!("{:.1} ms", outcome.latency.as_secs_f64() * 1e3);
         self.row("answer", None, &format!("{}  {verdict}  {latency}", described(&outcome.answer)));
+        for line in &outcome.plan {
+            self.row("plan", None, &shortened(line));
+        }
         for seen in &outcome.seen {
             self.row("PostgreSQL saw", Some(Tone::Cipher), &shortened(seen));
         }

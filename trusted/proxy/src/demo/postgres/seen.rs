@@ -64,6 +64,13 @@ fn statement(line: &str) -> Option<&str> {
         let (_, executed) = line.split_once("LOG:  execute ")?;
         executed.split_once(": ")
     })?;
-    let own = ["arras.mope_fetch", "arras.mope_commit", "arras.mope_unused", "pg_catalog.pg_class", "SET "];
+    let own = [
+        "arras.mope_fetch",
+        "arras.mope_commit",
+        "arras.mope_unused",
+        "arras.mark",
+        "pg_catalog.pg_class",
+        "SET ",
+    ];
     (!own.iter().any(|own| text.contains(own))).then_some(text)
 }
