@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod bound;
 #[path = "../processes/canaries.rs"]
 mod canaries;
 mod canary;
+mod casts;
 mod demo;
 mod dev;
 mod differential;

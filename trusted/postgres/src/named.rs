@@ -2,7 +2,7 @@
 
 use crate::error::SqlError;
 use crate::plan::{Outputs, Rewritten};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of prepared statements that a session may have, about.
@@ -10,15 +10,19 @@ const PREPARED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Names that a session may have.
 const NAMES_MAX: usize = 4096;
 
-/// A statement of `PREPARE`.
+/// A statement of `PREPARE`, or of the protocol's `Parse`.
 #[derive(Debug, PartialEq)]
 pub struct Prepared {
+    /// The client's text.
+    pub(crate) text: String,
     /// What `EXECUTE` runs: its values are computed each time.
     pub(crate) rewritten: Rewritten,
     /// How many parameters it has.
     pub(crate) parameters: usize,
     /// About what it takes.
     pub(crate) bytes: usize,
+    /// The proxy reads and writes rows for it: it is no one statement that `EXECUTE` could run.
+    pub(crate) is_program: bool,
 }
 
 /// What a statement did to names, once it is complete.
@@ -26,8 +30,8 @@ pub struct Prepared {
 pub enum Naming {
     /// It prepared a statement.
     Prepared(String, Arc<Prepared>),
-    /// It declared a cursor, whose rows are such.
-    Declared(String, Arc<Outputs>),
+    /// It declared a cursor, whose rows are such; does it outlive its transaction?
+    Declared(String, Arc<Outputs>, bool),
     /// The prepared statement of a name, or all of them, is not one of an encrypted table any more.
     Deallocated(Option<String>),
     /// The same of a cursor.
@@ -41,11 +45,27 @@ pub enum Naming {
 pub(crate) struct Named {
     pub(crate) prepared: BTreeMap<String, Arc<Prepared>>,
     pub(crate) cursors: BTreeMap<String, Arc<Outputs>>,
+    /// Cursors that outlive their transaction.
+    held: BTreeSet<String>,
+    /// Those of the protocol that a text names, and whether there are any at all.
+    pub(crate) parsed: BTreeMap<String, Arc<Prepared>>,
+    pub(crate) has_parsed: bool,
 }
 
 impl Named {
     pub(crate) fn is_empty(&self) -> bool {
-        self.prepared.is_empty() && self.cursors.is_empty()
+        self.prepared.is_empty() && self.cursors.is_empty() && !self.has_parsed
+    }
+
+    /// The prepared statement of a name, however it was prepared.
+    pub(crate) fn prepared(&self, name: &str) -> Option<&Arc<Prepared>> {
+        self.prepared.get(name).or_else(|| self.parsed.get(name))
+    }
+
+    /// A transaction has ended: cursors that do not outlive it are gone.
+    pub(crate) fn transaction_ended(&mut self) {
+        let held = &self.held;
+        self.cursors.retain(|name, _| held.contains(name));
     }
 
     /// Whether there is room for another name.
@@ -68,17 +88,30 @@ impl Named {
             Naming::Prepared(name, prepared) => {
                 self.prepared.insert(name.clone(), Arc::clone(prepared));
             }
-            Naming::Declared(name, outputs) => {
+            Naming::Declared(name, outputs, outlives) => {
                 self.cursors.insert(name.clone(), Arc::clone(outputs));
+                if *outlives {
+                    self.held.insert(name.clone());
+                } else {
+                    self.held.remove(name);
+                }
             }
             Naming::Deallocated(Some(name)) => {
                 self.prepared.remove(name);
+                self.parsed.remove(name);
             }
-            Naming::Deallocated(None) => self.prepared.clear(),
+            Naming::Deallocated(None) => {
+                self.prepared.clear();
+                self.parsed.clear();
+            }
             Naming::Closed(Some(name)) => {
                 self.cursors.remove(name);
+                self.held.remove(name);
             }
-            Naming::Closed(None) => self.cursors.clear(),
+            Naming::Closed(None) => {
+                self.cursors.clear();
+                self.held.clear();
+            }
             Naming::Discarded => *self = Self::default(),
         }
     }

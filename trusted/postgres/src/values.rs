@@ -8,7 +8,7 @@ mod stored;
 mod tests;
 
 use crate::catalog::Encryption;
-use crate::codec::{Datum, array_members, binary_members};
+use crate::codec::{Datum, array_members, binary_members, check_zone};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
@@ -362,6 +362,7 @@ fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum,
         SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
     })?;
     let of_type = argument.oid == 0 || argument.oid == kind.oid();
+    check_zone(argument.oid, kind)?;
     if of_type { Datum::of_type(kind, text) } else { Datum::from_text(kind, text) }
 }
 

@@ -51,6 +51,7 @@ impl Datum {
             let message = format!("a parameter of type number {oid} is no value of type {}", kind.name());
             SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
         };
+        check_zone(oid, kind)?;
         let value = read(sent.ok_or_else(mismatch)?, bytes)?;
         convert(value, kind).ok_or_else(mismatch)
     }
@@ -90,6 +91,13 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
             #[allow(clippy::cast_possible_truncation, reason = "as PostgreSQL's own cast")]
             Datum::Real(number as f32)
         }
+        // As PostgreSQL's own cast: the digits that every double has.
+        (Datum::Double(number), ColumnType::Numeric(_)) => {
+            Datum::from_text(kind, &format!("{number:.14e}")).ok()?
+        }
+        (Datum::Real(number), ColumnType::Numeric(_)) => {
+            Datum::from_text(kind, &format!("{number:.5e}")).ok()?
+        }
         (Datum::Numeric(number), ColumnType::DoublePrecision | ColumnType::Real) => {
             Datum::from_text(kind, &number.to_string()).ok()?
         }
@@ -110,6 +118,20 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
         | (value @ Datum::Timestamp(_), ColumnType::Timestamp | ColumnType::TimestampTz) => value,
         _ => return None,
     })
+}
+
+/// That a moment is of the column's kind: which one it is in the other says the session's time zone, which is the server's to know.
+pub(crate) fn check_zone(oid: u32, kind: ColumnType) -> Result<(), SqlError> {
+    match (kind_of(oid), kind) {
+        (Some(sent @ ColumnType::TimestampTz), ColumnType::Timestamp)
+        | (Some(sent @ ColumnType::Timestamp), ColumnType::TimestampTz) => {
+            let message =
+                format!("a value of type {} does not become one of type {} here", sent.name(), kind.name());
+            let hint = "Send it as the column's type, or leave its type open.";
+            Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message).hint(hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn malformed(kind: ColumnType) -> SqlError {

@@ -234,6 +234,11 @@ impl Analysis<'_> {
                 let common = self.common.iter().rev().find(|common| common.name.as_ref() == Some(table));
                 match (common, there) {
                     (Some(common), _) => Relation { name: alias.or(Some(table.clone())), ..common.clone() },
+                    // Which one is meant says a search path, which is the session's.
+                    (None, _) if self.catalog.is_ambiguous(table) => {
+                        let at = parts.first().and_then(|part| self.lexemes.index_of(part.span)).unwrap_or(0);
+                        return Err(self.declared_twice(table, at));
+                    }
                     (None, Some(found)) => Relation::of_table(found, alias),
                     (None, None) if self.catalog.declares(table) => return Err(self.missing(name)),
                     (None, None) => Relation::unknown(alias.or(Some(table.clone()))),
@@ -252,6 +257,15 @@ impl Analysis<'_> {
         self.understand_name(name);
         self.watch_relation(&relation);
         Ok(relation)
+    }
+
+    /// A table's name is declared in several schemas, and it is not said which is meant.
+    pub(super) fn declared_twice(&self, table: &str, at: usize) -> SqlError {
+        self.unsupported(
+            at,
+            format!("tables called \"{table}\" are declared in more than one schema"),
+            "Write the schema before the table's name.",
+        )
     }
 
     /// A table that is declared is not there.

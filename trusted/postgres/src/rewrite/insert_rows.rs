@@ -20,6 +20,9 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Token;
 use std::ops::Range;
 
+/// What a plain result is cast to that is stored as text, whatever it is: a constant of no type, too.
+const TEXT: &str = "pg_catalog.text";
+
 /// Where a value that is written comes from.
 #[derive(Debug)]
 enum Given {
@@ -272,8 +275,10 @@ impl Analysis<'_> {
                 table?.column(name)?.stored.clone()
             }
         };
-        // Too long a text is an error where it is stored, and cut where it is cast. Anything is stored as text.
-        (!kind.starts_with("character") && kind != "text").then_some(kind)
+        // Too long a text is an error where it is stored, and cut where it is cast. Anything is stored as text: as it is cast, not as
+        // it is printed, without a `char`'s padding.
+        let is_text = kind.starts_with("character") || kind == "text";
+        Some(if is_text { TEXT.to_owned() } else { kind })
     }
 
     /// The statements that an `INSERT` of a query's rows is.
@@ -288,6 +293,9 @@ impl Analysis<'_> {
             let (cast, kind) = match (&column.output, &column.kind) {
                 (Output::Sealed(_), _) => (String::new(), "NULL::bytea".to_owned()),
                 (Output::Fold(..), _) => (String::new(), "NULL::bytea[]".to_owned()),
+                (Output::Plain | Output::PlainRest, Some(kind)) if kind == TEXT => {
+                    (format!("::{TEXT}"), "NULL".to_owned())
+                }
                 (Output::Plain | Output::PlainRest, Some(kind)) => {
                     (format!("::{kind}"), format!("NULL::{kind}"))
                 }

@@ -92,11 +92,7 @@ impl Analysis<'_> {
                 let mut named = tables.iter().filter(|((_, name), _)| name == table);
                 match (named.next(), named.next()) {
                     (found, None) => Ok(found.map(|(_, columns)| columns.clone())),
-                    (_, Some(_)) => Err(self.unsupported(
-                        0,
-                        format!("tables called \"{table}\" are declared in more than one schema"),
-                        "Write the schema before the table's name.",
-                    )),
+                    (_, Some(_)) => Err(self.declared_twice(table, 0)),
                 }
             }
             [schema, table] => Ok(tables.get(&(schema.clone(), table.clone())).cloned()),

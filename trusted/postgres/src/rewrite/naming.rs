@@ -58,7 +58,12 @@ pub(super) fn plan(
             prepare(text, lexemes, catalog, (named, name))
         }
         ("declare", Some(name)) => declare(text, lexemes, catalog, (named, name)),
-        ("execute", Some(name)) => match named.prepared.get(&name) {
+        ("execute", Some(name)) => match named.prepared(&name) {
+            Some(prepared) if prepared.is_program => Err(refused(
+                "EXECUTE does not run a statement for which the proxy reads and writes rows",
+                "Bind it with the protocol, as it was prepared.",
+                (text, lexemes, 1),
+            )),
             Some(prepared) => execute(text, lexemes, catalog, prepared).map(|action| Some((action, None))),
             None => Ok(None),
         },
@@ -80,7 +85,8 @@ pub(super) fn plan(
             let at = if lexemes.is_word(1, "prepare") { 2 } else { 1 };
             let all = lexemes.is_word(at, "all");
             let name = word_at(lexemes, at).unwrap_or_default();
-            let known = if all { !named.prepared.is_empty() } else { named.prepared.contains_key(&name) };
+            let any = || !named.prepared.is_empty() || named.has_parsed;
+            let known = if all { any() } else { named.prepared(&name).is_some() };
             known
                 .then(|| same(text, lexemes, catalog, Naming::Deallocated((!all).then_some(name))))
                 .transpose()
@@ -111,7 +117,7 @@ fn same(text: &str, lexemes: &Lexemes, catalog: &Catalog, naming: Naming) -> Res
 fn inner_execute(text: &str, lexemes: &Lexemes, named: &Named) -> Result<Option<NamedAction>, SqlError> {
     let runs = |at: &usize| {
         lexemes.is_word(*at, "execute")
-            && word_at(lexemes, at + 1).is_some_and(|name| named.prepared.contains_key(&name))
+            && word_at(lexemes, at + 1).is_some_and(|name| named.prepared(&name).is_some())
     };
     match (1..lexemes.list.len()).find(runs) {
         None => Ok(None),
@@ -174,13 +180,14 @@ fn declare(
         ));
     }
     named.check_room(0)?;
+    let outlives = (2..start).any(|at| lexemes.is_word(at, "with") && lexemes.is_word(at + 1, "hold"));
     let outputs = Arc::new(query.outputs.clone());
     let mut pieces = vec![Piece::Text(before(text, lexemes, start).to_owned())];
     pieces.extend(query.pieces);
     let declared = Rewritten { pieces, outputs: Outputs::AsSent, ..Rewritten::default() };
     let (values, parameters, locks) = (query.values, query.parameters, query.locks);
     let declared = Rewritten { values, parameters, locks, ..declared };
-    Ok(Some((Action::Rewritten(declared), Some(Naming::Declared(name, outputs)))))
+    Ok(Some((Action::Rewritten(declared), Some(Naming::Declared(name, outputs, outlives)))))
 }
 
 /// The text of a statement before a token.
@@ -204,7 +211,7 @@ fn prepare(
         let known = named.prepared.contains_key(&name);
         return known.then(|| same(text, lexemes, catalog, Naming::Deallocated(Some(name)))).transpose();
     };
-    let bytes = 4 * (text.len() + rewritten.extended_text().len());
+    let bytes = 5 * (text.len() + rewritten.extended_text().len());
     named.check_room(bytes)?;
     let declared = list.map_or_else(Vec::new, |end| parts(lexemes, 3..end - 1));
     let kind = |value: &Value| match (&value.form, &value.source) {
@@ -220,7 +227,8 @@ fn prepare(
     let head = text.get(lexemes.span().start..lexemes.bytes(1).end).unwrap_or_default();
     let sent = format!("{head}{kinds} AS {}", rewritten.extended_text());
     let parameters = rewritten.parameters.len().max(declared.len());
-    let prepared = Arc::new(Prepared { rewritten, parameters, bytes });
+    let text = text.to_owned();
+    let prepared = Arc::new(Prepared { text, rewritten, parameters, bytes, is_program: false });
     Ok(Some((Action::Rewritten(Rewritten::plain(sent)), Some(Naming::Prepared(name, prepared)))))
 }
 

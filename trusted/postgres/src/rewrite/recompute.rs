@@ -6,6 +6,7 @@ use super::edits::compact;
 use super::scope::{Relation, Scope};
 use super::write::stored_forms;
 use crate::catalog::Encryption;
+use crate::column_type::ColumnType;
 use crate::error::SqlError;
 use crate::plan::{
     Arithmetic, Computation, Expression, Form, Output, Outputs, Piece, Recompute, Rewritten, Source, Value,
@@ -181,7 +182,11 @@ impl Analysis<'_> {
             Expr::CompoundIdentifier(parts) => 2 * parts.len() - 1,
             _ => 1,
         };
-        let text = self.source(&(start..start + width)).to_owned();
+        let mut text = self.source(&(start..start + width)).to_owned();
+        if matches!(of.kind, ColumnType::Text | ColumnType::Varchar(_)) {
+            // As it is cast, not as it is printed: without a `char`'s padding, `true` in full.
+            text = format!("({text})::pg_catalog.text");
+        }
         let index = self.computed.index_of(text, Output::Plain);
         Some(Expression::Read(index, of.clone()))
     }

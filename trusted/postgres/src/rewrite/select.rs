@@ -3,6 +3,7 @@
 mod chosen;
 mod group;
 mod item;
+mod numbered;
 mod scalar;
 
 use super::analysis::{Analysis, Reference};
@@ -285,18 +286,15 @@ impl Analysis<'_> {
         }
         let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order else { return Ok(()) };
         for item in order {
-            let place = item::ordinal(&item.expr).map(|number| number.saturating_sub(1));
-            let named = item::identifier(&item.expr)
-                .and_then(|name| results.iter().position(|result| result.name.as_ref() == Some(&name)));
-            let plain =
-                place.or(named).and_then(|place| results.get(place)).is_some_and(ResultColumn::is_plain);
-            if !plain {
+            let place = numbered::place_of(&item.expr, results);
+            if !place.and_then(|place| results.get(place)).is_some_and(ResultColumn::is_plain) {
                 return Err(self.unsupported(
                     0,
                     "the result of a UNION is not ordered by an encrypted column".into(),
                     "Order the rows in the application, or use one query with OR.",
                 ));
             }
+            self.named_result(&item.expr, "ORDER BY", results)?;
             if let Expr::Identifier(name) = &item.expr {
                 self.understand(name);
             }
@@ -325,6 +323,7 @@ impl Analysis<'_> {
         }
         let mut grouped = self.group_by(select, &scope)?;
         let results = self.items(&select.projection, &scope, &grouped, mode)?;
+        self.grouped_results(select, &results, &scope)?;
         if let Some(having) = &select.having {
             self.having(having, &mut grouped, &scope)?;
         }

@@ -4,6 +4,7 @@ mod ciphertexts;
 mod declared;
 mod fh_ope;
 mod golden;
+mod numbered;
 mod random;
 mod rows;
 

@@ -4,7 +4,7 @@
 //! here is undone.
 
 use super::reading::{Portal, Statement};
-use crate::named::Named;
+use crate::named::{Named, Naming, Prepared};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ type Name = Box<[u8]>;
 
 /// What a message did to names, and what was there before.
 pub(super) enum Undo {
-    Statement(Name, Option<Arc<Statement>>),
+    Statement(Name, Option<(u64, Arc<Statement>)>),
     Portal(Name, Option<(u64, Arc<Portal>)>),
 }
 
 /// Statements and portals that were rewritten; of others nothing is known.
 #[derive(Default)]
 pub(super) struct Names {
-    statements: HashMap<Name, Arc<Statement>>,
+    /// With the number of the message that made it.
+    statements: HashMap<Name, (u64, Arc<Statement>)>,
     /// With the number of the message that made it.
     portals: HashMap<Name, (u64, Arc<Portal>)>,
     /// What is named in SQL, by the statements that are complete.
@@ -30,19 +31,28 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn statement(&self, name: &[u8]) -> Option<&Arc<Statement>> {
-        self.statements.get(name)
+        self.statements.get(name).map(|(_, statement)| statement)
     }
 
     pub(super) fn portal(&self, name: &[u8]) -> Option<&Arc<Portal>> {
         self.portals.get(name).map(|(_, portal)| portal)
     }
 
-    /// What a text may name in SQL: portals of the protocol, too, are fetched from as cursors are.
+    /// What a text may name in SQL: portals of the protocol, too, are fetched from as cursors are, and its statements are executed
+    /// and deallocated.
     pub(super) fn in_text(&self, text: &str) -> Cow<'_, Named> {
-        if self.portals.is_empty() || !crate::rewrite::may_name(text) {
+        if self.portals.is_empty() && self.statements.is_empty() || !crate::rewrite::may_name(text) {
             return Cow::Borrowed(&self.named);
         }
         let mut named = self.named.clone();
+        named.has_parsed = !self.statements.is_empty();
+        let folded = text.to_lowercase();
+        for (name, (_, statement)) in &self.statements {
+            let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
+            if let Some(name) = name.filter(|name| folded.contains(&name.to_lowercase())) {
+                named.parsed.insert(name.to_owned(), Arc::new(parsed(statement)));
+            }
+        }
         for (name, (_, portal)) in &self.portals {
             let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
             if let (Some(name), None) = (name, &portal.statement.program) {
@@ -54,13 +64,30 @@ impl Names {
     }
 
     /// A statement is prepared, or closed, under a name; a rewritten one or another.
-    pub(super) fn prepare(&mut self, name: &[u8], statement: Option<Arc<Statement>>) -> Option<Undo> {
+    pub(super) fn prepare(&mut self, name: &[u8], statement: Option<(u64, Arc<Statement>)>) -> Option<Undo> {
         let made = statement.is_some();
         let before = match statement {
             Some(statement) => self.statements.insert(name.into(), statement),
             None => self.statements.remove(name),
         };
         (made || before.is_some()).then(|| Undo::Statement(name.into(), before))
+    }
+
+    /// A statement of message `number` that did this to names is complete. What was sent behind it stays.
+    pub(super) fn apply(&mut self, naming: &Naming, number: u64) {
+        self.named.apply(naming);
+        match naming {
+            Naming::Deallocated(Some(name)) => {
+                let made = self.statements.get(name.as_bytes()).map(|(made, _)| *made);
+                if made.is_some_and(|made| made < number) {
+                    self.statements.remove(name.as_bytes());
+                }
+            }
+            Naming::Deallocated(None) | Naming::Discarded => {
+                self.statements.retain(|_, (made, _)| *made > number)
+            }
+            Naming::Prepared(..) | Naming::Declared(..) | Naming::Closed(_) => {}
+        }
     }
 
     /// A portal is made, or closed, under a name; of a rewritten statement or another.
@@ -111,5 +138,20 @@ impl Names {
     /// A transaction has ended: the portals made before message `number` are gone.
     pub(super) fn transaction_ended(&mut self, number: u64) {
         self.portals.retain(|_, (made, _)| *made > number);
+        self.named.transaction_ended();
+    }
+}
+
+/// A statement of the protocol, as SQL names it.
+fn parsed(statement: &Statement) -> Prepared {
+    let Statement { rewritten, program, before: _, after, types, .. } = statement;
+    let is_program = program.is_some() || !after.is_empty();
+    let parameters = rewritten.parameters.len().max(types.len());
+    Prepared {
+        text: statement.texts.client.clone(),
+        rewritten: rewritten.clone(),
+        parameters,
+        bytes: 0,
+        is_program,
     }
 }

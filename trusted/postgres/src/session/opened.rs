@@ -221,6 +221,7 @@ fn shown(
         exchange.take_room(rewriting, frame.len());
     }
     let shown = if kind == b'E' { shown_error(frame, rewriting.schema(), stored_by(reading)) } else { None };
+    let number = entry.note.number;
     let naming = if kind == b'C' { reading.naming().cloned() } else { None };
     let held = match reading {
         Reading::Holding(statement) if kind == b'C' => Some(std::mem::take(statement)),
@@ -240,7 +241,7 @@ fn shown(
         state.has_held(held);
     }
     if let Some(naming) = naming {
-        state.names.named.apply(&naming);
+        state.names.apply(&naming, number);
     }
     Ok(())
 }

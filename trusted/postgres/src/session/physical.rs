@@ -58,10 +58,14 @@ pub(super) fn format_of(formats: &[i16], place: usize) -> i16 {
 /// Types that the physical parameters are declared as.
 pub(super) fn types_of(rewritten: &Rewritten, declared: &[u32]) -> Vec<u32> {
     let of = |value: &Value| match (&value.form, &value.source) {
-        (Form::Plain, Source::Parameter(number)) => {
-            let place = usize::from(*number).checked_sub(1);
-            place.and_then(|place| declared.get(place)).copied().unwrap_or_default()
-        }
+        // What is also an encrypted column's is of the type that the client is told: in that it sends it.
+        (Form::Plain, Source::Parameter(number)) => usize::from(*number).checked_sub(1).map_or(0, |place| {
+            let declared = declared.get(place).copied().filter(|declared| *declared != 0);
+            declared.unwrap_or_else(|| match rewritten.parameters.get(place) {
+                Some(ParameterType::Encrypted(told)) => *told,
+                Some(ParameterType::Plain(_) | ParameterType::Unused) | None => 0,
+            })
+        }),
         (form, _) => form.oid().unwrap_or_default(),
     };
     rewritten.values.iter().map(of).collect()

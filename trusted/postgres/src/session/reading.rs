@@ -306,7 +306,7 @@ impl Statement {
             for (place, parameter) in parameters.iter().enumerate() {
                 let declared = || self.types.get(place).copied().filter(|oid| *oid != 0);
                 let oid = match parameter {
-                    ParameterType::Encrypted(oid) => *oid,
+                    ParameterType::Encrypted(oid) => declared().unwrap_or(*oid),
                     ParameterType::Plain(index) => {
                         physical.get(*index).copied().unwrap_or_default().cast_unsigned()
                     }

@@ -58,6 +58,8 @@ pub(super) struct Requests<'a> {
     beside: Kept<String>,
     /// Number of the next message.
     number: u64,
+    /// Something was named in SQL.
+    names_in_sql: bool,
 }
 
 /// Passes on what the client sends until there is no more.
@@ -80,6 +82,7 @@ pub(super) async fn pass(
         writes: Several::default(),
         beside: Kept::default(),
         number: 0,
+        names_in_sql: false,
     };
     match requests.run(from).await {
         Ok(()) => std::future::pending().await,
@@ -332,6 +335,7 @@ impl Requests<'_> {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
         };
         let mut planned = crate::rewrite::plan_in(text, &catalog, &self.shared.state().names.in_text(text))?;
+        self.names_in_sql |= planned.iter().any(|one| one.naming.is_some());
         for one in &mut planned {
             self.settle(text, one, kept).await;
         }
@@ -434,7 +438,12 @@ impl Requests<'_> {
         };
         match prepared {
             Ok(statement) => {
-                let undo = self.shared.state().names.prepare(asked.name, statement.clone());
+                let number = self.number + 1;
+                let undo = self
+                    .shared
+                    .state()
+                    .names
+                    .prepare(asked.name, statement.clone().map(|statement| (number, statement)));
                 match statement {
                     None => {
                         self.sent(Asked::Parse, Reading::Plain, undo);
@@ -461,10 +470,12 @@ impl Requests<'_> {
         types: Vec<u32>,
     ) -> Result<Option<Arc<Statement>>, SqlError> {
         let mut planned = planned.into_iter();
-        let (Some(one), None) = (planned.next(), planned.next()) else {
-            // Several at once: the database refuses them with its own words.
-            return Ok(None);
-        };
+        let Some(one) = planned.next() else { return Ok(None) };
+        if planned.next().is_some() {
+            // In the database's own words, without showing it the constants.
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+        }
         let (mut after, mut program) = (Vec::new(), None);
         let (span, naming) = (one.span, one.naming);
         let (rewritten, before) = match one.action {
@@ -487,6 +498,14 @@ impl Requests<'_> {
             },
             Action::Refused(error) => return Err(error),
         };
+        if rewritten.values.len() > usize::from(u16::MAX) {
+            let message = format!(
+                "{} values of encrypted columns and others are too many for one statement",
+                rewritten.values.len()
+            );
+            return Err(SqlError::new("54023", message)
+                .hint("A value of an encrypted column is up to three. Send fewer rows at a time."));
+        }
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
@@ -498,8 +517,7 @@ impl Requests<'_> {
     }
 
     async fn bind(&mut self, message: &[u8], asked: Bind<'_>) -> Ended {
-        let found = self.shared.state().names.statement(asked.statement).cloned();
-        let Some(statement) = found else {
+        let Some(statement) = self.statement(asked.statement).await? else {
             let undo = self.shared.state().names.bind(asked.portal, None);
             self.sent(Asked::Bind, Reading::Plain, undo);
             self.out.extend_from_slice(message);

@@ -252,10 +252,18 @@ impl Screen {
         };
         let latency = format!("{:.1} ms", outcome.latency.as_secs_f64() * 1e3);
         self.row("answer", None, &format!("{}  {verdict}  {latency}", described(&outcome.answer)));
+        let is_refused = outcome.seen.iter().all(|seen| seen.contains("was refused by the proxy"));
+        if outcome.plan.is_empty() && !is_refused {
+            self.row(
+                "plan",
+                None,
+                "the proxy reads the rows, computes their new values, and writes them one by one",
+            );
+        }
         for line in &outcome.plan {
             self.row("plan", None, &shortened(line));
         }
-        for seen in &outcome.seen {
+        for seen in outcome.seen.iter().filter(|_| !is_refused) {
             self.row("PostgreSQL saw", Some(Tone::Cipher), &shortened(seen));
         }
         let terms = columns.iter().flat_map(|column| &column.terms);

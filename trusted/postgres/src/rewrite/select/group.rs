@@ -1,5 +1,6 @@
 //! Duplicates, groups and orders of a query's rows.
 
+use super::numbered::place_of;
 use super::{Mode, ResultColumn, What, item};
 use crate::error::SqlError;
 use crate::plan::Piece;
@@ -36,8 +37,16 @@ impl Analysis<'_> {
         for (place, by) in order.iter().enumerate() {
             let is_last = place + 1 == order.len() && !self.with_ties;
             let meant = item::meant_by(&by.expr, &select.projection);
-            let Some(reference) = self.reference(meant.unwrap_or(&by.expr), scope)? else {
-                self.order_by_result(&by.expr, (meant.is_some(), is_last), results, scope)?;
+            // A name is a result's before it is an input column's.
+            let called = place_of(&by.expr, results).and_then(|place| results.get(place));
+            let is_plain = called.is_some_and(|result| matches!(result.what, What::Plain));
+            let reference = if meant.is_none() && is_plain {
+                None
+            } else {
+                self.reference(meant.unwrap_or(&by.expr), scope)?
+            };
+            let Some(reference) = reference else {
+                self.order_by_result(&by.expr, (meant.is_some() || is_plain, is_last), results, scope)?;
                 continue;
             };
             let term = self.need(&reference, "ORDER BY", Some(Term::Order))?;
@@ -65,18 +74,7 @@ impl Analysis<'_> {
         results: &[ResultColumn],
         scope: &Scope<'_>,
     ) -> Result<(), SqlError> {
-        let numbered = item::ordinal(expression).and_then(|number| results.get(number.saturating_sub(1)));
-        let name = item::identifier(expression);
-        let called = results.iter().find(|result| name.is_some() && result.name == name);
-        if let Some(result) = numbered.or(called).filter(|result| !result.is_plain()) {
-            let at = item::tokens_of(self.lexemes, expression).map_or(0, |tokens| tokens.start);
-            let name = result.name.clone().unwrap_or_default();
-            return Err(self.unsupported(
-                at,
-                format!("\"{name}\" is computed of an encrypted column: ORDER BY cannot read it"),
-                "Order the rows in the application.",
-            ));
-        }
+        self.named_result(expression, "ORDER BY", results)?;
         match item::tokens_of(self.lexemes, expression) {
             Some(tokens) if named => {
                 self.understand_tokens(tokens);
@@ -99,14 +97,7 @@ impl Analysis<'_> {
             None | Some(Distinct::All) => Ok(()),
             Some(Distinct::On(list)) => {
                 for expression in list {
-                    match self.reference(expression, scope)? {
-                        Some(reference) => {
-                            let by_order = self.distinct_by(&reference, ordered)?;
-                            let term = self.need(&reference, "DISTINCT ON", by_order)?;
-                            self.replace_with_term(&reference, term);
-                        }
-                        None => self.expression(expression, scope, "DISTINCT ON")?,
-                    }
+                    self.distinct_on(expression, select, (results, ordered), scope)?;
                 }
                 Ok(())
             }
@@ -116,6 +107,40 @@ impl Analysis<'_> {
                 }
                 self.distinct_rows(select, results, ordered, scope)
             }
+        }
+    }
+
+    /// One expression of `DISTINCT ON`, which names results as `ORDER BY` does.
+    fn distinct_on(
+        &mut self,
+        expression: &Expr,
+        select: &Select,
+        (results, ordered): (&[ResultColumn], &[(Option<String>, String)]),
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let meant = item::meant_by(expression, &select.projection);
+        match self.reference(meant.unwrap_or(expression), scope)? {
+            Some(reference) => {
+                let by_order = self.distinct_by(&reference, ordered)?;
+                let term = self.need(&reference, "DISTINCT ON", by_order)?;
+                match item::tokens_of(self.lexemes, expression) {
+                    Some(tokens) => {
+                        let text = self.term_text(&reference, term);
+                        let bytes = self.bytes(&tokens);
+                        self.understand_tokens(tokens);
+                        self.edits.replace(bytes, vec![Piece::Text(text)]);
+                    }
+                    None => self.replace_with_term(&reference, term),
+                }
+                Ok(())
+            }
+            None if place_of(expression, results).is_some() => {
+                self.named_result(expression, "DISTINCT ON", results)?;
+                let tokens = item::tokens_of(self.lexemes, expression);
+                tokens.into_iter().for_each(|tokens| self.understand_tokens(tokens));
+                Ok(())
+            }
+            None => self.expression(expression, scope, "DISTINCT ON"),
         }
     }
 
@@ -183,7 +208,7 @@ impl Analysis<'_> {
 
 impl What {
     /// How many columns of terms stand beside it.
-    fn terms(&self) -> usize {
+    pub(super) fn terms(&self) -> usize {
         match self {
             Self::Sealed(encryption, true) => encryption.terms().count(),
             Self::Sealed(_, false) | Self::Plain | Self::Rest | Self::Term | Self::Fold(..) => 0,

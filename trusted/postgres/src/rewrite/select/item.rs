@@ -37,7 +37,7 @@ fn name_of(identifier: &Ident) -> String {
     fold(&identifier.value, identifier.quote_style.is_some())
 }
 
-/// The result that an expression of `ORDER BY` or `GROUP BY` names by its number or alias, if it does.
+/// The result that an expression of `ORDER BY` or `GROUP BY` names by its number or name, if it does.
 pub(super) fn meant_by<'e>(expression: &Expr, items: &'e [SelectItem]) -> Option<&'e Expr> {
     let expression_of = |item: &'e SelectItem| match item {
         SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. } => {
@@ -56,6 +56,12 @@ pub(super) fn meant_by<'e>(expression: &Expr, items: &'e [SelectItem]) -> Option
     let name = identifier(expression)?;
     items.iter().find_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if name_of(alias) == name => Some(expr),
+        // A column that has no other name is a result of its own.
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts))
+            if parts.last().map(name_of).as_ref() == Some(&name) =>
+        {
+            expression_of(item)
+        }
         SelectItem::ExprWithAlias { .. }
         | SelectItem::UnnamedExpr(_)
         | SelectItem::ExprWithAliases { .. }

@@ -17,7 +17,7 @@ fn rows_of_queries_pass_through_the_proxy() {
         // What is to be sealed does not go out in the query.
         (
             "INSERT INTO payments SELECT n.id, 'Ann', $1, n.id, $2 FROM notes n",
-            "SELECT arras_rows.c0::integer, arras_rows.c1, arras_rows.c2, arras_rows.c3::integer, arras_rows.c4::integer FROM \
+            "SELECT arras_rows.c0::integer, arras_rows.c1::pg_catalog.text, arras_rows.c2::pg_catalog.text, arras_rows.c3::integer, arras_rows.c4::integer FROM \
              ((SELECT n.id, NULL, NULL, n.id, ‹$2› FROM notes n) UNION ALL SELECT NULL::integer, NULL, NULL, NULL::integer, \
              NULL::integer WHERE false) AS arras_rows (c0, c1, c2, c3, c4) => plain, plain, plain, plain, plain; ; INSERT INTO \
              payments (\"id\", \"payer\", \"payer$eq\", \"owner\", \"owner$eq\", \"amount\", \"amount$ord\", \"note\") \
@@ -63,7 +63,7 @@ fn rows_that_a_statement_lists_are_sealed_where_they_stand() {
              ORDER BY column1 LIMIT 1 ON CONFLICT DO NOTHING",
             "INSERT INTO payments (\"amount\", \"amount$ord\", id) SELECT \"column1\", \"column1$ord\", v.column2 + 1 FROM \
              (VALUES (‹sealed 1›, label('06', ‹ord 1›), 5), (‹sealed 2›, label('06', ‹ord 2›), 6)) v (\"column1\", \
-             \"column1$ord\", \"column2\") WHERE \"column1$ord\" > bound('06', ‹Greater 1›) ORDER BY \"column1$ord\" LIMIT 1 \
+             \"column1$ord\", \"column2\") WHERE \"column1$ord\" > bound('06', ‹Greater 1›) ORDER BY v.\"column1$ord\" LIMIT 1 \
              ON CONFLICT DO NOTHING",
         ),
         (

@@ -1,19 +1,66 @@
-//! What `Describe` and `Execute` name.
+//! What `Bind`, `Describe` and `Execute` name.
 
 use super::Requests;
 use crate::fields::Target;
+use crate::plan::ParameterType;
 use crate::replies;
 use crate::session::End;
-use crate::session::reading::Reading;
-use std::sync::Arc;
+use crate::session::Shared;
+use crate::session::physical::holding;
+use crate::session::reading::{Reading, Statement, Texts};
+use std::sync::{Arc, Mutex};
 
 impl Requests<'_> {
+    /// Waits until what is named in SQL is known: when what names it is complete.
+    async fn named_so_far(&mut self) -> Result<(), End> {
+        let will_name =
+            |shared: &Shared| shared.state().pipeline.entries().any(|entry| entry.note.reading.will_name());
+        if self.names_in_sql && will_name(self.shared) {
+            replies::message(&mut self.out, b'H', |_| ());
+            self.write().await?;
+            self.shared.at_most(0).await;
+        }
+        Ok(())
+    }
+
+    /// The rewritten statement of a name: one of the protocol, or one of `PREPARE`, which the protocol binds as well.
+    pub(super) async fn statement(&mut self, name: &[u8]) -> Result<Option<Arc<Statement>>, End> {
+        if let Some(found) = self.shared.state().names.statement(name) {
+            return Ok(Some(Arc::clone(found)));
+        }
+        if name.is_empty() || !self.names_in_sql {
+            return Ok(None);
+        }
+        self.named_so_far().await?;
+        let name = std::str::from_utf8(name).ok();
+        let prepared = name.and_then(|name| self.shared.state().names.named.prepared.get(name).cloned());
+        let Some(prepared) = prepared else { return Ok(None) };
+        let mut rewritten = prepared.rewritten.clone();
+        // Those that are declared and not used are bound, too.
+        rewritten.parameters.resize(prepared.parameters, ParameterType::Unused);
+        let texts = Texts {
+            client: prepared.text.clone(),
+            span: 0..prepared.text.len(),
+            sent: rewritten.extended_text(),
+        };
+        let _share = self.rewriting.keep(4 * prepared.text.len()).map_err(End::Violation)?;
+        Ok(Some(Arc::new(Statement {
+            texts,
+            before: holding(&rewritten).into_iter().collect(),
+            after: Vec::new(),
+            program: None,
+            naming: None,
+            shape: Mutex::default(),
+            types: Vec::new(),
+            rewritten,
+            _share,
+        })))
+    }
+
     /// How replies about a statement or a portal are read.
     pub(super) async fn target(&mut self, target: &Target<'_>) -> Result<Reading, End> {
         if target.kind == b'S' {
-            let state = self.shared.state();
-            let found = state.names.statement(target.name);
-            return Ok(found.map(|found| Reading::Statement(Arc::clone(found))).unwrap_or_default());
+            return Ok(self.statement(target.name).await?.map(Reading::Statement).unwrap_or_default());
         }
         if let Some(found) = self.shared.state().names.portal(target.name) {
             return Ok(Reading::Portal(Arc::clone(found)));
@@ -21,13 +68,8 @@ impl Requests<'_> {
         if target.name.is_empty() {
             return Ok(Reading::Plain);
         }
-        // A portal that no message has made may be a cursor of SQL: what is named is known when what names it is complete.
-        let will_name = self.shared.state().pipeline.entries().any(|entry| entry.note.reading.will_name());
-        if will_name {
-            replies::message(&mut self.out, b'H', |_| ());
-            self.write().await?;
-            self.shared.at_most(0).await;
-        }
+        // A portal that no message has made may be a cursor of SQL.
+        self.named_so_far().await?;
         let state = self.shared.state();
         let name = std::str::from_utf8(target.name).ok();
         let cursor = name.and_then(|name| state.names.named.cursors.get(name));

@@ -1,0 +1,152 @@
+//! Names that the protocol and SQL have in common: what one prepared, the other runs and closes. PHP, libpq's `PQexecPrepared` and
+//! drivers that send `DEALLOCATE` do that.
+
+use crate::encrypted::{rows, texts};
+use crate::extended::connect;
+use crate::proxy::{Keys, Proxy};
+use arras_lab::private_postgres::PrivatePostgres;
+use bytes::BytesMut;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+const SCHEMA: &str = r#"
+[tables."public.people"]
+name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
+memo = { id = "3e1f5b6c7d809a2b", type = "text" }
+"#;
+
+/// A connection whose messages are written one by one.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn connect(address: SocketAddr) -> Self {
+        let mut raw = Self(TcpStream::connect(address).unwrap());
+        let mut out = BytesMut::new();
+        frontend::startup_message([("user", "postgres"), ("database", "postgres")], &mut out).unwrap();
+        raw.ask(&out);
+        raw
+    }
+
+    /// Sends messages, and reads until the database waits: what came, by kind.
+    fn ask(&mut self, out: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        self.0.write_all(out).unwrap();
+        let mut came = Vec::new();
+        loop {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).unwrap();
+            let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+            let mut body = vec![0; length - 4];
+            self.0.read_exact(&mut body).unwrap();
+            came.push((head[0], body));
+            if head[0] == b'Z' {
+                return came;
+            }
+        }
+    }
+
+    fn query(&mut self, text: &str) -> Vec<(u8, Vec<u8>)> {
+        let mut out = BytesMut::new();
+        frontend::query(text, &mut out).unwrap();
+        self.ask(&out)
+    }
+
+    /// Binds what is prepared under a name, describes and executes it.
+    fn run(&mut self, before: &[u8], name: &str, values: &[&str]) -> Vec<(u8, Vec<u8>)> {
+        let mut out = BytesMut::from(before);
+        frontend::describe(b'S', name, &mut out).unwrap();
+        let text = |value: &&str, out: &mut BytesMut| {
+            out.extend_from_slice(value.as_bytes());
+            Ok(IsNull::No)
+        };
+        frontend::bind("", name, [], values, text, [], &mut out).map_err(|_| ()).unwrap();
+        frontend::execute("", 0, &mut out).unwrap();
+        frontend::sync(&mut out);
+        self.ask(&out)
+    }
+}
+
+fn shows(came: &[(u8, Vec<u8>)], text: &str) -> bool {
+    let has = |body: &Vec<u8>| body.windows(text.len()).any(|part| part == text.as_bytes());
+    came.iter().any(|(kind, body)| *kind == b'D' && has(body))
+}
+
+fn failed(came: &[(u8, Vec<u8>)]) -> Option<String> {
+    let error = came.iter().find(|(kind, _)| *kind == b'E')?;
+    Some(String::from_utf8_lossy(&error.1).into_owned())
+}
+
+#[tokio::test]
+async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(failed(&raw.query("PREPARE p AS INSERT INTO people VALUES ($1, $2, $3)")), None);
+    let came = raw.run(&[], "p", &["1", "Canary", "secret"]);
+    assert_eq!(failed(&came), None);
+    // The client is told of its own types: integer, text, text.
+    let told = came.iter().find(|(kind, _)| *kind == b't').unwrap();
+    assert_eq!(
+        told.1,
+        [&3_u16.to_be_bytes()[..], &23_u32.to_be_bytes(), &25_u32.to_be_bytes(), &25_u32.to_be_bytes()]
+            .concat()
+    );
+    assert_eq!(rows(&client, "SELECT name, memo FROM people").await, texts(&[&["Canary", "secret"]]));
+    let direct = connect(&server.uri("postgres")).await;
+    let plain = "SELECT 1 FROM people WHERE position('secret'::bytea IN memo) + position('Canary'::bytea IN name) > 0";
+    assert!(direct.query(plain, &[]).await.unwrap().is_empty());
+    // Sent ahead, before it is known that it was prepared.
+    let mut ahead = BytesMut::new();
+    frontend::query("PREPARE q (text, int) AS SELECT memo FROM people WHERE name = $1", &mut ahead).unwrap();
+    let came = raw.ask(&ahead);
+    assert_eq!(failed(&came), None);
+    let came = raw.run(&[], "q", &["Canary", "7"]);
+    assert!(shows(&came, "secret"), "{came:?}");
+    // The other way round.
+    let mut parsed = BytesMut::new();
+    frontend::parse("s", "INSERT INTO people VALUES ($1, $2, $3)", [], &mut parsed).unwrap();
+    frontend::parse("Mixed", "SELECT memo FROM people WHERE name = $1", [], &mut parsed).unwrap();
+    frontend::parse("u", "UPDATE people SET name = name || $1", [], &mut parsed).unwrap();
+    frontend::sync(&mut parsed);
+    assert_eq!(failed(&raw.ask(&parsed)), None);
+    assert_eq!(failed(&raw.query("EXECUTE s (2, 'Bob', 'hidden')")), None);
+    assert!(shows(&raw.query("EXECUTE \"Mixed\" ('Bob')"), "hidden"));
+    assert!(failed(&raw.query("EXECUTE u ('x')")).unwrap().contains("0A000"));
+    let sealed = "SELECT 1 FROM people WHERE position('hidden'::bytea IN memo) > 0";
+    assert!(direct.query(sealed, &[]).await.unwrap().is_empty());
+    assert_eq!(rows(&client, "SELECT memo FROM people WHERE name = 'Bob'").await, texts(&[&["hidden"]]));
+}
+
+/// A driver that prepares under a new name each time and closes in SQL: nothing is kept of what is closed.
+#[tokio::test]
+async fn statements_that_are_deallocated_in_sql_and_cursors_of_ended_transactions_take_no_memory() {
+    let server = PrivatePostgres::start().unwrap();
+    // The least memory that a proxy has.
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    let mut raw = Raw::connect(proxy.address);
+    // 128 MiB, by four times a text of half of one and more.
+    let long = "x".repeat(500_000);
+    for number in 0..100 {
+        let mut out = BytesMut::new();
+        let name = format!("pdo_stmt_{number:08x}");
+        frontend::parse(&name, &format!("SELECT memo, '{long}' FROM people WHERE name = $1"), [], &mut out)
+            .unwrap();
+        frontend::sync(&mut out);
+        assert_eq!(failed(&raw.ask(&out)), None, "{number}");
+        let closing = match number % 3 {
+            0 => format!("DEALLOCATE {name}"),
+            1 => "DEALLOCATE ALL".to_owned(),
+            _ => format!("DEALLOCATE PREPARE \"{name}\""),
+        };
+        assert_eq!(failed(&raw.query(&closing)), None, "{number}");
+    }
+    for number in 0..5000 {
+        let text = format!("BEGIN; DECLARE c_{number} CURSOR FOR SELECT name FROM people; COMMIT");
+        assert_eq!(failed(&raw.query(&text)), None, "{number}");
+    }
+}

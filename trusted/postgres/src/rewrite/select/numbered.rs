@@ -1,0 +1,84 @@
+//! Results that `ORDER BY`, `GROUP BY` and `DISTINCT ON` name, by number or name.
+
+use super::{ResultColumn, What, item};
+use crate::error::SqlError;
+use crate::plan::Piece;
+use crate::rewrite::analysis::Analysis;
+use crate::rewrite::scope::Scope;
+use sqlparser::ast::{Expr, GroupByExpr, Select};
+
+/// The place of the result that an expression names, if it does: its number, or the first of its name.
+pub(super) fn place_of(expression: &Expr, results: &[ResultColumn]) -> Option<usize> {
+    if let Some(number) = item::ordinal(expression) {
+        return number.checked_sub(1).filter(|place| *place < results.len());
+    }
+    let name = item::identifier(expression)?;
+    results.iter().position(|result| result.name.as_ref() == Some(&name))
+}
+
+impl Analysis<'_> {
+    /// What names a result that is no column: the number of a plain one is changed by the terms that stand before it, and what is computed
+    /// of an encrypted column is refused.
+    pub(super) fn named_result(
+        &mut self,
+        expression: &Expr,
+        reader: &str,
+        results: &[ResultColumn],
+    ) -> Result<(), SqlError> {
+        let Some(place) = place_of(expression, results) else { return Ok(()) };
+        let (before, from) = results.split_at(place);
+        let Some(result) = from.first() else { return Ok(()) };
+        let at = item::tokens_of(self.lexemes, expression);
+        if !result.is_plain() {
+            let name = result.name.clone().unwrap_or_default();
+            return Err(self.unsupported(
+                at.map_or(0, |tokens| tokens.start),
+                format!("\"{name}\" is computed of an encrypted column: {reader} cannot read it"),
+                "Name the column itself, or do it in the application.",
+            ));
+        }
+        let terms: usize = before.iter().map(|result| result.what.terms()).sum();
+        let (Some(number), Some(tokens), 1..) = (item::ordinal(expression), at, terms) else { return Ok(()) };
+        if before.iter().any(|result| matches!(result.what, What::Rest)) {
+            return Err(self.unsupported(
+                tokens.start,
+                format!("{reader} counts columns that are not known, encrypted ones among them"),
+                "Name the columns.",
+            ));
+        }
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, vec![Piece::Text((number + terms).to_string())]);
+        Ok(())
+    }
+
+    /// What `GROUP BY` names of the results and is no column.
+    pub(super) fn grouped_results(
+        &mut self,
+        select: &Select,
+        results: &[ResultColumn],
+        scope: &Scope<'_>,
+    ) -> Result<(), SqlError> {
+        let GroupByExpr::Expressions(list, _) = &select.group_by else { return Ok(()) };
+        for expression in list {
+            let parts: Vec<&Expr> = match expression {
+                Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                    sets.iter().flatten().collect()
+                }
+                Expr::Tuple(list) => list.iter().collect(),
+                one => vec![one],
+            };
+            for part in parts {
+                // A name is an input column's before it is a result's.
+                if item::identifier(part).is_some_and(|name| scope.knows(&name)) {
+                    continue;
+                }
+                let meant = item::meant_by(part, &select.projection).unwrap_or(part);
+                if self.reference(meant, scope)?.is_none() {
+                    self.named_result(part, "GROUP BY", results)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
