@@ -140,3 +140,36 @@ async fn several_statements_in_one_parse_do_not_reach_the_database() {
         .unwrap();
     assert_eq!(error.code().unwrap().code(), "54023");
 }
+
+#[tokio::test]
+async fn generated_columns_are_not_copied_and_a_real_is_not_compared_with_a_double() {
+    let server = PrivatePostgres::start().unwrap();
+    let schema = "[tables.\"public.t\"]\nname = { id = \"91b6c0d2ee4f7a35\", type = \"text\", operations = [\"equality\"] }\n\
+                  r = { id = \"5f0c9d3e21b7a846\", type = \"real\", operations = [\"equality\", \"order\"] }\n";
+    let proxy = Dev::start(&server, "postgres", schema);
+    let client = connect(&proxy.uri("postgres")).await;
+    client
+        .batch_execute(
+            "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, n int, twice int GENERATED ALWAYS AS (2 * n) STORED, name text, r real)",
+        )
+        .await
+        .unwrap();
+    let sink = client.copy_in("COPY t FROM STDIN").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    futures_util::SinkExt::send(&mut sink, bytes::Bytes::from("7\t4\tAnn\t0.1\n")).await.unwrap();
+    assert_eq!(sink.finish().await.unwrap(), 1);
+    assert_eq!(rows(&client, "SELECT id, twice, name FROM t").await, texts(&[&["7", "8", "Ann"]]));
+    let stream = client.copy_out("COPY t TO STDOUT").await.unwrap();
+    let copied: Vec<bytes::Bytes> = futures_util::TryStreamExt::try_collect(stream).await.unwrap();
+    assert_eq!(copied.concat(), b"7\t4\tAnn\t0.1\n");
+    for (condition, found) in
+        [("r = '0.1'", 1), ("r = 0.1::real", 1), ("r < 0.5", 1), ("r BETWEEN 0 AND 1", 1), ("r = 0.25", 0)]
+    {
+        let text = format!("SELECT name FROM t WHERE {condition}");
+        assert_eq!(rows(&client, &text).await.len(), found, "{condition}");
+    }
+    for condition in ["r = 0.1", "r < 0.1", "r IN (0.1, 1)", "r BETWEEN 0 AND 0.1"] {
+        let error = client.simple_query(&format!("SELECT name FROM t WHERE {condition}")).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "0A000", "{condition}");
+    }
+}

@@ -79,6 +79,12 @@ fn a_folder_and_a_mailbox_are_indexed_searched_and_kept_up_to_date() {
         shown.stdout
     );
     assert!(shown.stderr.contains("1 documents match"), "{}", shown.stderr);
+    for (padding, count) in [("power-of-two", 2), ("64", 2), ("1", 1)] {
+        assert_eq!(found(folder, &["--padding", padding, "whale"]).len(), count, "{padding}");
+    }
+    for padding in ["0", "much"] {
+        assert_eq!(run(search(folder, "query", &["--padding", padding, "whale"])).code, Some(2), "{padding}");
+    }
     let again = index(folder, &[]);
     assert!(again.stderr.contains("0 documents put in, 0 taken out, 3 files unchanged"), "{}", again.stderr);
     write(folder, "moby.txt", "a harpoon");

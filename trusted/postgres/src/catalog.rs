@@ -166,6 +166,8 @@ pub struct Column {
     pub stored: String,
     /// What an encrypted column holds where a statement gives it nothing. PostgreSQL keeps it sealed.
     pub default: Option<Constant>,
+    /// Does PostgreSQL compute it from others?
+    pub is_generated: bool,
 }
 
 /// A constant of an encrypted column.

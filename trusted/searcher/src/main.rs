@@ -19,7 +19,9 @@ mod serve;
 mod storage;
 mod store;
 
+use arras_schemes::bisen::query::{PADDED_MAX, Padding};
 use arras_search::language::Language;
+use arras_search::profile::Profile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,7 +92,7 @@ pub(crate) struct GrantArguments {
     #[arg(long, requires = "search")]
     pub(crate) rank: bool,
     /// It may filter by the field of this number; may be repeated.
-    #[arg(long = "field", value_name = "N", requires = "search", value_parser = clap::value_parser!(u8).range(0..8))]
+    #[arg(long = "field", value_name = "N", requires = "search", value_parser = clap::value_parser!(u8).range(0..i64::from(Profile::FIELDS)))]
     pub(crate) fields: Vec<u8>,
     /// It sees documents of this group, beside those of none; may be repeated. Not given: of all groups.
     #[arg(long = "group", value_name = "N")]
@@ -179,12 +181,29 @@ pub(crate) struct QueryArguments {
     /// One JSON object a line, with `path`, of a message in a mailbox `message`, and if ranked `score`; no lines of text.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Fill the enclave's answer up, so that its length shows the host less of how many documents match: `power-of-two`, or a number of
+    /// results, of which there are then no more.
+    #[arg(long, value_name = "PADDING", default_value = "none", value_parser = padding)]
+    pub(crate) padding: Padding,
     /// Lines of each document that are shown.
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "json")]
     pub(crate) lines: usize,
     /// What to find. One that begins with a minus goes behind `--`.
     #[arg(value_name = "QUERY")]
     pub(crate) query: String,
+}
+
+fn padding(text: &str) -> Result<Padding, String> {
+    let padding = match text {
+        "none" => Padding::None,
+        "power-of-two" => Padding::PowerOfTwo,
+        number => Padding::Fixed(number.parse().map_err(|_| "none, power-of-two or a number is expected")?),
+    };
+    if padding.is_bounded() {
+        Ok(padding)
+    } else {
+        Err(format!("a number of results from 1 to {PADDED_MAX} is expected"))
+    }
 }
 
 /// Arguments of `arras search serve`.

@@ -6,7 +6,7 @@ use crate::progress::grouped;
 use crate::store::{self, COLLECTION, Store};
 use crate::{QueryArguments, Rank};
 use arras_schemes::bisen::message::Hit;
-use arras_schemes::bisen::query::{Padding, Ranking};
+use arras_schemes::bisen::query::Ranking;
 use arras_search::condition::Condition;
 use arras_search::corpus::{Ledger, Place, Reread, reread};
 use arras_search::formula::Formula;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         (Some(_), Rank::Bm25) => Ranking::Bm25,
         (Some(_), Rank::TfIdf) => Ranking::TfIdf,
     };
-    let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: Padding::None };
+    let wanted = Wanted { ranking, top: arguments.top.unwrap_or(0), padding: arguments.padding };
     let search = request(&condition, collection.opened.collection, &collection.opened.salt, wanted)?;
     let ledger = ledger(&store, &collection)?;
     let output = io::stdout();

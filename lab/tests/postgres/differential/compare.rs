@@ -4,6 +4,7 @@ use super::RandomSchema;
 use super::parameters::{Parameter, Raw};
 use super::statements::Statement;
 use futures_util::TryStreamExt;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 /// Names of columns, rows as text, and the count of the command's tag.
@@ -136,7 +137,9 @@ impl Side {
         // Beside an integer constant in a list PostgreSQL takes a parameter for an integer, too, where the proxy takes it for
         // a value of the column.
         let comparable = !text.contains(" IN (");
-        let types = prepared.params().iter().filter(|_| comparable).map(|ty| format!("${}", ty.oid()));
+        // A parameter that is stored beside what is read may be told as text where it is a varchar.
+        let oid = |ty: &Type| if *ty == Type::VARCHAR { Type::TEXT.oid() } else { ty.oid() };
+        let types = prepared.params().iter().filter(|_| comparable).map(|ty| format!("${}", oid(ty)));
         let columns =
             prepared.columns().iter().map(|column| format!("{}: {}", column.name(), column.type_().oid()));
         let names = types.chain(columns).collect();

@@ -112,8 +112,8 @@ pub(super) fn scalar(choices: &mut Choices, schema: &RandomSchema) -> String {
     let (one, other) = (choices.one(&schema.tables), choices.one(&schema.tables));
     let column = choices.one(&other.columns);
     let name = &column.name;
-    let is_ordered = column.operations == Operations::Order
-        || column.operations == Operations::Plain && column.ty.name != "boolean";
+    let is_ordered =
+        matches!(column.operations, Operations::Order | Operations::Plain) && column.has_extremes();
     let filter = condition(choices, other, 1);
     match choices.below(5) {
         0 if is_ordered => {

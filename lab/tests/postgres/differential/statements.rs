@@ -155,7 +155,9 @@ pub(super) fn returning(choices: &mut Choices) -> &'static str {
 
 fn update(choices: &mut Choices, table: &Table) -> String {
     let column = choices.one(&table.columns);
-    let new = if column.ty.is_number && column.operations != Operations::Stored && choices.percent(30) {
+    // Which of two unique values is raised first is a matter of the rows' order in the table.
+    let computes = column.ty.is_number && column.operations != Operations::Stored && !column.is_unique;
+    let new = if computes && choices.percent(30) {
         format!("{} {} {}", column.name, choices.one(&["+", "-"]), choices.below(5))
     } else {
         value(choices, column)
@@ -276,10 +278,11 @@ fn grouped(choices: &mut Choices, table: &Table) -> String {
     let from = format!("FROM {} WHERE {filter}", table.name);
     match column.operations {
         Operations::Stored => format!("SELECT count({name}) {from}"),
+        _ if !column.is_told_by_value() => format!("SELECT count(DISTINCT {name}) {from}"),
         Operations::Plain if column.ty.name == "boolean" => {
             format!("SELECT {name}, count(*) {from} GROUP BY {name}")
         }
-        Operations::Compared("clww") if choices.percent(25) => {
+        Operations::Compared("clww") if column.has_extremes() && choices.percent(25) => {
             format!("SELECT min({name}), max({name}) {from}")
         }
         Operations::Equality | Operations::Compared(_) => match choices.below(3) {
@@ -289,7 +292,7 @@ fn grouped(choices: &mut Choices, table: &Table) -> String {
         },
         Operations::Plain | Operations::Order => match choices.below(5) {
             0 => format!("SELECT {name}, count(*) {from} GROUP BY {name} HAVING count(*) > 1"),
-            1 => format!("SELECT min({name}), max({name}) {from}"),
+            1 if column.has_extremes() => format!("SELECT min({name}), max({name}) {from}"),
             2 if column.ty.is_number => format!("SELECT sum({name}), avg({name}) {from}"),
             3 => format!("SELECT DISTINCT {name} {from}"),
             _ => format!("SELECT count(DISTINCT {name}) {from}"),

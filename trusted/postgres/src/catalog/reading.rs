@@ -6,10 +6,10 @@ use crate::schema::Schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reads the columns of all tables and views, five texts a row: schema, table, column, type, and the default of what may be
-/// sealed, or nothing; by their order. Of the schema `arras` only what says whether the catalogue's views are there.
+/// Reads the columns of all tables and views, six texts a row: schema, table, column, type, the default of what may be
+/// sealed, or nothing, and what is not empty if the column is generated; by their order. Of the schema `arras` only what says whether the catalogue's views are there.
 pub const COLUMNS: &str = "SELECT n.nspname::pg_catalog.text, c.relname::pg_catalog.text, a.attname::pg_catalog.text, \
-    pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') \
+    pg_catalog.format_type(a.atttypid, a.atttypmod), coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), ''), a.attgenerated::pg_catalog.text \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.atttypid = 17 \
@@ -36,6 +36,7 @@ struct Stored {
     name: String,
     kind: String,
     default: String,
+    is_generated: bool,
 }
 
 impl Catalog {
@@ -44,10 +45,11 @@ impl Catalog {
     /// # Errors
     /// A declared column is there and is not laid out as declared; one is laid out as an encrypted one and not declared.
     /// A column that is declared and not there may be added yet.
-    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 5]>) -> Result<Self, SqlError> {
+    pub fn read(schema: Arc<Schema>, rows: impl IntoIterator<Item = [String; 6]>) -> Result<Self, SqlError> {
         let mut tables: BTreeMap<(String, String), Vec<Stored>> = BTreeMap::new();
-        for [schema, table, name, kind, default] in rows {
-            tables.entry((schema, table)).or_default().push(Stored { name, kind, default });
+        for [schema, table, name, kind, default, generated] in rows {
+            let is_generated = !generated.is_empty();
+            tables.entry((schema, table)).or_default().push(Stored { name, kind, default, is_generated });
         }
         let mut found = Vec::with_capacity(tables.len());
         let mut shown = false;
@@ -83,7 +85,7 @@ fn logical(
         |name: &str| columns.iter().find(|column| column.name == name).map(|column| column.kind.as_str());
     let declared = |name: &str| schema.column(in_schema, table, name).cloned();
     let mut found = Vec::new();
-    for Stored { name, kind, default } in columns {
+    for Stored { name, kind, default, is_generated } in columns {
         let term = term_types()
             .filter(|(_, of)| of == kind)
             .filter_map(|(suffix, kind)| Some((name.strip_suffix(suffix)?, suffix, kind)))
@@ -137,7 +139,8 @@ fn logical(
                 }
             }
         }
-        found.push(Column { name: name.clone(), encryption, stored: kind.clone(), default: sealed(default) });
+        let (stored, default, is_generated) = (kind.clone(), sealed(default), *is_generated);
+        found.push(Column { name: name.clone(), encryption, stored, default, is_generated });
     }
     Ok(found)
 }
@@ -150,7 +153,7 @@ mod tests {
     fn read(columns: &[(&str, &str)]) -> Result<Catalog, SqlError> {
         let schema = "[tables.t]\nc = { id = \"0000000000000001\", type = \"int\", operations = [\"equality\", \"order\"] }\n\
                       d = { id = \"0000000000000002\", type = \"text\" }";
-        let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, ""].map(str::to_owned);
+        let row = |(column, kind): &(&str, &str)| ["public", "t", column, kind, "", ""].map(str::to_owned);
         Catalog::read(Arc::new(Schema::parse(schema, "s").unwrap()), columns.iter().map(row))
     }
 
@@ -168,12 +171,12 @@ mod tests {
     #[test]
     fn names_of_the_catalogue_are_replaced_where_there_are_views_of_it() {
         let schema = Arc::new(Schema::parse("[tables.t]\n", "s").unwrap());
-        let planned = |rows: Vec<[String; 5]>| {
+        let planned = |rows: Vec<[String; 6]>| {
             let catalog = Catalog::read(schema.clone(), rows).unwrap();
             crate::plan("SELECT * FROM pg_attribute", &catalog).unwrap()[0].action == crate::Action::Unchanged
         };
         assert!(planned(Vec::new()));
-        assert!(!planned(vec![["arras", "shown_column", "schema_name", "name", ""].map(str::to_owned)]));
+        assert!(!planned(vec![["arras", "shown_column", "schema_name", "name", "", ""].map(str::to_owned)]));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Analysis<'_> {
                 }
                 let term = self.need(&column, reader, None)?;
                 self.replace_with_term(&column, term);
-                self.replace_constant(&value, Self::equal_form(&column.encryption, term))
+                self.replace_compared(&value, Self::equal_form(&column.encryption, term))
             }
             (Operand::Extreme(column), Operand::Constant(_))
             | (Operand::Constant(_), Operand::Extreme(column))
@@ -285,7 +285,7 @@ impl Analysis<'_> {
             let Some(value) = constant(self.lexemes, member) else {
                 return Err(self.unreadable(&column, "IN beside a computed value"));
             };
-            self.replace_constant(&value, Self::equal_form(&column.encryption, term))?;
+            self.replace_compared(&value, Self::equal_form(&column.encryption, term))?;
         }
         Ok(())
     }
@@ -314,7 +314,7 @@ impl Analysis<'_> {
                 let Some(value) = member else {
                     return Err(self.unreadable(&column, "IN beside a computed value"));
                 };
-                self.replace_constant(&value, Self::equal_form(&column.encryption, term))?;
+                self.replace_compared(&value, Self::equal_form(&column.encryption, term))?;
             }
         }
         Ok(())

@@ -51,7 +51,13 @@ impl Analysis<'_> {
     /// The columns of a table that are copied.
     fn copied(&mut self, relation: &Relation, list: &[Ident]) -> Result<Vec<RelationColumn>, SqlError> {
         if list.is_empty() {
-            return Ok(relation.columns.iter().flatten().cloned().collect());
+            let name = relation.name.as_deref().unwrap_or_default();
+            let table = self.catalog.table(relation.schema.as_deref(), name);
+            let is_generated = |column: &&RelationColumn| {
+                table.and_then(|table| table.column(&column.name)).is_some_and(|column| column.is_generated)
+            };
+            let columns = relation.columns.iter().flatten();
+            return Ok(columns.filter(|column| !is_generated(column)).cloned().collect());
         }
         let mut columns = Vec::new();
         for identifier in list {
@@ -116,7 +122,11 @@ impl Analysis<'_> {
                 defaults.extend(self.stored_pieces(&default, encryption)?);
             }
         }
-        let mut pieces = vec![Piece::Text(format!("INSERT INTO {table} ({}) VALUES (", names.join(", ")))];
+        // As COPY takes values for columns that are GENERATED ALWAYS AS IDENTITY.
+        let mut pieces = vec![Piece::Text(format!(
+            "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE VALUES (",
+            names.join(", ")
+        ))];
         for (place, column) in columns.iter().enumerate() {
             let forms = match &column.encryption {
                 Some(encryption) => stored_forms(encryption).into_iter().map(|(_, form)| form).collect(),

@@ -75,7 +75,10 @@ fn with<'a>(
                 _ => None,
             });
             let default = default.filter(|_| encryption.is_some());
-            table.columns.push(Column { name, encryption, stored, default });
+            let is_generated = definition.options.iter().any(|option| {
+                matches!(&option.option, ColumnOption::Generated { generation_expr: Some(_), .. })
+            });
+            table.columns.push(Column { name, encryption, stored, default, is_generated });
         }
     }
     table

@@ -179,6 +179,10 @@ impl Analysis<'_> {
         let encryption = encryption_of(&form);
         if let Some(encryption) = &encryption {
             self.check_constant(constant, encryption)?;
+            if matches!(form, Form::Bound(..)) {
+                self.check_compared(constant, encryption)?;
+                self.type_compared(constant, encryption);
+            }
             let array = form.is_array();
             let oid = if array { encryption.kind.array_oid() } else { encryption.kind.oid() };
             let cast = constant.cast.as_deref().and_then(|name| {
@@ -213,6 +217,44 @@ impl Analysis<'_> {
         let bytes = self.bytes(&constant.tokens);
         self.edits.replace(bytes, pieces);
         Ok(())
+    }
+
+    /// A constant that a column is compared with becomes a value of it.
+    pub(super) fn replace_compared(&mut self, constant: &Constant, form: Form) -> Result<(), SqlError> {
+        if let Some(encryption) = encryption_of(&form) {
+            self.check_compared(constant, &encryption)?;
+            self.type_compared(constant, &encryption);
+        }
+        self.replace_constant(constant, form)
+    }
+
+    /// Texts are compared as `text`, whatever the column's type is: so is a parameter whose type is left open.
+    fn type_compared(&mut self, constant: &Constant, encryption: &Encryption) {
+        if let (ColumnType::Varchar(_), None) = (encryption.kind, &constant.cast) {
+            self.type_parameter(&constant.source, ColumnType::Text.oid());
+        }
+    }
+
+    /// Beside a `real` digits are a number of double precision, which may be no `real` at all: `0.1` is not `0.1::real`.
+    fn check_compared(&self, constant: &Constant, encryption: &Encryption) -> Result<(), SqlError> {
+        let Constant { source: Source::Constant(Some(digits)), written: Written::Number, cast: None, tokens } =
+            constant
+        else {
+            return Ok(());
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "whether it is one is what is asked")]
+        let is_one = digits.parse::<f64>().is_ok_and(|number| f64::from(number as f32) == number);
+        if encryption.kind != ColumnType::Real || is_one {
+            return Ok(());
+        }
+        Err(self.unsupported(
+            tokens.start,
+            format!(
+                "column {} is of type real, and {digits} beside it is of double precision",
+                encryption.label
+            ),
+            "Cast the constant to real, or write it in quotes.",
+        ))
     }
 
     pub(super) fn check_constant(

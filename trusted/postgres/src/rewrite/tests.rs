@@ -45,6 +45,7 @@ pub(crate) fn catalog() -> Catalog {
             encryption: schema.column("public", name, column).cloned(),
             stored: "integer".into(),
             default: None,
+            is_generated: false,
         };
         Table { schema: "public".into(), name: name.into(), columns: columns.iter().map(column).collect() }
     };

@@ -4,7 +4,7 @@
 use arras_protocol::channel::ChannelError;
 use arras_protocol::mope::{Fetch, Fetched, Head, Label, Node, Round, Summary, TreeChange, TreeStore};
 use arras_protocol::{Blob, Refusal};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -128,14 +128,20 @@ impl Kept {
             undo.push((ciphertext, Some(label)));
         }
         change.summaries.iter().try_for_each(|summary| self.relabel(summary, undo))?;
+        let there = || refused("a ciphertext or a label that enters is there");
+        self.table.reserve(change.entered.len());
+        undo.reserve(change.entered.len());
         for (ciphertext, label) in &change.entered {
             let ciphertext: Arc<[u8]> = ciphertext.as_slice().into();
-            let taken = self.order.contains_key(label) || [0, u64::MAX].contains(label);
-            if taken || self.table.contains_key(&ciphertext) {
-                return Err(refused("a ciphertext or a label that enters is there"));
-            }
-            self.table.insert(Arc::clone(&ciphertext), *label);
-            self.order.insert(*label, Arc::clone(&ciphertext));
+            let place = match self.order.entry(*label) {
+                btree_map::Entry::Vacant(place) if ![0, u64::MAX].contains(label) => place,
+                _ => return Err(there()),
+            };
+            match self.table.entry(Arc::clone(&ciphertext)) {
+                hash_map::Entry::Vacant(entry) => entry.insert(*label),
+                hash_map::Entry::Occupied(_) => return Err(there()),
+            };
+            place.insert(Arc::clone(&ciphertext));
             undo.push((ciphertext, None));
         }
         if self.table.len() as u64 != change.head.values {

@@ -27,6 +27,7 @@ fn encrypted(table: &str, declared: &[&str], there: &[&str]) -> Catalog {
         encryption: schema.column("public", table, name).cloned(),
         stored: "integer".into(),
         default: None,
+        is_generated: false,
     };
     let columns: Vec<Column> = there.iter().map(column).collect();
     let tables = (!there.is_empty()).then(|| Table { schema: "public".into(), name: table.into(), columns });
@@ -178,6 +179,7 @@ fn encrypted_of(table: &str, kind: &str) -> Catalog {
         encryption: schema.column("public", table, name).cloned(),
         stored: "integer".into(),
         default: None,
+        is_generated: false,
     });
     Catalog::new(schema, [Table { schema: "public".into(), name: table.into(), columns: columns.into() }])
 }
