@@ -21,6 +21,7 @@ pub(super) fn begin(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use rustix::process::getpriority_process;

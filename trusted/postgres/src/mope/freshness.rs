@@ -141,14 +141,14 @@ impl Freshness {
             };
             let raised = match client {
                 Ok(client) => {
-                    connections.within(async { Ok(self.raise(&client).await) }).await.map(|raised| {
-                        standing = Some(client);
-                        raised
-                    })
+                    let raised = connections.within(async { Ok(self.raise(&client).await) }).await;
+                    // One that does not answer in time is given up.
+                    standing = raised.is_ok().then_some(client);
+                    raised.unwrap_or_else(|error| Err(error.into()))
                 }
-                Err(error) => Ok(Err(error)),
+                Err(error) => Err(error),
             };
-            if let Err(error) = raised.map_err(FreshnessError::from).and_then(|raised| raised) {
+            if let Err(error) = raised {
                 self.wrote();
                 tracing::warn!(%error, "the proxy's mark in the database could not be raised; tried again");
             }

@@ -71,6 +71,17 @@ pub(super) fn types_of(rewritten: &Rewritten, declared: &[u32]) -> Vec<u32> {
     rewritten.values.iter().map(of).collect()
 }
 
+/// That a statement has as few values as the protocol counts.
+pub(super) fn check_count(rewritten: &Rewritten) -> Result<(), SqlError> {
+    let count = rewritten.values.len();
+    if count <= usize::from(u16::MAX) {
+        return Ok(());
+    }
+    let message = format!("{count} values of encrypted columns and others are too many for one statement");
+    let hint = "A value of an encrypted column is up to three. Send fewer rows at a time.";
+    Err(SqlError::new("54023", message).hint(hint))
+}
+
 /// The type of what a client binds: the one that it declared, or the one that it was told; 0 if neither is known.
 pub(super) fn argument_type(statement: &Statement, place: usize) -> u32 {
     let declared = statement.types.get(place).copied().unwrap_or_default();

@@ -498,14 +498,7 @@ impl Requests<'_> {
             },
             Action::Refused(error) => return Err(error),
         };
-        if rewritten.values.len() > usize::from(u16::MAX) {
-            let message = format!(
-                "{} values of encrypted columns and others are too many for one statement",
-                rewritten.values.len()
-            );
-            return Err(SqlError::new("54023", message)
-                .hint("A value of an encrypted column is up to three. Send fewer rows at a time."));
-        }
+        physical::check_count(&rewritten)?;
         let sent = rewritten.extended_text();
         // About what the texts, their pieces and a plan's parts take.
         let share = self.rewriting.keep(4096 + 4 * (text.len() + sent.len()))?;
