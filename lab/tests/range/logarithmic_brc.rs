@@ -385,20 +385,21 @@ fn a_client_without_the_state_of_an_index_drops_nothing_of_it() {
     });
 }
 
-/// What is stated of changes is there to be seen: by how many records the buffer has, whether one was about the entry of another.
+/// What is stated of changes is there to be seen: by how many records the buffer has, whether some were about the entries of others.
 #[test]
-fn a_change_shows_whether_it_is_about_the_entry_of_the_one_before() {
+fn changes_show_whether_they_are_about_the_entries_of_those_before() {
     run(async {
-        let written = async |removed: (u64, u8)| {
+        let last: Vec<(u64, u8)> = (0..40).map(|number| (5000 + number, 1)).collect();
+        let written = async |removed: &[(u64, u8)]| {
             let world = memory();
             let pair = loaded(small(Width::Bits32), &world, &items(300)).await;
-            pair.insert(&[(5000, 1)]).await;
+            pair.insert(&last).await;
             world.wire.listen();
-            pair.remove(&[removed]).await;
+            pair.remove(removed).await;
             world.wire.heard().iter().map(Vec::len).sum::<usize>()
         };
-        let (of_it, of_another) = (written((5000, 1)).await, written(items(300)[7]).await);
-        assert_ne!(of_it, of_another);
+        let (of_them, of_others) = (written(&last).await, written(&items(300)[..40]).await);
+        assert_ne!(of_them, of_others);
         let stated = LOGARITHMIC_BRC.update;
         assert!(stated.contains(&Pattern::SearchPattern) && stated.contains(&Pattern::Size));
     });
