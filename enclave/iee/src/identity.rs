@@ -70,7 +70,8 @@ impl Identity {
 
     /// The host's clock says so many seconds since 1970.
     pub(crate) fn tell_time(&mut self, seconds: u64) {
-        self.elapsed += seconds.saturating_sub(self.clock.0.swap(seconds, Ordering::Relaxed));
+        let passed = seconds.saturating_sub(self.clock.0.swap(seconds, Ordering::Relaxed));
+        self.elapsed = self.elapsed.saturating_add(passed);
     }
 
     /// New connections get a certificate with this evidence. It is not looked at: clients judge it.

@@ -118,6 +118,36 @@ async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext()
     let sealed = "SELECT 1 FROM people WHERE position('hidden'::bytea IN memo) > 0";
     assert!(direct.query(sealed, &[]).await.unwrap().is_empty());
     assert_eq!(rows(&client, "SELECT memo FROM people WHERE name = 'Bob'").await, texts(&[&["hidden"]]));
+    // What is closed by the protocol is forgotten, and its name another statement's.
+    let mut closed = BytesMut::new();
+    frontend::close(b'S', "p", &mut closed).unwrap();
+    frontend::parse("p", "SELECT id FROM people WHERE id = $1", [], &mut closed).unwrap();
+    let came = raw.run(&closed, "p", &["2"]);
+    assert!(failed(&came).is_none() && shows(&came, "2"), "{came:?}");
+    // The unnamed statement outlives DEALLOCATE ALL, run by the protocol.
+    let mut all = BytesMut::new();
+    frontend::parse("d", "DEALLOCATE ALL", [], &mut all).unwrap();
+    frontend::parse("", "INSERT INTO people VALUES ($1, $2, $3)", [], &mut all).unwrap();
+    let came = raw.run(&all, "d", &[]);
+    assert_eq!(failed(&came), None);
+    assert_eq!(failed(&raw.run(&[], "", &["3", "Canary", "secret"])), None);
+    // A name is compared as far as PostgreSQL does.
+    let long = "n".repeat(70);
+    assert_eq!(
+        failed(&raw.query(&format!("PREPARE {long} AS INSERT INTO people VALUES ($1, $2, $3)"))),
+        None
+    );
+    assert_eq!(failed(&raw.run(&[], &long, &["4", "Canary", "secret"])), None);
+    let mut parsed = BytesMut::new();
+    let other = "m".repeat(80);
+    frontend::parse(&other, "INSERT INTO people VALUES ($1, $2, $3)", [], &mut parsed).unwrap();
+    frontend::parse("a\"b", "INSERT INTO people VALUES ($1, $2, $3)", [], &mut parsed).unwrap();
+    frontend::sync(&mut parsed);
+    assert_eq!(failed(&raw.ask(&parsed)), None);
+    assert_eq!(failed(&raw.query(&format!("EXECUTE {other} (5, 'Canary', 'secret')"))), None);
+    assert_eq!(failed(&raw.query("EXECUTE \"a\"\"b\" (6, 'Canary', 'secret')")), None);
+    assert_eq!(rows(&client, "SELECT id FROM people WHERE name = 'Canary' ORDER BY id").await.len(), 5);
+    assert!(direct.query(plain, &[]).await.unwrap().is_empty());
 }
 
 /// A driver that prepares under a new name each time and closes in SQL: nothing is kept of what is closed.

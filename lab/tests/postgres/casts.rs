@@ -12,6 +12,7 @@ const SCHEMA: &str = r#"
 [tables."public.people"]
 name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
 score = { id = "5f0c9d3e21b7a846", type = "double precision", operations = ["equality", "order"] }
+exact = { id = "5f0c9d3e21b7a848", type = "numeric", operations = ["equality"] }
 price = { id = "5f0c9d3e21b7a847", type = "numeric(12,2)", operations = ["equality", "order"] }
 at = { id = "0a4477c1d2e8f693", type = "timestamp", operations = ["equality", "order"] }
 [tables."archive.people"]
@@ -25,7 +26,7 @@ async fn opened() -> (PrivatePostgres, Dev, Client) {
     client
         .batch_execute(
             "CREATE SCHEMA archive; \
-             CREATE TABLE public.people (id int PRIMARY KEY, name text, score double precision, price numeric(12,2), at timestamp, \
+             CREATE TABLE public.people (id int PRIMARY KEY, name text, score double precision, price numeric(12,2), exact numeric, at timestamp, \
              big bigint); \
              CREATE TABLE archive.people (id int PRIMARY KEY, name text); \
              CREATE TABLE old (id int, code char(10), flag boolean, note varchar(5))",
@@ -105,14 +106,26 @@ async fn moments_of_a_zone_do_not_lose_it_and_doubles_become_decimals() {
     let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(43_200);
     let insert = "INSERT INTO public.people (id, at) VALUES ($1, $2)";
     let zoned = client.prepare_typed(insert, &[Type::INT4, Type::TIMESTAMPTZ]).await.unwrap();
+    client.batch_execute("SET TIME ZONE 'Asia/Tokyo'").await.unwrap();
     let error = client.execute(&zoned, &[&1, &noon]).await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "42804", "{error:?}");
+    // In UTC a moment is the same with a zone and without.
+    client.batch_execute("SET TIME ZONE 'UTC'").await.unwrap();
+    client.execute(&zoned, &[&7, &noon]).await.unwrap();
+    assert_eq!(
+        rows(&client, "DELETE FROM public.people RETURNING at").await,
+        texts(&[&["1970-01-01 12:00:00"]])
+    );
     let naive = client.prepare_typed(insert, &[Type::INT4, Type::TIMESTAMP]).await.unwrap();
     client.execute(&naive, &[&1, &noon]).await.unwrap();
     assert_eq!(rows(&client, "SELECT at FROM public.people").await, texts(&[&["1970-01-01 12:00:00"]]));
-    let priced = "UPDATE public.people SET price = $1 WHERE id = 1";
+    let priced = "UPDATE public.people SET price = $1, exact = $1 WHERE id = 1";
     let priced = client.prepare_typed(priced, &[Type::FLOAT8]).await.unwrap();
-    client.execute(&priced, &[&(0.1_f64 + 0.2)]).await.unwrap();
+    for (number, expected) in [(1.5, "1.5"), (1e-7, "0.0000001"), (2e9, "2000000000"), (0.1_f64 + 0.2, "0.3")]
+    {
+        client.execute(&priced, &[&number]).await.unwrap();
+        assert_eq!(rows(&client, "SELECT exact FROM public.people").await, texts(&[&[expected]]));
+    }
     assert_eq!(rows(&client, "SELECT id FROM public.people WHERE price = 0.3").await, texts(&[&["1"]]));
 }
 
@@ -171,5 +184,18 @@ async fn generated_columns_are_not_copied_and_a_real_is_not_compared_with_a_doub
     for condition in ["r = 0.1", "r < 0.1", "r IN (0.1, 1)", "r BETWEEN 0 AND 0.1"] {
         let error = client.simple_query(&format!("SELECT name FROM t WHERE {condition}")).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "0A000", "{condition}");
+    }
+}
+
+/// Tables that another session made or changed meanwhile are looked at again, but not before what has to come first in a transaction.
+#[tokio::test]
+async fn a_transaction_s_level_is_set_although_tables_have_changed_since_it_began() {
+    let (_server, proxy, client) = opened().await;
+    let other = connect(&proxy.uri("postgres")).await;
+    for round in 0..3 {
+        client.batch_execute("BEGIN").await.unwrap();
+        other.batch_execute(&format!("CREATE TABLE made_{round} (id int)")).await.unwrap();
+        client.batch_execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").await.unwrap();
+        client.batch_execute("SELECT name FROM public.people; COMMIT").await.unwrap();
     }
 }

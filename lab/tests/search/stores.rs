@@ -55,6 +55,16 @@ fn entries_are_in_redis_where_the_first_run_says_so_and_stay_there() {
     well(&index(embedded.path(), &[]));
     let moved = index(embedded.path(), &["--redis", &url]);
     assert!(moved.stderr.contains("are in its folder, not in Redis"), "{}", moved.stderr);
+    // What the environment says is a host's that somebody runs, not a store's of files.
+    let mut elsewhere = search(embedded.path(), "query", &["whale"]);
+    elsewhere.env("ARRAS_REDIS", "redis://127.0.0.1:1");
+    well(&run(elsewhere));
+    // A first run that comes to nothing decides nothing.
+    let mistyped = tempfile::tempdir().unwrap();
+    write(mistyped.path(), "a.txt", "the whale");
+    assert_eq!(index(mistyped.path(), &["--redis", "redis://127.0.0.1:1"]).code, Some(5));
+    well(&index(mistyped.path(), &[]));
+    assert_eq!(names(mistyped.path(), "whale"), ["a.txt"]);
     drop(redis);
     let gone = run(search(folder, "query", &["whale"]));
     assert_eq!(gone.code, Some(5), "{}", gone.stderr);

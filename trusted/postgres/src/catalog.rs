@@ -117,10 +117,11 @@ impl Catalog {
         found.next()?.default.as_ref()
     }
 
-    /// Are tables of that name declared in more than one schema?
+    /// Are tables of that name declared, and there, in more than one schema?
     #[must_use]
     pub fn is_ambiguous(&self, name: &str) -> bool {
-        self.schema.tables.keys().filter(|(_, table)| table == name).nth(1).is_some()
+        let declared = self.schema.tables.keys().filter(|(_, table)| table == name);
+        declared.filter(|key| self.tables.contains_key(*key)).nth(1).is_some()
     }
 
     /// Is a table of that name declared, there or not?

@@ -17,7 +17,7 @@ mod tests;
 mod text;
 
 pub(crate) use array::{array_members, binary_members};
-pub(crate) use binary::check_zone;
+pub(crate) use binary::converted_by;
 pub(crate) use members::{Members, NotAnArray};
 pub(crate) use numeric::Numeric;
 

@@ -80,6 +80,8 @@ struct State {
     settings: Settings,
     /// The transaction's: `I`, `T` or `E`.
     status: u8,
+    /// It may have written since it was last told that the database waits outside of a transaction.
+    wrote: bool,
     /// Labels that it holds.
     held: Held,
     /// Tables were made or changed by this session, in the transaction under way, and since it looked at them last.
@@ -148,6 +150,7 @@ impl Shared {
             names: Names::default(),
             settings,
             status: b'I',
+            wrote: false,
             held: Held::default(),
             changing_tables: false,
             changed_tables: false,

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Toke
 use std::ops::Range;
 
 /// PostgreSQL cuts longer names to this.
-const NAME_BYTES: usize = 63;
+pub(crate) const NAME_BYTES: usize = 63;
 
 /// A token and its bytes in the text.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ mod stored;
 mod tests;
 
 use crate::catalog::Encryption;
-use crate::codec::{Datum, array_members, binary_members, check_zone};
+use crate::codec::{Datum, array_members, binary_members, converted_by};
 use crate::column_type::ColumnType;
 use crate::error::{SqlError, sqlstate};
 use crate::plan::{Fold, Form, Gap, Output, PhysicalValue, Side, Source, Value};
@@ -67,6 +67,8 @@ pub struct Asker {
     pub process: Option<i32>,
     /// May its transactions see the database as it was when they began? Then ciphertexts carry the labels that they have now.
     pub sees_the_past: bool,
+    /// Is its time zone UTC?
+    pub in_utc: bool,
 }
 
 /// A value whose ciphertext in its column's order is asked for.
@@ -334,7 +336,7 @@ fn datum(source: &Source, encryption: &Encryption, inputs: Inputs<'_>) -> Result
         Source::Parameter(number) => {
             let argument = argument(*number, inputs)?;
             let Some(bytes) = argument.bytes else { return Ok(None) };
-            read(encryption.kind, argument, bytes).map(Some)
+            read(encryption.kind, argument, bytes, inputs.asker.in_utc).map(Some)
         }
         Source::Constant(text) => from_text(text),
         Source::Read(index) => from_text(
@@ -354,7 +356,8 @@ fn argument<'a>(number: u16, inputs: Inputs<'a>) -> Result<Argument<'a>, SqlErro
     })
 }
 
-fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum, SqlError> {
+fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8], in_utc: bool) -> Result<Datum, SqlError> {
+    let sent = converted_by(argument.oid, kind, in_utc)?;
     if argument.binary {
         return Datum::from_binary(kind, argument.oid, bytes);
     }
@@ -362,7 +365,9 @@ fn read(kind: ColumnType, argument: Argument<'_>, bytes: &[u8]) -> Result<Datum,
         SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
     })?;
     let of_type = argument.oid == 0 || argument.oid == kind.oid();
-    check_zone(argument.oid, kind)?;
+    if let Some(sent) = sent {
+        return Datum::from_text(sent, text)?.converted(kind);
+    }
     if of_type { Datum::of_type(kind, text) } else { Datum::from_text(kind, text) }
 }
 
@@ -389,6 +394,7 @@ fn members(
                 };
                 let (oid, list) = binary_members(bytes).ok_or_else(wrong)?;
                 let one = |member: Option<&[u8]>| {
+                    converted_by(oid, kind, inputs.asker.in_utc)?;
                     member.map(|bytes| Datum::from_binary(kind, oid, bytes)).transpose()
                 };
                 return list.into_iter().map(one).collect::<Result<Vec<_>, _>>().map(Some);
@@ -400,7 +406,23 @@ fn members(
                     format!("malformed array literal: \"{text}\""),
                 )
             };
-            texts(&array_members(&text).ok_or_else(wrong)?).map(Some)
+            let list = array_members(&text).ok_or_else(wrong)?;
+            let of = [
+                ColumnType::Timestamp,
+                ColumnType::TimestampTz,
+                ColumnType::Real,
+                ColumnType::DoublePrecision,
+            ];
+            let sent = of.into_iter().find(|kind| kind.array_oid() == argument.oid);
+            match sent.map_or(Ok(None), |sent| converted_by(sent.oid(), kind, inputs.asker.in_utc))? {
+                None => texts(&list).map(Some),
+                Some(sent) => {
+                    let one = |text: &Option<String>| {
+                        text.as_deref().map(|text| Datum::from_text(sent, text)?.converted(kind)).transpose()
+                    };
+                    list.iter().map(one).collect::<Result<Vec<_>, _>>().map(Some)
+                }
+            }
         }
         Source::Constant(None) => Ok(None),
         Source::Constant(Some(_)) | Source::Read(_) | Source::Computed(_) => {

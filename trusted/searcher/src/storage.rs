@@ -35,6 +35,9 @@ pub(crate) enum Storage {
     },
 }
 
+/// The variable by which a host is told of servers.
+const REDIS: &str = "ARRAS_REDIS";
+
 fn path(client: &Path) -> PathBuf {
     client.join("storage.json")
 }
@@ -69,18 +72,19 @@ impl Storage {
         };
         let (redis, cassandra) = (&asked.redis, &asked.cassandra);
         let wanted = match &kept {
+            // Nothing was ever stored: it is put where it is said now.
+            _ if redis.is_empty() && cassandra.is_empty() && is_new => Self::Embedded,
             _ if redis.is_empty() && cassandra.is_empty() => return Ok(()),
-            Self::Embedded if is_new && !redis.is_empty() => {
-                Self::Redis { servers: redis.clone(), keyspace: keyspace()? }
-            }
-            Self::Embedded if is_new => {
-                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace()?, replicas: asked.replicas }
-            }
             Self::Redis { keyspace, .. } if !redis.is_empty() => {
                 Self::Redis { servers: redis.clone(), keyspace: keyspace.clone() }
             }
             Self::Cassandra { keyspace, replicas, .. } if !cassandra.is_empty() => {
-                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas: *replicas }
+                let replicas = if is_new { asked.replicas } else { *replicas };
+                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace.clone(), replicas }
+            }
+            _ if is_new && !redis.is_empty() => Self::Redis { servers: redis.clone(), keyspace: keyspace()? },
+            _ if is_new => {
+                Self::Cassandra { nodes: cassandra.clone(), keyspace: keyspace()?, replicas: asked.replicas }
             }
             _ if redis.is_empty() => return elsewhere("in Cassandra"),
             _ => return elsewhere("in Redis"),
@@ -103,11 +107,13 @@ impl Storage {
 
     /// Tells it to the host.
     pub(crate) fn tell(&self, host: &mut Command) {
+        // One of this process's own environment is not this store's.
+        host.env_remove(REDIS);
         match self {
             Self::Embedded => {}
             Self::Redis { servers, keyspace } => {
                 // Not among the arguments, which every user of the machine sees.
-                host.env("ARRAS_REDIS", servers.join(",")).args(["--keyspace", keyspace]);
+                host.env(REDIS, servers.join(",")).args(["--keyspace", keyspace]);
             }
             Self::Cassandra { nodes, keyspace, replicas } => {
                 host.args(["--cassandra", &nodes.join(","), "--keyspace", keyspace]);

@@ -34,13 +34,14 @@ impl Store {
     pub(crate) fn create(folder: &Path, storage: &StorageArguments) -> Result<Self, Failure> {
         let client = folder.join("client");
         private::make_directory(&client).map_err(|error| failed(&client, &error))?;
-        let is_new = !client.join("keyring").exists();
+        // The host has kept nothing yet, no counter either.
+        let is_new = std::fs::read_dir(folder.join("server")).map_or(true, |mut kept| kept.next().is_none());
         Storage::ask(&client, storage, is_new)?;
         let key_file = client.join("keyring.key");
         if !key_file.exists() {
             create_key_file(&key_file)?;
         }
-        if is_new {
+        if !client.join("keyring").exists() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
             Keyring::create(&client.join("keyring"), Unlock::KeyFile(key_file), now)?;
         }

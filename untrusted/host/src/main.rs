@@ -96,20 +96,14 @@ struct Storage {
     /// The counter in an index of this machine's TPM, made if it is not there, which a restored disk does not set back.
     #[arg(long, value_name = "INDEX", requires = "data_dir", value_parser = index)]
     tpm_counter: Option<u32>,
-    /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas); a password among the processes' arguments is
-    /// seen, in the variable it is not. The counter in a file of `--data-dir`.
+    /// Redis servers (`redis://HOST:PORT`, several of one cluster after commas). Where no store is named but
+    /// `--data-dir`, the variable ARRAS_REDIS says the same, and is not seen among the processes' arguments. The counter in a file of `--data-dir`.
     #[cfg(feature = "redis")]
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "ARRAS_REDIS",
-        hide_env_values = true,
-        value_delimiter = ',',
-        requires = "data_dir"
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = ',', requires = "data_dir")]
     redis: Vec<String>,
     /// Nodes of Cassandra or ScyllaDB (`HOST:PORT`, several after commas); the counter in a file of `--data-dir`.
     #[cfg(feature = "cassandra")]
+    #[cfg_attr(feature = "redis", arg(conflicts_with = "redis"))]
     #[arg(long, value_name = "NODE", value_delimiter = ',', requires = "data_dir")]
     cassandra: Vec<String>,
     /// Keyspace in Cassandra; in Redis, what the keys of this enclave's state begin with.
@@ -120,6 +114,22 @@ struct Storage {
     #[cfg(feature = "cassandra")]
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: u8,
+}
+
+#[cfg(feature = "redis")]
+impl Storage {
+    /// The servers of Redis that are named, or that the environment says where no store is.
+    fn redis(&self) -> Option<Vec<String>> {
+        #[cfg(feature = "cassandra")]
+        if !self.cassandra.is_empty() {
+            return None;
+        }
+        if !self.redis.is_empty() {
+            return Some(self.redis.clone());
+        }
+        let said = std::env::var("ARRAS_REDIS").ok().filter(|said| !said.is_empty())?;
+        Some(said.split(',').map(str::to_owned).collect())
+    }
 }
 
 fn measurement(text: &str) -> Result<Measurement, String> {
@@ -203,11 +213,14 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
             Box::new(FileCounter::new(&directory))
         }
     };
+    #[cfg(not(feature = "redis"))]
+    if std::env::var_os("ARRAS_REDIS").is_some() {
+        let what = "ARRAS_REDIS is set, and this host was built without the feature redis".to_owned();
+        return Err(StoreError(what).into());
+    }
     #[cfg(feature = "redis")]
-    if !arguments.storage.redis.is_empty() {
-        let store =
-            RedisStore::connect(&arguments.storage.redis, &arguments.storage.keyspace, redis::PATIENCE)
-                .await?;
+    if let Some(servers) = arguments.storage.redis() {
+        let store = RedisStore::connect(&servers, &arguments.storage.keyspace, redis::PATIENCE).await?;
         return start(arguments, Keeping { store, counter, seen: Arc::default() }).await;
     }
     #[cfg(feature = "cassandra")]

@@ -14,7 +14,8 @@ const NICE: i32 = 10;
 pub(super) fn begin(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let behind = move || {
         // Of the calling thread alone. Where it is refused, it is as fast as others.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        let own = rustix::process::getpriority_process(None).unwrap_or_default();
+        let _ = rustix::process::setpriority_process(None, own.max(NICE));
         work();
     };
     Builder::new().name(name.into()).spawn(behind).map(drop)

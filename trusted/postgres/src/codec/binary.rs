@@ -51,9 +51,13 @@ impl Datum {
             let message = format!("a parameter of type number {oid} is no value of type {}", kind.name());
             SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
         };
-        check_zone(oid, kind)?;
         let value = read(sent.ok_or_else(mismatch)?, bytes)?;
         convert(value, kind).ok_or_else(mismatch)
+    }
+
+    /// A value of another type as one of this.
+    pub(crate) fn converted(self, kind: ColumnType) -> Result<Self, SqlError> {
+        convert(self, kind).ok_or_else(|| malformed(kind))
     }
 
     /// A value in binary.
@@ -92,12 +96,8 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
             Datum::Real(number as f32)
         }
         // As PostgreSQL's own cast: the digits that every double has.
-        (Datum::Double(number), ColumnType::Numeric(_)) => {
-            Datum::from_text(kind, &format!("{number:.14e}")).ok()?
-        }
-        (Datum::Real(number), ColumnType::Numeric(_)) => {
-            Datum::from_text(kind, &format!("{number:.5e}")).ok()?
-        }
+        (Datum::Double(number), ColumnType::Numeric(_)) => decimal(kind, &format!("{number:.14e}"))?,
+        (Datum::Real(number), ColumnType::Numeric(_)) => decimal(kind, &format!("{number:.5e}"))?,
         (Datum::Numeric(number), ColumnType::DoublePrecision | ColumnType::Real) => {
             Datum::from_text(kind, &number.to_string()).ok()?
         }
@@ -120,17 +120,34 @@ fn convert(value: Datum, kind: ColumnType) -> Option<Datum> {
     })
 }
 
-/// That a moment is of the column's kind: which one it is in the other says the session's time zone, which is the server's to know.
-pub(crate) fn check_zone(oid: u32, kind: ColumnType) -> Result<(), SqlError> {
-    match (kind_of(oid), kind) {
-        (Some(sent @ ColumnType::TimestampTz), ColumnType::Timestamp)
-        | (Some(sent @ ColumnType::Timestamp), ColumnType::TimestampTz) => {
+/// A decimal of as many digits as it has.
+fn decimal(kind: ColumnType, text: &str) -> Option<Datum> {
+    match Datum::from_text(ColumnType::Numeric(None), text).ok()? {
+        Datum::Numeric(number) => Datum::from_text(kind, &number.normalized().to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// The type by which a value of type `oid` is read, if it is another than the column's and its text would not do: a double for a
+/// decimal, and a moment of a zone for a column without one, or the reverse, where the session's time zone is UTC.
+///
+/// # Errors
+/// Such a moment, where it is not: which one it is says the server.
+pub(crate) fn converted_by(oid: u32, kind: ColumnType, in_utc: bool) -> Result<Option<ColumnType>, SqlError> {
+    let Some(sent) = kind_of(oid) else { return Ok(None) };
+    match (sent, kind) {
+        (ColumnType::TimestampTz, ColumnType::Timestamp)
+        | (ColumnType::Timestamp, ColumnType::TimestampTz) => {
+            if in_utc {
+                return Ok(Some(sent));
+            }
             let message =
                 format!("a value of type {} does not become one of type {} here", sent.name(), kind.name());
-            let hint = "Send it as the column's type, or leave its type open.";
+            let hint = "Send it as the column's type, or leave its type open; with TimeZone UTC it is taken.";
             Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message).hint(hint))
         }
-        _ => Ok(()),
+        (ColumnType::Real | ColumnType::DoublePrecision, ColumnType::Numeric(_)) => Ok(Some(sent)),
+        _ => Ok(None),
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio_postgres::Client;
 
-/// Between two raises while sessions write: what a set-back may take away unnoticed, where no order is asked.
+/// Between two looks whether anything was written, and the mark is to be raised: what a set-back may take away unnoticed, where no order is asked.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Why a database is not to be used, or cannot be told from another.
@@ -58,6 +58,9 @@ pub struct Freshness {
     acknowledged: AtomicI64,
     /// Sessions may have written since it was raised last.
     written: AtomicBool,
+    /// The last raise's own transaction, if no other was under way beside it; else 0. Nothing was written since if the next one is still to
+    /// come.
+    alone: AtomicI64,
 }
 
 impl std::fmt::Debug for Freshness {
@@ -100,7 +103,9 @@ impl Freshness {
             }
         };
         let (proxy, acknowledged) = (record.proxy, AtomicI64::new(record.raised));
-        Ok(Self { path, proxy, acknowledged, written: AtomicBool::new(false) })
+        // Whether something was written before this process began is not known.
+        let (written, alone) = (AtomicBool::new(true), AtomicI64::new(0));
+        Ok(Self { path, proxy, acknowledged, written, alone })
     }
 
     /// Compares the database with the record in `folder` and changes neither; the mark, none if this proxy was never here.
@@ -130,6 +135,7 @@ impl Freshness {
     /// Raises the mark while sessions write, for as long as the process runs.
     pub async fn keep(self: Arc<Self>, connections: Arc<Connections>) {
         let mut standing: Option<Client> = None;
+        let mut is_told = false;
         loop {
             tokio::time::sleep(EVERY).await;
             if !self.written.swap(false, Ordering::Relaxed) {
@@ -137,7 +143,7 @@ impl Freshness {
             }
             let client = match standing.take().filter(|client| !client.is_closed()) {
                 Some(client) => Ok(client),
-                None => connections.open().await.map_err(FreshnessError::from),
+                None => synchronous(&connections).await,
             };
             let raised = match client {
                 Ok(client) => {
@@ -148,28 +154,42 @@ impl Freshness {
                 }
                 Err(error) => Err(error),
             };
-            if let Err(error) = raised {
+            let failed = raised.err();
+            let was_told = std::mem::replace(&mut is_told, failed.is_some());
+            if failed.is_some() {
                 self.wrote();
+            }
+            if let Some(error) = failed.filter(|_| !was_told) {
                 tracing::warn!(%error, "the proxy's mark in the database could not be raised; tried again");
             }
         }
     }
 
     async fn raise(&self, client: &Client) -> Result<(), FreshnessError> {
+        let alone = self.alone.load(Ordering::Relaxed);
+        if alone > 0 && snapshot(client).await? == ended_before(alone + 1) {
+            return Ok(());
+        }
         let known = self.acknowledged.load(Ordering::SeqCst);
         // A database that was set back must not catch up by being raised.
-        let statement =
-            "UPDATE arras.mark SET raised = raised + 1 WHERE proxy = $1 AND raised >= $2 RETURNING raised";
+        let statement = "UPDATE arras.mark SET raised = raised + 1 WHERE proxy = $1 AND raised >= $2 \
+                         RETURNING raised, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, \
+                         pg_catalog.pg_current_snapshot()::pg_catalog.text";
         let raised =
             client.query_opt(statement, &[&self.proxy, &known]).await.map_err(|error| failure(&error))?;
         let Some(row) = raised else {
             return Err(SetBack { found: found(client, self.proxy).await?, known }.into());
         };
-        let raised = row.try_get(0).map_err(|error| ChannelError::Malformed(error.to_string()))?;
+        let malformed = |error: tokio_postgres::Error| ChannelError::Malformed(error.to_string());
+        let raised = row.try_get(0).map_err(malformed)?;
+        let (transaction, seen): (i64, String) =
+            (row.try_get(1).map_err(malformed)?, row.try_get(2).map_err(malformed)?);
         let record = Record { proxy: self.proxy, raised };
         let saved = record.save(&self.path);
         saved.map_err(|source| FreshnessError::Record { path: self.path.clone(), source })?;
         self.acknowledged.store(raised, Ordering::SeqCst);
+        let alone = if seen == ended_before(transaction) { transaction } else { 0 };
+        self.alone.store(alone, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -186,6 +206,26 @@ impl Question {
     pub(crate) fn judge(&self, answer: Option<&str>) -> Result<(), SetBack> {
         compare(answer.and_then(|answer| answer.parse().ok()), self.known).map(|_| ())
     }
+}
+
+/// A connection on which a commit that is acknowledged is on the disk, whatever the database's default is: what the record says must
+/// outlive a crash of the database.
+async fn synchronous(connections: &Connections) -> Result<Client, FreshnessError> {
+    let client = connections.open().await?;
+    client.batch_execute("SET synchronous_commit = on").await.map_err(|error| failure(&error))?;
+    Ok(client)
+}
+
+/// Which transactions of the database that write are at their end, which are not, and the next one.
+async fn snapshot(client: &Client) -> Result<String, ChannelError> {
+    let row = client.query_one("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text", &[]).await;
+    let row = row.map_err(|error| failure(&error))?;
+    row.try_get(0).map_err(|error| ChannelError::Malformed(error.to_string()))
+}
+
+/// A snapshot in which all transactions before one are at their end, and none has begun since.
+fn ended_before(transaction: i64) -> String {
+    format!("{transaction}:{transaction}:")
 }
 
 async fn found(client: &Client, proxy: i64) -> Result<Option<i64>, ChannelError> {

@@ -5,6 +5,7 @@
 
 use super::reading::{Portal, Statement};
 use crate::named::{Named, Naming, Prepared};
+use crate::text::NAME_BYTES;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ type Name = Box<[u8]>;
 
 /// What a message did to names, and what was there before.
 pub(super) enum Undo {
+    /// A statement of `PREPARE` was closed by the protocol.
+    Prepared(String, Arc<Prepared>),
     Statement(Name, Option<(u64, Arc<Statement>)>),
     Portal(Name, Option<(u64, Arc<Portal>)>),
 }
@@ -31,7 +34,7 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn statement(&self, name: &[u8]) -> Option<&Arc<Statement>> {
-        self.statements.get(name).map(|(_, statement)| statement)
+        self.statements.get(cut(name)).map(|(_, statement)| statement)
     }
 
     pub(super) fn portal(&self, name: &[u8]) -> Option<&Arc<Portal>> {
@@ -49,7 +52,9 @@ impl Names {
         let folded = text.to_lowercase();
         for (name, (_, statement)) in &self.statements {
             let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
-            if let Some(name) = name.filter(|name| folded.contains(&name.to_lowercase())) {
+            // In quotes, a quote is written twice.
+            let named_in = |name: &&str| folded.contains(&name.to_lowercase().replace('"', "\"\""));
+            if let Some(name) = name.filter(named_in) {
                 named.parsed.insert(name.to_owned(), Arc::new(parsed(statement)));
             }
         }
@@ -65,7 +70,7 @@ impl Names {
 
     /// A statement is prepared, or closed, under a name; a rewritten one or another.
     pub(super) fn prepare(&mut self, name: &[u8], statement: Option<(u64, Arc<Statement>)>) -> Option<Undo> {
-        let made = statement.is_some();
+        let (made, name) = (statement.is_some(), cut(name));
         let before = match statement {
             Some(statement) => self.statements.insert(name.into(), statement),
             None => self.statements.remove(name),
@@ -83,11 +88,21 @@ impl Names {
                     self.statements.remove(name.as_bytes());
                 }
             }
+            // The unnamed one stays.
             Naming::Deallocated(None) | Naming::Discarded => {
-                self.statements.retain(|_, (made, _)| *made > number)
+                self.statements.retain(|name, (made, _)| name.is_empty() || *made > number);
             }
             Naming::Prepared(..) | Naming::Declared(..) | Naming::Closed(_) => {}
         }
+    }
+
+    /// A statement is closed, however it was prepared.
+    pub(super) fn close(&mut self, name: &[u8]) -> Option<Undo> {
+        self.prepare(name, None).or_else(|| {
+            let name = std::str::from_utf8(cut(name)).ok()?;
+            let (name, before) = self.named.prepared.remove_entry(name)?;
+            Some(Undo::Prepared(name, before))
+        })
     }
 
     /// A portal is made, or closed, under a name; of a rewritten statement or another.
@@ -104,6 +119,9 @@ impl Names {
     /// name, it is that one's "before" that changes.
     pub(super) fn undo<'a>(&mut self, undo: Undo, later: impl Iterator<Item = &'a mut Undo>) {
         match undo {
+            Undo::Prepared(name, before) => {
+                self.named.prepared.entry(name).or_insert(before);
+            }
             Undo::Statement(name, before) => {
                 for other in later {
                     if let Undo::Statement(same, its) = other
@@ -140,6 +158,11 @@ impl Names {
         self.portals.retain(|_, (made, _)| *made > number);
         self.named.transaction_ended();
     }
+}
+
+/// A name as PostgreSQL compares it.
+pub(super) fn cut(name: &[u8]) -> &[u8] {
+    name.get(..NAME_BYTES).unwrap_or(name)
 }
 
 /// A statement of the protocol, as SQL names it.

@@ -4,6 +4,7 @@
 use super::folding::FoldedRow;
 use super::reading::{Reading, shown_error, stored_by};
 use super::{End, FromSide, KeepingBack, Shared, State, ToSide};
+use crate::Freshness;
 use crate::error::SqlError;
 use crate::frames::{HEAD_BYTES, Head, Inbox};
 use crate::pipeline::Done;
@@ -273,7 +274,7 @@ impl State {
 }
 
 /// Commands after which the database is as it was.
-const ONLY_READ: [&[u8]; 15] = [
+const ONLY_READ: [&[u8]; 13] = [
     b"BEGIN",
     b"START",
     b"SET",
@@ -282,13 +283,11 @@ const ONLY_READ: [&[u8]; 15] = [
     b"SAVEPOINT",
     b"RELEASE",
     b"DECLARE",
-    b"FETCH",
     b"MOVE",
     b"CLOSE",
     b"PREPARE\0",
     b"DEALLOCATE",
     b"DISCARD",
-    b"EXPLAIN",
 ];
 
 /// May a command have changed something, by its `CommandComplete`? A SELECT may: it calls functions.
@@ -309,11 +308,16 @@ fn reply(
         b'S' => state.settings.read(frame),
         b'C' => {
             state.tagged(frame);
-            if let Some(freshness) = rewriting.freshness().filter(|_| may_write(frame)) {
-                freshness.wrote();
-            }
+            state.wrote |= may_write(frame);
         }
-        b'Z' => state.ready(frame.get(5).copied().unwrap_or_default(), rewriting),
+        b'Z' => {
+            let status = frame.get(5).copied().unwrap_or_default();
+            // By now it is committed.
+            if status == b'I' && std::mem::take(&mut state.wrote) {
+                rewriting.freshness().into_iter().for_each(Freshness::wrote);
+            }
+            state.ready(status, rewriting);
+        }
         _ => {}
     }
     if kind != b'Z' {

@@ -43,7 +43,7 @@ pub(super) struct Statement {
     /// Types of parameters that the client declared.
     pub(super) types: Vec<u32>,
     /// What it takes of the memory, for as long as it is there.
-    pub(super) _share: Share,
+    pub(super) _share: Option<Share>,
 }
 
 /// A portal of one, and the formats of its results.

@@ -275,11 +275,7 @@ impl Requests<'_> {
                 let target = Target::read(body).ok_or_else(malformed)?;
                 let undo = {
                     let names = &mut self.shared.state().names;
-                    if target.kind == b'S' {
-                        names.prepare(target.name, None)
-                    } else {
-                        names.bind(target.name, None)
-                    }
+                    if target.kind == b'S' { names.close(target.name) } else { names.bind(target.name, None) }
                 };
                 self.sent(Asked::Close, Reading::Plain, undo);
                 self.out.extend_from_slice(message);
@@ -307,7 +303,8 @@ impl Requests<'_> {
 
     /// What of the session matters to the orders of columns.
     pub(super) fn orders(&self) -> Asker {
-        Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past }
+        let in_utc = self.shared.state().settings.is_utc();
+        Asker { process: Some(self.behind.process), sees_the_past: self.sees_the_past, in_utc }
     }
 
     /// What becomes of a text; `None` if it goes on as it is. `kept`: under a name of the protocol.
@@ -330,6 +327,9 @@ impl Requests<'_> {
             self.shared.at_most(0).await;
         }
         self.sees_the_past |= text.windows(ISOLATION.len()).any(|part| part.eq_ignore_ascii_case(ISOLATION));
+        if tables::sets_transaction(text) {
+            return Ok(None);
+        }
         let catalog = self.catalog().await?;
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(SqlError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, "the statement is not UTF-8"));
@@ -505,7 +505,7 @@ impl Requests<'_> {
         let texts = Texts { client: text.to_owned(), span, sent };
         let shape = Mutex::default();
         let statement =
-            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: share };
+            Statement { texts, rewritten, before, after, program, naming, shape, types, _share: Some(share) };
         Ok(Some(Arc::new(statement)))
     }
 

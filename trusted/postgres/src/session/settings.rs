@@ -8,11 +8,12 @@ use crate::fields::Fields;
 pub(super) struct Settings {
     utf8: bool,
     standard_strings: bool,
+    utc: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { utf8: true, standard_strings: true }
+        Self { utf8: true, standard_strings: true, utc: false }
     }
 }
 
@@ -35,8 +36,17 @@ impl Settings {
         match name {
             b"client_encoding" => self.utf8 = value.eq_ignore_ascii_case(b"UTF8"),
             b"standard_conforming_strings" => self.standard_strings = value == b"on",
+            b"TimeZone" => {
+                let known: [&[u8]; 6] = [b"UTC", b"Etc/UTC", b"GMT", b"Etc/GMT", b"Zulu", b"Etc/UCT"];
+                self.utc = known.iter().any(|name| value.eq_ignore_ascii_case(name));
+            }
             _ => {}
         }
+    }
+
+    /// Is a moment of the session's time zone the same without one?
+    pub(super) fn is_utc(&self) -> bool {
+        self.utc
     }
 
     /// That a text means what it seems to, and values are what they seem to be.

@@ -42,7 +42,8 @@ impl Record {
     /// # Errors
     /// The medium's.
     pub(super) fn save(self, path: &Path) -> io::Result<()> {
-        let beside = path.with_extension("mark.new");
+        // Of this process: another proxy may start on the same folder before this one has ended.
+        let beside = path.with_extension(format!("mark.{}", std::process::id()));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         writeln!(file, "{} {}", self.proxy, self.raised)?;
         file.sync_data()?;

@@ -6,6 +6,7 @@ use crate::plan::Piece;
 use crate::rewrite::analysis::Analysis;
 use crate::rewrite::scope::Scope;
 use sqlparser::ast::{Expr, GroupByExpr, Select};
+use std::ops::Range;
 
 /// The place of the result that an expression names, if it does: its number, or the first of its name.
 pub(super) fn place_of(expression: &Expr, results: &[ResultColumn]) -> Option<usize> {
@@ -25,6 +26,12 @@ impl Analysis<'_> {
         reader: &str,
         results: &[ResultColumn],
     ) -> Result<(), SqlError> {
+        if let Some(number) = item::ordinal(expression) {
+            let rest = results.iter().position(|result| matches!(result.what, What::Rest));
+            if let Some(rest) = rest.filter(|rest| number > *rest) {
+                return self.number_behind_rest(expression, number, results.split_at(rest), reader);
+            }
+        }
         let Some(place) = place_of(expression, results) else { return Ok(()) };
         let (before, from) = results.split_at(place);
         let Some(result) = from.first() else { return Ok(()) };
@@ -38,17 +45,39 @@ impl Analysis<'_> {
             ));
         }
         let terms: usize = before.iter().map(|result| result.what.terms()).sum();
-        let (Some(number), Some(tokens), 1..) = (item::ordinal(expression), at, terms) else { return Ok(()) };
-        if before.iter().any(|result| matches!(result.what, What::Rest)) {
+        if let (Some(number), Some(tokens), 1..) = (item::ordinal(expression), at, terms) {
+            self.renumber(tokens, number + terms);
+        }
+        Ok(())
+    }
+
+    fn renumber(&mut self, tokens: Range<usize>, number: usize) {
+        let bytes = self.bytes(&tokens);
+        self.understand_tokens(tokens);
+        self.edits.replace(bytes, vec![Piece::Text(number.to_string())]);
+    }
+
+    /// A number that counts columns of a relation that is not known: where all terms stand before these, it is as many more.
+    fn number_behind_rest(
+        &mut self,
+        expression: &Expr,
+        number: usize,
+        (before, from): (&[ResultColumn], &[ResultColumn]),
+        reader: &str,
+    ) -> Result<(), SqlError> {
+        let terms =
+            |results: &[ResultColumn]| results.iter().map(|result| result.what.terms()).sum::<usize>();
+        let Some(tokens) = item::tokens_of(self.lexemes, expression) else { return Ok(()) };
+        if from.iter().any(|result| !result.is_plain()) {
             return Err(self.unsupported(
                 tokens.start,
-                format!("{reader} counts columns that are not known, encrypted ones among them"),
+                format!("{reader} counts columns that are not known, encrypted ones behind them"),
                 "Name the columns.",
             ));
         }
-        let bytes = self.bytes(&tokens);
-        self.understand_tokens(tokens);
-        self.edits.replace(bytes, vec![Piece::Text((number + terms).to_string())]);
+        if terms(before) > 0 {
+            self.renumber(tokens, number + terms(before));
+        }
         Ok(())
     }
 

@@ -8,6 +8,18 @@ use crate::replies;
 use crate::session::reading::{Exchange, Reading, Rows};
 use std::sync::Arc;
 
+/// Is a text `SET TRANSACTION` alone? It comes before any query of its transaction, the proxy's own among them, and names no table.
+pub(super) fn sets_transaction(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    let text = text.strip_suffix(b";").unwrap_or(text);
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let first: Vec<&[u8]> = words.take(2).collect();
+    let [set, transaction] = first[..] else { return false };
+    set.eq_ignore_ascii_case(b"set")
+        && transaction.eq_ignore_ascii_case(b"transaction")
+        && !text.contains(&b';')
+}
+
 impl Requests<'_> {
     /// The tables as they are now.
     pub(super) async fn catalog(&mut self) -> Result<Arc<Catalog>, SqlError> {
@@ -39,5 +51,20 @@ impl Requests<'_> {
         let lost = || SqlError::new(sqlstate::CONNECTION_FAILURE, "the database did not answer the proxy");
         self.write().await.map_err(|_| lost())?;
         answered.await.map_err(|_| lost())?.map(|answer| answer.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sets_a_transaction_s_level_alone_is_known() {
+        assert!(sets_transaction(b" set  TRANSACTION isolation level serializable ; "));
+        for other in
+            ["SET TRANSACTION READ ONLY; SELECT 1", "SET x = 1", "SELECT 1", "", "set transactional = 1"]
+        {
+            assert!(!sets_transaction(other.as_bytes()), "{other}");
+        }
     }
 }

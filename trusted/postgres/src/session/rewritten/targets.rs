@@ -6,6 +6,7 @@ use crate::plan::ParameterType;
 use crate::replies;
 use crate::session::End;
 use crate::session::Shared;
+use crate::session::names::cut;
 use crate::session::physical::holding;
 use crate::session::reading::{Reading, Statement, Texts};
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,7 @@ impl Requests<'_> {
             return Ok(None);
         }
         self.named_so_far().await?;
-        let name = std::str::from_utf8(name).ok();
+        let name = std::str::from_utf8(cut(name)).ok();
         let prepared = name.and_then(|name| self.shared.state().names.named.prepared.get(name).cloned());
         let Some(prepared) = prepared else { return Ok(None) };
         let mut rewritten = prepared.rewritten.clone();
@@ -43,7 +44,8 @@ impl Requests<'_> {
             span: 0..prepared.text.len(),
             sent: rewritten.extended_text(),
         };
-        let _share = self.rewriting.keep(4 * prepared.text.len()).map_err(End::Violation)?;
+        // As long as it is bound; what PREPARE keeps is bounded for each session.
+        let _share = self.rewriting.keep(4 * (prepared.text.len() + texts.sent.len())).ok();
         Ok(Some(Arc::new(Statement {
             texts,
             before: holding(&rewritten).into_iter().collect(),
