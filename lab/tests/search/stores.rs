@@ -94,8 +94,10 @@ fn complete(folder: &Path) {
 fn load(folder: &Path, arguments: &[&str], is_under_way: impl Fn() -> bool, happens: impl FnOnce()) -> Ended {
     let texts = folder.join("texts");
     let mut command = search(folder, "index", &[&[texts.to_str().unwrap()], arguments].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
     while !is_under_way() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before anything could happen");
         sleep(Duration::from_millis(5));
     }
     happens();

@@ -16,7 +16,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     let (first, second) = tokio::join!(install(&mut one), install(&mut other));
     let mut found = [first.unwrap(), second.unwrap()];
     found.sort_unstable();
-    assert_eq!(found, [0, 7]);
+    assert_eq!(found, [0, 8]);
     let column = Column::from(COLUMN);
     register(&one, column, Protocol::Mope).await.unwrap();
     register(&other, column, Protocol::Mope).await.unwrap();
@@ -24,8 +24,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
         assert!(register(&other, column, another).await.is_err());
     }
     // What was registered before keys of rows were known stays what it is.
-    let before =
-        "ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
+    let before = "DROP TABLE arras.mark CASCADE; ALTER TABLE arras.mope_column DROP COLUMN one_row; UPDATE arras.installation SET version = 5";
     one.batch_execute(before).await.unwrap();
     assert_eq!(install(&mut one).await.unwrap(), 5);
     register(&one, column, Protocol::Mope).await.unwrap();
@@ -33,7 +32,7 @@ async fn an_installation_is_made_once_and_only_where_it_may_be() {
     register(&one, hiding, Protocol::FrequencyHiding).await.unwrap();
     assert!(register(&one, hiding, Protocol::Stope).await.is_err());
     one.batch_execute("UPDATE arras.installation SET version = 1000").await.unwrap();
-    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 7 })));
+    assert!(matches!(install(&mut one).await, Err(InstallError::Newer { found: 1000, known: 8 })));
 }
 
 #[tokio::test]
@@ -59,8 +58,16 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
     app.batch_execute("INSERT INTO own VALUES (1); UPDATE own SET l = 2; DELETE FROM own; TRUNCATE own")
         .await
         .unwrap();
-    let tables =
-        ["mope_column", "mope_epoch", "mope_node", "mope_entry", "mope_place", "mope_left", "installation"];
+    let tables = [
+        "mope_column",
+        "mope_epoch",
+        "mope_node",
+        "mope_entry",
+        "mope_place",
+        "mope_left",
+        "installation",
+        "mark",
+    ];
     for table in tables {
         let reading = app.query(&format!("SELECT * FROM arras.{table}"), &[]).await.unwrap_err();
         assert_eq!(code(reading), denied, "{table}");
@@ -75,7 +82,7 @@ async fn an_application_may_ask_for_labels_of_its_own_tables_and_nothing_else() 
         arras.bytes_larger(bytea,bytea) arras.bytes_max(bytea) arras.bytes_min(bytea) arras.bytes_smaller(bytea,bytea) \
         arras.clww_between(bytea,bytea,bytea) arras.clww_compare(bytea,bytea) arras.clww_greater(bytea[],bytea,bytea) \
         arras.clww_greatest(bytea,bytea) arras.clww_least(bytea,bytea) arras.clww_lesser(bytea[],bytea,bytea) \
-        arras.lewi_wu_between(bytea,bytea,bytea) arras.lewi_wu_compare(bytea,bytea) \
+        arras.lewi_wu_between(bytea,bytea,bytea) arras.lewi_wu_compare(bytea,bytea) arras.mark_of(bigint) \
         arras.mope_bound(bigint,bytea) arras.mope_forget(bigint,regclass,name) arras.mope_greatest(bytea,bigint) \
         arras.mope_hold(bigint[]) arras.mope_hold_snapshot(bigint[]) arras.mope_least(bytea,bigint) arras.mope_lock(bigint) \
         arras.mope_number(bytea,integer) arras.mope_order(bigint,bytea) arras.mope_order(bigint,bytea,bigint,bigint) \

@@ -7,19 +7,20 @@ use std::fmt::Write;
 
 /// From so many bytes on, a value is one that is encrypted, or a part of a tree.
 const RANDOM_BYTES: usize = 16;
-/// What the proxy does by the clock, not by what is asked of it.
-const BY_THE_CLOCK: &[u8] = b"arras.mope_unused";
+/// What the proxy does by the clock, not by what is asked of it; and its mark, whose number is random.
+const BY_THE_CLOCK: [&[u8]; 2] = [b"arras.mope_unused", b"arras.mark"];
+/// What the connection alone says that raises the mark, and does nothing else.
+const MARKING: &[u8] = b"synchronous_commit";
 /// What the proxy's connection that changes trees executes.
 const CHANGING: &[u8] = b"arras.mope_commit";
 
 /// Connections in an order that no clock has a part in: the application's as it made them, then the proxy's own, which reads
 /// trees, and the one that changes them. What is done by the clock may open either of these before the application's.
 pub(crate) fn in_order(mut connections: Vec<Recorded>) -> Vec<Recorded> {
+    connections.retain(|recorded| !holds(&recorded.sent, MARKING));
     connections.sort_by_key(|recorded| {
         let sent: Vec<(u8, Vec<u8>)> = exchanges(&recorded.sent, true).into_iter().flatten().collect();
-        let changing = sent
-            .iter()
-            .find(|(kind, body)| *kind == b'P' && body.windows(CHANGING.len()).any(|part| part == CHANGING));
+        let changing = sent.iter().find(|(kind, body)| *kind == b'P' && holds(body, CHANGING));
         let Some((_, prepared)) = changing else { return 0 };
         let name = Reader(prepared).string();
         let executes = |(kind, body): &(u8, Vec<u8>)| {
@@ -29,6 +30,10 @@ pub(crate) fn in_order(mut connections: Vec<Recorded>) -> Vec<Recorded> {
         if sent.iter().any(executes) { 2 } else { 1 }
     });
     connections
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|some| some == part)
 }
 
 /// Bytes by when they came first.
@@ -85,7 +90,7 @@ impl Shapes {
                     .split(|byte| *byte == 0)
                     .take(2)
                     .any(|name| unseen.iter().any(|other: &Vec<u8>| other == name));
-                body.windows(BY_THE_CLOCK.len()).any(|part| part == BY_THE_CLOCK)
+                BY_THE_CLOCK.iter().any(|what| holds(body, what))
                     || (matches!(kind, b'B' | b'D' | b'C') && named)
                     || (*kind == b'C'
                         && unseen.iter().any(|other| body.get(1..body.len() - 1) == Some(&other[..])))

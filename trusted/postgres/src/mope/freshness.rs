@@ -9,6 +9,7 @@ use super::connections::failure;
 use arras_protocol::ChannelError;
 use record::Record;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -17,6 +18,9 @@ use tokio_postgres::Client;
 
 /// Between two looks whether anything was written, and the mark is to be raised: what a set-back may take away unnoticed, where no order is asked.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Numbers of proxies: of one length as text, in which sessions ask by them.
+const NUMBERS: Range<i64> = 1_000_000_000_000_000_000..i64::MAX;
 
 /// Why a database is not to be used, or cannot be told from another.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +98,7 @@ impl Freshness {
                 record
             }
             None => {
-                let record = Record { proxy: rand::random_range(1..i64::MAX), raised: 0 };
+                let record = Record { proxy: rand::random_range(NUMBERS), raised: 0 };
                 let statement = "INSERT INTO arras.mark VALUES ($1, $2)";
                 let entered = client.execute(statement, &[&record.proxy, &record.raised]).await;
                 entered.map_err(|error| failure(&error))?;
