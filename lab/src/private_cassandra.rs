@@ -55,6 +55,8 @@ pub struct PrivateCassandra {
     nodes: Vec<Child>,
     port: u16,
     folder: TempDir,
+    /// Locked as long as the ring is there: several at once are too much for a small machine, and answer too late.
+    _alone: File,
 }
 
 impl PrivateCassandra {
@@ -66,7 +68,9 @@ impl PrivateCassandra {
         let classes = class_path()?;
         let addresses: Vec<Ipv4Addr> = (1..=nodes).map(address).collect();
         let (inner, port) = (free_port_on(&addresses)?, free_port_on(&addresses)?);
-        let mut started = Self { nodes: Vec::new(), port, folder: tempfile::tempdir()? };
+        let alone = File::create(std::env::temp_dir().join("arras-cassandra.lock"))?;
+        alone.lock()?;
+        let mut started = Self { nodes: Vec::new(), port, folder: tempfile::tempdir()?, _alone: alone };
         for place in 0..nodes {
             started.start_node(place, inner, &classes)?;
         }

@@ -97,7 +97,10 @@ fn load(folder: &Path, arguments: &[&str], is_under_way: impl Fn() -> bool, happ
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
     while !is_under_way() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before anything could happen");
+        if child.try_wait().unwrap().is_some() {
+            let said = child.wait_with_output().unwrap().stderr;
+            panic!("it ended before anything could happen: {}", String::from_utf8_lossy(&said));
+        }
         sleep(Duration::from_millis(5));
     }
     happens();
