@@ -17,6 +17,10 @@ name = { id = "91b6c0d2ee4f7a35", type = "text", operations = ["equality"] }
 memo = { id = "3e1f5b6c7d809a2b", type = "text" }
 "#;
 
+/// Rows that the server can read.
+const PLAIN: &str =
+    "SELECT 1 FROM people WHERE position('secret'::bytea IN memo) + position('Canary'::bytea IN name) > 0";
+
 /// A connection whose messages are written one by one.
 struct Raw(TcpStream);
 
@@ -96,8 +100,7 @@ async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext()
     );
     assert_eq!(rows(&client, "SELECT name, memo FROM people").await, texts(&[&["Canary", "secret"]]));
     let direct = connect(&server.uri("postgres")).await;
-    let plain = "SELECT 1 FROM people WHERE position('secret'::bytea IN memo) + position('Canary'::bytea IN name) > 0";
-    assert!(direct.query(plain, &[]).await.unwrap().is_empty());
+    assert!(direct.query(PLAIN, &[]).await.unwrap().is_empty());
     // Sent ahead, before it is known that it was prepared.
     let mut ahead = BytesMut::new();
     frontend::query("PREPARE q (text, int) AS SELECT memo FROM people WHERE name = $1", &mut ahead).unwrap();
@@ -118,12 +121,24 @@ async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext()
     let sealed = "SELECT 1 FROM people WHERE position('hidden'::bytea IN memo) > 0";
     assert!(direct.query(sealed, &[]).await.unwrap().is_empty());
     assert_eq!(rows(&client, "SELECT memo FROM people WHERE name = 'Bob'").await, texts(&[&["hidden"]]));
+}
+
+#[tokio::test]
+async fn names_that_are_closed_unnamed_long_or_quoted_are_the_server_s_own() {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    let direct = connect(&server.uri("postgres")).await;
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(failed(&raw.query("PREPARE p AS INSERT INTO people VALUES ($1, $2, $3)")), None);
+    assert_eq!(failed(&raw.run(&[], "p", &["1", "Canary", "secret"])), None);
     // What is closed by the protocol is forgotten, and its name another statement's.
     let mut closed = BytesMut::new();
     frontend::close(b'S', "p", &mut closed).unwrap();
     frontend::parse("p", "SELECT id FROM people WHERE id = $1", [], &mut closed).unwrap();
-    let came = raw.run(&closed, "p", &["2"]);
-    assert!(failed(&came).is_none() && shows(&came, "2"), "{came:?}");
+    let came = raw.run(&closed, "p", &["1"]);
+    assert!(failed(&came).is_none() && shows(&came, "1"), "{came:?}");
     // The unnamed statement outlives DEALLOCATE ALL, run by the protocol.
     let mut all = BytesMut::new();
     frontend::parse("d", "DEALLOCATE ALL", [], &mut all).unwrap();
@@ -147,7 +162,7 @@ async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext()
     assert_eq!(failed(&raw.query(&format!("EXECUTE {other} (5, 'Canary', 'secret')"))), None);
     assert_eq!(failed(&raw.query("EXECUTE \"a\"\"b\" (6, 'Canary', 'secret')")), None);
     assert_eq!(rows(&client, "SELECT id FROM people WHERE name = 'Canary' ORDER BY id").await.len(), 5);
-    assert!(direct.query(plain, &[]).await.unwrap().is_empty());
+    assert!(direct.query(PLAIN, &[]).await.unwrap().is_empty());
 }
 
 /// A driver that prepares under a new name each time and closes in SQL: nothing is kept of what is closed.
