@@ -10,6 +10,7 @@ use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use tokio_postgres::Client;
 
 const SCHEMA: &str = r#"
 [tables."public.people"]
@@ -71,6 +72,14 @@ impl Raw {
     }
 }
 
+async fn opened() -> (PrivatePostgres, Proxy, Client) {
+    let server = PrivatePostgres::start().unwrap();
+    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
+    let client = connect(&proxy.uri("postgres")).await;
+    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    (server, proxy, client)
+}
+
 fn shows(came: &[(u8, Vec<u8>)], text: &str) -> bool {
     let has = |body: &Vec<u8>| body.windows(text.len()).any(|part| part == text.as_bytes());
     came.iter().any(|(kind, body)| *kind == b'D' && has(body))
@@ -83,10 +92,7 @@ fn failed(came: &[(u8, Vec<u8>)]) -> Option<String> {
 
 #[tokio::test]
 async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext() {
-    let server = PrivatePostgres::start().unwrap();
-    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
-    let client = connect(&proxy.uri("postgres")).await;
-    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    let (server, proxy, client) = opened().await;
     let mut raw = Raw::connect(proxy.address);
     assert_eq!(failed(&raw.query("PREPARE p AS INSERT INTO people VALUES ($1, $2, $3)")), None);
     let came = raw.run(&[], "p", &["1", "Canary", "secret"]);
@@ -125,10 +131,7 @@ async fn what_sql_prepared_the_protocol_binds_and_the_server_sees_no_plaintext()
 
 #[tokio::test]
 async fn names_that_are_closed_unnamed_long_or_quoted_are_the_server_s_own() {
-    let server = PrivatePostgres::start().unwrap();
-    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
-    let client = connect(&proxy.uri("postgres")).await;
-    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    let (server, proxy, client) = opened().await;
     let direct = connect(&server.uri("postgres")).await;
     let mut raw = Raw::connect(proxy.address);
     assert_eq!(failed(&raw.query("PREPARE p AS INSERT INTO people VALUES ($1, $2, $3)")), None);
@@ -168,11 +171,8 @@ async fn names_that_are_closed_unnamed_long_or_quoted_are_the_server_s_own() {
 /// A driver that prepares under a new name each time and closes in SQL: nothing is kept of what is closed.
 #[tokio::test]
 async fn statements_that_are_deallocated_in_sql_and_cursors_of_ended_transactions_take_no_memory() {
-    let server = PrivatePostgres::start().unwrap();
-    // The least memory that a proxy has.
-    let proxy = Proxy::encrypting(&server, SCHEMA, &Keys::default());
-    let client = connect(&proxy.uri("postgres")).await;
-    client.batch_execute("CREATE TABLE people (id int PRIMARY KEY, name text, memo text)").await.unwrap();
+    // In front of it is the least memory that a proxy has.
+    let (_server, proxy, _client) = opened().await;
     let mut raw = Raw::connect(proxy.address);
     // 128 MiB, by four times a text of half of one and more.
     let long = "x".repeat(500_000);

@@ -2,12 +2,12 @@
 //! in the store.
 
 use crate::StorageArguments;
+use crate::credentials::replace;
 use crate::failure::Failure;
 use crate::store::failed;
-use arras_storage::private::file_options;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -92,17 +92,11 @@ impl Storage {
         if wanted == kept { Ok(()) } else { wanted.save(client) }
     }
 
-    /// In place of what was there: a crash leaves the one or the other. Addresses may have passwords in them.
+    /// Addresses may have passwords in them: nobody else reads the file.
     fn save(&self, client: &Path) -> Result<(), Failure> {
         let path = path(client);
-        let beside = path.with_extension("new");
-        let written = || -> io::Result<()> {
-            let mut file = file_options().write(true).create(true).truncate(true).open(&beside)?;
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
-            file.sync_all()?;
-            fs::rename(&beside, &path)
-        };
-        written().map_err(|error| failed(&path, &error))
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(&path, &error.into()))?;
+        replace(&path, &text)
     }
 
     /// Tells it to the host.
