@@ -9,11 +9,16 @@ use arras_protocol::iee::{ENTRY_BYTES, LABEL_BYTES, SEALED_BYTES, StateName};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::timestamp_generator::MonotonicTimestampGenerator;
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Requests under way at a time for one batch.
 const REQUESTS: usize = 64;
@@ -24,6 +29,13 @@ const PARTITIONS: u8 = 64;
 
 /// Rows of one request, of 48 bytes: far below the 16 MiB that a change of one partition may have.
 const REQUEST_ROWS: usize = 512;
+
+/// For how long a request is sent again that too few nodes answer in time: a ring that does much else answers late, and it takes
+/// some seconds until it knows of a node that it is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pauses between: each twice the one before, from the first to the last.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// Which servers, and how many of them keep each entry.
 #[derive(Clone, Debug)]
@@ -51,6 +63,46 @@ fn failed(error: impl Display) -> StoreError {
     StoreError(format!("Cassandra: {error}"))
 }
 
+/// Whether the same request may succeed a little later.
+fn is_passing(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::ConnectionPoolError(_) | ExecutionError::RequestTimeout(_) => true,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => matches!(
+            error,
+            DbError::Unavailable { .. }
+                | DbError::Overloaded
+                | DbError::IsBootstrapping
+                | DbError::ReadTimeout { .. }
+                | DbError::WriteTimeout { .. }
+                | DbError::ReadFailure { .. }
+                | DbError::WriteFailure { .. }
+        ),
+        ExecutionError::LastAttemptError(
+            RequestAttemptError::BrokenConnectionError(_) | RequestAttemptError::UnableToAllocStreamId,
+        ) => true,
+        _ => false,
+    }
+}
+
+/// Sends a request until it is answered, or is refused for good, or [`PATIENCE`] ends. All requests here set or read what they
+/// name, whatever was there: sent twice is as sent once.
+async fn patiently<T, R>(request: impl Fn() -> R) -> Result<T, StoreError>
+where
+    R: Future<Output = Result<T, ExecutionError>>,
+{
+    let end = Instant::now() + PATIENCE;
+    let [mut pause, longest] = PAUSES;
+    loop {
+        match request().await {
+            Err(error) if is_passing(&error) && Instant::now() + pause < end => {
+                tokio::time::sleep(pause).await;
+                pause = longest.min(2 * pause);
+            }
+            ended => return ended.map_err(failed),
+        }
+    }
+}
+
 impl CassandraStore {
     /// Connects, and makes keyspace and tables where they are not there.
     ///
@@ -64,7 +116,10 @@ impl CassandraStore {
                 "{keyspace:?} is no name of a keyspace: letters, digits and _, at most 48"
             )));
         }
-        let session = SessionBuilder::new().known_nodes(nodes).build().await.map_err(failed)?;
+        // Which of two changes of one row is the later one says this clock, not those of the nodes that happen to take them.
+        let clock = Arc::new(MonotonicTimestampGenerator::new());
+        let session = SessionBuilder::new().known_nodes(nodes).timestamp_generator(clock).build().await;
+        let session = session.map_err(failed)?;
         let tables = [
             format!(
                 "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
@@ -87,7 +142,6 @@ impl CassandraStore {
         let prepare = async |text: String| {
             let mut prepared = session.prepare(text).await.map_err(failed)?;
             prepared.set_consistency(Consistency::Quorum);
-            // Each sets or reads what it names, whatever was there: sent twice is as sent once.
             prepared.set_is_idempotent(true);
             Ok::<_, StoreError>(prepared)
         };
@@ -120,7 +174,8 @@ impl CassandraStore {
         part: i8,
         labels: Vec<&[u8; LABEL_BYTES]>,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
-        let found = self.session.execute_unpaged(&self.get, (part, slices(&labels))).await.map_err(failed)?;
+        let get = || self.session.execute_unpaged(&self.get, (part, slices(&labels)));
+        let found = patiently(get).await?;
         let rows = found.into_rows_result().map_err(failed)?;
         let rows = rows.rows::<(Vec<u8>, Vec<u8>)>().map_err(failed)?;
         rows.collect::<Result<Vec<_>, _>>().map_err(failed)
@@ -128,7 +183,8 @@ impl CassandraStore {
 
     /// Removes what belongs to one partition.
     async fn remove_part(&self, part: i8, labels: Vec<&[u8; LABEL_BYTES]>) -> Result<(), StoreError> {
-        self.session.execute_unpaged(&self.remove, (part, slices(&labels))).await.map(drop).map_err(failed)
+        let remove = || self.session.execute_unpaged(&self.remove, (part, slices(&labels)));
+        patiently(remove).await.map(drop)
     }
 
     /// Writes what belongs to one partition.
@@ -143,7 +199,7 @@ impl CassandraStore {
             let (label, sealed) = entry.split_at(LABEL_BYTES);
             values.push((part, label, sealed));
         }
-        self.session.batch(&batch, values).await.map(drop).map_err(failed)
+        patiently(|| self.session.batch(&batch, &values)).await.map(drop)
     }
 }
 
@@ -209,20 +265,20 @@ impl Store for CassandraStore {
     async fn save(&self, name: StateName, state: Blob) -> Result<(), StoreError> {
         let key = state_key(name);
         let (kind, name) = named(&key);
-        let saved = self.session.execute_unpaged(&self.save, (kind, name, state.as_slice())).await;
-        saved.map(drop).map_err(failed)
+        let save = || self.session.execute_unpaged(&self.save, (kind, name, state.as_slice()));
+        patiently(save).await.map(drop)
     }
 
     async fn load(&self, name: StateName) -> Result<Option<Vec<u8>>, StoreError> {
         let key = state_key(name);
-        let found = self.session.execute_unpaged(&self.load, named(&key)).await.map_err(failed)?;
+        let found = patiently(|| self.session.execute_unpaged(&self.load, named(&key))).await?;
         let found = found.into_rows_result().map_err(failed)?;
         Ok(found.maybe_first_row::<(Vec<u8>,)>().map_err(failed)?.map(|(state,)| state))
     }
 
     async fn forget(&self, until: u64) -> Result<(), StoreError> {
         for (statement, last) in self.forget.iter().zip([log_key(until), checkpoint_key(until)]) {
-            self.session.execute_unpaged(statement, named(&last)).await.map_err(failed)?;
+            patiently(|| self.session.execute_unpaged(statement, named(&last))).await?;
         }
         Ok(())
     }
