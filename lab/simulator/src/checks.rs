@@ -106,7 +106,7 @@ impl World {
         let root = keyring.current().1;
         let local = LocalStore::open_with(disk, root, Randomness::seeded(self.random()));
         let local = local.map_err(|error| format!("the proxy's store: {error}"))?;
-        let inspected = inspection::inspect(&local, &keyring, &wire, self.plan.top_nodes).await;
+        let inspected = inspection::inspect(&local, &keyring, &wire, self.plan.range()).await;
         let inspected = inspected.map_err(|error| format!("inspecting: {error}"))?;
         wire.hang_up();
         let wrong: Vec<String> = inspected.into_iter().flat_map(|collection| collection.wrong).collect();

@@ -5,6 +5,7 @@ use crate::lies::Lie;
 use crate::model::{Change, Choice, Item, Writing};
 use crate::network::Weather;
 use crate::texts;
+use arras_engine::index::RangeSettings;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub struct Plan {
     pub bucket_factor: u64,
     /// Their separators that the proxy keeps.
     pub top_nodes: usize,
+    /// Trees of other protocols split, merge and move by few entries.
+    pub small_trees: bool,
     /// Bytes of a request above which a write is cut.
     pub request_bytes: usize,
     /// Patience of a write.
@@ -309,6 +312,18 @@ impl Plan {
         plan
     }
 
+    /// The same with trees of the sizes that ship: what a seed showed before there were others, it shows so.
+    #[must_use]
+    pub fn with_whole_trees(self) -> Self {
+        Self { small_trees: false, ..self }
+    }
+
+    /// Parameters of range indexes.
+    pub(crate) fn range(&self) -> RangeSettings {
+        let Self { bucket_factor, top_nodes, small_trees, .. } = *self;
+        RangeSettings { bucket_factor, top_nodes, small_trees }
+    }
+
     /// True if writes are cut into small requests.
     pub(crate) fn is_cut(&self) -> bool {
         self.request_bytes < WHOLE
@@ -359,6 +374,7 @@ impl Plan {
             top_nodes: if dice.one_in(2) { 2 } else { 4 },
             request_bytes,
             patience: Duration::from_millis(if dice.one_in(2) { 0 } else { 1500 }),
+            small_trees: dice.one_in(2),
             order,
             indexes,
             texts: false,

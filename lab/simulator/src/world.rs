@@ -10,7 +10,6 @@ use crate::plan::{Action, Fault, Plan, Round, Which};
 use crate::talking::Way;
 use crate::trace::Trace;
 use arras_engine::history::History;
-use arras_engine::index::RangeSettings;
 use arras_engine::mutations::{Mutation, Mutations};
 use arras_engine::text::TextService;
 use arras_engine::{Engine, OpenError, Settings};
@@ -139,9 +138,9 @@ impl World {
     }
 
     fn settings(&self, history: Arc<History>, process: &Arc<Process>) -> Settings {
-        let Plan { bucket_factor, top_nodes, request_bytes, patience, .. } = self.plan;
+        let Plan { request_bytes, patience, .. } = self.plan;
         Settings {
-            range: RangeSettings { bucket_factor, top_nodes },
+            range: self.plan.range(),
             request_bytes,
             patience,
             history,

@@ -33,7 +33,7 @@ fn a_seed_says_the_same_in_every_build() {
 fn an_order_that_a_build_is_asked_for_is_run_by_its_name() {
     for (seed, order) in [(800_000_132, "bplus_cloz"), (0, "bplus_bclo"), (1, "bplus_bclo")] {
         assert!(all_orders().contains(&order), "{order}");
-        let outcome = run(&Plan::without_texts(seed).with_order(order), None, false);
+        let outcome = run(&Plan::without_texts(seed).with_whole_trees().with_order(order), None, false);
         assert_eq!(outcome.wrong, None, "seed {seed} by {order}");
     }
 }
@@ -41,7 +41,7 @@ fn an_order_that_a_build_is_asked_for_is_run_by_its_name() {
 /// A write to an index of mOPE is in doubt, the head is asked for, and then the write is completed.
 #[test]
 fn an_inspection_goes_by_the_head_that_the_tree_has_now() {
-    let outcome = run(&Plan::without_texts(20_261_124_115_112), None, false);
+    let outcome = run(&Plan::without_texts(20_261_124_115_112).with_whole_trees(), None, false);
     assert_eq!(outcome.wrong, None);
 }
 
@@ -51,7 +51,7 @@ fn an_inspection_goes_by_the_head_that_the_tree_has_now() {
 #[test]
 fn text_indexes_keep_what_they_have_and_miss_what_they_lost() {
     for seed in [251, 100_257, 305_273, 300_033, 301_188, 295] {
-        let plan = Plan::new(seed);
+        let plan = Plan::new(seed).with_whole_trees();
         assert!(plan.texts, "seed {seed}");
         assert_eq!(run(&plan, None, false).wrong, None, "seed {seed}");
     }
@@ -62,7 +62,7 @@ fn text_indexes_keep_what_they_have_and_miss_what_they_lost() {
 #[test]
 fn a_read_may_lose_the_index_that_it_goes_by() {
     for seed in [20_022_104, 1_795_647_797_910_866] {
-        let plan = Plan::new(seed);
+        let plan = Plan::new(seed).with_whole_trees();
         assert!(plan.drops_indexes());
         assert_eq!(run(&plan, None, false).wrong, None, "seed {seed}");
     }

@@ -107,6 +107,9 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             changes.push((Arc::clone(part), row_changes(part, revisions, of_part)));
         }
         let mut staged = self.stage(changes).await?;
+        for stage in &mut staged {
+            self.precede(stage).await?;
+        }
         let mut steps = Steps::default();
         let mut headers: Vec<IndexTerms> = vec![IndexTerms::default(); revisions.len()];
         let mut state = Vec::new();
@@ -187,6 +190,20 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
             }
         }
         Ok(staged)
+    }
+
+    /// Writes what goes before a staged change.
+    pub(super) async fn precede(&self, staged: &mut Staged) -> Result<(), ServiceError> {
+        let Some(mut preceding) = staged.preceding.take() else { return Ok(()) };
+        while let Some((of_index, state)) = preceding.next() {
+            let mut steps = Steps::default();
+            steps.add(of_index);
+            let steps = steps.in_order(&mut self.settings.random.rng());
+            let performed = self.intents.perform(&*self.channel, steps, self.state_changes(state)).await;
+            performed.map_err(error::write)?;
+            preceding.acknowledged().map_err(error::index)?;
+        }
+        Ok(())
     }
 
     /// Performs a write together with the facts it changes, and with the record of the collection if the one on disk is

@@ -112,7 +112,8 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
                 let request = declared::request(&physical);
                 let part = self.new_part(physical, false);
                 steps.extend(
-                    index::create_steps::<C>(&part, root, &self.settings.random).map_err(error::index)?,
+                    index::create_steps::<C>(&part, root, self.settings.range, &self.settings.random)
+                        .map_err(error::index)?,
                 );
                 let mut index = IndexRecord::new(&request, vec![part]);
                 index.ready = true;
@@ -261,7 +262,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let parts: Vec<PartRecord> = physical.into_iter().map(part).collect();
         let mut steps = Vec::new();
         for part in &parts {
-            steps.extend(index::create_steps::<C>(part, root, &self.settings.random).map_err(error::index)?);
+            steps.extend(
+                index::create_steps::<C>(part, root, self.settings.range, &self.settings.random)
+                    .map_err(error::index)?,
+            );
         }
         let index = IndexRecord::new(&request, parts).with_text(text);
         record.indexes.push(index.clone());

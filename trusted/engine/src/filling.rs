@@ -195,6 +195,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         let place = Arc::clone(half).place().await;
         let staged = Arc::clone(half).stage(place, changes, Arc::clone(&self.local) as Arc<dyn State>).await;
         let mut staged = staged.map_err(error::index)?;
+        self.precede(&mut staged).await?;
         let mut steps = Steps::default();
         steps.add(std::mem::take(&mut staged.steps));
         let steps = steps.in_order(&mut self.settings.random.rng());

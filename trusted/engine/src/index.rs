@@ -28,11 +28,15 @@ pub struct RangeSettings {
     pub bucket_factor: u64,
     /// `c`: separators of an index that the proxy keeps in the clear.
     pub top_nodes: usize,
+    /// Trees of other protocols have nodes, places and messages of few entries, so that a few dozens have them split, merge
+    /// and move: for whoever opens an engine to find faults in it. Not a matter of configuration.
+    #[serde(skip)]
+    pub small_trees: bool,
 }
 
 impl Default for RangeSettings {
     fn default() -> Self {
-        Self { bucket_factor: 32, top_nodes: 1024 }
+        Self { bucket_factor: 32, top_nodes: 1024, small_trees: false }
     }
 }
 
@@ -71,6 +75,7 @@ pub struct Part {
 pub fn create_steps<C: ServerChannel>(
     part: &PartRecord,
     root: &Key,
+    range: RangeSettings,
     random: &Randomness,
 ) -> Result<Vec<Step>, IndexError> {
     let index = part.id;
@@ -79,7 +84,7 @@ pub fn create_steps<C: ServerChannel>(
         PhysicalIndex::Eq { .. } => vec![Step::ArxEq(arx_eq::Change::CreateIndex { index })],
         PhysicalIndex::Range { .. } => {
             let key = root.child(Purpose::Index(&index.0));
-            (protocols::row::<C>(part)?.create)(part, &key, random)?
+            (protocols::row::<C>(part)?.create)(part, &key, range, random)?
         }
     })
 }
@@ -100,8 +105,8 @@ pub struct Opening<'o, C> {
     pub channel: &'o Arc<C>,
     /// Of all range indexes of the process.
     pub epochs: &'o Arc<Epochs>,
-    /// Separators of a range index that the proxy keeps in the clear.
-    pub top_nodes: usize,
+    /// Parameters of range indexes.
+    pub range: RangeSettings,
     /// Records that changes of indexes left.
     pub state: &'o dyn State,
     /// Starts of the engine so far, this one included.
@@ -116,9 +121,9 @@ impl<C: ServerChannel> Opening<'_, C> {
             PhysicalIndex::Eq { .. } => Arc::new(ArxEq::new(part.id, &key)),
             PhysicalIndex::Range { .. } => {
                 let (channel, epochs) = (Arc::clone(self.channel), Arc::clone(self.epochs));
-                let (top_nodes, starts) = (self.top_nodes, self.starts);
+                let (range, starts) = (self.range, self.starts);
                 let random = self.state.randomness().clone();
-                let making = Making { part: part.clone(), key, channel, epochs, top_nodes, starts, random };
+                let making = Making { part: part.clone(), key, channel, epochs, range, starts, random };
                 (protocols::row(part)?.open)(making, self.state).await?
             }
         })

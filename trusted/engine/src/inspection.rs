@@ -5,6 +5,7 @@ use super::apply::COUNTERS;
 use super::catalog::{self, CollectionRecord};
 use super::channel::ServerChannel;
 use super::collection::Collection;
+use super::index::RangeSettings;
 use super::index::{Opening, Part};
 use super::ledger::Ledger;
 use super::local::LocalStore;
@@ -66,13 +67,13 @@ pub async fn inspect<S: Storage, C: ServerChannel>(
     local: &LocalStore<S>,
     keyring: &Keyring,
     channel: &Arc<C>,
-    top_nodes: usize,
+    settings: RangeSettings,
 ) -> Result<Vec<Inspected>, OpenError> {
     let ledger = Ledger::open(local, COUNTERS)?;
     let mut all = Vec::new();
     for record in catalog::all(local)? {
         let inspection = Inspection { local, channel, found: Inspected::default() };
-        let mut found = inspection.collection(&record, keyring, top_nodes).await?;
+        let mut found = inspection.collection(&record, keyring, settings).await?;
         if let Some(counted) = ledger.documents(record.id)
             && counted != found.documents
         {
@@ -98,14 +99,14 @@ impl<S: Storage, C: ServerChannel> Inspection<'_, S, C> {
         mut self,
         record: &CollectionRecord,
         keyring: &Keyring,
-        top_nodes: usize,
+        settings: RangeSettings,
     ) -> Result<Inspected, OpenError> {
         self.found.name = format!("{}.{}", record.database, record.collection);
         let root = keyring.root(record.key_version).ok_or(OpenError::KeyVersion(record.key_version))?;
         let mut indexes = Vec::new();
         let epochs = Arc::new(Epochs::new(0));
         let opening =
-            Opening { channel: self.channel, epochs: &epochs, top_nodes, state: self.local, starts: 0 };
+            Opening { channel: self.channel, epochs: &epochs, range: settings, state: self.local, starts: 0 };
         for made in record.indexes.iter().filter(|made| made.ready) {
             let request = made.request()?;
             let name = request.name.clone();

@@ -449,7 +449,7 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         Opening {
             channel: &self.channel,
             epochs: &self.epochs,
-            top_nodes: self.settings.range.top_nodes,
+            range: self.settings.range,
             state: &*self.local,
             starts: self.starts,
         }

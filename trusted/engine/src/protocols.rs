@@ -3,6 +3,7 @@
 
 use super::catalog::PartRecord;
 use super::channel::ServerChannel;
+use super::index::RangeSettings;
 use arras_keys::Key;
 use arras_planner::physical::PhysicalIndex;
 use arras_primitives::prg::Prg;
@@ -52,8 +53,8 @@ pub(super) struct Making<C> {
     pub(super) channel: Arc<C>,
     /// Of all range indexes of the process.
     pub(super) epochs: Arc<Epochs>,
-    /// Separators of a range index that the proxy keeps in the clear.
-    pub(super) top_nodes: usize,
+    /// Parameters of range indexes.
+    pub(super) range: RangeSettings,
     /// Starts of the engine so far, this one included; a declared restore passes over many.
     pub(super) starts: u64,
     /// Of the engine.
@@ -63,7 +64,8 @@ pub(super) struct Making<C> {
 /// What an opening comes to.
 type Opened = Pending<'static, Result<Arc<dyn EncryptedIndex>, IndexError>>;
 /// Makes the steps that make an index.
-type Create = Box<dyn Fn(&PartRecord, &Key, &Randomness) -> Result<Vec<Step>, IndexError> + Send + Sync>;
+type Create =
+    Box<dyn Fn(&PartRecord, &Key, RangeSettings, &Randomness) -> Result<Vec<Step>, IndexError> + Send + Sync>;
 
 /// Takes an index up; reads records before it waits for anything.
 type Open<C> = Box<dyn Fn(Making<C>, &dyn State) -> Opened + Send + Sync>;
@@ -127,13 +129,13 @@ fn arx_range_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "arx_range",
         // What it keeps in the clear says nothing of how an empty index looks on the server.
-        create: Box::new(|part, key, random| {
+        create: Box::new(|part, key, _, random| {
             let parameters = arx_range_parameters(part, 0)?;
             Ok(ArxRange::<()>::create(part.id, key, parameters, &mut random.rng()))
         }),
         open: Box::new(|making, _| {
             Box::pin(async move {
-                let parameters = arx_range_parameters(&making.part, making.top_nodes)?;
+                let parameters = arx_range_parameters(&making.part, making.range.top_nodes)?;
                 let mut rng = StdRng::from_rng(&mut making.random.rng());
                 let Making { part, key, channel, epochs, .. } = making;
                 let index: Arc<dyn EncryptedIndex> =
@@ -159,9 +161,9 @@ fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
 ) -> Row<C> {
     Row {
         name,
-        create: Box::new(move |part, _, _| {
+        create: Box::new(move |part, _, range, _| {
             let scheme = public(width(part)?);
-            Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
+            Ok(vec![bplus::create(part.id, scheme, page_bytes(scheme, range))])
         }),
         open: Box::new(move |making, _| {
             let opened = width(&making.part).map(|width| {
@@ -177,12 +179,17 @@ fn bplus_row<C: ServerChannel, S: OrderScheme + Sync + 'static>(
 fn fh_ope_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "bplus_fh_ope",
-        create: Box::new(|part, _, _| {
+        create: Box::new(|part, _, range, _| {
             let scheme = Scheme::FhOpe(width(part)?);
-            Ok(vec![bplus::create(part.id, scheme, bplus::page_bytes(scheme))])
+            Ok(vec![bplus::create(part.id, scheme, page_bytes(scheme, range))])
         }),
         open: Box::new(|making, state| {
-            let saved = width(&making.part).and_then(|width| FhOpe::saved(making.part.id, width, state));
+            let small = making.range.small_trees;
+            let empty = width(&making.part).map(|width| match small {
+                true => FhOpe::new(width).with_levels(SMALL_LEVELS),
+                false => FhOpe::new(width),
+            });
+            let saved = empty.and_then(|empty| empty.saved(making.part.id, state));
             let opened = saved.map(|(scheme, version, present)| {
                 let index = StatefulBPlus::new(
                     making.channel,
@@ -191,6 +198,7 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
                     scheme,
                     seeded(&making.random),
                 );
+                let index = if small { index.with_moves_max(SMALL_MOVES) } else { index };
                 Arc::new(index.taken_up(version, present)) as Arc<dyn EncryptedIndex>
             });
             Box::pin(std::future::ready(opened))
@@ -202,7 +210,11 @@ fn fh_ope_row<C: ServerChannel>() -> Row<C> {
 fn pope_row<C: ServerChannel>() -> Row<C> {
     Row {
         name: "pope",
-        create: Box::new(|part, _, _| Pope::<()>::create(part.id, width(part)?, PAGE_BYTES)),
+        create: Box::new(|part, _, range, _| {
+            let width = width(part)?;
+            let least = u32::try_from(pope::page_bytes_min(width)).unwrap_or(u32::MAX);
+            Pope::<()>::create(part.id, width, if range.small_trees { least } else { PAGE_BYTES })
+        }),
         open: Box::new(|making, _| {
             let opened = width(&making.part).and_then(|width| {
                 let keyed = pope::Keyed { index: making.part.id, key: &making.key, width };
@@ -226,7 +238,7 @@ fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
     }
     Row {
         name,
-        create: Box::new(move |part, key, random| made(part, key, random, kind)?.create()),
+        create: Box::new(move |part, key, _, random| made(part, key, random, kind)?.create()),
         open: Box::new(move |making, state| {
             let opened = made(&making.part, &making.key, &making.random, kind).and_then(|made| {
                 let recorded = made.recorded(state)?;
@@ -239,6 +251,18 @@ fn mope_row<C: ServerChannel>(name: &'static str, kind: Kind) -> Row<C> {
 
 /// Pages of a buffer tree, in bytes.
 const PAGE_BYTES: u32 = 4096;
+
+/// Levels of places of small trees: 127 places.
+const SMALL_LEVELS: u32 = 7;
+
+/// Moves of one step in small trees.
+const SMALL_MOVES: usize = 2;
+
+/// Pages of a B+ tree, in bytes: of small trees those that just hold three entries.
+fn page_bytes(scheme: Scheme, range: RangeSettings) -> u32 {
+    let least = u32::try_from(bplus::page_bytes_min(scheme)).unwrap_or(u32::MAX);
+    if range.small_trees { least } else { bplus::page_bytes(scheme) }
+}
 
 /// Randomness for one index.
 fn seeded(random: &Randomness) -> Prg {

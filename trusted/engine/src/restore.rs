@@ -119,7 +119,10 @@ impl<S: Storage, C: ServerChannel> Shared<S, C> {
         })?;
         let mut steps = Vec::new();
         for part in &parts {
-            steps.extend(index::create_steps::<C>(part, root, &self.settings.random).map_err(error::index)?);
+            steps.extend(
+                index::create_steps::<C>(part, root, self.settings.range, &self.settings.random)
+                    .map_err(error::index)?,
+            );
         }
         let mut record = collection.record();
         record.indexes.push(fresh.clone());

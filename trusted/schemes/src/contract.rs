@@ -2,7 +2,7 @@
 //!
 //! *One write model.* A half *stages* a change: it may read from the server first (walks, paths), and changes nothing there
 //! by itself. What it adds to its caller's write is a [`Staged`]: steps, records of the caller's own state, and what the
-//! headers of the documents are to keep. All of it becomes durable in one intent, and takes effect in one transaction, or
+//! headers of the documents are to keep; what would make that write too large goes before it ([`Preceding`]). All of it becomes durable in one intent, and takes effect in one transaction, or
 //! not at all. A change that is dropped without [`Staged::commit`] did not happen, or it is unknown whether it did.
 //!
 //! A half is a trait object, so that who plans and writes knows kinds of index only by what they serve.
@@ -94,12 +94,27 @@ pub struct Steps {
     pub removed: Vec<Step>,
 }
 
+/// Writes of an index's own that go before the write that its change belongs to, because they are too large for one: each leaves
+/// what the index answers as it was. Dropped in between, the index is a right one, and the change did not happen.
+pub trait Preceding: Send {
+    /// The next of them, with the records of the caller's state; none if they are done.
+    fn next(&mut self) -> Option<(Steps, Vec<StateChange>)>;
+
+    /// The server has acknowledged the one given last.
+    ///
+    /// # Errors
+    /// [`IndexError::State`].
+    fn acknowledged(&mut self) -> Result<(), IndexError>;
+}
+
 /// Ends a staged change that was applied; what is left to do behind it.
 type Finish = Box<dyn FnOnce() -> Repair + Send>;
 
 /// A change that is ready to be written.
 #[derive(Default)]
 pub struct Staged {
+    /// To be written before, if there are any.
+    pub preceding: Option<Box<dyn Preceding>>,
     /// For the caller's write.
     pub steps: Steps,
     /// To be recorded with the caller's intent.

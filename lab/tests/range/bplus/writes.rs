@@ -63,7 +63,7 @@ struct Caller {
 }
 
 fn opened(server: &Server, records: &Records) -> Arc<Tree> {
-    let (scheme, version, present) = FhOpe::saved(INDEX, WIDTH, records).expect("records of one tree");
+    let (scheme, version, present) = FhOpe::new(WIDTH).saved(INDEX, records).expect("records of one tree");
     let tree = StatefulBPlus::new(server.clone(), INDEX, &key(), scheme, prg(version));
     Arc::new(tree.taken_up(version, present))
 }
@@ -123,8 +123,23 @@ impl Caller {
         }
     }
 
+    /// Writes what goes before a change, so many of it; how many steps the largest of these writes had.
+    async fn precede(&self, staged: &mut Staged, most: usize) -> usize {
+        let Some(mut preceding) = staged.preceding.take() else { return 0 };
+        let mut largest = 0;
+        for _ in 0..most {
+            let Some((steps, state)) = preceding.next() else { break };
+            largest = largest.max(steps.ordered.len());
+            self.write(steps.ordered).await.expect("moves");
+            self.record(state, true);
+            preceding.acknowledged().expect("a change of the tree");
+        }
+        largest
+    }
+
     async fn change(&self, changes: &[(RowId, Option<u64>, Option<u64>)], fate: Fate) {
         let mut staged = self.stage(changes).await;
+        self.precede(&mut staged, usize::MAX).await;
         let mut steps = std::mem::take(&mut staged.steps.ordered);
         if fate == Fate::Refused {
             let taken = unique::Change::Insert { index: OTHER, label: unique::Label([1; 16]), row: row(1) };
@@ -184,9 +199,13 @@ fn entries(found: &KeysAndRows) -> Vec<(u64, RowId)> {
 }
 
 async fn check(caller: &Caller, tree: &Arc<Tree>) {
+    check_by_pages(caller, tree, [3, 5]).await;
+}
+
+async fn check_by_pages(caller: &Caller, tree: &Arc<Tree>, [few, more]: [usize; 2]) {
     let expected = caller.expected();
     for (order, limit) in
-        [(Order::Ascending, None), (Order::Ascending, Some(3)), (Order::Descending, Some(5))]
+        [(Order::Ascending, None), (Order::Ascending, Some(few)), (Order::Descending, Some(more))]
     {
         let found = entries(&pages(tree, (0, u64::MAX), order, limit).await);
         assert_eq!(found.len(), expected.len(), "each once");
@@ -240,26 +259,37 @@ fn whatever_becomes_of_a_write_the_tree_follows() {
     });
 }
 
-/// The moves of an ascending load are steps of bounded size in the one write.
+/// The moves of an ascending load are steps of bounded size, and a write holds few of them: what is more goes before it, in
+/// writes after each of which all is in order.
 #[test]
-fn large_moves_go_in_steps_of_bounded_size() {
+fn large_moves_go_in_steps_of_bounded_size_and_in_writes_of_few() {
     run(async {
-        let caller = Caller::new().await;
-        let mut most = 0;
-        for part in 0..60_u64 {
-            let changes: Vec<_> =
-                (0..250).map(|number| (row(part * 250 + number), None, Some(part * 250 + number))).collect();
-            let staged = caller.stage(&changes).await;
+        const PAGES: [usize; 2] = [3000, 5000];
+        let mut caller = Caller::new().await;
+        let (mut most, mut largest) = (0, 0);
+        for part in 0..40_u64 {
+            let changes: Vec<_> = (0..1000)
+                .map(|number| (row(part * 1000 + number), None, Some(part * 1000 + number)))
+                .collect();
+            let mut staged = caller.stage(&changes).await;
             most = most.max(staged.steps.ordered.len());
             for step in &staged.steps.ordered {
-                assert!(codec::encode(step).len() < 96 << 10);
+                assert!(codec::encode(step).len() < 160 << 10);
             }
+            // Cut off in between, and begun anew by a client that starts anew.
+            let written = caller.precede(&mut staged, 1).await;
             drop(staged);
+            if written > 0 {
+                largest = largest.max(written);
+                check_by_pages(&caller, &caller.tree, PAGES).await;
+                caller.tree = opened(&caller.server, &caller.records);
+            }
             caller.change(&changes, Fate::Acknowledged).await;
         }
         assert!(most > 1, "there were moves of more than one step");
-        check(&caller, &caller.tree).await;
-        check(&caller, &opened(&caller.server, &caller.records)).await;
+        assert!(largest > 1 && largest.max(most) <= 4, "{largest}");
+        check_by_pages(&caller, &caller.tree, PAGES).await;
+        check_by_pages(&caller, &opened(&caller.server, &caller.records), PAGES).await;
     });
 }
 

@@ -83,9 +83,9 @@ fn whole(arguments: &DoctorArguments, report: &mut Report) -> Result<(), Failure
             let local = report.add("data directory", data).flatten();
             catalog::compare(&configuration, path, local.as_ref(), report);
             if let (Some(connection), Some(local), true) = (connection, local, arguments.deep) {
-                let top_nodes = configuration.range_indexes.top_nodes;
+                let range = configuration.range_indexes;
                 let connection = Arc::new(connection);
-                let inspected = inspect(&local, &keyring, &connection, top_nodes);
+                let inspected = inspect(&local, &keyring, &connection, range);
                 report_inspected(runtime.block_on(inspected), report);
             }
             if let Some(postgres) = &configuration.postgres {

@@ -11,7 +11,7 @@ use arras_protocol::bplus::{Placed, Revision, SealedEntry};
 use arras_protocol::{Blob, IndexId, RowId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Ciphertexts that one revision moves, at most: 64 KiB of them. More go before, in revisions of their own.
+/// Ciphertexts that one revision moves, at most, if nothing else is said: 64 KiB of them. More go before, in revisions of their own.
 pub(super) const MOVES_MAX: usize = 4096;
 
 /// The name of the record of the version, behind the index's.
@@ -170,6 +170,7 @@ pub(super) fn steps<S: StatefulScheme>(
     names: &Names,
     mut wish: Wish<'_>,
     (version, next): (u64, &mut u64),
+    moves_max: usize,
     random: &mut Prg,
 ) -> Result<VecDeque<Step>, IndexError> {
     let mut drawn = Drawn::default();
@@ -204,7 +205,7 @@ pub(super) fn steps<S: StatefulScheme>(
     drawn.undo(scheme);
     moves.retain(|it| it.old != it.new);
     let mut steps: VecDeque<Step> =
-        bounded(moves).into_iter().map(|moves| Step { moves, ..Step::default() }).collect();
+        bounded(moves, moves_max).into_iter().map(|moves| Step { moves, ..Step::default() }).collect();
     if let Some(last) = steps.back_mut() {
         (last.removed, last.inserted) = (wish.remove, inserted);
     }
@@ -218,14 +219,14 @@ pub(super) fn steps<S: StatefulScheme>(
     Ok(steps)
 }
 
-/// Moves in parts of at most [`MOVES_MAX`], at least one part, after each of which all ciphertexts are in order: what goes
+/// Moves in parts of at most so many, at least one part, after each of which all ciphertexts are in order: what goes
 /// up goes from the top, then what goes down from the bottom.
-fn bounded(moves: Vec<Move>) -> Vec<Vec<Move>> {
-    if moves.len() <= MOVES_MAX {
+fn bounded(moves: Vec<Move>, most: usize) -> Vec<Vec<Move>> {
+    if moves.len() <= most {
         return vec![moves];
     }
     let (up, down): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.new > it.old);
-    let up = up.rchunks(MOVES_MAX).map(<[Move]>::to_vec);
-    let down = down.chunks(MOVES_MAX).map(<[Move]>::to_vec);
+    let up = up.rchunks(most).map(<[Move]>::to_vec);
+    let down = down.chunks(most).map(<[Move]>::to_vec);
     up.chain(down).collect()
 }

@@ -18,8 +18,7 @@
 //!
 //! *State.* What a change makes of it comes with its steps, as records ([`StateChange`]): for each ciphertext its value,
 //! for each entry a record without content, and the version. Their names are pseudorandom. They are taken up again together
-//! ([`StatefulBPlus::taken_up`]). A write may hold all parts of a change ([`StagedRevision::whole`]); then it
-//! makes them all or none.
+//! ([`StatefulBPlus::taken_up`]). A write may hold several parts of a change; then it makes them all or none.
 
 mod contract;
 mod merged;
@@ -27,7 +26,7 @@ mod merged;
 use super::names::Names;
 use super::present::Present;
 use super::reply::Range;
-use super::revision::{Entry, Step, Wish, steps};
+use super::revision::{Entry, MOVES_MAX, Step, Wish, steps};
 use super::search::{Searching, ends};
 use super::{REQUEST_ENTRIES_MAX, done, plaintext, refused, values};
 use crate::arx_range::RangeEntry;
@@ -107,16 +106,13 @@ impl<S> Shared<S> {
     }
 }
 
-/// A part of a change, to be written.
+/// A part of a change, to be written. The last belongs into the caller's write; those before it move ciphertexts, no more.
 #[derive(Debug)]
 pub struct RevisionPart {
     /// The steps.
     pub steps: Vec<write::Step>,
     /// What is to be saved with them.
     pub state: Vec<StateChange>,
-    /// Whether it is the last one, which belongs into the caller's write. Others are writes of their own, before it: they
-    /// move ciphertexts, no more.
-    pub last: bool,
 }
 
 /// A change that is ready to be written. Holds other changes off until it is committed or dropped. Dropped before, it is
@@ -140,32 +136,34 @@ impl<S: StatefulScheme> std::fmt::Debug for StagedRevision<S> {
 impl<S: StatefulScheme> StagedRevision<S> {
     /// The next part; `None` if there is nothing more to write.
     pub fn part(&mut self) -> Option<RevisionPart> {
-        let step = self.steps.front()?;
-        self.given = 1;
-        let change = Change::Revise { index: self.index, revision: step.revision() };
-        let steps = vec![write::Step::Bplus(change)];
-        Some(RevisionPart { steps, state: step.state(self.index, &self.names), last: self.steps.len() == 1 })
+        self.steps.front()?;
+        self.give(1);
+        Some(self.look(0, 1))
     }
 
-    /// The server has acknowledged the part that was given last.
+    /// From now on it is unknown whether the next so many parts are written.
+    fn give(&mut self, count: usize) {
+        self.given = count.min(self.steps.len());
+    }
+
+    /// Parts from one on, as one, for a write that holds them all.
+    fn look(&self, from: usize, count: usize) -> RevisionPart {
+        let (mut steps, mut state) = (Vec::new(), merged::Merged::default());
+        for step in self.steps.iter().skip(from).take(count) {
+            let change = Change::Revise { index: self.index, revision: step.revision() };
+            steps.push(write::Step::Bplus(change));
+            state.add(step.state(self.index, &self.names));
+        }
+        RevisionPart { steps, state: state.changes() }
+    }
+
+    /// The server has acknowledged what was given last.
     ///
     /// # Errors
     /// [`IndexError::State`] if the tree was changed behind this change's back.
     pub fn commit_part(&mut self) -> Result<(), IndexError> {
         let given = std::mem::take(&mut self.given);
         self.steps.drain(..given).try_for_each(|step| self.shared.write().advance(&step))
-    }
-
-    /// All parts as one, for a write that holds them all.
-    pub fn whole(&mut self) -> RevisionPart {
-        self.given = self.steps.len();
-        let (mut steps, mut state) = (Vec::with_capacity(self.given), merged::Merged::default());
-        for step in &self.steps {
-            let change = Change::Revise { index: self.index, revision: step.revision() };
-            steps.push(write::Step::Bplus(change));
-            state.add(step.state(self.index, &self.names));
-        }
-        RevisionPart { steps, state: state.changes(), last: true }
     }
 
     /// The server has refused the part that was given last: nothing of it was made.
@@ -190,6 +188,7 @@ impl<S: StatefulScheme> Drop for StagedRevision<S> {
 
 /// A range index in a B+ tree of ciphertexts of a scheme with state.
 pub struct StatefulBPlus<S, C> {
+    moves_max: usize,
     channel: C,
     index: IndexId,
     public: Scheme,
@@ -217,7 +216,13 @@ impl<S: StatefulScheme, C> StatefulBPlus<S, C> {
             doubts: Vec::new(),
         });
         let shared = Arc::new(Shared { state, writing: Arc::default() });
-        Self { channel, index, public, names, prg: Mutex::new(prg), shared }
+        Self { moves_max: MOVES_MAX, channel, index, public, names, prg: Mutex::new(prg), shared }
+    }
+
+    /// The same with steps of at most so many moves, for tests of what goes in several steps and in several writes.
+    #[must_use]
+    pub fn with_moves_max(self, moves_max: usize) -> Self {
+        Self { moves_max, ..self }
     }
 
     /// The same for an index that is at this version and has these entries, of which the scheme has the state.
@@ -371,7 +376,7 @@ impl<S: StatefulScheme, C: Channel<Protocol>> StatefulBPlus<S, C> {
             let mut state = self.shared.write();
             let State { scheme, next, .. } = &mut *state;
             let wish = Wish { insert: &come, remove: leaving };
-            let steps = steps(scheme, &self.names, wish, (version, next), &mut random)?;
+            let steps = steps(scheme, &self.names, wish, (version, next), self.moves_max, &mut random)?;
             drop(state);
             let (shared, names) = (Arc::clone(&self.shared), Arc::clone(&self.names));
             return Ok(StagedRevision { shared, index: self.index, names, steps, given: 0, _alone: alone });

@@ -38,6 +38,8 @@ use arras_protocol::ore::{Scheme, Width};
 /// A search tree over plaintexts.
 pub struct FhOpe {
     width: Width,
+    /// Ciphertexts are below: the tree's places are the numbers between.
+    end: u64,
     list: List,
 }
 
@@ -70,7 +72,22 @@ impl FhOpe {
     /// An empty tree.
     #[must_use]
     pub fn new(width: Width) -> Self {
-        Self { width, list: List::new() }
+        Self { width, end: u64::MAX, list: List::new() }
+    }
+
+    /// The same tree with few places, 2^levels less one, so that few values make others move: for tests.
+    ///
+    /// # Panics
+    /// `levels` is not between 1 and 63.
+    #[must_use]
+    pub fn with_levels(self, levels: u32) -> Self {
+        assert!((1..u64::BITS).contains(&levels), "levels of numbers of 64 bits");
+        Self { end: 1 << levels, ..self }
+    }
+
+    /// The ciphertext behind a gap; the end of all places if there is none.
+    fn behind(&self, gap: Gap) -> u64 {
+        self.list.ciphertext_behind(gap).min(self.end)
     }
 
     /// Values remembered.
@@ -94,7 +111,7 @@ impl FhOpe {
                 let before = self.list.before(value);
                 let least = self.list.ciphertext_behind(before);
                 let smaller = self.list.ciphertext_before(before);
-                let greater = self.list.ciphertext_behind(behind);
+                let greater = Some(self.behind(behind)).filter(|greater| *greater < self.end);
                 self.list.behind_ciphertext(coins(smaller, least, greatest, greater, prg))
             }
             _ => behind,
@@ -108,15 +125,16 @@ impl FhOpe {
     /// many again before the subtree's turn comes, whatever the order of insertion (Bender, Cole, Demaine,
     /// Farach-Colton, Zito, "Two simplified algorithms for maintaining order in a list", ESA 2002).
     fn rebalance(&mut self, gap: Gap) -> Result<Vec<(u64, u64)>, EncryptFailed> {
-        let (before, behind) = (self.list.ciphertext_before(gap), self.list.ciphertext_behind(gap));
+        let (before, behind) = (self.list.ciphertext_before(gap), self.behind(gap));
         // The deeper neighbour: the value to insert would be its child.
         let deeper = if before.trailing_zeros() < behind.trailing_zeros() { before } else { behind };
-        for level in 1..u64::BITS {
+        let top = topmost(0, self.end - 1).trailing_zeros();
+        for level in 1..=top {
             let root = deeper >> level << level | 1 << level;
             let reach = (1 << level) - 1;
-            let room = if level == u64::BITS - 1 { usize::MAX } else { 1 << (3 * (level + 1) / 8) };
+            let room = if level == top { usize::MAX } else { 1 << (3 * (level + 1) / 8) };
             let (left, right) = self.list.count_around(gap, root - reach, root + reach, room);
-            if left + right < room {
+            if left + right < room.min(usize::try_from(reach).unwrap_or(usize::MAX)) {
                 let mut places = Vec::with_capacity(left + right);
                 spread(root, left + right, &mut places);
                 let old = self.list.rewrite(gap, left, &places);
@@ -128,9 +146,9 @@ impl FhOpe {
 }
 
 /// A number whose descent from the topmost of the places `least..=greatest` takes a random side at each of them
-/// and the right side at others: `smaller` and `greater` are the stored neighbours of these places, 0 and the
-/// greatest number if there is none. A number n stands for n + 1/2, so that it is no place itself.
-fn coins(smaller: u64, least: u64, greatest: u64, greater: u64, prg: &mut Prg) -> u64 {
+/// and the right side at others: `smaller` and `greater` are the stored neighbours of these places, the first 0 if there
+/// is none. A number n stands for n + 1/2, so that it is no place itself.
+fn coins(smaller: u64, least: u64, greatest: u64, greater: Option<u64>, prg: &mut Prg) -> u64 {
     let root = topmost(least - 1, greatest);
     let half = 1 << root.trailing_zeros();
     let mut drawn = root - half + (prg.next_u64() & (half | (half - 1)));
@@ -139,7 +157,7 @@ fn coins(smaller: u64, least: u64, greatest: u64, greater: u64, prg: &mut Prg) -
         let (from, half) = if drawn < smaller {
             let passed = topmost(drawn, smaller);
             (passed, 1 << passed.trailing_zeros())
-        } else if drawn >= greater && greater != u64::MAX {
+        } else if let Some(greater) = greater.filter(|greater| drawn >= *greater) {
             let passed = topmost(greater - 1, drawn);
             let half = 1 << passed.trailing_zeros();
             (passed - half, half)
@@ -164,10 +182,10 @@ impl OrderScheme for FhOpe {
         count(Primitive::Traversal, 1);
         let gap = self.descend(value, prg);
         let mut replaced = Vec::new();
-        let (mut before, mut behind) = (self.list.ciphertext_before(gap), self.list.ciphertext_behind(gap));
+        let (mut before, mut behind) = (self.list.ciphertext_before(gap), self.behind(gap));
         if behind - before < 2 {
             replaced = self.rebalance(gap)?;
-            (before, behind) = (self.list.ciphertext_before(gap), self.list.ciphertext_behind(gap));
+            (before, behind) = (self.list.ciphertext_before(gap), self.behind(gap));
             if behind - before < 2 {
                 return Err(EncryptFailed::Full);
             }

@@ -3,10 +3,10 @@
 use super::super::plaintext;
 use super::super::reply::Range;
 use super::super::search::{Searching, ends};
-use super::{StatefulBPlus, TRIES, other_version};
+use super::{StagedRevision, StatefulBPlus, TRIES, other_version};
 use crate::contract::{
-    EncryptedIndex, KeysAndRows, Order, Pending, Place, RangeCursor, RangePage, RangeQuery, RangeSearch,
-    Repair, RowChange, Serves, Staged, State, Steps, range_entries,
+    EncryptedIndex, KeysAndRows, Order, Pending, Place, Preceding, RangeCursor, RangePage, RangeQuery,
+    RangeSearch, Repair, RowChange, Serves, Staged, State, StateChange, Steps, range_entries,
 };
 use crate::error::IndexError;
 use crate::ore::StatefulScheme;
@@ -14,11 +14,14 @@ use crate::ore::domain::plaintext_key;
 use arras_protocol::bplus::{After, BPlus as Protocol, Bound};
 use arras_protocol::{Channel, IndexId, RowId};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
 /// Bytes of an entry's step, with the moves that come to one when values ascend.
 const ENTRY_BYTES: usize = 256;
+
+/// Steps of one write: 256 KiB of ciphertexts that move.
+const STEPS_PER_WRITE: usize = 4;
 
 impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> EncryptedIndex for StatefulBPlus<S, C> {
     fn index(&self) -> IndexId {
@@ -58,15 +61,58 @@ impl<S: StatefulScheme + 'static, C: Channel<Protocol> + 'static> EncryptedIndex
                 .downcast::<OwnedMutexGuard<()>>()
                 .map_err(|_| IndexError::Caller("a place of another index"))?;
             let mut staged = self.stage_values(*alone, (&insert, &remove)).await?;
-            let part = staged.whole();
+            let earlier = earlier(staged.steps.len());
+            let last = staged.look(earlier, STEPS_PER_WRITE);
+            if earlier == 0 {
+                staged.give(STEPS_PER_WRITE);
+            }
+            let staged = Arc::new(Mutex::new(staged));
+            let preceding = Earlier { staged: Arc::clone(&staged) };
             let finish = move || {
                 // One that fits no longer shows at the next message: the server is at another version then.
-                let _ = staged.commit_part();
+                let _ = locked(&staged).commit_part();
                 Repair::none()
             };
-            let steps = Steps { ordered: part.steps, ..Steps::default() };
-            Ok(Staged { steps, state: part.state, finish: Some(Box::new(finish)), ..Staged::default() })
+            Ok(Staged {
+                preceding: (earlier > 0).then(|| Box::new(preceding) as Box<dyn Preceding>),
+                steps: Steps { ordered: last.steps, ..Steps::default() },
+                state: last.state,
+                finish: Some(Box::new(finish)),
+                ..Staged::default()
+            })
         })
+    }
+}
+
+/// Of so many steps, how many go in writes before the caller's.
+fn earlier(steps: usize) -> usize {
+    steps.saturating_sub(1) / STEPS_PER_WRITE * STEPS_PER_WRITE
+}
+
+fn locked<S: StatefulScheme>(
+    staged: &Mutex<StagedRevision<S>>,
+) -> std::sync::MutexGuard<'_, StagedRevision<S>> {
+    staged.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves that go before.
+struct Earlier<S: StatefulScheme> {
+    staged: Arc<Mutex<StagedRevision<S>>>,
+}
+
+impl<S: StatefulScheme> Preceding for Earlier<S> {
+    fn next(&mut self) -> Option<(Steps, Vec<StateChange>)> {
+        let mut staged = locked(&self.staged);
+        staged.give(STEPS_PER_WRITE);
+        // What is left then is the caller's.
+        (staged.steps.len() > STEPS_PER_WRITE).then(|| {
+            let part = staged.look(0, STEPS_PER_WRITE);
+            (Steps { ordered: part.steps, ..Steps::default() }, part.state)
+        })
+    }
+
+    fn acknowledged(&mut self) -> Result<(), IndexError> {
+        locked(&self.staged).commit_part()
     }
 }
 

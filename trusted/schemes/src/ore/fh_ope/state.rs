@@ -77,21 +77,17 @@ impl FhOpe {
         for (plaintext, ciphertext) in plaintexts.zip(ciphertexts) {
             list.push(plaintext, ciphertext);
         }
-        Ok(Self { width, list })
+        Ok(Self { list, ..Self::new(width) })
     }
 }
 
 impl FhOpe {
-    /// The tree of an index, its version and its entries, as its changes left them in the caller's state: for
-    /// [`crate::bplus::StatefulBPlus::taken_up`].
+    /// This tree, an empty one, with what an index's changes left of it in the caller's state, the index's version and its
+    /// entries: for [`crate::bplus::StatefulBPlus::taken_up`].
     ///
     /// # Errors
     /// [`IndexError::State`] if the records cannot be read or are not those of one tree.
-    pub fn saved(
-        index: IndexId,
-        width: Width,
-        state: &dyn State,
-    ) -> Result<(Self, u64, Present), IndexError> {
+    pub fn saved(self, index: IndexId, state: &dyn State) -> Result<(Self, u64, Present), IndexError> {
         let mut records = Vec::new();
         let prefix = index.as_bytes();
         // Not all records of the index: what its documents are like is among them.
@@ -108,7 +104,7 @@ impl FhOpe {
             named &= name.strip_prefix(entries.as_slice()).is_some_and(|name| present.restore(name));
         })?;
         let records = records.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
-        let saved = Self::from_records(width, records).and_then(|(tree, version)| match named {
+        let saved = self.from_records(records).and_then(|(tree, version)| match named {
             true => Ok((tree, version, present)),
             false => Err(MalformedState("a record of another name")),
         });
@@ -116,15 +112,15 @@ impl FhOpe {
     }
 
     /// Takes up the records that an index's changes left ([`crate::contract::StateChange`]), their names without the
-    /// index's; the tree, and the index's version. None at all: an empty tree, at version 0.
+    /// index's, in this tree, an empty one; the tree, and the index's version. None at all: an empty tree, at version 0.
     ///
     /// # Errors
     /// [`MalformedState`] if they are not those of one tree.
     pub fn from_records<'r>(
-        width: Width,
+        self,
         records: impl Iterator<Item = (&'r [u8], &'r [u8])>,
     ) -> Result<(Self, u64), MalformedState> {
-        let (mut tree, mut version) = (Self::new(width), None);
+        let (mut tree, mut version) = (self, None);
         let number = |bytes: &[u8]| {
             bytes.try_into().map(u64::from_be_bytes).map_err(|_| MalformedState("a record's length"))
         };
